@@ -56,7 +56,7 @@ export default defineConfig({
           name: 'workers',
           include: ['test/workers/**/*.test.ts'],
           maxWorkers: 4,
-          globalSetup: ['test/origin/raw-engine-setup.ts'],
+          globalSetup: ['test/setup/scripted-engine.ts'],
           ...patience,
         },
       },

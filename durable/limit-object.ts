@@ -6,9 +6,8 @@ const DAY = 'day:'
 
 /**
  * Limits of one key: `KeyLimiter` with transport, clock and storage. The tokens of the day survive an eviction. Those
- * of
- * the last minute and running requests need not: the platform evicts only objects that were idle for longer, or for a
- * deployment, after which a minute starts anew.
+ * of the last minute and running requests need not: the platform evicts only objects that were idle for longer, or for
+ * a deployment, after which a minute starts anew.
  */
 export class LimitObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   readonly #limiter = new KeyLimiter()

@@ -1,4 +1,4 @@
-/** Interval of views, ms, while somebody watches. */
+/** Interval of views, ms, while a viewer is connected. */
 const VIEW_MS = 1_000
 
 /** Views that a viewer who reconnects may have missed. */

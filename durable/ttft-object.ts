@@ -17,8 +17,7 @@ const FIRST_LIMITS: StoreLimits = { maxRequests: 100_000, maxBytes: 33_554_432, 
 
 /**
  * Reports and rollups of the requests of one shard: `TtftState` with a wire, a clock and a disk. What a batch adds to
- * the
- * rollups is on disk before the batch is answered; the reports themselves are written every few seconds.
+ * the rollups is on disk before the batch is answered; the reports themselves are written every few seconds.
  */
 export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   readonly #state = new TtftState({ store: FIRST_LIMITS })

@@ -75,7 +75,7 @@ class CountedAllocation implements BodyAllocation {
     if (kib > 0 && !this.#memory.reserve(kib, bodyBytes)) {
       throw new Failure(
         'buffers_full',
-        'The gateway holds as many bytes of request bodies as limits.buffered_bytes allows. Try again shortly.',
+        'The memory for request bodies is full (limits.buffered_bytes). Try again shortly.',
         { retryAfterMs: RETRY_AFTER_MS },
       )
     }
@@ -90,7 +90,7 @@ class CountedAllocation implements BodyAllocation {
   }
 }
 
-/** Counts in one slot per thread, so a thread that exits takes only its own slot along. */
+/** Counts in one slot per thread, so that the exit of a thread resets only its own slot. */
 export function countIn(slots: Int32Array, own = 0): KibCount {
   return {
     add: (kib) => void Atomics.add(slots, own, kib),

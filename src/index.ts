@@ -2,7 +2,9 @@
  * The package's main entry, independent of the runtime: the gateway as a fetch function over ports that the caller
  * supplies. `firstlight/node` and `firstlight/worker` supply the ports of the two runtimes.
  */
-export { ConfigError, parseConfig, parseConfigText, type ParseOptions } from './config/parse.ts'
+export { ConfigError } from './config/problem.ts'
+export { parseConfig, parseConfigText } from './config/parse.ts'
+export type { ParseOptions } from './config/parse-options.ts'
 export type { Config } from './config.ts'
 export { Failure, type FailureReason } from './failure.ts'
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts'

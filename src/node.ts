@@ -1,4 +1,4 @@
-/** Entry point on Node with the commands of the gateway alone, and its I/O threads. `bin/program.ts` has all commands. */
+/** Entry point on Node with the gateway's commands only, and its I/O threads. `bin/program.ts` has all commands. */
 import { gatewayCommands, run } from './cli/cli.ts'
 import { processIo } from './cli/process-io.ts'
 import { runThread, startedAsThread } from './platform/node/threads/thread.ts'

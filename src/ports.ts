@@ -39,7 +39,7 @@ export interface Ports {
   fetchJson?(url: string): Promise<unknown>
   /**
    * JSON.parse for a request with a long prompt, whose texts become `LongText` where prompts are read from. null: parse
-   * it whole, and say what is wrong with it. Absent: always whole.
+   * it whole, and report its error. Absent: always whole.
    */
   parseLong?(bytes: Uint8Array): object | null | Promise<object | null>
   /** Longest measured prompt that an edge may send in a header. Absent: it sends none. */

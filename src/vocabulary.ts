@@ -68,6 +68,6 @@ async function inflate(file: Uint8Array): Promise<Uint8Array> {
   try {
     return new Uint8Array(await new Response(stream).arrayBuffer())
   } catch {
-    throw new VocabularyError('the file is cut or damaged: compile it again')
+    throw new VocabularyError('the file is truncated or damaged: compile it again')
   }
 }

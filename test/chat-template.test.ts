@@ -1,14 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { readPrompt } from '../src/core/tokens/prompt.ts'
-import type { PromptEndpoint } from '../src/core/tokens/prompt-request.ts'
 import { compileTemplate } from '../src/chat-template.ts'
 import { familyJson, openTokenizer } from './core/tokens/families.ts'
-import { analyzerOf, pairs, requestOf } from './core/tokens/support.ts'
+import { analyzerOf, pairs, promptOf, requestOf } from './core/tokens/support.ts'
 
 const chatml = `{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}`
 
-function render(template: string, body: unknown, endpoint: PromptEndpoint = 'chat'): string {
-  const prompt = readPrompt(endpoint, body)
+function render(template: string, body: unknown, protocol = 'chat'): string {
+  const prompt = promptOf(protocol, body)
   return prompt.form === 'chat' ? compileTemplate(template, { bos_token: '<s>' })(prompt) : prompt.form
 }
 

@@ -9,14 +9,14 @@ import {
 } from 'openai'
 import { describe, expect, it } from 'vitest'
 import { createGateway } from '../src/gateway.ts'
-import { configOf, openWorld, type ConfigChanges, type World } from './api/fleet.ts'
+import { configOf, openRecordingPorts, type ConfigChanges, type RecordingPorts } from './kit/recording-ports.ts'
 
 /** The official client with the gateway in place of its network. It may retry twice, as by default. */
 function open(
   changes: ConfigChanges = {},
   apiKey = 'team-secret',
-): { client: OpenAI; world: World; asked: () => number } {
-  const world = openWorld()
+): { client: OpenAI; world: RecordingPorts; asked: () => number } {
+  const world = openRecordingPorts()
   const gateway = createGateway(configOf(changes), world.ports)
   let asked = 0
   const client = new OpenAI({

@@ -1,19 +1,27 @@
 import { describe, expect, it } from 'vitest'
 import { createGateway, type Gateway } from '../src/gateway.ts'
-import { configOf, onePool, openWorld, poster, type ConfigChanges, type Post, type World } from './api/fleet.ts'
+import {
+  configOf,
+  onePool,
+  openRecordingPorts,
+  poster,
+  type ConfigChanges,
+  type Post,
+  type RecordingPorts,
+} from './kit/recording-ports.ts'
 
 const chat = '/v1/chat/completions'
 const hello = { model: 'qwen', messages: [{ role: 'user', content: 'Hello' }] }
 
 interface Opened {
-  readonly world: World
+  readonly world: RecordingPorts
   readonly gateway: Gateway
   readonly post: Post
   readonly get: (path: string, headers?: Readonly<Record<string, string>>) => Promise<Response>
 }
 
 function open(changes: ConfigChanges = {}): Opened {
-  const world = openWorld()
+  const world = openRecordingPorts()
   const gateway = createGateway(configOf(changes), world.ports)
   return {
     world,

@@ -10,7 +10,7 @@ import type { PoolPort } from '../src/ports/pool.ts'
 import type { Ttft } from '../src/ports/ttft.ts'
 import { record } from './contracts/ttft.ts'
 import { parseExposition } from './telemetry/parse-exposition.ts'
-import { configOf, onePool, openWorld } from './api/fleet.ts'
+import { configOf, onePool, openRecordingPorts } from './kit/recording-ports.ts'
 
 describe('work in turns', () => {
   it('returns the same as without yielding, a few items at a time', async () => {
@@ -67,7 +67,7 @@ const engineOf = (id: string): EngineDigest => ({
 
 /** A gateway with 200 engines, each with a completed request. `onTurn` runs while it computes the response. */
 function largeGateway(onTurn: ((ttft: TtftState) => void) | null) {
-  const { ports, scope } = openWorld()
+  const { ports, scope } = openRecordingPorts()
   const names = Array.from({ length: ENGINES }, (_, at) => `engine-${at}`)
   const state = new TtftState({ store: null })
   state.flush({ source: 's', epoch: 1, seq: 1, records: names.map((engine) => record({ engine, stages: STAGES })) }, 0)

@@ -12,12 +12,12 @@ import { startRecordedWorld } from '../../test/browser/recorded.ts'
 import { median } from './median.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
-interface Received {
+interface ReceivedViews {
   readonly views: number
   readonly bytes: number
 }
 
-interface Phase extends Received {
+interface Phase extends ReceivedViews {
   readonly viewers: number
   /** CPU of this process per second, in cores. */
   readonly cores: number
@@ -70,9 +70,9 @@ async function phase(process_: ChildProcess, viewers: number, seconds: number): 
 }
 
 /** Returns what the viewers received since the last change. */
-async function tell(process_: ChildProcess, viewers: number): Promise<Received> {
+async function tell(process_: ChildProcess, viewers: number): Promise<ReceivedViews> {
   process_.send(viewers)
-  const [received] = (await once(process_, 'message')) as [Received]
+  const [received] = (await once(process_, 'message')) as [ReceivedViews]
   await once(process_, 'message')
   return received
 }

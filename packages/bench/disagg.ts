@@ -13,7 +13,7 @@
 import type { SplitConfig } from '../../src/core/contract/pool-config.ts'
 import { profileNamed, type Profile } from '../simulator/src/profiles.ts'
 import { idleTtftMs } from '../simulator/src/step-cost.ts'
-import { SplitFleet, type Ask, type Served, type Shape } from './disagg/fleet.ts'
+import { SplitFleet, type FleetRequest, type RequestLatency, type Shape } from './disagg/fleet.ts'
 import type { Bench, BenchRow } from './result.ts'
 
 const SHAPES: readonly Shape[] = [
@@ -95,14 +95,14 @@ function crossover(won: readonly boolean[]): number | null {
   return lost === won.length - 1 ? null : PROMPTS[lost + 1]!
 }
 
-interface Measured {
+interface ModeFigures {
   readonly figures: Figures
   readonly splitShare: number
 }
 
-function measure(one: Case, { profile, requests, load, modes }: Settings): Readonly<Record<string, Measured>> {
+function measure(one: Case, { profile, requests, load, modes }: Settings): Readonly<Record<string, ModeFigures>> {
   const asks = asksOf(one, profile, { requests, load })
-  const measured: Record<string, Measured> = {}
+  const measured: Record<string, ModeFigures> = {}
   for (const [name, split] of Object.entries(modes)) {
     const fleet = new SplitFleet(profile, one.shape, split, chance(7))
     fleet.run(asks)
@@ -115,7 +115,7 @@ function measure(one: Case, { profile, requests, load, modes }: Settings): Reado
   return measured
 }
 
-function figuresOf(served: readonly Served[]): Figures {
+function figuresOf(served: readonly RequestLatency[]): Figures {
   const seconds = (served.at(-1)!.endedAt - served[0]!.endedAt) / 1000
   return {
     ttft_ms: mean(served.map(({ ttft }) => ttft)),
@@ -127,7 +127,7 @@ function figuresOf(served: readonly Served[]): Figures {
   }
 }
 
-function rowsOf({ shape, promptTokens, cached }: Case, measured: Readonly<Record<string, Measured>>): BenchRow[] {
+function rowsOf({ shape, promptTokens, cached }: Case, measured: Readonly<Record<string, ModeFigures>>): BenchRow[] {
   const whole = measured['whole']!.figures
   return Object.entries(measured).map(([mode, { figures, splitShare }]) => ({
     engines: shape.name,
@@ -155,7 +155,7 @@ function asksOf(
   { shape, promptTokens, cached }: Case,
   profile: Profile,
   { requests, load }: Pick<Settings, 'requests' | 'load'>,
-): Ask[] {
+): FleetRequest[] {
   const random = chance(promptTokens + cached * 10)
   const { blockTokens, maxNumBatchedTokens } = profile.limits
   const sharedBlocks = Math.floor((promptTokens * cached) / blockTokens)

@@ -16,7 +16,7 @@ import { frontPrompts } from './edge/front-prompts.ts'
 import { longPrompts, type Start } from './edge/long-prompts.ts'
 import { pathRows } from './edge/path-model.ts'
 import { placedPaths } from './edge/placed.ts'
-import { startScript, type Started } from './proxy/processes.ts'
+import { startScript, type StartedProcess } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
 const ENGINES = 4
@@ -82,7 +82,7 @@ export default async function edge(options: BenchOptions): Promise<BenchResult> 
   const names = typeof part === 'string' ? part.split(',') : Object.keys(PARTS)
   const unknown = names.find((name) => !(name in PARTS))
   if (unknown !== undefined) throw new Error(`--part ${unknown}: use ${Object.keys(PARTS).join(', ')}`)
-  const started: Started[] = []
+  const started: StartedProcess[] = []
   const start: Start = async (file, args) => {
     const one = await startScript(file, args)
     started.push(one)

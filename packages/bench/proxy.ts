@@ -20,7 +20,7 @@ import {
   startScript,
   type LoadPlan,
   type LoadResult,
-  type Started,
+  type StartedProcess,
 } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
@@ -43,7 +43,7 @@ const ENGINES = 4
 interface Subject {
   /** `engine`, `pipe`, `firstlight` and what the flags add. */
   readonly name: string
-  readonly started: Started | StartedPeer
+  readonly started: StartedProcess | StartedPeer
 }
 
 export default async function proxy({ flags, note }: BenchOptions): Promise<BenchResult> {
@@ -52,7 +52,7 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
   const warmMs = Number(flags['warm-seconds'] ?? 2) * 1000
   const scenarios = SCENARIOS.filter(({ name }) => name.includes(String(flags['scenario'] ?? '')))
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-bench-'))
-  const started: Started[] = []
+  const started: StartedProcess[] = []
   try {
     for (let i = 0; i < ENGINES; i++) started.push(await startScript('stub-engine.ts', ['0']))
     const urls = started.map(({ port }) => `http://127.0.0.1:${port}`)
@@ -122,7 +122,7 @@ async function startGateway(
   folder: string,
   urls: readonly string[],
   { policy, vocabulary }: Gateway,
-): Promise<Started> {
+): Promise<StartedProcess> {
   const file = join(folder, `firstlight-${vocabulary === null ? 'bytes' : 'exact'}.json`)
   const pool = {
     model: 'fake',

@@ -18,7 +18,7 @@
  */
 import { replay } from '../replay/src/replay/plan.ts'
 import { speedsOn } from '../replay/src/replay/sustained-speed.ts'
-import { type Balancing, ReplicatedRouter } from '../replay/src/replay/replicated-router.ts'
+import { type BalancingMode, ReplicatedRouter } from '../replay/src/replay/replicated-router.ts'
 import type { RouterKind } from '../replay/src/replay/router.ts'
 import type { RunResult } from '../replay/src/replay/run.ts'
 import { figuresOf } from '../replay/src/replay/statistics.ts'
@@ -26,7 +26,7 @@ import { median } from './median.ts'
 import { type Arrangement, arrangementsOf, KINDS, ONE } from './replicas/arrangements.ts'
 import { measureCarrier } from './replicas/carrier.ts'
 import { costRows } from './replicas/cost.ts'
-import { type Seeded, seededIn, seededNamed } from './replicas/workloads.ts'
+import { type SeededWorkload, seededIn, seededNamed } from './replicas/workloads.ts'
 import type { Bench, BenchOptions, BenchRow } from './result.ts'
 
 const SLO = { ttftMs: 5000, itlMs: 100 }
@@ -58,13 +58,13 @@ const bench: Bench = async (options) => {
 export default bench
 
 interface Plan {
-  readonly workloads: readonly Seeded[]
+  readonly workloads: readonly SeededWorkload[]
   readonly loads: readonly number[]
   readonly policies: readonly string[]
   readonly replicas: readonly number[]
   readonly delaysMs: readonly number[]
   readonly kinds: readonly string[]
-  readonly attempt: Balancing
+  readonly attempt: BalancingMode
   readonly seeds: number
 }
 
@@ -85,13 +85,13 @@ function planOf({ flags, args }: BenchOptions, measuredMs: number): Plan {
         ? [...new Set([measuredMs, 0, 0.3, 1, 5, 20, 100])]
         : words('delays', '').map(Number),
     kinds: words('arrangements', ['leader', ...KINDS].join(',')),
-    attempt: words('deal', 'random')[0] as Balancing,
+    attempt: words('deal', 'random')[0] as BalancingMode,
     seeds: Number(flags['seeds'] ?? 3),
   }
 }
 
 interface Cell {
-  readonly workload: Seeded
+  readonly workload: SeededWorkload
   readonly load: number
   readonly policy: string
   readonly speedAt: ReturnType<typeof speedsOn>
@@ -149,7 +149,7 @@ function arrangementsIn({ replicas, kinds, delaysMs }: Plan, middle: number): Ar
 
 function kindOf(
   { name, replicas, delayMs, upset }: Arrangement,
-  { policy, attempt, seed }: { readonly policy: string; readonly attempt: Balancing; readonly seed: number },
+  { policy, attempt, seed }: { readonly policy: string; readonly attempt: BalancingMode; readonly seed: number },
 ): RouterKind {
   const options = {
     name,

@@ -143,12 +143,12 @@ function cpuUsSince(from: NodeJS.CpuUsage): number {
   return user + system
 }
 
-interface Sent {
+interface SendResult {
   readonly partials: number
   readonly wallS: number
 }
 
-type Way = (port: number, seconds: number) => Promise<Sent>
+type Way = (port: number, seconds: number) => Promise<SendResult>
 
 let next = 0
 

@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cpuSeconds, rssBytes, startServed, type Started } from './proxy/processes.ts'
+import { cpuSeconds, rssBytes, startServed, type StartedProcess } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
 const ENGINES = 4
@@ -24,18 +24,18 @@ export default async function streams({ flags, note }: BenchOptions): Promise<Be
   if (count < wanted) note(`this system allows ${files} open files: ${count} streams instead of ${wanted}`)
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-streams-'))
   const helpers: Helper[] = []
-  let gateway: Started | null = null
+  let gateway: StartedProcess | null = null
   try {
     const engine = new Helper('streams/engine.ts', [String(ENGINES)])
     helpers.push(engine)
-    const ports = (await engine.said('listening')) as readonly number[]
+    const ports = (await engine.messageOf('listening')) as readonly number[]
     gateway = await startServed(configFile(folder, ports))
     const { pid, port } = gateway
     await new Promise((resolve) => setTimeout(resolve, 2000))
     const before = rssBytes(pid)
     const client = new Helper('streams/client.ts', [String(port), String(count)])
     helpers.push(client)
-    const open = (await client.said('open')) as number
+    const open = (await client.messageOf('open')) as number
     note(`${open} streams are open and have had their first token`)
     const cpuFrom = cpuSeconds(pid)
     await new Promise((resolve) => setTimeout(resolve, idleS * 1000))
@@ -43,7 +43,7 @@ export default async function streams({ flags, note }: BenchOptions): Promise<Be
     const held = rssBytes(pid)
     const bookedOpen = await booked(port)
     engine.tell('finish')
-    const whole = (await client.said('ended')) as number
+    const whole = (await client.messageOf('ended')) as number
     const bookedEnd = await booked(port)
     const row = {
       streams: open,
@@ -67,25 +67,25 @@ export default async function streams({ flags, note }: BenchOptions): Promise<Be
 /** A child that reports its progress in words. */
 class Helper {
   readonly #child: ChildProcess
-  readonly #said = new Map<string, unknown>()
-  #heard: (() => void) | null = null
+  readonly #messageOf = new Map<string, unknown>()
+  #onMessage: (() => void) | null = null
 
   constructor(file: string, args: readonly string[]) {
     this.#child = fork(fileURLToPath(new URL(file, import.meta.url)), [...args])
     this.#child.on('message', (message) => {
       const { word, value } = message as { word: string; value: unknown }
-      this.#said.set(word, value)
-      this.#heard?.()
+      this.#messageOf.set(word, value)
+      this.#onMessage?.()
     })
-    this.#child.on('exit', () => this.#heard?.())
+    this.#child.on('exit', () => this.#onMessage?.())
   }
 
-  async said(word: string): Promise<unknown> {
-    while (!this.#said.has(word)) {
-      if (this.#child.exitCode !== null) throw new Error(`a helper ended before it said '${word}'`)
-      await new Promise<void>((resolve) => (this.#heard = resolve))
+  async messageOf(word: string): Promise<unknown> {
+    while (!this.#messageOf.has(word)) {
+      if (this.#child.exitCode !== null) throw new Error(`a helper ended before its message '${word}'`)
+      await new Promise<void>((resolve) => (this.#onMessage = resolve))
     }
-    return this.#said.get(word)
+    return this.#messageOf.get(word)
   }
 
   tell(word: string): void {

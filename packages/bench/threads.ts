@@ -17,7 +17,7 @@ import { memoryPools, type MemoryPools } from '../../src/platform/node/memory-po
 import { ThreadBookings } from '../../src/platform/node/threads/thread-bookings.ts'
 import { RpcChannel } from '../../src/platform/node/threads/rpc.ts'
 import type { PoolMessage } from '../../src/platform/node/threads/messages.ts'
-import { rssBytes, runLoad, startServed, startScript, type LoadResult, type Started } from './proxy/processes.ts'
+import { rssBytes, runLoad, startServed, startScript, type LoadResult, type StartedProcess } from './proxy/processes.ts'
 import { median } from './median.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 import { drive, type EdgePlan, type EdgeResult } from './threads/edge.ts'
@@ -152,10 +152,10 @@ async function gatewayRows({
   readonly ms: number
   readonly note: Note
 }): Promise<BenchRow[]> {
-  const engines: Started[] = []
+  const engines: StartedProcess[] = []
   for (let at = 0; at < ENGINES; at++) engines.push(await startScript('stub-engine.ts', ['0']))
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-bench-'))
-  const gateways = new Map<number, Started>()
+  const gateways = new Map<number, StartedProcess>()
   const runs = new Map<string, LoadResult[]>()
   try {
     for (const count of counts) gateways.set(count, await startGateway(folder, engines, count))
@@ -207,7 +207,11 @@ function gatewayRow({
   }
 }
 
-async function startGateway(folder: string, engines: readonly Started[], workers: number): Promise<Started> {
+async function startGateway(
+  folder: string,
+  engines: readonly StartedProcess[],
+  workers: number,
+): Promise<StartedProcess> {
   const file = join(folder, `firstlight-${workers}.json`)
   const pool = {
     model: 'fake',

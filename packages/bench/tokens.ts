@@ -9,10 +9,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { Tokenizer } from '@huggingface/tokenizers'
+import type { JsonObject } from '../../src/core/json.ts'
+import { chat } from '../../src/protocols/chat.ts'
 import { PieceTokenizer } from '../../src/core/tokens/piece-tokenizer.ts'
 import { compileVocabulary } from '../../src/core/tokens/compile-vocabulary.ts'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
-import { measurePrompt, PromptAnalyzer } from '../../src/core/tokens/prompt-analyzer.ts'
+import { PromptAnalyzer } from '../../src/core/tokens/prompt-analyzer.ts'
 import { Vocabulary } from '../../src/core/tokens/vocabulary.ts'
 import { compileTemplate } from '../../src/chat-template.ts'
 import { median } from './median.ts'
@@ -164,15 +166,14 @@ function conversation(vocabulary: Vocabulary, text: string): BenchRow[] {
   return (['exact', 'bytes'] as const).map((how) => {
     const times = Array.from({ length: 50 }, (_, turn) => {
       const body = JSON.stringify({ messages: messages.slice(0, 50 + turn) })
+      const json = JSON.parse(body) as JsonObject
       const request = {
-        endpoint: 'chat',
-        body: JSON.parse(body) as unknown,
         bodyBytes: body.length,
         adapter: null,
         salts: [],
         tenant: null,
       } as const
-      return timed(() => measurePrompt(measurers[how], request))
+      return timed(() => measurers[how].measure({ ...request, prompt: chat.prompt(json) }))
     })
     return {
       what: `turn of a 50 to 100 message conversation (${how}: template, ids or bytes, hashes), ms`,

@@ -27,7 +27,10 @@ function definitionsOf(file: SourceFile): Definition[] {
           ? [declaration.id.name]
           : []
     const uses = new Set<string>()
-    new Visitor({ Identifier: ({ name }) => void uses.add(name) }).visit({
+    new Visitor({
+      Identifier: ({ name }) => void uses.add(name),
+      JSXIdentifier: ({ name }) => void uses.add(name),
+    }).visit({
       ...file.parsed.program,
       body: [statement],
     })

@@ -7,14 +7,15 @@ import { hasEnded } from '../core/reports/request-record.ts'
 import { AdmissionBuilder } from './admission-builder.ts'
 import { assertAccepting } from './drain.ts'
 import type { GatewayContext } from './context.ts'
-import { endpoints, type Endpoint } from './endpoints.ts'
+import { endpointOf, endpoints, type ProtocolEndpoint } from '../protocols/protocols.ts'
 import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-queries.ts'
 import { jsonResponse } from './json-response.ts'
 import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
-import { digestsOf, gatewayView, poolViews, regionsOf } from './fleet-view.ts'
+import { digestsOf, regionsOf } from './fleet-digests.ts'
+import { gatewayView, poolViews } from './fleet-view.ts'
 import { parseInferenceRequest } from './parse-request.ts'
 import { reportView } from './ttft-reports.ts'
 import { toSnakeCase } from '../snake-case.ts'
@@ -109,8 +110,8 @@ function rank(
   return pool.rank({ ...admission, attempt: 0, avoid: [], configVersion: context.config.version })
 }
 
-function dryEndpoint(path: string | null): Endpoint {
-  const endpoint = endpoints.find((known) => known.path === (path ?? '/v1/chat/completions'))
+function dryEndpoint(path: string | null): ProtocolEndpoint {
+  const endpoint = endpointOf(path ?? '/v1/chat/completions')
   if (endpoint !== undefined) return endpoint
   throw new Failure('bad_value', `endpoint is not one of: ${endpoints.map((known) => known.path).join(', ')}.`, {
     param: 'endpoint',
@@ -128,8 +129,8 @@ export async function decision(
   if (found !== null) return jsonResponse(incoming, toSnakeCase(found))
   throw new Failure(
     'not_found',
-    'No cluster remembers this decision. They keep the last ones only; the id is in x-firstlight-decision of ' +
-      'the answer.',
+    'Decision not found. Only the most recent decisions are stored. The id is in the response header ' +
+      'x-firstlight-decision.',
   )
 }
 
@@ -154,10 +155,7 @@ export async function request(
   await flushAllWorkers(context)
   const report = context.config.ttft.enabled ? ((await context.ports.ttft?.find(requestedId)) ?? null) : null
   if (recent === null && explanation === null && report === null) {
-    throw new Failure(
-      'not_found',
-      'This gateway does not remember such a request. It keeps the last ones only, in memory.',
-    )
+    throw new Failure('not_found', 'Request not found. This gateway stores the last 1,000 requests in memory.')
   }
   const record = (recent !== null && hasEnded(recent.record) ? recent.record : report?.record) ?? null
   return jsonResponse(incoming, {
@@ -202,7 +200,7 @@ export async function setDraining(
   if (clusters.length > 1) {
     throw new Failure(
       'bad_value',
-      `The clusters ${clusters.join(', ')} all have an engine '${engine}'. Say which with ?cluster=.`,
+      `Engine '${engine}' exists in the clusters ${clusters.join(', ')}. Add ?cluster=NAME.`,
       { param: 'cluster' },
     )
   }

@@ -4,19 +4,22 @@ import type { Overrides } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import type { Usage } from '../core/contract/outcome.ts'
 import type { PromptProfile } from '../core/tokens/prompt-analyzer.ts'
+import { isTooFragmented } from '../core/tokens/prompt-fragments.ts'
 import type { PromptRequest } from '../core/tokens/prompt-request.ts'
-import { isText } from '../core/tokens/utf8-text.ts'
+import type { Prompt } from '../core/tokens/prompt.ts'
 import { unsplittableByLmcache } from '../origin/disagg/lmcache-fields.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/cache-lookups.ts'
+import { isText } from '../core/tokens/utf8-text.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
+import { UNREADABLE } from '../protocols/prompt-texts.ts'
 import { engineModel } from './model-registry.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { RequestFields, RequestOptions } from './fields.ts'
 import type { Caller } from './auth/caller.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
 import type { PromptAnalyzers } from './prompt-analyzers.ts'
-import { bypassesPrefixCache, estimateTokensByChars, sequencesOf, unsplittableReason } from './split-eligibility.ts'
+import { estimateTokensByChars } from './split-estimate.ts'
 
 type Admission = ReturnType<Exchange['admission']>
 
@@ -44,6 +47,8 @@ export class AdmissionBuilder {
   readonly #edgePrompts: EdgePrompts
   // There is nearly always one entry: searching a list is faster than creating a map.
   readonly #poolAdmissions: PoolAdmission[] = []
+  /** The prompt, which all pools share. null: it was not read yet, or an answer has begun. */
+  #prompt: Prompt | null = null
 
   constructor(parsed: InferenceRequest, { analyzers, lookups, edgePrompts }: AdmissionSources) {
     this.#parsed = parsed
@@ -65,6 +70,7 @@ export class AdmissionBuilder {
   /** Releases the prompt. Returns false if a lookup may still read it. */
   begun(): boolean {
     let unread = true
+    this.#prompt = null
     for (const entry of this.#poolAdmissions) {
       entry.request = null
       if (entry.hasLookedUp) unread = false
@@ -102,12 +108,12 @@ export class AdmissionBuilder {
 
   #wanted(route: PoolRoute): boolean {
     const { options } = this.#parsed
-    return this.#lookups.wanted(route, options.policy ?? null) && !readsNoCache(this.#parsed)
+    return this.#lookups.wanted(route, options.policy ?? null) && !computesAll(this.#parsed)
   }
 
   #poolAdmission(route: PoolRoute): PoolAdmission {
     for (const entry of this.#poolAdmissions) if (entry.route === route) return entry
-    const request = promptOf(this.#parsed, route, this.#wanted(route))
+    const request = this.#requestIn(route)
     const prompt =
       this.#edgePrompts.measuredByEdge(this.#parsed, route, request) ?? this.#analyzers.measure(route, request)
     const entry: PoolAdmission = {
@@ -120,26 +126,31 @@ export class AdmissionBuilder {
     this.#poolAdmissions.push(entry)
     return entry
   }
+
+  #requestIn(route: PoolRoute): PromptRequest {
+    const { endpoint, body, caller, fields, model } = this.#parsed
+    const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
+    const read = (): Prompt => (this.#prompt ??= readPrompt(this.#parsed))
+    return {
+      // A prompt that an edge has measured is not read here.
+      get prompt() {
+        return read()
+      },
+      bodyBytes: body.bytes.byteLength,
+      adapter: engineModel(model, route.pool).adapter,
+      salts: salt === null ? UNSALTED : [salt],
+      tenant: null,
+      withIds: this.#wanted(route),
+    }
+  }
+}
+
+/** A prompt in pieces counts by the size of its body alone. */
+function readPrompt({ endpoint, body: { bytes, json } }: InferenceRequest): Prompt {
+  return isTooFragmented(json, bytes.byteLength) ? UNREADABLE : endpoint.protocol.prompt(json)
 }
 
 const UNSALTED: readonly string[] = []
-
-function promptOf(
-  { endpoint, body, caller, fields, model }: InferenceRequest,
-  { pool }: PoolRoute,
-  withIds: boolean,
-): PromptRequest {
-  const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
-  return {
-    endpoint: endpoint.prompt,
-    body: body.json,
-    bodyBytes: body.bytes.byteLength,
-    adapter: engineModel(model, pool).adapter,
-    salts: salt === null ? UNSALTED : [salt],
-    tenant: null,
-    withIds,
-  }
-}
 
 /** Combines the tenant's salt with the client's; null: the client's is unchanged. */
 export function saltOf(caller: Caller, fields: RequestFields): string | null {
@@ -170,8 +181,8 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
     overrides: overridesOf(options),
     hints: null,
     unsplittable: unsplittable(parsed, route),
-    computesAll: readsNoCache(parsed),
-    sequences: sequencesOf(sampled(parsed)),
+    computesAll: computesAll(parsed),
+    sequences: parsed.endpoint.protocol.bounds.sequences(body.json),
     encodeItems: prompt.items,
   }
   return route.pool.split.estimate === 'chars4'
@@ -179,31 +190,20 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
     : admission
 }
 
-const UNSAMPLED: InferenceRequest['body']['json'] = {}
-
-/** The body, for endpoints with several answers or scored prompts. Other endpoints ignore these fields. */
-const sampled = ({ endpoint, body }: InferenceRequest): InferenceRequest['body']['json'] =>
-  endpoint.prompt === 'chat' || endpoint.prompt === 'completions' ? body.json : UNSAMPLED
-
-/** With an answer per token, vLLM computes all tokens. The default task of a model is unknown. */
-function readsNoCache(parsed: InferenceRequest): boolean {
-  const { task } = parsed.body.json
-  return parsed.endpoint.path === '/pooling'
-    ? task === 'token_embed' || task === 'token_classify'
-    : bypassesPrefixCache(sampled(parsed))
-}
+const computesAll = ({ endpoint, body }: InferenceRequest): boolean => endpoint.protocol.computesAll(body.json)
 
 /** Returns why the request cannot be split; null: it can. */
 function unsplittable({ endpoint, body }: InferenceRequest, { pool: { split } }: PoolRoute): string | null {
-  const found = endpoint.unsplittable ?? unsplittableReason(body.json)
-  if (found !== null || split.connector === 'nixl') return found
-  if (split.connector === 'lmcache') return unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat)
-  // vLLM's check of thinking budgets skips a prefill leg only if it has NIXL's parameters.
-  return endpoint.shape === 'anthropic' && isThinking(body.json) ? 'a thinking budget does not fit one token' : null
+  const { protocol } = endpoint
+  // vLLM exempts a prefill leg from some of its checks if the leg has NIXL's parameters.
+  const found =
+    endpoint.unsplittable ??
+    (protocol.splitting === null
+      ? 'the protocol is not split'
+      : protocol.splitting.unsplittable(body.json, split.connector === 'nixl'))
+  if (found !== null || split.connector !== 'lmcache') return found
+  return unsplittableByLmcache(protocol, body.json, split.lmcache.chat)
 }
-
-const isThinking = ({ thinking }: Readonly<Record<string, unknown>>): boolean =>
-  (thinking as { readonly type?: unknown } | null | undefined)?.type === 'enabled'
 
 const SESSION_CHARS = 512
 

@@ -9,7 +9,8 @@ import { hasPassed, loopFailure } from '../origin/via.ts'
 import { decision, dryRun, fleet, request, setDraining, usage, watch } from './admin.ts'
 import { corsHeaders, preflight } from './cors.ts'
 import type { GatewayContext } from './context.ts'
-import { endpoints } from './endpoints.ts'
+import { openaiErrors, type ErrorShape } from '../protocols/error-shape.ts'
+import { endpoints, protocolOf } from '../protocols/protocols.ts'
 import { jsonResponse } from './json-response.ts'
 import { type HttpRequest, openRequest, type RequestContext } from './request-context.ts'
 import { REGISTRY_PREFIX } from './lmcache/registry-path.ts'
@@ -23,7 +24,6 @@ import { metricsHandler } from './metrics.ts'
 import { listModels, oneModel } from './models.ts'
 import { openApi } from './openapi.ts'
 import { regionDigest } from './region-digest.ts'
-import type { ErrorShape } from './error-response.ts'
 import { proxy } from './inference.ts'
 import { storedResponse } from './stored-responses.ts'
 import { mountTtft } from './ttft-reports.ts'
@@ -45,8 +45,8 @@ interface Route {
   readonly pages?: true
 }
 
-const get = (path: string, handle: RouteHandler): Route => ({ method: 'GET', path, shape: 'openai', handle })
-const post = (path: string, handle: RouteHandler): Route => ({ method: 'POST', path, shape: 'openai', handle })
+const get = (path: string, handle: RouteHandler): Route => ({ method: 'GET', path, shape: openaiErrors, handle })
+const post = (path: string, handle: RouteHandler): Route => ({ method: 'POST', path, shape: openaiErrors, handle })
 
 const MODELS = '/v1/models/'
 
@@ -76,7 +76,7 @@ function clientRoutes(gatewayContext: GatewayContext): Route[] {
   const routes: Route[] = [
     ...endpoints.map((endpoint) => ({
       ...post(endpoint.path, (incoming) => proxy(gatewayContext, endpoint, incoming)),
-      shape: endpoint.shape,
+      shape: endpoint.protocol.errors,
     })),
     get('/v1/models', (incoming) => listModels(gatewayContext, incoming)),
     // Names contain slashes, encoded or not.
@@ -112,7 +112,7 @@ function routesOf(gatewayContext: GatewayContext): Route[] {
     ...(['GET', 'POST', 'PUT', 'DELETE'] as const).map((method): Route => ({
       method,
       path: `${REGISTRY_PREFIX}*`,
-      shape: 'openai',
+      shape: openaiErrors,
       handle: (incoming) => lmcacheRegistry(gatewayContext, incoming),
     })),
     post('/v1/firstlight/kv-events', kvEventsHandler(gatewayContext)),
@@ -157,12 +157,12 @@ export function createApp(gatewayContext: GatewayContext): HonoBase<Env> {
     app.all(path, (c) => refuse(c.req.raw, c.env))
   }
   // CORS applies here too, so that a page can read the error of a wrong URL.
-  const unknown = serving(
-    gatewayContext,
-    { shape: 'openai', pages: true },
-    (incoming) => preflight(incoming, gatewayContext.config.cors, 'GET, POST') ?? unknownRoute(incoming),
-  )
-  app.notFound((c) => unknown(c.req.raw, c.env))
+  const refuse = (incoming: RequestContext): Response =>
+    preflight(incoming, gatewayContext.config.cors, 'GET, POST') ?? unknownRoute(incoming)
+  app.notFound((c) => {
+    const shape = protocolOf(pathOf(c.req.raw))?.errors ?? openaiErrors
+    return serving(gatewayContext, { shape, pages: true }, refuse)(c.req.raw, c.env)
+  })
   return app
 }
 
@@ -184,11 +184,13 @@ function wrongMethod(incoming: RequestContext, allow: string): never {
   )
 }
 
-function unknownRoute(incoming: RequestContext): never {
-  throw new Failure(
-    'route_unknown',
-    `Unknown URL: ${incoming.request.method} ${incoming.path.slice(0, 100)}. The base URL of this API ends in /v1.`,
-  )
+function unknownRoute({ request: { method }, path }: RequestContext): never {
+  const shown = `Unknown URL: ${method} ${path.slice(0, 100)}.`
+  // Anthropic's clients add /v1 to the base URL, OpenAI's do not.
+  const next = path.startsWith('/v1/v1/')
+    ? 'The client adds /v1 to its base URL: configure the base URL without /v1.'
+    : 'The base URL of this API ends in /v1.'
+  throw new Failure('route_unknown', `${shown} ${next}`)
 }
 
 /** Readiness of the gateway, independent of the engines. */

@@ -1,4 +1,5 @@
 import type { PoolRoute } from '../origin/exchange.ts'
+import { chat } from '../protocols/chat.ts'
 import type { PromptAnalyzers } from './prompt-analyzers.ts'
 
 /** Any tokenizer divides so many words into blocks: each is at least a token, and about three bytes. */
@@ -22,10 +23,8 @@ function blockingFingerprint(analyzers: PromptAnalyzers, route: PoolRoute): numb
   const content = Array.from({ length: route.pool.blockTokens * WORDS_PER_BLOCK_TOKEN }, (_, at) =>
     at.toString(36),
   ).join(' ')
-  const body = { messages: [{ role: 'user', content }] }
   const { blocks } = analyzers.measure(route, {
-    endpoint: 'chat',
-    body,
+    prompt: chat.prompt({ messages: [{ role: 'user', content }] }),
     bodyBytes: content.length,
     adapter: null,
     salts: [],

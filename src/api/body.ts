@@ -67,15 +67,16 @@ export async function readJson(
     const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
     throw new Failure('bad_body', `The request body must be a JSON object, not ${kind}.`)
   }
-  if (hasBackslashKey(json) || hasBackslashKey((json as Record<string, unknown>)['vllm_xargs'])) {
-    throw new Failure('bad_body', 'The name of a field must not hold a backslash.')
+  const { vllm_xargs: xargs, sampling_params: sampling } = json as Record<string, unknown>
+  if (hasBackslashKey(json) || hasBackslashKey(xargs) || hasBackslashKey(sampling)) {
+    throw new Failure('bad_body', 'A field name must not contain a backslash.')
   }
   return { bytes, json: json as Record<string, unknown> }
 }
 
 function checkComplexity(bytes: Uint8Array, limit: number): void {
   if (exceedsJsonComplexity(bytes, limit))
-    throw tooLarge(`is in more than ${limit} pieces (names, mappings, lists, texts, numbers)`, 'limits.max_json_cost')
+    throw tooLarge(`has a parse cost above ${limit} (names, objects, lists, strings, numbers)`, 'limits.max_json_cost')
 }
 
 export function refuseEncoding(encoding: string | null): void {
@@ -172,5 +173,5 @@ function parse(bytes: Uint8Array): unknown {
 function positionOf(error: unknown, text: string): string {
   const position = error instanceof SyntaxError ? /position (\d+)/.exec(error.message)?.[1] : undefined
   if (position !== undefined) return ` at character ${position}`
-  return text.trim() === '' ? ': it is empty' : ': it ends too early, or holds what JSON does not know'
+  return text.trim() === '' ? ': it is empty' : ': it ends too early or has invalid syntax'
 }

@@ -2,7 +2,7 @@ import { Failure } from '../failure.ts'
 import type { AssetFiles } from '../ports/assets.ts'
 import type { RequestContext } from './request-context.ts'
 
-/** Content security policy: pages hold nothing from requests or configuration, and run only their own files. */
+/** Content security policy: pages contain nothing from requests or configuration, and run only their own files. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri " +
   "'none'; form-action 'none'; frame-ancestors 'none'"
@@ -44,10 +44,10 @@ const UNBUILT = `<!doctype html>
 </head>
 <body>
 <main>
-<h1>Firstlight runs, but its pages were not built</h1>
-<p>They are made once, from the sources. In the folder of the gateway:</p>
+<h1>Firstlight is running, but its pages are not built</h1>
+<p>Build them once, in the folder of the gateway:</p>
 <pre>npm run build:dashboard</pre>
-<p>Then load this page again. On Workers, deploy again: <code>npm run deploy</code> builds them.</p>
+<p>Then reload this page. On Workers, deploy again: <code>npm run deploy</code> builds them.</p>
 </main>
 </body>
 </html>
@@ -69,10 +69,7 @@ export async function dashboardFile(files: AssetFiles, incoming: RequestContext,
   const type = TYPES[/^[\w-]+\.([a-z]+)$/.exec(name)?.[1] ?? '']
   const body = type === undefined ? null : await files(name)
   if (type === undefined || body === null)
-    throw new Failure(
-      'not_found',
-      'The dashboard has no such file. Load /dashboard again: it may have been built anew.',
-    )
+    throw new Failure('not_found', 'Dashboard file not found. Reload /dashboard: it may have been rebuilt.')
   return htmlResponse(incoming, type, body, { immutable: true })
 }
 

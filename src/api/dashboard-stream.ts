@@ -74,9 +74,13 @@ export class DashboardStream {
   open(incoming: RequestContext, shared: ReadableStream<Uint8Array> | null = null): Response {
     const { viewers, everyMs, lifeMs, maxSnapshots: takes } = this.#options
     if (this.#viewers >= viewers) {
-      throw new Failure('rate_limited', `${viewers} viewers watch this gateway already. Close one of them, or wait.`, {
-        retryAfterMs: RETRY_MS,
-      })
+      throw new Failure(
+        'rate_limited',
+        `This gateway has ${viewers} dashboard viewers, the maximum. Close one of them, or wait.`,
+        {
+          retryAfterMs: RETRY_MS,
+        },
+      )
     }
     const headers = {
       'content-type': 'text/event-stream',

@@ -1,30 +1,5 @@
 import { Failure, failures, type FailureReason } from '../failure.ts'
-
-/** Error format of the client's API. */
-export type ErrorShape = 'openai' | 'anthropic'
-
-/** Anthropic's `error.type` by status; see https://docs.anthropic.com/en/api/errors. */
-const anthropicTypes: Readonly<Record<number, string>> = {
-  400: 'invalid_request_error',
-  401: 'authentication_error',
-  403: 'permission_error',
-  404: 'not_found_error',
-  405: 'invalid_request_error',
-  413: 'request_too_large',
-  415: 'invalid_request_error',
-  429: 'rate_limit_error',
-  503: 'overloaded_error',
-}
-
-/** Body of an error response. It has only the failure's own text. */
-function problemBody(failure: Failure, shape: ErrorShape, requestId: string): unknown {
-  const { status, type, code } = failure.shape
-  if (shape === 'anthropic') {
-    const kind = anthropicTypes[status] ?? 'api_error'
-    return { type: 'error', error: { type: kind, message: failure.message }, request_id: requestId }
-  }
-  return { error: { message: failure.message, type, param: failure.param, code } }
-}
+import type { ErrorShape, GatewayError } from '../protocols/error-shape.ts'
 
 /**
  * Response of a failure. SDKs obey `x-should-retry`, and wait for `retry-after-ms`, else for `retry-after`
@@ -40,8 +15,17 @@ export function problemResponse(failure: Failure, shape: ErrorShape, requestId: 
     headers.set('retry-after', String(Math.max(1, Math.ceil(ms / 1000))))
     headers.set('retry-after-ms', String(ms))
   }
-  return new Response(JSON.stringify(problemBody(failure, shape, requestId)), { status, headers })
+  return new Response(JSON.stringify(shape.body(gatewayError(failure), requestId)), { status, headers })
 }
+
+/** A failure as the client may see it. */
+export const gatewayError = ({ shape: { status, type, code }, param, message }: Failure): GatewayError => ({
+  status,
+  type,
+  code,
+  param,
+  message,
+})
 
 /** Converts anything thrown to a failure. Unexpected errors show no details to the client. */
 export function asFailure(thrown: unknown): Failure {

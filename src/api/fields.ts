@@ -123,7 +123,7 @@ function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure
   const steps = unknownKey === undefined ? issue.path.map(String) : [...issue.path.map(String), unknownKey]
   const path = (base === '' ? steps : [base, ...steps]).join('.')
   if (unknownKey !== undefined) {
-    return new Failure('bad_value', `${path} is not known. Known are: ${Object.keys(options.shape).join(', ')}.`, {
+    return new Failure('bad_value', `${path} is not an option. Options: ${Object.keys(options.shape).join(', ')}.`, {
       param: path,
     })
   }
@@ -134,7 +134,7 @@ function rule(issue: z.core.$ZodIssue): string {
   if (issue.code === 'too_big') return `it must be at most ${issue.maximum}`
   if (issue.code === 'too_small') return `it must be at least ${issue.minimum}`
   if (issue.code === 'invalid_value') return `it must be one of ${issue.values.join(', ')}`
-  if (issue.code !== 'invalid_type') return 'that is not allowed here'
+  if (issue.code !== 'invalid_type') return 'it is not allowed'
   return `it must be ${issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`}`
 }
 

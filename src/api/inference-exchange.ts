@@ -1,4 +1,4 @@
-import { type Continuable, continuable, type NotContinued } from '../core/continuation/continuable.ts'
+import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
 import type { RequestClass } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import { isLimited } from '../core/limits/key-limiter.ts'
@@ -43,6 +43,7 @@ export class InferenceExchange implements Exchange {
   readonly requestId: string
   readonly receivedAt: number
   readonly method = 'POST'
+  readonly protocol: Exchange['protocol']
   readonly path: string
   readonly headers: readonly string[]
   readonly stream: boolean
@@ -82,6 +83,7 @@ export class InferenceExchange implements Exchange {
     this.id = incoming.id
     this.requestId = requestId
     this.receivedAt = incoming.receivedAt
+    this.protocol = endpoint.protocol
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
     // Non-streaming responses are always read.
@@ -124,7 +126,7 @@ export class InferenceExchange implements Exchange {
   }
 
   /** A stream may run for hours, so it releases its prompt. */
-  begun(written: boolean): void {
+  onResponseStart(written: boolean): void {
     const { request, memory } = this.#parsed.incoming
     memory?.release()
     this.#parsed.body = NO_BODY
@@ -191,7 +193,7 @@ export class InferenceExchange implements Exchange {
   #continuationIn({ retry }: PoolRoute['pool'], priority: number | undefined): boolean {
     if (!this.stream || retry.midStream === 'off') return false
     const json = priority === undefined ? this.json : { ...this.json, priority }
-    this.#continuable ??= continuable(this.path, json, retry.midStream)
+    this.#continuable ??= this.protocol.continuable(json, retry.midStream)
     return typeof this.#continuable !== 'string'
   }
 

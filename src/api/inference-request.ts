@@ -1,14 +1,14 @@
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { Caller } from './auth/caller.ts'
 import type { JsonBody } from './body.ts'
-import type { Endpoint } from './endpoints.ts'
+import type { ProtocolEndpoint } from '../protocols/protocols.ts'
 import type { RequestFields, RequestOptions } from './fields.ts'
 import type { RequestContext } from './request-context.ts'
 
 /** A validated inference request with its client, model and possible routes. */
 export interface InferenceRequest {
   readonly incoming: RequestContext
-  readonly endpoint: Endpoint
+  readonly endpoint: ProtocolEndpoint
   readonly caller: Caller
   /** Empty after the response has begun. */
   body: JsonBody

@@ -2,7 +2,7 @@ import { Failure } from '../failure.ts'
 import { rejectExchange } from '../origin/forward.ts'
 import { assertAccepting } from './drain.ts'
 import type { GatewayContext } from './context.ts'
-import type { Endpoint } from './endpoints.ts'
+import type { ProtocolEndpoint } from '../protocols/protocols.ts'
 import { InferenceExchange } from './inference-exchange.ts'
 import { parseInferenceRequest } from './parse-request.ts'
 import type { RequestContext } from './request-context.ts'
@@ -12,8 +12,13 @@ import { keepResponse } from './stored-responses.ts'
 const TURNS_BYTES = 4 * 1024 * 1024
 
 /** Handles a POST to an engine: authentication, body, overrides, routing. */
-export async function proxy(context: GatewayContext, endpoint: Endpoint, incoming: RequestContext): Promise<Response> {
-  const caller = await context.authenticator.caller(incoming.request.headers, endpoint.shape === 'anthropic')
+export async function proxy(
+  context: GatewayContext,
+  endpoint: ProtocolEndpoint,
+  incoming: RequestContext,
+): Promise<Response> {
+  const { acceptsApiKeyHeader } = endpoint.protocol.errors
+  const caller = await context.authenticator.caller(incoming.request.headers, acceptsApiKeyHeader)
   incoming.logFields['tenant'] = caller.tenant
   assertAccepting(context)
   const parsed = await parseInferenceRequest(context, endpoint, incoming, caller)

@@ -81,7 +81,7 @@ function check(value: Text, field: string, hosts: readonly string[]): ForeignMed
   const url = String(value)
   const host = PLAIN_URL.exec(url)?.[1]?.toLowerCase()
   // Parsers disagree on these characters: some read the host after them.
-  if (host === undefined || /[\\\s]/.test(url)) return { field, description: 'what is no plain http(s) URL' }
+  if (host === undefined || /[\\\s]/.test(url)) return { field, description: 'a URL that is not http(s)' }
   return hosts.some((allowed) => matchesHost(host, allowed))
     ? null
     : { field, description: `the host ${host.slice(0, 100)}` }

@@ -14,7 +14,7 @@ import {
 } from '../telemetry/prometheus-text.ts'
 import { keyOrAdmin } from './auth/key-or-admin.ts'
 import type { GatewayContext } from './context.ts'
-import { digestsOf, regionsOf } from './fleet-view.ts'
+import { digestsOf, regionsOf } from './fleet-digests.ts'
 import type { RequestContext } from './request-context.ts'
 import type { GatewayCounts } from '../worker-group.ts'
 import { aggregateCounts } from './worker-queries.ts'

@@ -8,7 +8,8 @@ import { Failure } from '../failure.ts'
 import type { BodyAllocation } from '../body-memory.ts'
 import { decoder, readBounded, refuseEncoding, throwUnreadable, type BodySource, type JsonBody } from './body.ts'
 import { encoder, isForbidden } from './body-rewrite.ts'
-import { isOn } from './split-eligibility.ts'
+import { allBounds } from '../protocols/protocols.ts'
+import { isOn } from '../protocols/request-fields.ts'
 
 /** One part; its content is `[from, to)`. */
 interface FormPart {
@@ -28,8 +29,15 @@ const LF = 10
 const DASH = 45
 
 /** Fields that the gateway reads: they must be readable and unique. */
-const READ_FIELDS =
-  /^(?:model|stream|vllm_xargs|priority|n|best_of|max_tokens|max_completion_tokens|max_output_tokens)$/
+const READ_FIELDS: ReadonlySet<string> = new Set([
+  'model',
+  'stream',
+  'vllm_xargs',
+  'priority',
+  'n',
+  'best_of',
+  ...allBounds,
+])
 
 /**
  * Reads a form and keeps its bytes. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_body` or
@@ -48,7 +56,7 @@ export async function readForm(
   for (const part of partsOf(bytes, boundary)) {
     const { name } = part
     const text = textOf(bytes, part)
-    if (READ_FIELDS.test(name) && (text === null || json.has(name)))
+    if (READ_FIELDS.has(name) && (text === null || json.has(name)))
       throw malformedForm(`must have ${name} once, as UTF-8 text`, name)
     // Engines merge vllm_xargs into the place of transfer parameters, which may crash them.
     if (isForbidden(name) || (name === 'vllm_xargs' && /\\|transfer_params/.test(text!))) {

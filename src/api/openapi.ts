@@ -17,7 +17,7 @@ const listOf = (items: Schema): Schema => ({ type: 'array', items })
 const mapOf = (values: Schema): Schema => ({ type: 'object', additionalProperties: values })
 const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
 
-/** Object whose keys that end in `?` are optional. Clients must expect further keys. */
+/** Object whose keys that end in `?` are optional. Clients must ignore unknown keys. */
 function object(properties: Readonly<Record<string, Schema>>): Schema {
   const names = Object.keys(properties)
   return {
@@ -210,7 +210,7 @@ const operations: Readonly<Record<string, Operation>> = {
   'get /v1/firstlight/decisions/{id}': { summary: 'One routing decision with its candidates.', schema: 'Decision' },
   'get /v1/firstlight/requests/{id}': { summary: 'One request: decision, stages, record.', schema: 'Request' },
   'post /v1/firstlight/engines/{id}/drain': {
-    summary: 'Takes an engine out of routing. Running requests continue.',
+    summary: 'Removes an engine from routing. Running requests continue.',
     schema: 'Drain',
     query: {
       cluster: 'Cluster of the engine, if its name is ambiguous.',
@@ -218,7 +218,7 @@ const operations: Readonly<Record<string, Operation>> = {
     },
   },
   'post /v1/firstlight/engines/{id}/undrain': {
-    summary: 'Puts an engine back.',
+    summary: 'Returns an engine to routing.',
     schema: 'Drain',
     query: { cluster: 'Cluster of the engine, if its name is ambiguous.' },
   },

@@ -3,7 +3,7 @@ import type { StoredResponse } from '../ports/stored-responses.ts'
 import type { Caller } from './auth/caller.ts'
 import { readJson } from './body.ts'
 import type { GatewayContext } from './context.ts'
-import type { Endpoint } from './endpoints.ts'
+import type { ProtocolEndpoint } from '../protocols/protocols.ts'
 import { readFields, readOptions, type RequestFields } from './fields.ts'
 import { readForm } from './multipart.ts'
 import type { InferenceRequest } from './inference-request.ts'
@@ -15,7 +15,7 @@ import { routeOf, storedResponseOf } from './stored-responses.ts'
 /** Reads and validates a request up to routing. */
 export async function parseInferenceRequest(
   context: GatewayContext,
-  endpoint: Endpoint,
+  endpoint: ProtocolEndpoint,
   incoming: RequestContext,
   caller: Caller,
 ): Promise<InferenceRequest> {

@@ -29,8 +29,8 @@ function authorizeClass({ class: requestedClass }: RequestOptions, { requestClas
     return
   throw new Failure(
     'forbidden',
-    `This key may not use the class ${requestedClass}; its own is ${requestClass}. Leave firstlight.class out, or ask the ` +
-      'operator for another class.',
+    `This key may not use the class ${requestedClass}: the class of the key is ${requestClass}. Leave ` +
+      'firstlight.class out, or ask the operator for another class.',
     { param: 'firstlight.class' },
   )
 }

@@ -1,13 +1,12 @@
 import type { PoolSettings } from '../config.ts'
 import type { ChainState } from '../core/tokens/block-hash.ts'
-import { isTooFragmented } from '../core/tokens/prompt-fragments.ts'
 import {
   PromptAnalyzer,
   type ChatTemplate,
   type ExactTokenizer,
   type PromptProfile,
 } from '../core/tokens/prompt-analyzer.ts'
-import type { PromptRequest } from '../core/tokens/prompt-request.ts'
+import type { PromptRequest, PromptScope } from '../core/tokens/prompt-request.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import {
   measureByEngine,
@@ -27,10 +26,6 @@ export type VocabularyOf = (pool: PoolSettings) => Vocabulary | null
 
 const utf8 = new TextEncoder()
 
-/** A prompt in pieces counts by the size of its body alone. */
-const withoutFragments = (request: PromptRequest): PromptRequest =>
-  isTooFragmented(request) ? { ...request, endpoint: 'other' } : request
-
 /** One analyzer per pool, because vocabularies, block sizes and learned ratios belong to pools. */
 export class PromptAnalyzers {
   readonly #analyzers = new Map<PoolSettings, PromptAnalyzer>()
@@ -47,12 +42,12 @@ export class PromptAnalyzers {
   }
 
   measure(route: PoolRoute, request: PromptRequest): PromptProfile {
-    return this.#analyzerOf(route).measure(withoutFragments(request))
+    return this.#analyzerOf(route).measure(request)
   }
 
   /** As `PromptAnalyzer.scopeOf`. */
-  scopeOf(route: PoolRoute, request: PromptRequest): ChainState {
-    return this.#analyzerOf(route).scopeOf(request)
+  scopeOf(route: PoolRoute, scope: PromptScope): ChainState {
+    return this.#analyzerOf(route).scopeOf(scope)
   }
 
   /** Measures by an engine's token ids if they arrive within the call's budget, else returns `own`. Never rejects. */
@@ -62,11 +57,7 @@ export class PromptAnalyzers {
     tokenizer: EngineTokenizer,
     call: TokenizeCall,
   ): Promise<PromptProfile> {
-    return measureByEngine(
-      { analyzer: this.#analyzerOf(route), request: withoutFragments(request), own },
-      tokenizer,
-      call,
-    )
+    return measureByEngine({ analyzer: this.#analyzerOf(route), request, own }, tokenizer, call)
   }
 
   /** Learns the ratio of bytes to tokens from the engine's count. */

@@ -13,12 +13,11 @@ export async function regionDigest(context: GatewayContext, incoming: RequestCon
   if (!caller.edge)
     throw new Failure(
       'forbidden',
-      'This key may not read what the gateway expects. If it is that of another Firstlight, its operator sets ' +
-        '`edge: true` on it.',
+      'This key may not read region digests. Set `edge: true` on the keys of other Firstlight gateways.',
     )
   incoming.logFields['tenant'] = caller.tenant
   const model = new URLSearchParams(incoming.query).get('model')
-  if (model === null) throw new Failure('bad_value', 'Say which model: ?model=NAME.', { param: 'model' })
+  if (model === null) throw new Failure('bad_value', 'The query parameter `model` is required.', { param: 'model' })
   const { routes } = context.models.offer(model, caller)
   // The fingerprint applies to all clusters, so filters with another block division are left out.
   const fingerprint = context.fingerprintOf(routes[0]!)

@@ -34,7 +34,7 @@ export class RepeatedRequests {
     })
   }
 
-  /** Remembers the refusal of a request for lack of room. */
+  /** Records the refusal of a request for lack of room. */
   failed({ ports }: RepeatCheckContext, error: unknown, parsed: InferenceRequest, name: string | null): void {
     if (!(error instanceof Failure) || error.reason !== 'overloaded' || isLong(parsed)) return
     this.#refused.refused(name ?? nameOf(parsed), error.retryAfterMs ?? 0, ports.now())

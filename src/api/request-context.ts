@@ -4,7 +4,7 @@ import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { BodyAllocation } from '../body-memory.ts'
 import type { BodySource } from './body.ts'
-import type { ErrorShape } from './error-response.ts'
+import type { ErrorShape } from '../protocols/error-shape.ts'
 import { splitUrl } from '../url.ts'
 
 /** A request as handlers read it. A web `Request` is one; a platform may pass a lighter object. */
@@ -38,8 +38,8 @@ export interface RequestContext {
   /** Fields of the log line of the request; handlers add to them. Never prompts or keys. */
   readonly logFields: Record<string, unknown>
   /**
-   * Memory of the body in `limits.buffered_bytes`. If `logOnStreamEnd` is set, its setter releases it; otherwise the error
-   * boundary does, with the response.
+   * Memory of the body in `limits.buffered_bytes`. If `logOnStreamEnd` is set, its setter releases it; otherwise the
+   * error boundary does, with the response.
    */
   memory: BodyAllocation | null
   /** The log line is written after the last byte, by the code that set this. */

@@ -3,6 +3,7 @@ import type { LimitsConfig } from '../config.ts'
 import { isJsonObject } from '../core/json.ts'
 import { Utf8Text } from '../core/tokens/utf8-text.ts'
 import { Failure } from '../failure.ts'
+import { allBounds } from '../protocols/protocols.ts'
 import type { JsonBody } from './body.ts'
 import { foreignMedia } from './media-hosts.ts'
 
@@ -13,15 +14,18 @@ type RequestLimits = Pick<LimitsConfig, 'maxN' | 'maxOutputTokens' | 'maxJsonDep
 /** Engines that are gateways themselves (LiteLLM) merge this object into the body. */
 export const EXTRA_BODY = 'extra_body'
 
-const CHOICES = ['n', 'best_of'] as const
+/** Token-in requests have their sampling fields in this object. */
+const SAMPLING = 'sampling_params'
 
-const OUTPUT_TOKENS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const
+const CHOICES = ['n', 'best_of'] as const
 
 /** Rejects requests beyond the configured limits. Fails with `bad_value`, which names field, value and limit. */
 export function enforceLimits({ bytes, json }: JsonBody, limits: RequestLimits): void {
   enforceFields(json, '', limits)
   const extra = json[EXTRA_BODY]
   if (isJsonObject(extra)) enforceFields(extra, `${EXTRA_BODY}.`, limits)
+  const params = json[SAMPLING]
+  if (isJsonObject(params)) enforceSampling(params, limits)
   const { maxJsonDepth, mediaHosts } = limits
   // A level takes at least two bytes.
   if (bytes.length > 2 * maxJsonDepth && isDeeper(json, maxJsonDepth))
@@ -51,7 +55,16 @@ function enforceFields(fields: Json, prefix: string, limits: RequestLimits): voi
   const { maxN, maxOutputTokens } = limits
   for (const name of CHOICES) cap(fields[name], prefix + name, maxN, 'limits.max_n')
   if (maxOutputTokens !== null)
-    for (const name of OUTPUT_TOKENS) cap(fields[name], prefix + name, maxOutputTokens, 'limits.max_output_tokens')
+    for (const name of allBounds) cap(fields[name], prefix + name, maxOutputTokens, 'limits.max_output_tokens')
+}
+
+/** Engines read transfer parameters from `extra_args`; those of another client's request must not get there. */
+function enforceSampling(params: Json, limits: RequestLimits): void {
+  if (Object.hasOwn(params, 'extra_args'))
+    throw new Failure('bad_value', `${SAMPLING}.extra_args may not be sent by clients. Leave it out.`, {
+      param: `${SAMPLING}.extra_args`,
+    })
+  enforceFields(params, `${SAMPLING}.`, limits)
 }
 
 /** A text counts as its number, because pydantic reads `"100_000"` as one. The engine rejects other texts. */

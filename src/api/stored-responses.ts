@@ -1,3 +1,5 @@
+import { responses } from '../protocols/responses.ts'
+import type { Admission } from '../core/contract/admission.ts'
 import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
 import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
@@ -24,8 +26,8 @@ export async function storedResponseOf(
   if (stored !== null) return stored
   throw new Failure(
     'not_found',
-    `This gateway does not know which engine holds response '${id.slice(0, 100)}': it was never served here, ` +
-      `or is forgotten. Send the conversation again in \`input\`, without previous_response_id.`,
+    `No engine is recorded for response '${id.slice(0, 100)}': it was not served here, or its entry was evicted. ` +
+      'Send the conversation again in `input`, without previous_response_id.',
     { param: 'previous_response_id' },
   )
 }
@@ -35,7 +37,7 @@ export function routeOf(context: GatewayContext, stored: StoredResponse): PoolRo
   if (route !== null && route.targets.has(stored.engine)) return route
   throw new Failure(
     'not_found',
-    'The engine that held this response is no longer part of the fleet. Send the conversation again in `input`.',
+    'The engine of this response is no longer configured. Send the conversation again in `input`.',
   )
 }
 
@@ -50,7 +52,7 @@ export function keepResponse(
   }
 }
 
-/** GET, DELETE and cancel of a stored response; only the engine that holds it can answer. */
+/** GET, DELETE and cancel of a stored response; only the engine that stores it can answer. */
 export async function storedResponse(
   context: GatewayContext,
   incoming: RequestContext,
@@ -65,8 +67,8 @@ export async function storedResponse(
   if (stored === null) {
     throw new Failure(
       'not_found',
-      `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs ` +
-        'to another key. Create it again with POST /v1/responses.',
+      `Response '${responseId}' not found: it was not served here, was evicted, or belongs to another key. ` +
+        'Create it again with POST /v1/responses.',
     )
   }
   const response = await context.forward(
@@ -78,7 +80,7 @@ export async function storedResponse(
   if (isUnsupported || method === 'HEAD') await response.body?.cancel()
   // vLLM has no such route.
   if (isUnsupported)
-    throw new Failure('method_not_allowed', 'The engine that holds this response cannot delete stored responses.', {
+    throw new Failure('method_not_allowed', 'The engine of this response does not support deletion.', {
       headers: { allow: 'GET, HEAD' },
     })
   if (method === 'DELETE' && response.ok) await context.storedResponses.forget(responseId)
@@ -90,6 +92,28 @@ interface StoredResponseRequest {
   readonly caller: Caller
   readonly path: string
 }
+
+/** A request for which the engine computes nothing. */
+const emptyAdmission = (
+  id: string,
+  caller: Caller,
+  model: Pick<Admission, 'model' | 'adapter'>,
+): ReturnType<Exchange['admission']> => ({
+  version: PAYLOAD_VERSION,
+  id,
+  ...model,
+  promptTokens: 0,
+  tokenSource: 'bytes',
+  blocks: new Uint32Array(0),
+  session: null,
+  priority: 0,
+  expectedOutputTokens: 0,
+  tenant: caller.tenant,
+  overrides: null,
+  hints: null,
+  unsplittable: 'nothing is computed',
+  encodeItems: 0,
+})
 
 function exchangeWithoutBody(
   context: GatewayContext,
@@ -106,29 +130,14 @@ function exchangeWithoutBody(
     requestId,
     receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
+    protocol: responses,
     path: path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId, context.config),
     body: () => null,
     stream,
     observe: !stream,
     hideUsage: false,
-    admission: () => ({
-      version: PAYLOAD_VERSION,
-      id: incoming.id,
-      model,
-      adapter,
-      promptTokens: 0,
-      tokenSource: 'bytes',
-      blocks: new Uint32Array(0),
-      session: null,
-      priority: 0,
-      expectedOutputTokens: 0,
-      tenant: caller.tenant,
-      overrides: null,
-      hints: null,
-      unsplittable: 'nothing is computed',
-      encodeItems: 0,
-    }),
+    admission: () => emptyAdmission(id, caller, { model, adapter }),
     writeMs: context.config.limits.writeMs,
     heartbeatMs: stream ? context.config.limits.heartbeatMs : 0,
     routes: [route],

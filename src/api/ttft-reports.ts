@@ -24,7 +24,7 @@ export function mountTtft(app: HonoBase<Env>, context: GatewayContext): void {
   const { ttft } = context.ports
   if (!context.config.ttft.enabled || ttft === undefined) {
     app.all('/ttft_report', () =>
-      json({ detail: 'reports are off; ttft.enabled of the configuration turns them on' }, 404),
+      json({ detail: 'TTFT reports are disabled. Set ttft.enabled: true in the configuration.' }, 404),
     )
     return
   }
@@ -105,7 +105,7 @@ class ReportHandlers {
 
   async #batch(reports: readonly unknown[]): Promise<Response> {
     if (reports.length > MAX_BATCH)
-      return json({ detail: `a batch holds at most ${MAX_BATCH} reports, got ${reports.length}` }, 400)
+      return json({ detail: `The batch has ${reports.length} reports. Send at most ${MAX_BATCH}.` }, 400)
     const rejected: { readonly index: number; readonly detail: string }[] = []
     const partials: ReportPartial[] = []
     for (const [index, one] of reports.entries()) {
@@ -145,9 +145,8 @@ class ReportHandlers {
 
   #refused(from: ReportRequest): Response {
     const detail = this.#needsAdmin(from)
-      ? 'without ttft.token only the admin key opens reports of a gateway with keys; set ttft.token, or send ' +
-        'reports to ttft.listen'
-      : 'the token is missing or wrong'
+      ? 'Reports need the admin key while ttft.token is not set. Set ttft.token, or send reports to ttft.listen.'
+      : 'The token is missing or invalid.'
     return json({ detail }, 401)
   }
 }

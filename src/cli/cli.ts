@@ -1,5 +1,5 @@
 /** The `firstlight` command: finds the subcommand, runs it, and prints errors with a next step. */
-import { ConfigError } from '../config/parse.ts'
+import { ConfigError } from '../config/problem.ts'
 import { didYouMean } from '../config/suggest.ts'
 import { VocabularyError } from '../core/tokens/vocabulary.ts'
 import { hasConfig } from '../platform/node/load-config.ts'

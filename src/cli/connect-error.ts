@@ -148,7 +148,7 @@ function explainTls(code: string, message: string, url: string): Explanation | n
     code === 'ERR_SSL_WRONG_VERSION_NUMBER' ||
     (code === 'EPROTO' && /wrong version number|packet length/i.test(message))
   ) {
-    return { message: 'the server does not use TLS', next: `Ask ${url.replace(/^https:/, 'http:')}.` }
+    return { message: 'the server does not use TLS', next: `Use ${url.replace(/^https:/, 'http:')}.` }
   }
   if (/^(CERT_|ERR_SSL_|ERR_TLS_|EPROTO)/.test(code))
     return { message: `TLS fails (${code})`, next: `Inspect it with: openssl s_client -connect ${new URL(url).host}` }

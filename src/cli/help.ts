@@ -28,7 +28,7 @@ export function commandHelp(command: Command): string {
     `Usage: firstlight ${command.name}${command.positionals === null ? '' : ` ${command.positionals}`} [FLAGS]`,
     '',
     'Flags:',
-    ...columns([...flags, ['-h, --help', 'Show this.']]),
+    ...columns([...flags, ['-h, --help', 'Show this help.']]),
     '',
     command.examples.length === 1 ? 'Example:' : 'Examples:',
     ...command.examples.map((example) => `  ${example}`),

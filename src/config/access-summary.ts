@@ -5,7 +5,7 @@ import type { KeyLimits } from '../core/limits/key-limits.ts'
 export function callersText({ keys, jwt, open, loopback }: Config): string {
   const tokens = jwt === null ? [] : [`tokens of ${jwt.issuer}`]
   if (keys === null && jwt !== null) return tokens.join('')
-  if (keys === null) return open ? 'anybody who can reach it' : loopback ? 'anybody on this machine' : 'nobody'
+  if (keys === null) return open ? 'anyone who can reach it' : loopback ? 'anyone on this machine' : 'no one'
   return keys
     .map((key) => {
       const models = key.models === null ? 'all models' : key.models.join(', ')
@@ -22,7 +22,7 @@ export function callersText({ keys, jwt, open, loopback }: Config): string {
 
 export function adminText({ admin, keys, jwt, open, loopback }: Config): string {
   if (admin !== null) return 'with its key'
-  return loopback && keys === null && jwt === null && !open ? 'anybody on this machine' : 'nobody'
+  return loopback && keys === null && jwt === null && !open ? 'anyone on this machine' : 'no one'
 }
 
 export const limitsText = (limits: KeyLimits): string =>

@@ -53,7 +53,7 @@ export const cluster = strict({
   ),
   jurisdiction: describe(
     'Workers only: jurisdiction in which the cluster’s Durable Objects run and store their data. Raise `generation` ' +
-      'with a change: objects of another jurisdiction start anew.',
+      'with a change: objects of another jurisdiction start without state.',
     z.optional(oneOf(['eu', 'us', 'fedramp', 'fedramp-high'])),
   ),
   generation: describe(

@@ -9,6 +9,6 @@ export function checkDuplicates(findings: Finding[], names: readonly NamedPath[]
   for (const [name, path] of names) {
     const first = firstPaths.get(name)
     if (first === undefined) firstPaths.set(name, path)
-    else findings.push({ path, rule: `is taken already by ${renderPath(first)}` })
+    else findings.push({ path, rule: `duplicates ${renderPath(first)}` })
   }
 }

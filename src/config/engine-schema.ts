@@ -41,8 +41,7 @@ export const engineShape = {
   url: describe('Base URL, without `/v1`.', baseUrl),
   kind: describe(
     '`engine`: a model server of yours. `external`: the model at a provider, requested only if no other engine of ' +
-      'any ' +
-      'cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
+      'any cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
     withDefault(oneOf(['engine', 'external']), 'engine'),
   ),
   type: describe(
@@ -91,8 +90,8 @@ export const engineShape = {
     withDefault(oneOf(['auto', 'on', 'off']), 'auto'),
   ),
   cache_blocks: describe(
-    'Capacity of the KV cache, in blocks of the pool’s `block_tokens`. Absent: read from the engine’s metrics, ' +
-      'or learned.',
+    'Capacity of the KV cache, in blocks of the pool’s `block_tokens`. Absent: read from the engine’s metrics, or ' +
+      'learned.',
     z.optional(int(1, 100_000_000)),
   ),
   rtt_ms: describe('Network round trip from the gateway.', withDefault(number(0, 10_000), 0)),

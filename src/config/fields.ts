@@ -30,7 +30,7 @@ export function strict<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
       issue.code === 'unrecognized_keys'
         ? // One line per key: `findings` (finding.ts) splits them again.
           issue.keys
-            .map((key) => `is not a known key${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`)
+            .map((key) => `is not a known key${didYouMean(key, known) || `; known keys: ${known.join(', ')}`}`)
             .join('\n')
         : undefined,
   })

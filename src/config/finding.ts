@@ -29,7 +29,7 @@ function article(expected: string): string {
   const names: Record<string, string> = {
     int: 'a whole number',
     number: 'a number',
-    string: 'a text',
+    string: 'a string',
     boolean: 'true or false',
     array: 'a list',
     object: 'a mapping of keys to values',

@@ -19,8 +19,8 @@ import { secretText, verifiedSecret } from './secret-fields.ts'
 export const keyLimits = strict({
   requests_per_min: describe('Requests in any minute. Absent: no limit.', z.optional(int(1, 1_000_000_000))),
   tokens_per_min: describe(
-    'Tokens of prompts and outputs in any minute: estimated at the start of a request, exact at its end. ' +
-      'Absent: no limit.',
+    'Tokens of prompts and outputs in any minute: estimated at the start of a request, exact at its end. Absent: ' +
+      'no limit.',
     z.optional(int(1, 1_000_000_000_000)),
   ),
   tokens_per_day: describe('The same per day in UTC. Absent: no limit.', z.optional(int(1, 1_000_000_000_000))),
@@ -52,8 +52,8 @@ const rights = {
     z.optional(keyLimits),
   ),
   class: describe(
-    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones go first in ' +
-      'the queue of a pool (docs/overload.md). Clients may choose a lower class, and a higher one only with ' +
+    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones go first ' +
+      'in the queue of a pool (docs/overload.md). Clients may choose a lower class, and a higher one only with ' +
       '`allow_overrides`.',
     withDefault(oneOf(['critical', 'standard', 'sheddable']), 'standard'),
   ),
@@ -87,7 +87,7 @@ export const key = strict({
 
 export const jwt = strict({
   jwks_url: describe(
-    'URL of the issuer’s public keys (JWKS). Fetched every 10 minutes while tokens come.',
+    'URL of the issuer’s public keys (JWKS). Fetched every 10 minutes while requests with tokens arrive.',
     z.url({ protocol: /^https?$/, error: 'must be an http or https URL' }),
   ),
   issuer: describe('Required `iss` of the tokens.', text(512)),
@@ -97,8 +97,8 @@ export const jwt = strict({
     withDefault(text(64), 'sub'),
   ),
   header: describe(
-    'Header that carries the token without a scheme, such as `cf-access-jwt-assertion`. Absent: ' +
-      '`authorization: Bearer`.',
+    'Header that carries the token without a scheme, such as `cf-access-jwt-assertion`. Absent: `authorization: ' +
+      'Bearer`.',
     z.optional(headerName),
   ),
   ...rights,

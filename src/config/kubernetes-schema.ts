@@ -20,7 +20,7 @@ const labelList = z.prefault(z.array(labelPair), [])
 export const kubernetesPods = strict({
   namespace: describe('Namespace of the pods. Absent: the namespace of the gateway.', z.optional(namespace)),
   selector: describe(
-    'Label selector, as `kubectl --selector` takes it: `app=vllm,environment in (prod, canary)`.',
+    'Label selector, as for `kubectl --selector`: `app=vllm,environment in (prod, canary)`.',
     textLike(/^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/, 'must be a label selector, such as app=vllm'),
   ),
   port: describe(

@@ -20,9 +20,7 @@ function unsharedModelNotes({ id, pools }: ClusterConfig, clusters: readonly Clu
   )
   if (unshared.length === 0) return []
   const models = unshared.map(({ model }) => model).join(', ')
-  return [
-    `no other cluster has ${models}: what this one expects decides nothing, and nothing can take over when it fails.`,
-  ]
+  return [`${models} is served by this cluster only: its predictions do not affect routing, and there is no failover.`]
 }
 
 /** Notes on the connection, which carries prompts and a key. */
@@ -34,23 +32,25 @@ function connectionNotes({ pools }: ClusterConfig): string[] {
   const hasSecret = key !== null || Object.keys(headers).length > 0
   return [
     ...(isOpen && hasSecret
-      ? ['its key goes over http: in the clear, and so do prompts. Say https:, unless the network encrypts.']
+      ? ['key and prompts are sent unencrypted. Use https:, unless the network is encrypted.']
       : []),
-    ...(hasSecret ? [] : ['has no `key`: a gateway that asks for keys tells nothing and serves nobody without one.']),
+    ...(hasSecret ? [] : ['has no `key`. A region that requires keys will refuse every request.']),
   ]
 }
 
 export function configNotes(config: Config): string[] {
   const notes: string[] = []
-  if (adminText(config) === 'nobody') notes.push('without `admin`, nobody can drain engines or read decisions.')
+  if (adminText(config) === 'no one')
+    notes.push('without `admin`, engines cannot be drained and decisions cannot be read.')
   const registryIsUnreachable =
-    adminText(config) === 'nobody' &&
+    adminText(config) === 'no one' &&
     config.clusters.some(({ pools }) =>
       pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null),
     )
   if (config.keys === null && config.jwt === null && config.cors?.origins.includes('*') === true)
     notes.push(
-      '`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.',
+      '`cors` allows every origin, and no key is required: any web page in a browser that can connect may use the ' +
+        'engines.',
     )
   for (const id of enginesAtOwnAddress(config))
     notes.push(`${id} has the listen address of this gateway: requests would loop.`)
@@ -69,7 +69,7 @@ export function configNotes(config: Config): string[] {
         pool.engines[0]!.discover === null &&
         !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
       const poolFindings = [
-        ...(isOnlyEngine ? ['there is one engine, so nothing can take over when it fails.'] : []),
+        ...(isOnlyEngine ? ['there is one engine, so there is no failover.'] : []),
         ...poolNotes(pool, config.limits),
       ]
       notes.push(...poolFindings.map((note) => `${id}, ${pool.model}: ${note}`))
@@ -82,10 +82,12 @@ export function configNotes(config: Config): string[] {
 function reportNotes({ ttft: { enabled, token, listen }, keys, open }: Config): string[] {
   if (!enabled || token !== null) return []
   if (listen !== null && !isLoopback(listen.host))
-    return ['without `ttft.token`, anybody who can connect to `ttft.listen` may write and read reports.']
+    return ['without `ttft.token`, anyone who can connect to `ttft.listen` may write and read reports.']
   if (listen === null && keys !== null)
-    return ['without `ttft.token`, only the admin key opens /ttft_report: set it, or `ttft.listen` for reporters.']
-  return open ? ['without `ttft.token`, anybody who can connect may write and read reports.'] : []
+    return [
+      'without `ttft.token`, /ttft_report requires the admin key. Set `ttft.token`, or `ttft.listen` for reporters.',
+    ]
+  return open ? ['without `ttft.token`, anyone who can connect may write and read reports.'] : []
 }
 
 function poolNotes(
@@ -97,17 +99,17 @@ function poolNotes(
     notes.push('`retry.hedge_ms` is not below `limits.heartbeat_ms`: streams that have a heartbeat are not hedged.')
   if (engines.every((engine) => engine.weight === 0)) notes.push('every engine has weight 0.')
   if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill'))
-    notes.push('`split.mode` is never: prefill engines get nothing.')
+    notes.push('`split.mode` is never: prefill engines receive no requests.')
   if (split.thresholdTokens !== THRESHOLD_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {
     notes.push(
-      `\`split.threshold_tokens\` means nothing while \`split.mode\` is ${split.mode}: say \`mode: threshold\` ` +
-        `or \`uncached\`.`,
+      `\`split.threshold_tokens\` has no effect with \`split.mode: ${split.mode}\`. Set \`mode: threshold\` or ` +
+        '`uncached`.',
     )
   }
   if (tokenizer === null && engines.some(({ kvEvents }) => kvEvents !== null)) {
-    notes.push('without `tokenizer` prompts are measured in bytes: no block of a KV event is ever found in them.')
+    notes.push('without `tokenizer`, prompts are measured in bytes and KV events cannot match. Set `tokenizer`.')
   }
   if (lmcache === null && policy.name === 'kv_aware')
-    notes.push('the policy kv_aware lives on LMCache lookups: without `lmcache` its fallback decides.')
+    notes.push('policy kv_aware needs `lmcache`; without it the fallback policy is used.')
   return notes
 }

@@ -16,19 +16,21 @@ const slo = strict({
 })
 
 const queue = strict({
-  max_requests: describe('Most requests that wait. Further ones are refused.', withDefault(int(1, 10_000), 256)),
-  max_wait_ms: describe('Longest wait. Then the request is refused.', withDefault(int(1, 10_000), 2_000)),
+  max_requests: describe(
+    'Maximum number of waiting requests. Further ones are refused.',
+    withDefault(int(1, 10_000), 256),
+  ),
+  max_wait_ms: describe('Maximum wait. After it, the request is refused.', withDefault(int(1, 10_000), 2_000)),
 })
 
 export const overloadShape = {
   slo: describe(
-    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +
-      'refused for ' +
-      'their latency.',
+    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not refused ' +
+      'for their latency.',
     z.optional(slo),
   ),
   max_waiting: describe(
-    'Most requests that may wait for their first token, per engine. Further requests are refused.',
+    'Maximum number of requests that wait for their first token, per engine. Further requests are refused.',
     withDefault(int(1, 1_000_000), 1_000),
   ),
   queue: describe(

@@ -12,10 +12,6 @@ import { checkSecrets } from './validate-keys.ts'
 import { checkClusterForms, crossCheck } from './validate.ts'
 import { parseYaml, YamlError } from './yaml.ts'
 
-export type { Env, ParseOptions } from './parse-options.ts'
-
-export { ConfigError, describeProblem, type Problem } from './problem.ts'
-
 /** Line of the text at which a path starts; null if there is no text. */
 type LineOf = (path: Path) => number | null
 

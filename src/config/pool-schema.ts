@@ -21,9 +21,8 @@ const poolLimits = strict({
     withDefault(milliseconds(), 600_000),
   ),
   answer_ms: describe(
-    'Timeout for a complete response that does not stream. It is neither retried nor counted as a failure of ' +
-      'the engine, because the client chooses how long a response takes. The default is the timeout of OpenAI’s ' +
-      'SDKs.',
+    'Timeout for a complete response that does not stream. It is neither retried nor counted as a failure of the ' +
+      'engine, because the client chooses how long a response takes. The default is the timeout of OpenAI’s SDKs.',
     withDefault(milliseconds(), 600_000),
   ),
   prefill_ms: describe('Timeout for the prefill leg of a split request.', withDefault(milliseconds(), 300_000)),
@@ -55,18 +54,16 @@ const retry = strict({
   mid_stream: describe(
     'What happens to a stream whose engine fails after the first byte. `off`: it ends with an error event. `ids`: ' +
       'another engine continues it by its token ids (docs/continuation.md). `replay`: requests with a grammar, tools ' +
-      'or ' +
-      'images are also repeated from the start, if they are greedy or have a seed; what the client has is not sent ' +
-      'again.',
+      'or images are also repeated from the start, if they are greedy or have a seed; what the client has is not ' +
+      'sent again.',
     withDefault(z.enum(['off', 'ids', 'replay']), 'off'),
   ),
   mid_stream_replay_ms: describe(
-    'Longest output to generate again with `replay`, as the time that the failed engine took for it. The request ' +
-      'body ' +
-      'stays in memory for this time.',
+    'Maximum output to generate again with `replay`, as the time that the failed engine took for it. The request ' +
+      'body stays in memory for this time.',
     withDefault(int(1, 600_000), 10_000),
   ),
-  mid_stream_max: describe('Most continuations of one stream.', withDefault(int(1, 10), 1)),
+  mid_stream_max: describe('Maximum number of continuations of one stream.', withDefault(int(1, 10), 1)),
   hedge_ms: describe(
     'When a request without a first byte is also sent to a second engine (docs/forwarding.md): after this time, or ' +
       '(`auto`, streams only) after the 99th percentile of its predicted time to first token.',
@@ -103,8 +100,8 @@ export const poolShape = {
     withDefault(int(1, 4096), 64),
   ),
   tokenizer: describe(
-    'Compiled vocabulary: a file on Node, a key on Workers. Absent: tokens are estimated from bytes by a ' +
-      'learned ratio.',
+    'Compiled vocabulary: a file on Node, a key on Workers. Absent: tokens are estimated from bytes by a learned ' +
+      'ratio.',
     z.optional(text(1024)),
   ),
   split: describe('Disaggregated prefill: see disaggregation.md.', z.prefault(split, {})),
@@ -143,8 +140,7 @@ export const poolShape = {
   ),
   shards: describe(
     'Workers only: number of Durable Objects that share the pool, each with its own engines. Use 1 up to 500 ' +
-      'requests ' +
-      'per second, and at least 8 engines per object. Raise the cluster’s `generation` with every change.',
+      'requests per second, and at least 8 engines per object. Raise the cluster’s `generation` with every change.',
     withDefault(int(1, 256), 1),
   ),
   engines: describe('Model servers of the pool.', z.array(engine).check(z.minLength(1))),

@@ -35,10 +35,10 @@ export function summarisePool(pool: PoolSettings): PoolConfigSummary {
       ...(pool.lmcache !== null && { lmcache: lmcacheText(pool.lmcache) }),
       limits:
         `connect ${durationText(pool.limits.connectMs)}, first byte ${durationText(pool.limits.firstByteMs)}, ` +
-        `whole answer ${durationText(pool.limits.answerMs)}, silence ${durationText(pool.limits.idleMs)}`,
+        `complete response ${durationText(pool.limits.answerMs)}, idle ${durationText(pool.limits.idleMs)}`,
       probes: `every ${durationText(pool.statsIntervalMs)}`,
       retries:
-        `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ` +
+        `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; circuit opens after ` +
         `${pool.circuit.failures} failures, for ${durationText(pool.circuit.openMs)}`,
       ...(pool.retry.hedgeMs !== 'off' && { hedged: hedgeText(pool.retry.hedgeMs) }),
       ...(pool.retry.midStream !== 'off' && { continued: continuationText(pool.retry) }),
@@ -97,7 +97,7 @@ export function summariseEngine(engine: EngineConfig): PoolConfigSummary['engine
     engine.models === null ? null : `only ${engine.models.join(', ')}`,
     engine.prefixCaching === 'auto' ? null : `prefix caching ${engine.prefixCaching}`,
     engine.cacheBlocks === null ? null : `${engine.cacheBlocks} blocks of cache`,
-    engine.rttMs === 0 ? null : `${durationText(engine.rttMs)} away`,
+    engine.rttMs === 0 ? null : `round trip ${durationText(engine.rttMs)}`,
     engine.profile,
     engine.lmcacheInstance === null ? null : `LMCache ${engine.lmcacheInstance}`,
     engine.kvEvents === null ? null : `KV events ${engine.kvEvents.endpoint}`,

@@ -45,9 +45,8 @@ const gatewayLimits = strict({
   body_bytes: describe('Maximum size of a request body.', withDefault(int(1024, 1_073_741_824), 33_554_432)),
   buffered_bytes: describe(
     'Maximum total size of request bodies buffered until their engines answer, per process, or per isolate on ' +
-      'Workers. Beyond it, requests get 503 `request_buffers_full`. Bodies over 1 MiB may not use the last ' +
-      'quarter. At least `body_bytes`. Default: 256 MiB on Node, 64 MiB on Workers, or `body_bytes` if that is ' +
-      'larger.',
+      'Workers. Beyond it, requests get 503 `request_buffers_full`. Bodies over 1 MiB may not use the last quarter. ' +
+      'At least `body_bytes`. Default: 256 MiB on Node, 64 MiB on Workers, or `body_bytes` if that is larger.',
     z.optional(int(1024, 1_099_511_627_776)),
   ),
   max_json_cost: describe(
@@ -76,11 +75,10 @@ const gatewayLimits = strict({
     z.optional(z.array(hostName)),
   ),
   denied_fields: describe(
-    'Fields of a body that no client may send, at its top or in `extra_body`: 400. By default those of SGLang ' +
-      'that name transfer servers, data-parallel ranks, files, sessions or code: `bootstrap_host`, ' +
-      '`bootstrap_port`, `bootstrap_room`, `bootstrap_pair_key`, `data_parallel_rank`, `routed_dp_rank`, ' +
-      '`disagg_prefill_dp_rank`, `lora_path`, `session_params`, `custom_logit_processor`. A list replaces the ' +
-      'default; `[]`: none.',
+    'Fields of a body that no client may send, at its top or in `extra_body`: 400. By default those of SGLang that ' +
+      'name transfer servers, data-parallel ranks, files, sessions or code: `bootstrap_host`, `bootstrap_port`, ' +
+      '`bootstrap_room`, `bootstrap_pair_key`, `data_parallel_rank`, `routed_dp_rank`, `disagg_prefill_dp_rank`, ' +
+      '`lora_path`, `session_params`, `custom_logit_processor`. A list replaces the default; `[]`: none.',
     withDefault(z.array(text(128)), DENIED_FIELDS),
   ),
   heartbeat_ms: describe(
@@ -101,7 +99,7 @@ const gatewayLimits = strict({
     z.optional(int(1, 10_000_000)),
   ),
   response_ids: describe(
-    'Number of stored responses (`previous_response_id`) whose engine is remembered.',
+    'Number of stored responses (`previous_response_id`) whose engine is recorded.',
     withDefault(int(0, 10_000_000), 10_000),
   ),
 })
@@ -116,8 +114,8 @@ const log = strict({
     withDefault(oneOf(['auto', 'json', 'text']), 'auto'),
   ),
   stats_interval_s: describe(
-    'Node only: interval of one log line per engine (requests per second, running requests, queued work, hit ' +
-      'rate, TTFT). 0: none.',
+    'Node only: interval of one log line per engine (requests per second, running requests, queued work, hit rate, ' +
+      'TTFT). 0: none.',
     withDefault(int(0, 86_400), 0),
   ),
   routing: describe(
@@ -212,7 +210,7 @@ const replicas = strict({
     withDefault(z.boolean(), false),
   ),
   prefix: describe(
-    'First part of every key and channel. Gateways with different prefixes do not see each other.',
+    'First part of every key and channel. Gateways with different prefixes are independent.',
     withDefault(id, 'firstlight'),
   ),
   lease_ms: describe(

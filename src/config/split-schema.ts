@@ -36,7 +36,7 @@ const lmcacheSplit = strict({
 const encode = strict({
   concurrency: describe('Items of one request encoded concurrently.', withDefault(int(1, 256), 8)),
   cached_items: describe(
-    'Number of encoded items remembered by content, which are not sent again. 0: none.',
+    'Number of encoded items that are recorded by content and not sent again. 0: none.',
     withDefault(int(0, 10_000_000), 10_000),
   ),
   limit_ms: describe('Time limit for one item.', withDefault(milliseconds(), 60_000)),

@@ -95,8 +95,8 @@ const serverText = (url: string): string => {
 
 function reportsText({ listen, token, relay, ttlS, maxRequests }: Config['ttft'], hasKeys: boolean): string {
   const where =
-    relay === null ? `kept for ${durationText(ttlS * 1000)}, ${maxRequests} requests` : `passed on to ${relay.url}`
-  const open = !hasKeys ? ', from anybody' : listen === null ? ', from the admin' : ' from anybody'
+    relay === null ? `stored for ${durationText(ttlS * 1000)}, ${maxRequests} requests` : `forwarded to ${relay.url}`
+  const open = !hasKeys ? ', from anyone' : listen === null ? ', from the admin' : ' from anyone'
   return `${where}${listen === null ? '' : `, also at ${addressText(listen)}`}${token === null ? open : ''}`
 }
 

@@ -4,9 +4,9 @@ import { checkDuplicates } from './duplicates.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
 
-/** Keys that describe a model server of one's own. */
+/** Rejects keys that do not apply to a provider. */
 export function checkProvider(findings: Finding[], engine: EngineConfig, at: Path): void {
-  const rule = 'is for engines of your own: leave it out with `kind: external`'
+  const rule = 'is for your own engines: remove it with `kind: external`'
   if (engine.kind !== 'external') {
     if (engine.providerModel !== null)
       findings.push({ path: [...at, 'provider_model'], rule: 'needs `kind: external`; engines serve the pool’s model' })

@@ -12,7 +12,7 @@ export function checkKeys(findings: Finding[], document: Config, listens: boolea
     if (listens && !document.open && !isLoopback(document.listen.host)) {
       findings.push({
         path: ['listen'],
-        rule: 'can be reached from other machines: configure `keys`, or say `open: true`',
+        rule: 'can be reached from other machines: configure `keys`, or set `open: true`',
       })
     }
     return
@@ -33,7 +33,7 @@ export function checkKeys(findings: Finding[], document: Config, listens: boolea
     }
 }
 
-/** Every secret opens one thing: a client's key is neither another client's nor the admin's nor the bridge's. */
+/** Keys are unique across clients, `admin` and `bridge`. */
 export function checkSecrets(
   { keys, admin, bridge }: Config,
   hashOf: (secret: string) => string = (secret) => secret,
@@ -47,7 +47,7 @@ export function checkSecrets(
     const owner = owners.get(hash)
     // An unresolved secret is '' and was reported already.
     if (owner !== undefined && secret !== '')
-      findings.push({ path: ['keys', index, 'secret'], rule: `is the secret of ${owner} too` })
+      findings.push({ path: ['keys', index, 'secret'], rule: `is also the secret of ${owner}` })
     else owners.set(hash, `keys[${index}]`)
   }
   return findings

@@ -19,7 +19,7 @@ export function checkPool(findings: Finding[], pool: PoolSettings, at: Path): vo
     for (const [entry, model] of (engine.models ?? []).entries()) {
       if (own.includes(model)) continue
       const hint = pool.aliases.includes(model)
-        ? '; aliases are names for clients, name the model itself'
+        ? '; aliases are for clients: use the name of the model'
         : didYouMean(model, own)
       findings.push({
         path: [...at, 'engines', index, 'models', entry],

@@ -27,7 +27,7 @@ function checkReceivers(findings: Finding[], { split, engines }: PoolSettings, a
     if (init.length !== alloc.length)
       findings.push({
         path: [...at, ...path],
-        rule: `has ${init.length} init_ports and ${alloc.length} alloc_ports: there is one of each per rank`,
+        rule: `has ${init.length} init_ports and ${alloc.length} alloc_ports: each rank needs one of both`,
       })
   }
   const decodeEngines = engines.filter(canDecode).map(({ id }) => id)
@@ -35,7 +35,7 @@ function checkReceivers(findings: Finding[], { split, engines }: PoolSettings, a
     if (!decodeEngines.includes(id))
       findings.push({
         path: [...at, 'decoders', id],
-        rule: `is no engine of this pool that decodes${didYouMean(id, decodeEngines)}`,
+        rule: `is not a decode engine of this pool${didYouMean(id, decodeEngines)}`,
       })
   }
   for (const [id, { host }] of decoders) {
@@ -63,9 +63,10 @@ function checkReceiverCoverage(findings: Finding[], { split, engines }: PoolSett
   const addFinding = (rule: string) => findings.push({ path: [...at, 'decoder'], rule })
   if (decoders !== null) addFinding('contradicts `decoders`: leave one of them out')
   else if (engines.some((engine) => canDecode(engine) && engine.discover !== null))
-    addFinding('is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`')
+    addFinding('is one receiver, but `discover` may find several decode engines: add the template to `decoders`')
   else if (decodeEngines.length > 1)
     addFinding(
-      `is one receiver for ${decodeEngines.length} decode engines (${decodeEngines.join(', ')}): name each in \`decoders\``,
+      `is one receiver for ${decodeEngines.length} decode engines (${decodeEngines.join(', ')}): ` +
+        'add each to `decoders`',
     )
 }

@@ -13,24 +13,20 @@ export function checkTemplate(findings: Finding[], engine: EngineConfig, at: Pat
       'kubernetes',
       'selects pods for `discover: kubernetes`: add this key, or remove `kubernetes`',
     )
-  // On Workers nothing else of it is checked.
-  if (!listens)
-    return void addFinding('discover', 'is of Node: Workers reach no engine by its address. Name each engine')
+  // On Workers its other keys are not checked.
+  if (!listens) return void addFinding('discover', 'works on Node only. On Workers, list each engine')
   if (engine.discover === 'kubernetes' && engine.kubernetes === null)
     addFinding('kubernetes', 'is missing: `discover: kubernetes` needs a selector, such as `{ selector: app=vllm }`')
   const host = hostOf(engine.url)
   if (new URL(engine.url).protocol !== 'http:')
-    addFinding(
-      'url',
-      'must be http: with `discover` engines are reached by their addresses, which no certificate names',
-    )
-  if (isIP(host)) addFinding('url', 'is an address already: `discover` needs a name')
+    addFinding('url', 'must be http: `discover` connects to addresses, which certificates do not contain')
+  if (isIP(host)) addFinding('url', 'is an IP address: `discover` needs a host name')
   if (engine.id.length > MAX_TEMPLATE_ID_CHARS)
-    addFinding('id', `must have at most ${MAX_TEMPLATE_ID_CHARS} characters: \`discover\` puts an address behind it`)
+    addFinding('id', `must have at most ${MAX_TEMPLATE_ID_CHARS} characters: \`discover\` appends an address`)
   if (engine.lmcacheInstance !== null)
     addFinding(
       'lmcache_instance',
-      'is of one engine, and `discover` may find several: leave it out, instances are found by host',
+      'belongs to one engine, and `discover` may find several. Remove it: instances are found by host',
     )
   for (const socket of [engine.kvEvents?.endpoint, engine.kvEvents?.replayEndpoint]) {
     if (socket && hostOf(socket) !== host)

@@ -32,7 +32,7 @@ export function parseYaml(text: string): ParsedYaml {
       schema: CORE_SCHEMA.withTags(mergeTag),
       maxAliases: MAX_ALIASES,
     })
-    if (values.length > 1) throw new YamlError('holds more than one document', null)
+    if (values.length > 1) throw new YamlError('contains more than one document', null)
     const offsets = offsetsOf(events, text)
     return { value: values[0] ?? null, lineOf: (path) => lineOf(text, offsets, path) }
   } catch (error) {

@@ -113,7 +113,7 @@ class NameSequenceCache {
   #last = 0
   #slot = SLOTS
   #count = 0
-  /** The same for the enclosing mappings. */
+  /** Identities and slots for the enclosing mappings. */
   readonly #around: number[] = []
 
   constructor(bytes: Uint8Array) {

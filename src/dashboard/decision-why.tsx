@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
-import { ms, number } from './format.ts'
+import { DecisionCandidates } from './decision-candidates.tsx'
+import { ms } from './format.ts'
 import { call } from './gateway.ts'
 import { sentenceOf } from './sentence.ts'
 import type { DecisionDetail } from './wire.ts'
@@ -9,17 +10,17 @@ export function DecisionWhy({ id }: { readonly id: string }) {
   const [detail, setDetail] = useState<DecisionDetail | null>(null)
   const [problem, setProblem] = useState<string | null>(null)
   useEffect(() => {
-    const isMissing = new AbortController()
+    const unmounted = new AbortController()
     const load = async () => {
       try {
-        const response = await call(`v1/firstlight/decisions/${encodeURIComponent(id)}`, { signal: isMissing.signal })
+        const response = await call(`v1/firstlight/decisions/${encodeURIComponent(id)}`, { signal: unmounted.signal })
         setDetail((await response.json()) as DecisionDetail)
       } catch (error) {
-        if (!isMissing.signal.aborted) setProblem(error instanceof Error ? error.message : String(error))
+        if (!unmounted.signal.aborted) setProblem(error instanceof Error ? error.message : String(error))
       }
     }
     void load()
-    return () => isMissing.abort()
+    return () => unmounted.abort()
   }, [id])
   if (problem !== null)
     return (
@@ -32,7 +33,7 @@ export function DecisionWhy({ id }: { readonly id: string }) {
     <div class="detail">
       <p class="sentence">{sentenceOf(detail)}</p>
       <Facts detail={detail} />
-      <Candidates detail={detail} />
+      <DecisionCandidates detail={detail} />
       {detail.excluded.length > 0 && (
         <p>
           Not considered:{' '}
@@ -69,7 +70,7 @@ function Facts({
           The shadow policy {shadow.policy} would have chosen {shadow.agrees === true ? 'the same' : shadow.engine}
           {typeof shadow.predicted_gain_ms === 'number' &&
             shadow.agrees !== true &&
-            `: first token ${gain(shadow.predicted_gain_ms)}, by prediction`}
+            `: predicted first token ${gain(shadow.predicted_gain_ms)}`}
           .
         </p>
       )}
@@ -78,46 +79,3 @@ function Facts({
 }
 
 const gain = (gainMs: number): string => (gainMs >= 0 ? `${ms(gainMs)} sooner` : `${ms(-gainMs)} later`)
-
-/** All candidates with every term of their cost, the chosen one first. */
-function Candidates({ detail: { candidates, placement } }: { readonly detail: DecisionDetail }) {
-  const terms = [...new Set(candidates.flatMap((candidate) => Object.keys(candidate.terms)))]
-  const takers: readonly (string | null)[] =
-    placement.kind === 'whole' ? [placement.engine] : [placement.prefill, placement.decode]
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Candidates">
-      <table class="candidates">
-        <caption class="hidden">Candidates with the terms of their cost; lower is better</caption>
-        <thead>
-          <tr>
-            <th scope="col">candidate</th>
-            <th scope="col" class="number">
-              cost
-            </th>
-            {terms.map((term) => (
-              <th key={term} scope="col" class="number">
-                {term.replaceAll('_', ' ')}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {candidates.map((candidate) => (
-            <tr key={candidate.engine} class={takers.includes(candidate.engine) ? 'taken' : ''}>
-              <th scope="row">
-                {candidate.engine}
-                {takers.includes(candidate.engine) && <span class="dim"> chosen</span>}
-              </th>
-              <td class="number">{number(candidate.cost)}</td>
-              {terms.map((term) => (
-                <td key={term} class="number">
-                  {number((candidate.terms as Readonly<Record<string, number>>)[term])}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  )
-}

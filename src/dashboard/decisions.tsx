@@ -1,9 +1,10 @@
 import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
-import { DecisionWhy } from './decision-why.tsx'
-import { cachedTokensOf, engineOf, keyOf, ttftOf } from './decision.ts'
-import { clock, count, ms } from './format.ts'
 import { type DecisionHistory, decisionsToList } from './decision-history.ts'
+import { DecisionRow } from './decision-row.tsx'
+import { DecisionSearch } from './decision-search.tsx'
+import { DecisionWhy } from './decision-why.tsx'
+import { keyOf } from './decision.ts'
 import type { Decision } from './wire.ts'
 
 const ROWS = 20
@@ -21,7 +22,7 @@ export function Decisions({ history }: { readonly history: DecisionHistory }) {
         <h2 id="decisions">Recent decisions</h2>
         {open !== null && <span class="dim">paused while one is open</span>}
       </div>
-      <Search />
+      <DecisionSearch />
       {rows.length === 0 ? (
         <p class="empty">No request has been placed yet. Send one to /v1/chat/completions.</p>
       ) : (
@@ -31,7 +32,7 @@ export function Decisions({ history }: { readonly history: DecisionHistory }) {
           <tbody>
             {rows.map((decision) => (
               <Fragment key={keyOf(decision)}>
-                <Row
+                <DecisionRow
                   decision={decision}
                   isOpen={open?.key === keyOf(decision)}
                   onToggle={() => toggle(keyOf(decision))}
@@ -49,42 +50,6 @@ export function Decisions({ history }: { readonly history: DecisionHistory }) {
         </table>
       )}
     </section>
-  )
-}
-
-/** Finds the decision of a request by its id, also if newer ones have replaced it in the list. */
-function Search() {
-  const [text, setText] = useState('')
-  const [found, setFound] = useState<string | null>(null)
-  return (
-    <>
-      <form
-        class="filter search"
-        role="search"
-        onSubmit={(event) => {
-          event.preventDefault()
-          setFound(text.trim() === '' ? null : text.trim())
-        }}
-      >
-        <input
-          type="search"
-          placeholder="request id (x-request-id)"
-          aria-label="Find a request by its id"
-          spellcheck={false}
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
-        <button type="submit">Find</button>
-      </form>
-      {found !== null && (
-        <div class="found">
-          <DecisionWhy key={found} id={found} />
-          <button type="button" class="small" onClick={() => setFound(null)}>
-            close
-          </button>
-        </div>
-      )}
-    </>
   )
 }
 
@@ -110,56 +75,5 @@ function DecisionHeads() {
         </th>
       </tr>
     </thead>
-  )
-}
-
-interface RowProps {
-  readonly decision: Decision
-  readonly isOpen: boolean
-  readonly onToggle: () => void
-}
-
-function Row({ decision, isOpen, onToggle }: RowProps) {
-  const { actual } = decision
-  return (
-    <tr data-decision={decision.id}>
-      <td data-label="time">{clock(decision.at)}</td>
-      <td data-label="engine">
-        {engineOf(decision)}
-        {decision.attempt > 0 && <span class="dim"> attempt {decision.attempt + 1}</span>}
-      </td>
-      <td data-label="policy">
-        {decision.policy}
-        {decision.fallback !== null && <span class="wrong"> for {decision.fallback.from}</span>}
-      </td>
-      <td data-label="prompt" class="number">
-        {count(decision.prompt_tokens)}
-      </td>
-      <td data-label="cached, predicted / actual" class="number">
-        {count(decision.predicted_cached_tokens)} / {count(cachedTokensOf(decision))}
-      </td>
-      <td data-label="TTFT, predicted / actual" class="number">
-        {ms(decision.predicted_ttft_ms)} / {ms(ttftOf(decision))}
-      </td>
-      <td data-label="result">
-        {actual === null ? (
-          <span class="dim">{decision.first_token === undefined ? 'waiting' : 'streaming'}</span>
-        ) : (
-          <span class={actual.result === 'complete' ? '' : 'wrong'}>{actual.result.replaceAll('_', ' ')}</span>
-        )}
-      </td>
-      <td class="act">
-        <button
-          type="button"
-          class="small"
-          aria-expanded={isOpen}
-          aria-controls={`why-${keyOf(decision)}`}
-          aria-label={`why ${engineOf(decision)} at ${clock(decision.at)}`}
-          onClick={onToggle}
-        >
-          {isOpen ? 'close' : 'why'}
-        </button>
-      </td>
-    </tr>
   )
 }

@@ -4,12 +4,12 @@ import { DrainButton } from './drain-button.tsx'
 import { type EngineLine, roleOf } from './engine-state.ts'
 import { reasonOf } from './failure-text.ts'
 import { count, ms, percent, seconds } from './format.ts'
-import type { Shown } from './shown-columns.ts'
+import type { ShownColumns } from './shown-columns.ts'
 import { Sparkline } from './sparkline.tsx'
 
 interface RowProps {
   readonly line: EngineLine
-  readonly shown: Shown
+  readonly shown: ShownColumns
 }
 
 export function EngineRow({ line, shown }: RowProps) {

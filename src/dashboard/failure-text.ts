@@ -5,7 +5,7 @@ const FAILURES: Readonly<Record<string, string>> = {
   connect: 'no connection',
   connect_timeout: 'no connection in time',
   reset: 'connection closed by the engine',
-  malformed: 'response that is no HTTP',
+  malformed: 'response is not HTTP',
   first_byte_timeout: 'no answer in time',
   answer_timeout: 'no complete answer in time',
   idle_timeout: 'stream without output',

@@ -46,7 +46,7 @@ function PoolCard({ pool }: { readonly pool: Pool }) {
       </p>
       {!pool.reachable && (
         <p class="wrong">
-          Its object cannot be reached. Requests fall back to what is known; look into the gateway’s log.
+          The state object of this pool cannot be reached. Search the gateway log for digest_unreachable.
         </p>
       )}
     </li>

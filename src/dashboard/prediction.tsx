@@ -42,8 +42,8 @@ export function Prediction({ errors, decisions }: PredictionProps) {
           format={count}
           empty={
             <>
-              No engine has said how many tokens it had cached. vLLM does with{' '}
-              <code>--enable-prompt-tokens-details</code>; requests whose prefill was elsewhere say nothing of it.
+              No engine has reported cached tokens. vLLM reports them with <code>--enable-prompt-tokens-details</code>;
+              decode engines of split requests do not report them.
             </>
           }
           text={

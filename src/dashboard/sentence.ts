@@ -3,7 +3,7 @@ import { count, ms, number, plural } from './format.ts'
 import type { DecisionDetail } from './wire.ts'
 
 /** @testing */
-export type Explained = Pick<
+export type ExplainedDecision = Pick<
   DecisionDetail,
   | 'policy'
   | 'placement'
@@ -14,7 +14,7 @@ export type Explained = Pick<
   | 'moved_from'
 >
 
-export function sentenceOf(detail: Explained): string {
+export function sentenceOf(detail: ExplainedDecision): string {
   const {
     policy,
     placement,
@@ -29,7 +29,7 @@ export function sentenceOf(detail: Explained): string {
   return `${policy} chose ${chosen}${reasonOf(detail)}${expected}${expected === '' ? '' : hit}.`
 }
 
-function reasonOf({ placement, candidates, moved_from: movedFrom }: Explained): string {
+function reasonOf({ placement, candidates, moved_from: movedFrom }: ExplainedDecision): string {
   if (movedFrom !== undefined) return `, because its first choice, ${movedFrom}, had no room for the request`
   if (candidates.length === 1) return ', the only candidate'
   const taker = placement.kind === 'whole' ? placement.engine : placement.prefill
@@ -44,4 +44,4 @@ function reasonOf({ placement, candidates, moved_from: movedFrom }: Explained): 
   return `${of}, although ${next.engine} has a lower cost (${number(next.cost)}, not ${number(own.cost)})`
 }
 
-const costOf = ({ cost }: Explained['candidates'][number]): number => cost ?? Infinity
+const costOf = ({ cost }: ExplainedDecision['candidates'][number]): number => cost ?? Infinity

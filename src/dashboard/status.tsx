@@ -52,17 +52,17 @@ export function Status({ link, view, onForget }: StatusProps) {
       </nav>
       {link.state === 'lost' && (
         <p class="notice" role="alert">
-          {link.message} Trying again …{view !== null && ' The data shown is the last received.'}
+          {link.message} Retrying …{view !== null && ' The data shown is the last received.'}
         </p>
       )}
       {away !== '' && (
         <p class="notice" role="alert">
-          Not heard: {away}. That gateway and this one choose without knowing of each other’s requests.
+          Replica away: {away}. Both gateways place requests without the bookings of the other.
         </p>
       )}
       {view?.draining === true && (
         <p class="notice" role="alert">
-          This gateway is shutting down: it takes no new requests.
+          This gateway is shutting down: it accepts no new requests.
         </p>
       )}
     </header>

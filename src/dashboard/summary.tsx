@@ -41,7 +41,7 @@ const TILES: readonly Tile[] = [
     text: share,
     about:
       'Requests that ended with an error after they were accepted, as a share of those that ended in the last ' +
-      'minute. A failed attempt that a retry made good does not count.',
+      'minute. A failed attempt followed by a successful retry does not count.',
   },
   {
     figure: 'rejected_per_s',

@@ -22,7 +22,8 @@ const FAILED_SHARE = 0.01
 export function verdictOf(view: View, lines: readonly EngineLine[], concerns: readonly Concern[]): Verdict {
   const found = [...engineFindings(lines, concerns), ...trafficFindings(view), ...warnings(concerns)]
   const [first, ...rest] = found
-  if (first === undefined) return { tone: 'good', headline: 'The fleet is well', more: [trafficText(view)], help: null }
+  if (first === undefined)
+    return { tone: 'good', headline: 'The fleet is healthy', more: [trafficText(view)], help: null }
   return { tone: first.tone, headline: first.text, more: rest.map(({ text }) => text), help: first.help }
 }
 

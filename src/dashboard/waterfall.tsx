@@ -57,9 +57,7 @@ export function Stages({ view, decisions }: StagesProps) {
     <section aria-labelledby="waterfall">
       <h2 id="waterfall">Time to first token, by stage</h2>
       {rows.length === 0 && quantiles.length === 0 ? (
-        <p class="empty">
-          No streamed request has had its first token yet. Send one with “stream”: true and it shows up here.
-        </p>
+        <p class="empty">No streamed request has had its first token yet. Send one with “stream”: true.</p>
       ) : (
         <>
           {quantiles.length > 0 && <Quantiles quantiles={quantiles} />}

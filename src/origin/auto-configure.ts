@@ -103,7 +103,7 @@ class Configurer {
 }
 
 /**
- * Wraps a Cluster so that its object gets the configuration when it lacks one; callers never see `unconfigured`. The
+ * Wraps a pool so that its object gets the configuration when it lacks one; callers never see `unconfigured`. The
  * configuration is sent only then, so that a call normally costs one round trip.
  * @param source null: this edge has no such pool; the object is left as it is.
  */

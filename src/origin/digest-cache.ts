@@ -255,12 +255,12 @@ export class DigestCache implements Digests {
   }
 
   /** Warns once if prompts are divided into blocks differently there. */
-  #checkBlocking(route: PoolRoute, entry: Entry, { fingerprint: cut, regionDigests }: RegionDigestResponse): boolean {
+  #checkBlocking(route: PoolRoute, entry: Entry, { fingerprint, regionDigests }: RegionDigestResponse): boolean {
     // Without fingerprints no choice depends on the division.
     if (
       route.cluster.gateway === null ||
       this.#options.fingerprintOf === undefined ||
-      (cut !== null && cut === this.#options.fingerprintOf(route))
+      (fingerprint !== null && fingerprint === this.#options.fingerprintOf(route))
     )
       return true
     if (!entry.hasWarnedOfBlocking && regionDigests.length > 0) {

@@ -10,8 +10,8 @@ import type { FinalLeg } from './disagg/final-leg.ts'
 type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
 
 /**
- * Sends the request and waits for the first byte. Calls `begun` at the first byte, in the same tick if the platform
- * can. Rejects with an OriginError, with the signal's reason, or with the error that `begun` throws.
+ * Sends the request and waits for the first byte. Calls `onFirstByte` at the first byte, in the same tick if the
+ * platform can. Rejects with an OriginError, with the signal's reason, or with the error that `onFirstByte` throws.
  */
 export function dispatch(
   attempt: AttemptContext,

@@ -3,7 +3,7 @@ import { chainText } from '../core/tokens/block-hash.ts'
 import type { ChatPrompt } from '../core/tokens/chat.ts'
 import type { PromptProfile, PromptAnalyzer } from '../core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../core/tokens/prompt-request.ts'
-import { readPrompt, type Prompt } from '../core/tokens/prompt.ts'
+import type { Prompt } from '../core/tokens/prompt.ts'
 import { SegmentCache } from '../core/tokens/segment-cache.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Origin } from '../ports/origin.ts'
@@ -142,7 +142,7 @@ export async function measureByEngine(
   call: TokenizeCall,
 ): Promise<PromptProfile> {
   if (own.tokenSource !== 'bytes' || own.items > 0) return own
-  const lists = await tokenizer.ids(readPrompt(request.endpoint, request.body), call)
+  const lists = await tokenizer.ids(request.prompt, call)
   return lists === null ? own : { ...analyzer.measureIds(request, lists, 'engine'), stages: own.stages }
 }
 

@@ -3,6 +3,7 @@ import type { StageTimes } from '../core/contract/stages.ts'
 import type { OpenRecord, RequestRecord } from '../core/reports/request-record.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
+import type { Protocol } from '../protocols/protocol.ts'
 import type { WaitingRequests } from './waiting-requests.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
@@ -41,6 +42,8 @@ export interface Exchange {
   /** `ports.now()` when the request came in. */
   readonly receivedAt: number
   readonly method: 'GET' | 'POST' | 'DELETE'
+  /** Wire protocol of the request and its response. */
+  readonly protocol: Protocol
   /** Path and query for the engine. */
   readonly path: string
   /** Headers for the engine: flat, lower-case, without hop-by-hop headers and client credentials. */
@@ -91,7 +94,7 @@ export interface Exchange {
    * Called when the response to the client starts: no further attempt needs the request. `written`: the bytes of the
    * body are not read any more either.
    */
-  begun?(written: boolean): void
+  onResponseStart?(written: boolean): void
   /** Called with the engine that holds the response `id`, before the client can read the id. For stateful endpoints. */
   onResponseId?(holder: { readonly cluster: string; readonly engine: string }, id: string): void
   /** Send the stages to the client in a last SSE comment, if the stream is observed. */

@@ -1,4 +1,4 @@
-/** Cluster port for pool state in this process: each call takes effect before it returns. */
+/** Pool port for pool state in this process: each call takes effect before it returns. */
 import { applyEvent } from '../core/pool/apply-event.ts'
 import type { BookingEvent } from '../core/contract/booking-event.ts'
 import type { EarlyLegRole } from '../core/contract/legs.ts'

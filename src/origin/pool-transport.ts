@@ -21,9 +21,9 @@ export type BackgroundScope = Pick<RequestScope, 'background'>
 export interface PoolTransport {
   call(method: PoolMethod, args: readonly unknown[]): Promise<unknown>
   admit(admission: Admission): Promise<AdmitAnswer>
-  /** As `Cluster.wait`. */
+  /** As `PoolPort.wait`. */
   wait(admission: Admission, waitedMs: number): Promise<AdmitAnswer>
-  /** As `Cluster.admitLimitMs`. Absent: no limit. */
+  /** As `PoolPort.admitLimitMs`. Absent: no limit. */
   admitLimitMs?(): number | null
   /** Rejects if the pool refuses. */
   resume(booking: Resume): Promise<void>

@@ -1,4 +1,4 @@
-/** Cluster port for pool state in another thread or in a Durable Object: one proxy for all transports. */
+/** Pool port for pool state in another thread or in a Durable Object: one proxy for all transports. */
 import type { Admission } from '../core/contract/admission.ts'
 import type { BookingEvent } from '../core/contract/booking-event.ts'
 import type { EngineSignal } from '../core/contract/engine-signal.ts'

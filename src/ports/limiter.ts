@@ -8,7 +8,7 @@ export interface Limiter {
   settle(settlement: Settlement): Promise<void> | void
   /** Counts a running request that was admitted while the carrier was unreachable, once it is back. */
   adopt?(reservation: Reservation): void
-  /** How a request with a limit of `concurrent` says that it still runs. Absent: the carrier knows. */
+  /** Heartbeat of a running request with a limit of `concurrent`. Absent: the carrier needs none. */
   readonly renewal?: Renewal | undefined
 }
 

@@ -17,7 +17,7 @@ export interface OriginRequest {
   readonly connectMs: number
   /** Limit until the first byte of the body. */
   readonly firstByteMs: number
-  /** Aborted when the client disconnects or the gateway gives up. */
+  /** Aborted when the client disconnects or the gateway ends the attempt. */
   readonly signal: AbortSignalLike
   /** Absent: timers of the runtime. */
   readonly timers?: Timers | undefined
@@ -50,7 +50,9 @@ export interface Origin {
 
 /** Callbacks until the first byte: `head`, then `firstByte`; or `failed`, once, at any time before `firstByte`. */
 export interface ResponseHandler {
-  /** Time to wait for the first byte of a stream after its head, before `firstByte` is called early; 0: `firstByteMs`. */
+  /**
+   * Time to wait for the first byte of a stream after its head, before `firstByte` is called early; 0: `firstByteMs`.
+   */
   readonly patienceMs: number
   /** false: the caller reads the answer itself; no more callbacks. */
   head(answer: OriginAnswer): boolean

@@ -1,5 +1,5 @@
 /** Which streams of chats and completions another engine can continue, and what of a request a continuation repeats. */
-import type { Continuable, MidStream, NotContinued } from '../core/continuation/continuable.ts'
+import { isRepeatable, type Continuable, type MidStream, type NotContinued } from '../core/continuation/continuable.ts'
 import type { JsonObject } from '../core/json.ts'
 import { hasMedia } from './chat-messages.ts'
 import { isGiven } from './request-fields.ts'
@@ -31,9 +31,6 @@ const REPEATED = [
   'priority',
 ] as const
 
-/** Reasons against ids that do not apply to a repetition of the whole request. */
-const REPEATABLE: ReadonlySet<NotContinued> = new Set(['structured_output', 'tools', 'reasoning', 'multimodal', 'echo'])
-
 /** Fields that make vLLM compile a grammar. */
 const GRAMMARS = ['structured_outputs', 'guided_json', 'guided_regex', 'guided_choice', 'guided_grammar'] as const
 
@@ -49,7 +46,7 @@ export function continuableAs(
 ): Continuable | NotContinued {
   const reason = excluded(body) ?? own(body)
   const repeats = mode === 'replay' && isDeterministic(body) && body['include_reasoning'] !== false
-  if (reason !== null && !(repeats && REPEATABLE.has(reason))) return reason
+  if (reason !== null && !(repeats && isRepeatable(reason))) return reason
   const { stream_options: options } = body
   return {
     api,

@@ -46,7 +46,7 @@ export const audio: Protocol = {
   name: 'audio',
   operation: 'transcriptions',
   endpoints: ['/v1/audio/transcriptions', '/v1/audio/translations'].map((path) => ({ ...UPLOAD, path, streams: true })),
-  prompt: () => UNREADABLE,
+  prompt: () => ({ form: 'sound' }),
   bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: () => 1 },
   answersJson: ({ response_format: format }) => !TEXT_FORMATS.has(format),
   stream: transcripts,

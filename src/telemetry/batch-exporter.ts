@@ -72,7 +72,7 @@ export class BatchExporter<Item> {
       }
     } catch (error) {
       this.#tries++
-      log.warn('event_batch_stuck', { outbox: name, tries: this.#tries, waiting: this.#pending.length, error })
+      log.warn('batch_export_failed', { exporter: name, tries: this.#tries, waiting: this.#pending.length, error })
       if (this.#tries >= MAX_TRIES || error instanceof PermanentExportError) this.#giveUp()
     } finally {
       this.#sendingSince = null

@@ -74,7 +74,7 @@ interface GatewayCountsMetric extends MetricBase {
   readonly counts: (gateway: GatewayFacts) => Readonly<Record<string, number>> | undefined
 }
 
-/** One value a pool behind another gateway, from what that one told; null: no sample. */
+/** One gauge per remote pool, from its region digest. null: no sample. */
 export interface RegionMetric extends MetricBase {
   readonly from: 'region'
   readonly type: 'gauge'
@@ -85,25 +85,25 @@ export interface GatewayFacts {
   readonly draining: boolean
   readonly silentEngines: number
   readonly unreachablePools: number
-  /** null: no one gateway's counts say anything. */
+  /** null: counts of one gateway are not exposed. */
   readonly own: OwnCounts | null
 }
 
-/** What a gateway counts itself. */
+/** Counters of the gateway itself. */
 export interface OwnCounts {
   readonly droppedRecords: number
   readonly droppedSpans: number
-  /** Request bodies held now: of the process, or of the isolate. */
+  /** Size of the buffered request bodies of the process or isolate. */
   readonly bufferedBytes: number
-  /** Why requests were refused before any engine was chosen. */
+  /** Requests rejected before routing, by reason. */
   readonly refusals: Readonly<Record<string, number>>
   readonly usage: UsageByKey
-  /** How lookups of what LMCache holds ended, over all pools. */
+  /** Results of LMCache lookups, over all pools. */
   readonly lookups: {
     readonly made: number
     readonly late: number
     readonly failed: number
-    /** Not made, by reason. */
+    /** Skipped lookups, by reason. */
     readonly skipped: Readonly<Record<string, number>>
   }
   /** Absent: there are none. */

@@ -1,4 +1,5 @@
 /** Spans in OTLP/HTTP JSON. https://opentelemetry.io/docs/specs/otlp/#otlphttp */
+import { protocolOf } from '../protocols/protocols.ts'
 import type { RequestRecord } from '../core/reports/request-record.ts'
 import type { Trace } from './trace-context.ts'
 
@@ -147,10 +148,7 @@ function engineValues({ cluster, engine, prefillEngine }: RequestRecord): Attrib
   return { 'firstlight.cluster': cluster, 'firstlight.engine': engine, 'firstlight.prefill_engine': prefillEngine }
 }
 
-function operationOf(path: string): string {
-  if (path.startsWith('/v1/chat') || path.startsWith('/v1/messages') || path.startsWith('/v1/responses')) return 'chat'
-  return path.startsWith('/v1/completions') ? 'text_completion' : (path.split('/').at(-1) ?? path)
-}
+const operationOf = (path: string): string => protocolOf(path)?.operation ?? path.split('/').at(-1) ?? path
 
 function attributes(values: AttributeValues): unknown[] {
   const out: unknown[] = []

@@ -27,7 +27,7 @@ export const REGION_METRICS: readonly RegionMetric[] = [
   ),
   regionGauge(
     'expected_time_to_first_token_seconds',
-    'Expected TTFT of an uncached prompt of 1,024 tokens, including the network. No sample: no engine is available.',
+    'Predicted TTFT of an uncached prompt of 1,024 tokens, including the network. No sample: no engine is available.',
     (r) => (r.expectedTtftMs === null ? null : r.expectedTtftMs / 1000),
     'Regions',
   ),

@@ -106,5 +106,5 @@ async function sendSpans(
   )
   if (status < 300) return
   // All except 429 and 5xx are permanent (OTLP/HTTP, "Failures").
-  throw new (status >= 500 || status === 429 ? Error : PermanentExportError)(`the collector answered ${status}`)
+  throw new (status >= 500 || status === 429 ? Error : PermanentExportError)(`the collector returned status ${status}`)
 }

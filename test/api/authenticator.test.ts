@@ -3,7 +3,7 @@ import { Authenticator } from '../../src/api/auth/authenticator.ts'
 import { keyOrAdmin } from '../../src/api/auth/key-or-admin.ts'
 import { KeyStore } from '../../src/api/auth/key-store.ts'
 import type { Failure } from '../../src/failure.ts'
-import { configOf } from './fleet.ts'
+import { configOf } from '../kit/recording-ports.ts'
 
 it('a key store caches valid secrets only, so that guesses use no memory', async () => {
   const hashing = vi.spyOn(crypto.subtle, 'digest')
@@ -57,7 +57,9 @@ describe('a key of its own beside the admin key', () => {
   })
 
   it('reports what is missing or wrong if no admin key is configured', async () => {
-    expect(await said(undefined, 'scraper-secret', 'other')).toBe('key_wrong: This is not metrics.key of this gateway.')
+    expect(await said(undefined, 'scraper-secret', 'other')).toBe(
+      'key_wrong: Invalid key. It must equal metrics.key of the configuration.',
+    )
     expect(await said(undefined, 'scraper-secret', null)).toBe(
       'key_missing: No key was given. Send metrics.key as `authorization: Bearer <key>`.',
     )
@@ -65,7 +67,7 @@ describe('a key of its own beside the admin key', () => {
 
   it('is named if neither is configured', async () => {
     expect(await said(undefined, null, 'other')).toBe(
-      'not_configured: This is closed: set metrics.key or admin.secret in the configuration and send it as a bearer token.',
+      'not_configured: Access is disabled. Set metrics.key or admin.secret in the configuration and send it as a bearer token.',
     )
   })
 })

@@ -1,9 +1,9 @@
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { gatewayContract, gatewayDocument, fetchRequest } from '../contracts/gateway.ts'
-import { openWorld } from './fleet.ts'
+import { openRecordingPorts } from '../kit/recording-ports.ts'
 
-const world = openWorld()
+const world = openRecordingPorts()
 const config = parseConfig(
   gatewayDocument(['http://10.0.0.1:8000', 'http://10.0.0.2:8000']),
   {},

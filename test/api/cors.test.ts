@@ -3,10 +3,10 @@ import { parseConfig } from '../../src/config/parse.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { corsContract, ours } from '../contracts/cors.ts'
 import { fetchRequest } from '../contracts/gateway.ts'
-import { configOf, onePool, openWorld, poster } from './fleet.ts'
+import { configOf, onePool, openRecordingPorts, poster } from '../kit/recording-ports.ts'
 
 corsContract('createGateway', async (document) => {
-  const world = openWorld()
+  const world = openRecordingPorts()
   const gateway = createGateway(
     parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
     world.ports,
@@ -15,7 +15,7 @@ corsContract('createGateway', async (document) => {
 })
 
 describe('a gateway without keys', () => {
-  const world = openWorld()
+  const world = openRecordingPorts()
   const cors = { origins: [ours], maxAgeS: 600 }
   const gateway = createGateway({ ...configOf({ clusters: [onePool] }), cors }, world.ports)
   const post = poster(gateway, world)

@@ -5,6 +5,7 @@ import { CacheLookups } from '../../src/origin/lmcache/cache-lookups.ts'
 import { Telemetry } from '../../src/telemetry/telemetry.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'
+import { openaiErrors } from '../../src/protocols/error-shape.ts'
 import { openRequest } from '../../src/api/request-context.ts'
 import { DashboardStream, type LiveOptions } from '../../src/api/dashboard-stream.ts'
 import type { Decision } from '../../src/core/contract/decision.ts'
@@ -12,7 +13,7 @@ import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { AssetFiles } from '../../src/ports/assets.ts'
-import { configOf, onePool, openWorld } from './fleet.ts'
+import { configOf, onePool, openRecordingPorts } from '../kit/recording-ports.ts'
 
 const files: AssetFiles = async (name) =>
   ['overview.html', 'index.html', 'runbook.html', 'index-a1.js', 'index-a1.css'].includes(name)
@@ -20,7 +21,7 @@ const files: AssetFiles = async (name) =>
     : null
 
 async function get(path: string, assets?: AssetFiles): Promise<Response> {
-  const world = openWorld()
+  const world = openRecordingPorts()
   const gateway = createGateway(configOf({ admin: 'boss' }), world.ports, assets === undefined ? {} : { assets })
   return gateway.fetch(new Request(`http://localhost${path}`), world.scope)
 }
@@ -86,7 +87,7 @@ const twoPools = parseConfig(
 )
 
 function watch(options: LiveOptions = {}) {
-  const world = openWorld()
+  const world = openRecordingPorts()
   const context = {
     ports: { ...world.ports, now: () => performance.now() },
     config: twoPools,
@@ -117,7 +118,12 @@ function watch(options: LiveOptions = {}) {
   const live = new DashboardStream(context, { everyMs: 20, ...options })
   const open = (method = 'GET') =>
     live.open(
-      openRequest(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, context.ports, 'openai'),
+      openRequest(
+        new Request('http://localhost/v1/firstlight/live', { method }),
+        world.scope,
+        context.ports,
+        openaiErrors,
+      ),
     )
   return { context, asked, open, darken: (id: string) => (dark = id) }
 }
@@ -237,7 +243,7 @@ describe('/v1/firstlight/live', () => {
     const { open } = watch({ viewers: 2 })
     const first = follow(open())
     follow(open())
-    expect(() => open()).toThrow('2 viewers watch this gateway already')
+    expect(() => open()).toThrow('This gateway has 2 dashboard viewers, the maximum')
     await first.leave()
     expect(await follow(open()).next()).not.toBeNull()
   })

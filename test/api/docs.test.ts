@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { endpoints } from '../../src/api/endpoints.ts'
+import { endpoints } from '../../src/protocols/protocols.ts'
 import { failures } from '../../src/failure.ts'
 
 const page = readFileSync(new URL('../../docs/api.md', import.meta.url), 'utf8')

@@ -4,14 +4,14 @@ import { TtftState } from '../../src/core/reports/ttft-state.ts'
 import { createGateway } from '../../src/gateway.ts'
 import type { Ttft } from '../../src/ports/ttft.ts'
 import { record } from '../contracts/ttft.ts'
-import { configOf, openWorld } from './fleet.ts'
+import { configOf, openRecordingPorts } from '../kit/recording-ports.ts'
 
 const DAY_MS = 86_400_000
 
 /** A gateway with a clock that the test sets, and rollups of several shards. */
 function openCounted(shards = 2) {
   const states = Array.from({ length: shards }, () => new TtftState({ store: null }))
-  const { ports, scope } = openWorld()
+  const { ports, scope } = openRecordingPorts()
   let now = 1_000 * DAY_MS
   let seq = 0
   let deaf = -1

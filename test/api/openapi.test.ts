@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createApp } from '../../src/api/app.ts'
 import { openApiDocument } from '../../src/api/openapi.ts'
 import type { GatewayContext } from '../../src/api/context.ts'
-import { configOf, openWorld } from './fleet.ts'
+import { configOf, openRecordingPorts } from '../kit/recording-ports.ts'
 
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>
@@ -18,7 +18,7 @@ const OTHERS = /^\/v1\/firstlight\/(?:digest|kv-events)$/
 describe('the OpenAPI document', () => {
   it('has every route of the admin API, and no other', () => {
     // The routes are built without the dependencies of handlers.
-    const parts = { config: configOf(), ports: openWorld().ports, models: { routes: [] } }
+    const parts = { config: configOf(), ports: openRecordingPorts().ports, models: { routes: [] } }
     const app = createApp(parts as unknown as GatewayContext)
     const routes = app.routes
       .filter(({ method, path }) => method !== 'ALL' && OPERATION.test(path) && !OTHERS.test(path))

@@ -16,8 +16,7 @@ function routeOf(more: object = {}, cluster = 'c'): PoolRoute {
 
 const prompt = 'one and two and three and four. '.repeat(200)
 const request: PromptRequest = {
-  endpoint: 'completions',
-  body: { model: 'm', prompt },
+  prompt: { form: 'texts', texts: [prompt], addSpecial: true },
   bodyBytes: prompt.length,
   adapter: null,
   salts: [],

@@ -1,13 +1,13 @@
 /** Requests of an edge to a region, and digests that the region returns. */
 import { describe, expect, it } from 'vitest'
 import { createGateway } from '../../src/gateway.ts'
-import { configOf, openWorld, poster } from './fleet.ts'
+import { configOf, openRecordingPorts, poster } from '../kit/recording-ports.ts'
 
 const regional = { id: 'a', gateway: { url: 'https://paris.test', models: [{ model: 'qwen' }] } }
 
 describe('a region', () => {
   it('receives header-safe text, whatever the request contains', async () => {
-    const world = openWorld()
+    const world = openRecordingPorts()
     const post = poster(createGateway(configOf({ clusters: [regional] }), world.ports), world)
     for (const session of ['plain', '日本 é', '\u007f\u0000\r\n', '\ud800', '😀"\\']) {
       expect(

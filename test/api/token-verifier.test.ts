@@ -79,7 +79,7 @@ describe('TokenVerifier', () => {
     [{ email: 'a b' }, "its claim 'email'"],
     [{ email: 'x'.repeat(121) }, "its claim 'email'"],
   ])('rejects %j', async (claims, why) => {
-    expect(await new World([first]).said(await sign(first, claims))).toContain(`This token is not accepted: ${why}`)
+    expect(await new World([first]).said(await sign(first, claims))).toContain(`Invalid token: ${why}`)
   })
 
   it('rejects signatures of other keys, without a signature, and changed claims', async () => {

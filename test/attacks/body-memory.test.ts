@@ -13,11 +13,11 @@ import {
   requestText,
   type BothServers,
 } from '../node/inbound/both-servers.ts'
-import { startSilent } from '../node/replicas/silent-gateway.ts'
+import { startNodeGateway } from '../kit/node-gateway.ts'
 import { until } from '../wait.ts'
 
 bodyMemoryContract('a gateway on Node', async (document) => {
-  const gateway = await startSilent(document)
+  const gateway = await startNodeGateway(document)
   return {
     send: (request) => fetch(new Request(gateway.url + new URL(request.url).pathname, request)),
     close: () => gateway.stop(AbortSignal.abort()),

@@ -1,4 +1,4 @@
-import { startBuiltWorker } from '../origin/built-worker.ts'
+import { startBuiltWorker } from '../kit/built-worker.ts'
 import { attackSuite } from '../contracts/attacks/suite.ts'
 
 attackSuite('the built Worker', {

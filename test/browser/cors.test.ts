@@ -4,15 +4,15 @@ import type { AddressInfo } from 'node:net'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent, type SilentGateway } from '../node/replicas/silent-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../kit/node-gateway.ts'
 import { openBrowser } from './world.ts'
 
 const key = 'a-key-of-this-test'
 let browser: Browser
 let fleet: RunningFleet
 let pages: Server
-let locked: SilentGateway
-let open: SilentGateway
+let locked: NodeGateway
+let open: NodeGateway
 /** An allowed page of another site, and a page of the gateways' host at a port that is not allowed. */
 let friend: string
 let stranger: string
@@ -31,8 +31,8 @@ beforeAll(async () => {
     cors: { origins: [friend] },
     clusters: [{ id: 'c', pools: [{ model: 'sim', engines: [{ id: 'e', url: fleet.urls[0] }] }] }],
   }
-  locked = await startSilent({ ...document, keys: [{ name: 'k', secret: key }], admin: { secret: 'admin-key' } })
-  open = await startSilent(document)
+  locked = await startNodeGateway({ ...document, keys: [{ name: 'k', secret: key }], admin: { secret: 'admin-key' } })
+  open = await startNodeGateway(document)
   browser = await openBrowser()
 }, 60_000)
 

@@ -73,7 +73,7 @@ describe.each([1, 20, 500])('the dashboard at %i requests/s with streams of 20 s
     within(ttft[0]!, 330)
     expect(ttft[2]!).toBeLessThan(1600)
     expect(await figure(page, 'kv_usage')).toMatch(/^[1-9]\d?%$/)
-    expect(await page.locator('#verdict').innerText()).toMatch(/^The fleet is well/)
+    expect(await page.locator('#verdict').innerText()).toMatch(/^The fleet is healthy/)
     for (const name of [
       'requests_per_s',
       'output_tokens_per_s',

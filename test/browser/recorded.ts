@@ -13,7 +13,7 @@ import { PoolState } from '../../src/core/pool/pool-state.ts'
 import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
 import type { StageTimes } from '../../src/core/contract/stages.ts'
 import type { Lease } from '../../src/ports/lease.ts'
-import { admission, outcome, probe, stats } from '../contracts/cluster-fixtures.ts'
+import { admission, outcome, probe, stats } from '../kit/pool-fixtures.ts'
 import { ownPorts } from '../own-ports.ts'
 import { type Cluster, configOf } from './world.ts'
 

@@ -6,13 +6,13 @@ import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { firstlight } from '../cli/run-cli.ts'
-import { startSilent, type SilentGateway } from '../node/replicas/silent-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../kit/node-gateway.ts'
 import { openBrowser } from './world.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'report-'))
 const policies = ['--policies', 'all', '--seeds', '1,2']
 let browser: Browser
-let gateway: SilentGateway
+let gateway: NodeGateway
 let fleet: RunningFleet
 
 /** Runs a command with a trace of 60 requests, and opens its report. */
@@ -37,7 +37,7 @@ beforeAll(async () => {
   browser = await openBrowser()
   fleet = await startFleet({ engines: 8, profile: 'test', model: 'sim' })
   const engines = fleet.urls.map((url, index) => ({ id: `an-engine-with-a-long-name-${index}`, url }))
-  gateway = await startSilent({ open: true, clusters: [{ id: 'c', pools: [{ model: 'sim', engines }] }] })
+  gateway = await startNodeGateway({ open: true, clusters: [{ id: 'c', pools: [{ model: 'sim', engines }] }] })
 })
 
 afterAll(async () => {

@@ -21,7 +21,13 @@ import { openLog } from '../../src/platform/node/log.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { ownPorts } from '../own-ports.ts'
-import { BLOCK_TOKENS, hasZmq, openBridgeWorld, type BridgeWorld, type BridgeWorldOptions } from './bridge-fixture.ts'
+import {
+  BLOCK_TOKENS,
+  hasZmq,
+  openBridgedGateway,
+  type BridgedGateway,
+  type BridgedGatewayOptions,
+} from '../kit/bridged-gateway.ts'
 import { firstlight } from './run-cli.ts'
 import { until } from '../wait.ts'
 
@@ -33,9 +39,9 @@ const ipv6IsThere = Object.values(networkInterfaces())
   .some((one) => one?.address === '::1')
 
 describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
-  let world: BridgeWorld
-  const open = async (options: BridgeWorldOptions = {}) => {
-    world = await openBridgeWorld(options)
+  let world: BridgedGateway
+  const open = async (options: BridgedGatewayOptions = {}) => {
+    world = await openBridgedGateway(options)
     await world.caughtUp()
   }
   afterEach(() => world.close())
@@ -150,7 +156,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
   })
 
   it('ignores a pool whose block size is no multiple of the engine’s', async () => {
-    world = await openBridgeWorld({ pool: { block_tokens: 24 } })
+    world = await openBridgedGateway({ pool: { block_tokens: 24 } })
     await world.ask(span(0, 80))
     await until(() => world.lines.some((line) => line.includes('block_size_mismatch')))
     expect(world.status(0)).toMatchObject({ complete: false, engine_block_tokens: BLOCK_TOKENS })
@@ -351,12 +357,15 @@ const state =
 describe('a gateway’s answer to the bridge', () => {
   it('is reported if it is a refusal, and all changes remain queued', async () => {
     const { poster, stream, close } = await posterBefore([
-      () => ({ status: 401, body: '{"error":{"message":"This is not the admin key of this gateway."}}' }),
+      () => ({
+        status: 401,
+        body: '{"error":{"message":"Invalid admin key. Check it, or ask the operator of this gateway for it."}}',
+      }),
     ])
     await poster.round()
     close()
     expect(poster.problem).toContain('401')
-    expect(poster.problem).toContain('not the admin key')
+    expect(poster.problem).toContain('Invalid admin key')
     expect(stream.log.isDue).toBe(true)
   })
 

@@ -57,7 +57,7 @@ describe('firstlight', () => {
     expect(code).toBe(0)
     for (const { name } of commands) expect(out).toContain(name)
     expect(out).toContain('workers')
-    expect((await run(['completion', 'tcsh'])).err).toContain('takes one shell, not "tcsh"')
+    expect((await run(['completion', 'tcsh'])).err).toContain('needs one shell, not "tcsh"')
   })
 
   it('prints its version and the commit', async () => {
@@ -102,11 +102,11 @@ describe('firstlight', () => {
       '--events must be an address to connect to, not "here"',
     ],
     [['bridge', '--config', secretConfig, '--engine', 'a', '--engine', 'b'], 'has no engine b'],
-    [['check', 'a.yaml', 'b.yaml'], 'takes one file'],
-    [['check', 'a.yaml', '--config', 'b.yaml'], 'takes one file'],
-    [['serve', 'x.yaml'], 'takes no argument "x.yaml"; did you mean --config x.yaml?'],
+    [['check', 'a.yaml', 'b.yaml'], 'accepts one file'],
+    [['check', 'a.yaml', '--config', 'b.yaml'], 'accepts one file'],
+    [['serve', 'x.yaml'], 'accepts no argument "x.yaml"; did you mean --config x.yaml?'],
     [['key', 'a', 'b'], 'generates one key at a time'],
-    [['demo', 'x.yaml'], 'takes no argument "x.yaml".'],
+    [['demo', 'x.yaml'], 'accepts no argument "x.yaml".'],
     [['serve', '--config', '/nowhere/f.yaml'], 'no file /nowhere/f.yaml'],
   ])('%j ends with 2, a reason and a next step', async (argv, reason) => {
     const { code, out, err } = await run(argv)
@@ -151,7 +151,7 @@ describe('firstlight check', () => {
     expect(out).not.toContain('hush')
     expect(out).toContain('body 32 MiB with 500,000 parse steps')
     expect(out).toContain('10,000 stored responses')
-    expect(out).toContain('whole answer 10 min, silence 1 min')
+    expect(out).toContain('complete response 10 min, idle 1 min')
     expect(out).not.toContain('on Workers')
   })
 
@@ -168,8 +168,8 @@ describe('firstlight check', () => {
     const file = join(folder, 'lone.yaml')
     writeFileSync(file, `clusters: [${cluster('one', 'm')}, ${cluster('two', 'm')}, ${cluster('three', 'n')}]`)
     const { out } = await run(['check', file])
-    expect(out.match(/note: .*nothing can take over.*/g)).toEqual([
-      'note: three, n: there is one engine, so nothing can take over when it fails.',
+    expect(out.match(/note: .*no failover.*/g)).toEqual([
+      'note: three, n: there is one engine, so there is no failover.',
     ])
   })
 
@@ -211,18 +211,18 @@ clusters:
       'warn, statistics every 9 s',
       'metrics  with their key',
       'bridge   with its key',
-      'kept for 1 min',
-      'also at 127.0.0.1:9999 from anybody',
+      'stored for 1 min',
+      'also at 127.0.0.1:9999 from anyone',
       'http://collector as firstlight, 50 %',
       'traffic.jsonl, 7 files',
       'weight      0',
       'generation  3',
       '50 % of requests',
-      'out after 9',
+      'circuit opens after 9',
       'header x-conversation\n',
       '25 % of streams',
       'rack=r7',
-      '3 ms away',
+      'round trip 3 ms',
       'h100-8b',
       'KV events tcp://a:1',
       'prefix caching off',

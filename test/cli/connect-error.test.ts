@@ -1,29 +1,17 @@
-import { createServer, type Server } from 'node:net'
-import type { AddressInfo } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { connectErrorOf } from '../../src/cli/connect-error.ts'
 import { firstlight } from './run-cli.ts'
 import { visit } from './doctor/ask.ts'
-import { closeStubs, realVllm, stub } from './doctor/stub.ts'
+import { certificate } from './doctor/certificate.ts'
+import { FASTAPI, realVllm } from './doctor/recorded-vllm.ts'
+import { SILENCE } from '../kit/engine-reply.ts'
+import { useEngines } from '../kit/use-engines.ts'
 
-const raw = new Set<Server>()
-afterEach(() => {
-  closeStubs()
-  for (const server of raw) server.close()
-  raw.clear()
-})
+const stub = useEngines(FASTAPI)
 
-/** A listener that sends these bytes on every connection; null: none. */
-async function speaks(bytes: string | null): Promise<string> {
-  const server = createServer((socket) => {
-    socket.on('error', () => {})
-    if (bytes !== null) socket.end(bytes)
-  })
-  raw.add(server)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  server.unref()
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
+/** Address of a server that sends these bytes on every connection; null: none. */
+const speaks = async (bytes: string | null): Promise<string> =>
+  (await stub({ '*': bytes === null ? SILENCE : { raw: bytes, end: 'close' } })).url
 
 /** The error and next step for the one configured server. */
 async function reached(...argv: string[]) {
@@ -34,8 +22,9 @@ async function reached(...argv: string[]) {
 
 describe('firstlight doctor for an unreachable server', () => {
   it('reports a closed port', async () => {
-    const url = (await stub({})).url
-    closeStubs()
+    const server = await stub()
+    await server.close()
+    const { url } = server
     expect(await reached(url)).toMatchObject({
       code: 2,
       mark: 'unreachable',
@@ -60,7 +49,7 @@ describe('firstlight doctor for an unreachable server', () => {
   })
 
   it('reports an untrusted certificate with the variable for it', async () => {
-    const { url } = await stub(realVllm, true)
+    const { url } = await stub(realVllm, { secure: certificate })
     expect(await reached(url)).toMatchObject({
       code: 2,
       message: expect.stringContaining('the certificate is not trusted'),
@@ -73,9 +62,9 @@ describe('firstlight doctor for an unreachable server', () => {
     expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({
       code: 2,
       message: 'the server does not use TLS',
-      next: `Ask ${plain.url}.`,
+      next: `Use ${plain.url}.`,
     })
-    const secure = await stub(realVllm, true)
+    const secure = await stub(realVllm, { secure: certificate })
     expect(await reached(secure.url.replace('https:', 'http:'))).toMatchObject({
       code: 2,
       next: expect.stringContaining(secure.url),
@@ -151,7 +140,7 @@ describe('firstlight doctor and its command line', () => {
     [['ftp://127.0.0.1'], 'is not the URL of a server'],
     [['http://user:hush@127.0.0.1:8000'], 'has a password in it'],
     [['http://127.0.0.1:1', '--config', 'x.yaml'], 'either URLs or --config'],
-    [['http://127.0.0.1:1', '--header', 'nothing'], '--header wants NAME:VALUE'],
+    [['http://127.0.0.1:1', '--header', 'nothing'], '--header must be NAME:VALUE'],
     [['--config', 'not-here.yaml'], 'There is no file not-here.yaml'],
     [['http://127.0.0.1:1', '--timeout-s', '0'], '--timeout-s must be a number'],
   ])('%j is answered with a next step and exit code 2', async (argv, message) => {
@@ -164,7 +153,7 @@ describe('firstlight doctor and its command line', () => {
     let token: string | undefined
     const server = await stub({
       ...realVllm,
-      'GET /version': (request) => ((token = request.headers['cf-access'] as string), { body: { version: '1' } }),
+      'GET /version': (request) => ((token = request.headers['cf-access']), { body: { version: '1' } }),
     })
     const { subjects } = await visit(`${server.url}/v1/`, '--header', 'CF-Access: abc')
     expect(subjects[0]).toMatchObject({ url: server.url, is: 'vLLM 1' })

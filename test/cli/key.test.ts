@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { parseYaml } from '../../src/config/yaml.ts'
 import { firstlight } from './run-cli.ts'
-import { startSilent } from '../node/replicas/silent-gateway.ts'
+import { startNodeGateway } from '../kit/node-gateway.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'key-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -35,7 +35,7 @@ describe('firstlight key', () => {
     expect(named!.keys).toEqual([{ name: 'team-a', secret: { env: 'TEAM_A_KEY' } }])
     expect(out).toContain('export TEAM_A_KEY=')
     expect(out).toContain('wrangler secret put TEAM_A_KEY')
-    const gateway = await startSilent({ ...hashed, clusters: [cluster] })
+    const gateway = await startNodeGateway({ ...hashed, clusters: [cluster] })
     const models = (key: string) =>
       fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } }).then(({ status }) => status)
     expect([
@@ -52,7 +52,7 @@ describe('firstlight key', () => {
     const file = join(folder, 'twice.json')
     writeFileSync(file, JSON.stringify({ ...snippets(out)[0], admin: { secret }, clusters: [cluster] }))
     const { code, err } = await firstlight('check', file)
-    expect([code, err]).toEqual([1, expect.stringContaining('keys[0].secret: is the secret of admin too')])
+    expect([code, err]).toEqual([1, expect.stringContaining('keys[0].secret: is also the secret of admin')])
     expect(err).not.toContain(secret)
   })
 

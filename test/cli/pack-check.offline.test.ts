@@ -64,6 +64,11 @@ describe('the packed tarball', () => {
       'examples',
       'package.json',
     ])
+    expect(readdirSync(join(home, 'bin')).sort()).toEqual([
+      'firstlight.mjs',
+      'serving-flags.d.mts',
+      'serving-flags.mjs',
+    ])
     expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual([
       'dashboard',
       'lib',

@@ -5,17 +5,28 @@ import { parseConfig } from '../../src/config/parse.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { explainSystemError } from '../../src/platform/node/system-error.ts'
-import { slowEngine, type SlowEngine } from '../node/slow-engine.ts'
+import { SILENCE } from '../kit/engine-reply.ts'
+import type { EngineRequest } from '../kit/engine-request.ts'
+import { HeldEngine } from '../kit/held-engine.ts'
+import { token } from '../kit/sse.ts'
 import { turns, until } from '../wait.ts'
 
 const never = new AbortController().signal
 
-let engine: SlowEngine
+/** Gets no response. */
+const isSilent = ({ text }: EngineRequest): boolean => text.includes('"user":"silent"')
+
+let engine: HeldEngine
 let lines: string[]
 let gateway: RunningGateway
 
 beforeEach(async () => {
-  engine = await slowEngine()
+  engine = await HeldEngine.open({
+    opening: token('hello'),
+    routes: (held) => ({
+      'POST /v1/chat/completions': (request) => (isSilent(request) ? SILENCE : held.hold(request)),
+    }),
+  })
   lines = []
   gateway = await start('127.0.0.1:0')
 })
@@ -23,7 +34,7 @@ beforeEach(async () => {
 afterEach(async () => {
   engine.finish()
   await gateway.stop(AbortSignal.abort())
-  engine.close()
+  await engine.close()
 })
 
 function start(listen: string): Promise<RunningGateway> {
@@ -144,7 +155,7 @@ describe('a gateway that is stopped', () => {
     now.abort()
     expect(await stopping).toEqual({ cut: true })
     await expect(response.text()).rejects.toThrow()
-    await until(() => engine.aborted() === 1)
+    await until(() => engine.aborted === 1)
   })
 
   // A host name in capitals is handled by node:http, any other by the own parser.
@@ -167,7 +178,7 @@ describe('a gateway that is stopped', () => {
       const begun = ask({})
       await once(begun, 'data')
       ask({ user: 'silent' })
-      await until(() => engine.silent() === 1)
+      await until(() => engine.engine.asked.filter(isSilent).length === 1)
       await once(ask({}, 10_000), 'connect')
       await turns()
       const now = new AbortController()

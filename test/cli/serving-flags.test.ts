@@ -1,8 +1,8 @@
 /** How bin/firstlight.mjs starts Node. */
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -74,8 +74,9 @@ describe('bin/firstlight.mjs in a checkout', () => {
     'packages/replay/src/part.ts',
   ]
   const folders = ['src/deep', 'src', 'packages/replay/src', 'bin']
-  const sources = [...files, ...folders, 'bin/commands.ts', 'bin/serving-flags.mjs']
-  cpSync(fileURLToPath(new URL('../../bin', import.meta.url)), join(checkout, 'bin'), { recursive: true })
+  const programs = readdirSync(dirname(bin)).map((name) => `bin/${name}`)
+  const sources = [...new Set([...files, ...folders, ...programs])]
+  cpSync(dirname(bin), join(checkout, 'bin'), { recursive: true })
   for (const name of ['src/deep', 'packages/replay/src', 'dist']) mkdirSync(join(checkout, name), { recursive: true })
   for (const name of files) writeFileSync(join(checkout, name), 'console.log("sources")')
   writeFileSync(join(checkout, 'dist', 'node.mjs'), 'console.log("bundle")')

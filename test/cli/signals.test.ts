@@ -1,6 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { describe, expect, it } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, it } from 'vitest'
 import { until } from '../wait.ts'
 
 const signals = new URL('../../src/platform/node/signals.ts', import.meta.url).href
@@ -66,4 +70,65 @@ it.skipIf(process.platform === 'win32')('opens no inspector at SIGUSR1, and goes
   expect(await exited).toEqual([0, null])
   expect(said).toBe('ready\ninspector undefined\n')
   expect(warned).not.toContain('Debugger')
+})
+
+describe('a SIGTERM in the moment in which the port opens', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'firstlight-signals-'))
+  afterAll(() => rmSync(folder, { recursive: true }))
+  const config = join(folder, 'firstlight.yaml')
+  writeFileSync(
+    config,
+    `listen: 127.0.0.1:0
+open: true
+clusters: [{ id: c, pools: [{ model: m, engines: [{ id: a, url: http://127.0.0.1:9 }] }] }]
+`,
+  )
+  const program = fileURLToPath(new URL('../../bin/program.ts', import.meta.url))
+
+  const EVENTS_OF = ['--cluster', 'c', '--model', 'm', '--block-tokens', '16', '--engine', 'a']
+
+  /** Loaded before the program: sends the signal from the first server of the thread that listens. */
+  const sender = (isMain: boolean): string => `
+    import net from 'node:net'
+    import { isMainThread } from 'node:worker_threads'
+    const { listen } = net.Server.prototype
+    let sent = isMainThread !== ${isMain}
+    net.Server.prototype.listen = function (...given) {
+      this.prependOnceListener('listening', () => {
+        if (!sent) process.kill(process.pid, 'SIGTERM')
+        sent = true
+      })
+      return listen.apply(this, given)
+    }`
+
+  it.skipIf(process.platform === 'win32').each([
+    ['serve', true, ['--config', config]],
+    ['serve with threads', false, ['--config', config, '--workers', '2']],
+    ['demo', true, ['--engines', '1', '--listen', '127.0.0.1:0']],
+    ['fleet', true, ['--engines', '1', '--port', '0']],
+    [
+      'bridge',
+      true,
+      [
+        '--gateway',
+        'http://127.0.0.1:9',
+        '--listen',
+        '127.0.0.1:0',
+        '--events',
+        'tcp://127.0.0.1:9',
+        '--replay',
+        'tcp://127.0.0.1:9',
+        ...EVENTS_OF,
+      ],
+    ],
+  ])('ends %s in order', { timeout: 60_000 }, async (name, isMain, flags) => {
+    const preload = `data:text/javascript,${encodeURIComponent(sender(isMain))}`
+    const child = spawn(process.execPath, ['--import', preload, program, name.split(' ')[0]!, ...flags], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let said = ''
+    for (const output of [child.stdout, child.stderr])
+      output.setEncoding('utf8').on('data', (text: string) => (said += text))
+    expect({ exit: await once(child, 'exit'), said }).toEqual({ exit: [0, null], said })
+  })
 })

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
-import { readPrompt } from '../../src/core/tokens/prompt.ts'
+import { chat } from '../../src/protocols/chat.ts'
 import { readArgs } from '../../src/cli/commands/args.ts'
 import { UsageError } from '../../src/platform/node/usage-error.ts'
 import { vocab } from '../../src/cli/commands/vocab.ts'
@@ -49,7 +49,7 @@ describe('firstlight vocab compile', () => {
     expect(out).toContain('qwen2, after NFC')
     expect(out).toContain(`tokenizer: ${at('tiny.vocab')}`)
     const { tokenizer, template } = await open('tiny.vocab')
-    const prompt = readPrompt('chat', { messages: [{ role: 'user', content: 'hello' }] })
+    const prompt = chat.prompt({ messages: [{ role: 'user', content: 'hello' }] })
     if (prompt.form !== 'chat') throw new Error('not a chat')
     expect(template?.(prompt)).toContain('<|im_start|>user\nhello<|im_end|>')
     const ids = new IdBuffer()
@@ -159,7 +159,7 @@ describe('loading at the start', () => {
     )
     await firstlight('compile', model.pathname, '-o', at('half.vocab'))
     writeFileSync(at('half.vocab'), readFileSync(at('half.vocab')).subarray(0, 2000))
-    await expect(openVocabularies(['half.vocab'], fileVocabularies(folder))).rejects.toThrow('cut or damaged')
+    await expect(openVocabularies(['half.vocab'], fileVocabularies(folder))).rejects.toThrow('truncated or damaged')
   })
 
   it('reads each named vocabulary once', async () => {

@@ -50,14 +50,14 @@ describe('the summary of a cluster behind another gateway', () => {
   it('has a note if no other cluster has one of its models', () => {
     expect(notes([paris(), tokyo])).toEqual([])
     expect(notes([paris()])).toEqual([
-      expect.stringContaining('paris: no other cluster has m, other: what this one expects decides nothing'),
+      expect.stringContaining('paris: m, other is served by this cluster only: its predictions do not affect routing'),
     ])
     const engines = { id: 'here', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] }
-    expect(notes([paris(), engines])).toEqual([expect.stringContaining('paris: no other cluster has other:')])
+    expect(notes([paris(), engines])).toEqual([expect.stringContaining('paris: other is served by this cluster only:')])
   })
 
   it('has a note if its key is sent without encryption, except on loopback or through a binding', () => {
-    const clear = 'paris: its key goes over http: in the clear'
+    const clear = 'paris: key and prompts are sent unencrypted'
     expect(notes([paris({ url: 'http://paris.internal:8080' }), tokyo])).toEqual([expect.stringContaining(clear)])
     for (const more of [{ url: 'http://127.0.0.1:9000' }, { url: 'http://paris.internal', binding: 'VPC' }])
       expect(notes([paris(more), tokyo])).toEqual([])
@@ -112,7 +112,7 @@ it('a cluster has either pools or a gateway', () => {
     problems: [
       expect.objectContaining({
         path: 'clusters[0].gateway.models[1].aliases[0]',
-        rule: 'is taken already by clusters[0].gateway.models[0].model',
+        rule: 'duplicates clusters[0].gateway.models[0].model',
       }),
     ],
   }

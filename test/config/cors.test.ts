@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Config } from '../../src/config.ts'
-import { ConfigError, parseConfig } from '../../src/config/parse.ts'
+import { ConfigError } from '../../src/config/problem.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
 const read = (cors: unknown, more: object = {}): Config =>
@@ -92,7 +93,7 @@ describe('cors.origins', () => {
   })
 
   it('are in the summary, with a note if any page may use a gateway without keys', () => {
-    const note = 'whatever page a browser here has open'
+    const note = 'any web page in a browser that can connect'
     const some = summarise(read({ origins: ['https://a.example', 'http://localhost:3000'] }))
     expect(some.settings['pages of']).toBe('https://a.example, http://localhost:3000')
     expect(some.notes.join()).not.toContain(note)

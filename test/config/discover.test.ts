@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { namesIn, withDiscovered } from '../../src/config/discover.ts'
-import { ConfigError, parseConfig } from '../../src/config/parse.ts'
+import { ConfigError } from '../../src/config/problem.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
 const pattern = { id: 'e', url: 'http://vllm.default.svc:8000/base', discover: 'dns' }
@@ -155,27 +156,27 @@ describe('an engine template', () => {
     [
       'TLS',
       { ...pattern, url: 'https://vllm' },
-      `${at}.url must be http: with \`discover\` engines are reached by their addresses, which no certificate names`,
+      `${at}.url must be http: \`discover\` connects to addresses, which certificates do not contain`,
     ],
     [
       'an address',
       { ...pattern, url: 'http://10.0.0.1:8000' },
-      `${at}.url is an address already: \`discover\` needs a name`,
+      `${at}.url is an IP address: \`discover\` needs a host name`,
     ],
     [
       'an address of the other family',
       { ...pattern, url: 'http://[::1]:8000' },
-      `${at}.url is an address already: \`discover\` needs a name`,
+      `${at}.url is an IP address: \`discover\` needs a host name`,
     ],
     [
       'a long id',
       { ...pattern, id: 'x'.repeat(24) },
-      `${at}.id must have at most 23 characters: \`discover\` puts an address behind it`,
+      `${at}.id must have at most 23 characters: \`discover\` appends an address`,
     ],
     [
       'an LMCache instance',
       { ...pattern, lmcache_instance: 'i' },
-      `${at}.lmcache_instance is of one engine, and \`discover\` may find several: leave it out, instances are found by host`,
+      `${at}.lmcache_instance belongs to one engine, and \`discover\` may find several. Remove it: instances are found by host`,
     ],
     [
       'another host’s events',
@@ -208,7 +209,7 @@ describe('an engine template', () => {
 
   it('requires Node', () => {
     expect(faults(pattern, { listens: false })).toEqual([
-      `${at}.discover is of Node: Workers reach no engine by its address. Name each engine`,
+      `${at}.discover works on Node only. On Workers, list each engine`,
     ])
   })
 
@@ -216,7 +217,7 @@ describe('an engine template', () => {
     [
       'of one receiver for all',
       { decoder: { host: 'vllm.default.svc', init_ports: [1], alloc_ports: [2] } },
-      'split.lmcache.decoder is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`',
+      'split.lmcache.decoder is one receiver, but `discover` may find several decode engines: add the template to `decoders`',
     ],
     [
       'of a receiver elsewhere',

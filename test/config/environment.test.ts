@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { ConfigError, parseConfigText } from '../../src/config/parse.ts'
+import { ConfigError } from '../../src/config/problem.ts'
+import { parseConfigText } from '../../src/config/parse.ts'
 
 const clusters = 'clusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://127.0.0.1:9" }] }] }]'
 const parse = (environment: Record<string, string>, text = '') =>

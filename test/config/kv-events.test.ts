@@ -48,7 +48,7 @@ describe('kv_events', () => {
   )
 
   it('have a note if prompts are measured in bytes', () => {
-    const note = 'no block of a KV event'
+    const note = 'KV events cannot match'
     expect(summarise(read({ endpoint: 'tcp://a:1' })).notes.join()).toContain(note)
     expect(summarise(read({ endpoint: 'tcp://a:1' }, { pool: { tokenizer: 'm.vocab' } })).notes.join()).not.toContain(
       note,

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { createPolicy, policyKinds } from '../../src/core/routing/policies/index.ts'
-import { ConfigError, parseConfig, parseConfigText, type ParseOptions, type Problem } from '../../src/config/parse.ts'
+import { ConfigError, type Problem } from '../../src/config/problem.ts'
+import { parseConfig, parseConfigText } from '../../src/config/parse.ts'
+import type { ParseOptions } from '../../src/config/parse-options.ts'
 
 const node: ParseOptions = { defaultVersion: 7, defaultObserveShare: 1, listens: true }
 const workers: ParseOptions = { defaultVersion: 7, defaultObserveShare: 0.1, listens: false }
@@ -166,7 +168,7 @@ describe('a wrong value', () => {
       '64',
       'did you mean "block_tokens"?',
     ],
-    ['an unknown key with nothing near it', document({ zzzzzz: 1 }), 'zzzzzz', '1', 'known here: version, listen'],
+    ['an unknown key with nothing near it', document({ zzzzzz: 1 }), 'zzzzzz', '1', 'known keys: version, listen'],
     [
       'a missing key',
       { clusters: [{ id: 'one', pools: [{ engines: [engine()] }] }] },
@@ -358,7 +360,7 @@ describe('a wrong value', () => {
       document({ traces: { headers: { 'x-key': 'a', 'X-Key': 'b' } } }),
       'traces.headers.X-Key',
       null,
-      'is taken already',
+      'duplicates',
     ],
     [
       'a key with a space, which no `Bearer` carries',
@@ -584,7 +586,7 @@ describe('a secret', () => {
           ],
         }),
       ),
-    ).toEqual(['keys[1].secret', null, 'is the secret of keys[0] too'])
+    ).toEqual(['keys[1].secret', null, 'is also the secret of keys[0]'])
   })
 
   it('must be unique, even if it is given once as plain text and once as a hash', () => {
@@ -593,16 +595,16 @@ describe('a secret', () => {
     const hashed = { name: 'b', secret: { sha256: sha256('s') } }
     const found = (changes: object, env = {}) =>
       problems(document(changes), env, { ...node, sha256 }).map(({ path, value, rule }) => [path, value, rule])
-    expect(found({ keys: [plain, hashed] })).toEqual([['keys[1].secret', null, 'is the secret of keys[0] too']])
+    expect(found({ keys: [plain, hashed] })).toEqual([['keys[1].secret', null, 'is also the secret of keys[0]']])
     expect(found({ keys: [hashed, { ...plain, secret: { env: 'S' } }] }, { S: 's' })).toEqual([
-      ['keys[1].secret', null, 'is the secret of keys[0] too'],
+      ['keys[1].secret', null, 'is also the secret of keys[0]'],
     ])
     for (const key of [plain, hashed]) {
       expect(found({ keys: [key], admin: { secret: 's' } })).toEqual([
-        ['keys[0].secret', null, 'is the secret of admin too'],
+        ['keys[0].secret', null, 'is also the secret of admin'],
       ])
       expect(found({ keys: [key], bridge: { secret: 's' } })).toEqual([
-        ['keys[0].secret', null, 'is the secret of bridge too'],
+        ['keys[0].secret', null, 'is also the secret of bridge'],
       ])
     }
     expect(() =>
@@ -665,7 +667,7 @@ describe('a secret', () => {
       expect.objectContaining({
         path: 'keys[0].secret.sha512',
         value: null,
-        rule: 'is not a known key; known here: env, sha256',
+        rule: 'is not a known key; known keys: env, sha256',
       }),
     )
   })
@@ -683,7 +685,7 @@ describe('a gateway without keys', () => {
   it.each(['0.0.0.0:1', ':1', '10.0.0.1:1', '[::]:1', 'example.com:1'])(
     'may not listen on %s without `open: true`',
     (listen) => {
-      expect(only(document({ listen }))[2]).toContain('configure `keys`, or say `open: true`')
+      expect(only(document({ listen }))[2]).toContain('configure `keys`, or set `open: true`')
       expect(problems(document({ listen, open: true }))).toEqual([])
       expect(problems(document({ listen, keys: [{ name: 'k', secret: 's' }] }))).toEqual([])
     },

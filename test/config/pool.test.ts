@@ -71,11 +71,11 @@ describe('toPoolConfig', () => {
       toPoolConfig(read(split).clusters[0]!, read(split).clusters[0]!.pools[0]!).split.mode
     expect(modeOf({})).toBe('always')
     expect(modeOf({ mode: 'never' })).toBe('never')
-    expect(summarise(read({})).notes.join()).not.toContain('prefill engines get nothing')
-    expect(summarise(read({ mode: 'never' })).notes.join()).toContain('prefill engines get nothing')
+    expect(summarise(read({})).notes.join()).not.toContain('prefill engines receive no requests')
+    expect(summarise(read({ mode: 'never' })).notes.join()).toContain('prefill engines receive no requests')
     // A threshold alone looks like `mode: threshold`.
     expect(summarise(read({ threshold_tokens: 4096 })).notes.join()).toContain(
-      '`split.threshold_tokens` means nothing while `split.mode` is always: say `mode: threshold` or `uncached`.',
+      '`split.threshold_tokens` has no effect with `split.mode: always`. Set `mode: threshold` or `uncached`.',
     )
     for (const mode of ['threshold', 'uncached'])
       expect(summarise(read({ mode, threshold_tokens: 4096 })).notes.join()).not.toContain('threshold_tokens')

@@ -17,9 +17,9 @@ const notes = (ttft: object, more: object = { keys }): string =>
   ).notes.join('\n')
 
 it('a note reports a missing ttft.token and the clients that can report without one', () => {
-  expect(notes({})).toMatch(/only the admin key opens \/ttft_report/)
-  expect(notes({ listen: '0.0.0.0:28886' })).toMatch(/anybody who can connect to `ttft.listen`/)
-  expect(notes({}, { open: true })).toMatch(/anybody who can connect may write/)
+  expect(notes({})).toMatch(/\/ttft_report requires the admin key/)
+  expect(notes({ listen: '0.0.0.0:28886' })).toMatch(/anyone who can connect to `ttft.listen`/)
+  expect(notes({}, { open: true })).toMatch(/anyone who can connect may write/)
   for (const said of [
     notes({ token: 'report-token' }),
     notes({ listen: '127.0.0.1:28886' }),

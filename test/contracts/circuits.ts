@@ -5,7 +5,7 @@ import type { Outcome } from '../../src/core/contract/outcome.ts'
 import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
 import type { PoolPort } from '../../src/ports/pool.ts'
 import type { Lease } from '../../src/ports/lease.ts'
-import { admission, engines, failed, outcome, pool, probe } from './cluster-fixtures.ts'
+import { admission, engines, failed, outcome, pool, probe } from '../kit/pool-fixtures.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 
 const OPEN_MS = 10_000

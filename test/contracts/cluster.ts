@@ -10,7 +10,7 @@ import type { Lease } from '../../src/ports/lease.ts'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
 import { mergeSlices, mergeSteps } from '../../src/core/reports/merge-histories.ts'
 import { quantileOf } from '../../src/core/reports/sketch.ts'
-import { admission, engine, engines, failed, outcome, pool, probe, stats } from './cluster-fixtures.ts'
+import { admission, engine, engines, failed, outcome, pool, probe, stats } from '../kit/pool-fixtures.ts'
 
 /** One cluster object on some runtime, with a clock that the test sets. */
 export interface OpenCluster {

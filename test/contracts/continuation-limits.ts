@@ -1,8 +1,8 @@
 /** What bounds and counts continuations of streams, on any runtime: attempts, retry budget, circuits, bookings. */
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { ByteEngine } from './byte-engine.ts'
+import { ByteEngine } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
-import { ADMIN } from './disagg-fixture.ts'
+import { ADMIN } from '../kit/split-gateway.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>

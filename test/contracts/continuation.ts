@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import type { FaultRule } from '../../packages/simulator/src/faults.ts'
 import { ownPorts } from '../own-ports.ts'
-import { ByteEngine, type Script } from './byte-engine.ts'
-import { ADMIN } from './disagg-fixture.ts'
+import { ByteEngine, type Script } from '../kit/byte-engine.ts'
+import { ADMIN } from '../kit/split-gateway.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>

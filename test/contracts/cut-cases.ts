@@ -1,8 +1,8 @@
 /** Single cases of streams whose engine fails, on any runtime. The engines have bytes as tokens. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { ByteEngine, type Script } from './byte-engine.ts'
+import { ByteEngine, type Script } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
-import { ADMIN } from './disagg-fixture.ts'
+import { ADMIN } from '../kit/split-gateway.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>

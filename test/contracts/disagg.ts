@@ -1,6 +1,6 @@
 /** Split serving as clients and engines see it, on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { comparable, SplitBench, wordsOf, type Body, type SplitPool, type SplitRuntime } from './disagg-fixture.ts'
+import { comparable, SplitBench, wordsOf, type Body, type SplitPool, type SplitRuntime } from '../kit/split-gateway.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'
@@ -606,7 +606,7 @@ function plans(name: string, runtime: SplitRuntime): void {
       bench.engine('p0').setFault({ kind: 'refuse' })
       const lenient = await bench.ask(chat, { model: 'whole', messages: hello, max_tokens: 2 })
       expect(lenient.status).toBe(200)
-      expect((await bench.decision(lenient)).split).toEqual({ taken: false, why: 'no prefill engine can be had' })
+      expect((await bench.decision(lenient)).split).toEqual({ taken: false, why: 'no prefill engine is available' })
       const strict = await bench.ask(chat, { model: 'strict', messages: hello, max_tokens: 2 })
       expect(strict.status).toBe(503)
       expect(strict.headers.get('x-request-id')).not.toBeNull()

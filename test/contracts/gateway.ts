@@ -227,7 +227,7 @@ const bodyCases: readonly GatewayCase[] = [
     status: 413,
     headers: final,
     error: { code: 'body_too_large' },
-    message: /120001 pieces/,
+    message: /parse cost above 120001/,
   },
   {
     name: 'refuses a body over the limit while it comes',
@@ -424,7 +424,6 @@ const routeCases: readonly GatewayCase[] = [
     '/v1/unload_lora_adapter',
     '/reset_prefix_cache',
     '/collective_rpc',
-    '/inference/v1/generate',
     '/v1/chat/completions/render',
     '/start_profile',
     '/invocations',
@@ -436,6 +435,34 @@ const routeCases: readonly GatewayCase[] = [
     headers: final,
     error: { code: 'unknown_url', param: null },
   })),
+  {
+    name: 'answers on an unknown path below /v1/messages in the form of Messages',
+    send: { path: '/v1/messages/batches', headers: broad, body: say() },
+    status: 404,
+    headers: final,
+    anthropic: 'not_found_error',
+  },
+  {
+    name: 'names a doubled base URL',
+    send: { path: '/v1/v1/messages', headers: broad, body: say() },
+    status: 404,
+    message: /without \/v1/,
+  },
+  {
+    name: 'takes no extra arguments of token-in requests, which may be transfer parameters',
+    send: {
+      path: '/inference/v1/generate',
+      headers: broad,
+      body: JSON.stringify({
+        model: 'qwen',
+        token_ids: [1],
+        sampling_params: { extra_args: { kv_transfer_params: {} } },
+      }),
+    },
+    status: 400,
+    headers: final,
+    error: { code: 'invalid_value', param: 'sampling_params.extra_args' },
+  },
   {
     name: 'passes no path through by tricks',
     send: { path: '/v1/responses/..%2f..%2fsleep', method: 'GET' },

@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { until } from '../wait.ts'
-import { ADMIN } from './disagg-fixture.ts'
+import { ADMIN } from '../kit/split-gateway.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -4,7 +4,7 @@ import type { Outcome } from '../../src/core/contract/outcome.ts'
 import type { KvEventDelta } from '../../src/core/kv-events/event-delta.ts'
 import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
-import { admission, engines, outcome, pool, probe, stats } from './cluster-fixtures.ts'
+import { admission, engines, outcome, pool, probe, stats } from '../kit/pool-fixtures.ts'
 
 const BLOCK_TOKENS = 64
 const NONE = new Uint32Array(0)

@@ -14,7 +14,7 @@ import {
   utf8,
   type RunReport,
   type Step,
-} from './script.ts'
+} from '../kit/engine-script.ts'
 
 export interface OriginWorld {
   readonly origin: Origin & { close?(): void }

@@ -1,6 +1,6 @@
 /** Streams whose output an engine's parser reads (tool calls, reasoning), cut at any token, on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { ByteEngine, type Script } from './byte-engine.ts'
+import { ByteEngine, type Script } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>

@@ -5,7 +5,7 @@ import type { Decision } from '../../src/core/contract/decision.ts'
 import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
 import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
-import { admission, engines, outcome, pool } from './cluster-fixtures.ts'
+import { admission, engines, outcome, pool } from '../kit/pool-fixtures.ts'
 
 /** A cluster object whose random draws a test sets. */
 export interface OpenPolicies extends OpenCluster {

@@ -8,7 +8,7 @@ import type { AdmitResult } from '../../src/ports/pool.ts'
 import type { Lease } from '../../src/ports/lease.ts'
 import { until } from '../wait.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
-import { admission, engine, outcome, pool } from './cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../kit/pool-fixtures.ts'
 
 const QUEUE = { maxRequests: 8, maxWaitMs: 5_000 }
 

@@ -1,7 +1,7 @@
 /** Streams cut at random bytes, on any runtime. */
 import { expect, it } from 'vitest'
 import { cutDocument, faultsAt, OUTPUT, randomCase, randomOf, SECRET } from '../../packages/bench/continuation/cases.ts'
-import { ByteEngine } from './byte-engine.ts'
+import { ByteEngine } from '../kit/byte-engine.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 

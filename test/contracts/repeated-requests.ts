@@ -3,14 +3,14 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Refusal } from '../../src/core/contract/refusal.ts'
 import { createGateway, type Gateway } from '../../src/gateway.ts'
 import type { Ports } from '../../src/ports.ts'
-import { configOf, openWorld, type World } from '../api/fleet.ts'
+import { configOf, openRecordingPorts, type RecordingPorts } from '../kit/recording-ports.ts'
 
 const keys = ['team-a', 'team-b'].map((name) => ({ name, secret: name, limits: { requests_per_min: 100 } }))
 const overloaded: Refusal = { reason: 'overloaded', limit: 'itl', detail: 'no room', retryAfterMs: 2_000 }
 
 export function repeatedRequestsContract(name: string): void {
   let now: number
-  let world: World
+  let world: RecordingPorts
   let gateway: Gateway
   /** Calls of the pool. */
   let asked: number
@@ -18,7 +18,7 @@ export function repeatedRequestsContract(name: string): void {
   beforeEach(() => {
     now = 1_000_000
     asked = 0
-    world = openWorld()
+    world = openRecordingPorts()
     world.refusal = overloaded
     const cluster: Ports['pool'] = (...pool) => {
       const known = world.ports.pool(...pool)

@@ -1,8 +1,8 @@
 /** Streams whose engine fails and whose request is repeated (`mid_stream: replay`), on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { ByteEngine, type Script } from './byte-engine.ts'
+import { ByteEngine, type Script } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
-import { ADMIN } from './disagg-fixture.ts'
+import { ADMIN } from '../kit/split-gateway.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>

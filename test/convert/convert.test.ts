@@ -67,7 +67,7 @@ python3 -m vllm_router.app --port "$1" \\
       },
     ])
     expect(out).toContain('--request-stats-window 10: not needed.')
-    expect(out).toContain('"$1" is no port')
+    expect(out).toContain('"$1" is not a port')
   })
 
   it('converts Helm values to one pool for each model, with the labels of the chart', async () => {

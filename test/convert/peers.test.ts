@@ -189,7 +189,7 @@ wait`,
     expect(pools).toMatchObject([{ model: 'm/A', policy: 'active_blocks', engines: [{ id: 'engine' }] }])
     expect(notes).toContain('$EXTRA: the script sets it when it runs.')
     expect(notes).toContain('2 frontends: start this document once for each')
-    expect(notes).toContain('for i in {0..3}: a worker that a loop starts stands here once.')
+    expect(notes).toContain('for i in {0..3}: a worker started in a loop is listed once.')
     expect(notes).not.toContain('while')
     expect(notes).toContain('--router-reset-states: not needed')
   })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { type Explained, sentenceOf } from '../../src/dashboard/sentence.ts'
+import { type ExplainedDecision, sentenceOf } from '../../src/dashboard/sentence.ts'
 
-const explained = (more: object = {}): Explained =>
+const explained = (more: object = {}): ExplainedDecision =>
   ({
     policy: 'predicted',
     placement: { kind: 'whole', engine: 'a' },
@@ -14,7 +14,7 @@ const explained = (more: object = {}): Explained =>
     predicted_cached_tokens: 512,
     prompt_tokens: 1900,
     ...more,
-  }) as unknown as Explained
+  }) as unknown as ExplainedDecision
 
 describe('the sentence that explains a decision', () => {
   it.each([

@@ -11,10 +11,10 @@ const view = (now: Partial<Figures>, ttftMs: number | null = null) =>
   ({ now, pools: [{ slo: ttftMs === null ? null : { ttft_ms: ttftMs } }] }) as unknown as View
 
 describe('the first line', () => {
-  it('says that all is well only without any finding', () => {
+  it('reports a healthy fleet only without any finding', () => {
     expect(verdictOf(view({ requests_per_s: 3 }), up, [])).toEqual({
       tone: 'good',
-      headline: 'The fleet is well',
+      headline: 'The fleet is healthy',
       more: ['nothing needs attention'],
       help: null,
     })

@@ -1,7 +1,7 @@
 import type { AddressInfo, Server } from 'node:net'
 import { expect, it } from 'vitest'
 import { startFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent } from './replicas/silent-gateway.ts'
+import { startNodeGateway } from '../kit/node-gateway.ts'
 import { until } from '../wait.ts'
 
 const reporter = (await import(new URL('../../examples/ttft-reporter/reporter.mjs', import.meta.url).href)) as {
@@ -21,7 +21,7 @@ it.each([true, false])('reports what stock vLLM says of its requests (stream: %s
   const fleet = await startFleet({ engines: 1 })
   const taken = { host: '127.0.0.1', port: 0 }
   const gatewayOf = (url: string) =>
-    startSilent({
+    startNodeGateway({
       ttft: { enabled: true, listen: '127.0.0.1:0' },
       clusters: [{ id: 'c', pools: [{ model: 'sim', engines: [{ id: 'e', url }] }] }],
     })

@@ -7,7 +7,7 @@ import type { PoolRoute } from '../../src/origin/exchange.ts'
 import type { PoolPort } from '../../src/ports/pool.ts'
 import type { OriginAnswer } from '../../src/ports/origin.ts'
 import type { RequestScope } from '../../src/ports/request-scope.ts'
-import { admission, engine } from '../contracts/cluster-fixtures.ts'
+import { admission, engine } from '../kit/pool-fixtures.ts'
 
 const regionDigest = {
   version: DIGEST_VERSION,

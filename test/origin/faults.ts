@@ -1,7 +1,7 @@
 /** Failing engines and disconnecting clients, as seen by clients, engines and the ledger, on any runtime. */
 import http from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { startFaultEngine, type FaultEngine, type Mode } from './fault-engine.ts'
+import { startFaultEngine, type FaultEngine, type Mode } from '../kit/fault-engine.ts'
 import { until } from '../wait.ts'
 
 export interface FaultGateway {

@@ -6,7 +6,7 @@ import type { PoolRoute } from '../../src/origin/exchange.ts'
 import { FleetProbe } from '../../src/origin/fleet-probe.ts'
 import type { PoolPort } from '../../src/ports/pool.ts'
 import type { Ports } from '../../src/ports.ts'
-import { admission, engine, failed, pool } from '../contracts/cluster-fixtures.ts'
+import { admission, engine, failed, pool } from '../kit/pool-fixtures.ts'
 
 function open() {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })
@@ -26,6 +26,7 @@ function open() {
       }) as Partial<PoolPort> as PoolPort,
     origin: { send: () => Promise.reject(new Error('a gateway is not probed')) },
     now: () => world.now,
+    origin: {} as Ports['origin'],
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
   } as Partial<Ports> as Ports
   const digests = { refresh: async () => (world.asked++, world.answers) }

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'
-import { ENGINES, SplitWorld, type EngineId, type Manner } from './disagg/split-fixture.ts'
+import { ENGINES, SplitForwarder, type EngineId, type Manner } from '../kit/split-forwarder.ts'
 
 const manners: readonly Manner[] = ['ok', 'connect', 'reset', 'first_byte_timeout', 500, 503, 302, 400]
 const images = ['a', 'b', 'c']
@@ -16,7 +16,7 @@ describe('a staged request over engines that fail at will', () => {
   it('is served as long as a decode engine works, and leaves no booking', async () => {
     await fc.assert(
       fc.asyncProperty(mannersOf(manners.filter((one) => one !== 400)), async (wanted) => {
-        const world = new SplitWorld(wanted)
+        const world = new SplitForwarder(wanted)
         const end = await world.run(images)
         const works = (['d0', 'd1'] as const).filter((id) => wanted[id] === 'ok')
         if (works.length === 0) expect(end).toBeInstanceOf(Failure)
@@ -41,7 +41,7 @@ describe('a staged request over engines that fail at will', () => {
   it('leaves no booking if its client disconnects at any time, or an engine refuses it', async () => {
     await fc.assert(
       fc.asyncProperty(mannersOf(manners), fc.integer({ min: 1, max: 8 }), async (wanted, leavesAt) => {
-        const world = new SplitWorld(wanted, leavesAt)
+        const world = new SplitForwarder(wanted, leavesAt)
         const end = await world.run(images)
         if (world.client.signal.aborted) {
           expect((end as Failure).reason).toBe('client_gone')
@@ -56,7 +56,7 @@ describe('a staged request over engines that fail at will', () => {
 
 it('a prefill engine has no booking left while the decode engine works', async () => {
   let answer = (): void => {}
-  const world = new SplitWorld({}, 0, ['p0', 'd0'])
+  const world = new SplitForwarder({}, 0, ['p0', 'd0'])
   world.decoding = new Promise((resolve) => (answer = resolve))
   const response = world.run()
   while (!world.sent.includes('d0')) await new Promise((turn) => setTimeout(turn, 0))
@@ -70,7 +70,7 @@ it('a prefill engine has no booking left while the decode engine works', async (
 
 describe('a prefill engine that crashes with held blocks', () => {
   /** All prefills ran on `p0` before it stops. */
-  async function orphans(world: SplitWorld, requests: number): Promise<(Response | Failure)[]> {
+  async function orphans(world: SplitForwarder, requests: number): Promise<(Response | Failure)[]> {
     let go = (): void => {}
     world.decoding = new Promise((resolve) => (go = resolve))
     const runs = Array.from({ length: requests }, () => world.run())
@@ -88,7 +88,7 @@ describe('a prefill engine that crashes with held blocks', () => {
     ['p0', 'p1', 'd0', 'd1'],
   ] as const) {
     it(`is to blame for it, and no decode engine: with ${engines.join(', ')} every request is served`, async () => {
-      const world = new SplitWorld({}, 0, engines)
+      const world = new SplitForwarder({}, 0, engines)
       const ends = await orphans(world, 12)
       expect(ends.map((end) => (end instanceof Failure ? end.reason : end.status))).toEqual(Array(12).fill(200))
       const told = await world.engines()
@@ -99,7 +99,7 @@ describe('a prefill engine that crashes with held blocks', () => {
   }
 
   it('is not blamed while it is alive: then the decode engine failed', async () => {
-    const world = new SplitWorld({ d0: 500 }, 0, ['p0', 'd0', 'd1'])
+    const world = new SplitForwarder({ d0: 500 }, 0, ['p0', 'd0', 'd1'])
     for (let at = 0; at < 8; at++)
       expect(((await world.run()) as Response).headers.get('x-firstlight-engine')).toBe('d1')
     const told = await world.engines()

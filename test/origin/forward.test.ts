@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'
 import { forward } from '../../src/origin/forward.ts'
 import { OriginError } from '../../src/ports/origin.ts'
-import { World, type Meeting } from './origin-fixture.ts'
+import { ScriptedForwarder, type Meeting } from '../kit/scripted-forwarder.ts'
 
 async function failureOf(work: Promise<unknown>): Promise<Failure> {
   const thrown = await work.then(
@@ -18,7 +18,7 @@ const dead: Meeting = { fails: 'connect' }
 
 describe('a request that successive engines fail', () => {
   it('goes to the next engine, and names and releases every engine it left', async () => {
-    const world = new World({
+    const world = new ScriptedForwarder({
       'c-a': [dead],
       'c-b': [{ fails: 'reset', when: 'first_byte' }],
       'c-d': [{ status: 200 }],
@@ -49,7 +49,7 @@ describe('a request that successive engines fail', () => {
 
   it('blames no engine for the gateway’s own limits, and draws on no retry budget for them', async () => {
     const own: Meeting = { fails: 'gateway_limit' }
-    const world = new World({ 'c-a': [own], 'c-b': [{ status: 200 }] })
+    const world = new ScriptedForwarder({ 'c-a': [own], 'c-b': [{ status: 200 }] })
     const suspects: string[] = []
     const response = await forward(
       world.exchange([world.route('c', ['c-a', 'c-b'])]),
@@ -70,7 +70,7 @@ describe('a request that successive engines fail', () => {
 
   it('reports the gateway’s own limit if no engine could be reached', async () => {
     const own: Meeting = { fails: 'gateway_limit' }
-    const world = new World({ 'c-a': [own], 'c-b': [dead] })
+    const world = new ScriptedForwarder({ 'c-a': [own], 'c-b': [dead] })
     const failure = await failureOf(
       forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests),
     )
@@ -107,7 +107,7 @@ describe('a request that successive engines fail', () => {
   ]
   for (const [what, meeting, failure, reason] of meetings) {
     it(`ends as ${reason} if every engine has ${what}`, async () => {
-      const world = new World({ 'c-a': [meeting], 'c-b': [meeting] })
+      const world = new ScriptedForwarder({ 'c-a': [meeting], 'c-b': [meeting] })
       const thrown = await failureOf(
         forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests),
       )
@@ -135,14 +135,14 @@ describe('a request that successive engines fail', () => {
   }
 
   it('names the setting if an engine rejects the gateway’s key', async () => {
-    const world = new World({ 'c-a': [{ status: 401 }], 'c-b': [{ status: 200 }] })
+    const world = new ScriptedForwarder({ 'c-a': [{ status: 401 }], 'c-b': [{ status: 200 }] })
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     expect(world.told).toMatchObject([{ engine: 'c-a', status: 401, next: expect.stringMatching(/`key`/) as unknown }])
   })
 
   for (const status of [400, 404, 422, 501]) {
     it(`ends with the engine’s own ${status}, as the engine sent it`, async () => {
-      const world = new World({
+      const world = new ScriptedForwarder({
         'c-a': [{ status, body: '{"error":{"message":"no"}}', headers: ['x-kept', '1', 'server', 'uvicorn'] }],
         'c-b': [],
       })
@@ -159,7 +159,7 @@ describe('a request that successive engines fail', () => {
   }
 
   it('is aborted after its first byte on one engine only', async () => {
-    const world = new World({ 'c-a': [{ status: 200, end: 'engine_truncated' }], 'c-b': [] })
+    const world = new ScriptedForwarder({ 'c-a': [{ status: 200, end: 'engine_truncated' }], 'c-b': [] })
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     await world.settled()
     expect(world.sent).toHaveLength(1)
@@ -173,7 +173,7 @@ describe('a request that successive engines fail', () => {
 
 describe('a request in a routing loop', () => {
   const round: Meeting = { status: 508, body: '{"error":{"code":"loop_detected"}}' }
-  const ended = (world: World) =>
+  const ended = (world: ScriptedForwarder) =>
     world.books.map(({ engine, outcomes }) => [
       engine,
       ...outcomes.map(({ result, failure }) => `${result} ${failure}`),
@@ -181,7 +181,7 @@ describe('a request in a routing loop', () => {
   const came = { headers: ['via', '1.1 firstlight-00000001, 1.1 firstlight-00000002'] }
 
   it('goes to another engine; the loop is logged with its address and counted by the circuit', async () => {
-    const world = new World({ 'c-a': [round], 'c-b': [] })
+    const world = new ScriptedForwarder({ 'c-a': [round], 'c-b': [] })
     const response = await forward(
       world.exchange([world.route('c', ['c-a', 'c-b'])], { headers: ['via', '1.1 google, 1.1 firstlight-00000001'] }),
       world.ports,
@@ -198,7 +198,7 @@ describe('a request in a routing loop', () => {
   })
 
   it('does not count against an engine if it has passed another gateway before, or its client says so', async () => {
-    const world = new World({ 'c-a': [round], 'c-b': [] })
+    const world = new ScriptedForwarder({ 'c-a': [round], 'c-b': [] })
     const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])], came), world.ports, world.digests)
     expect(response.headers.get('x-firstlight-engine')).toBe('c-b')
     await world.settled()
@@ -211,7 +211,7 @@ describe('a request in a routing loop', () => {
 
   it('ends as a loop if every engine leads back, because a retry cannot help', async () => {
     for (const changes of [{}, came]) {
-      const world = new World({ 'c1-a': [round], 'c1-b': [round], 'c2-a': [round] })
+      const world = new ScriptedForwarder({ 'c1-a': [round], 'c1-b': [round], 'c2-a': [round] })
       const thrown = await failureOf(
         forward(
           world.exchange([world.route('c1', ['c1-a', 'c1-b']), world.route('c2', ['c2-a'])], changes),
@@ -230,7 +230,7 @@ describe('a request in a routing loop', () => {
   })
 
   it('ends like a request without that engine if others are full, away or broken', async () => {
-    const full = new World({ 'c1-a': [round] })
+    const full = new ScriptedForwarder({ 'c1-a': [round] })
     full.refusals.set('c2', 'engines_full')
     expect(
       (
@@ -243,7 +243,7 @@ describe('a request in a routing loop', () => {
         )
       ).reason,
     ).toBe('engines_full')
-    const away = new World({ 'c-a': [round] })
+    const away = new ScriptedForwarder({ 'c-a': [round] })
     expect(
       (await failureOf(forward(away.exchange([away.route('c', ['c-a', 'c-b'])]), away.ports, away.digests))).reason,
     ).toBe('no_engine')
@@ -256,7 +256,7 @@ describe('a request in a routing loop', () => {
         [round, other],
         [other, round],
       ]) {
-        const world = new World({ 'c-a': [order[0]!], 'c-b': [order[1]!] })
+        const world = new ScriptedForwarder({ 'c-a': [order[0]!], 'c-b': [order[1]!] })
         expect(
           (await failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)))
             .reason,
@@ -267,7 +267,7 @@ describe('a request in a routing loop', () => {
 
   it('ends after so many attempts, however many engines lead back', async () => {
     const ids = Array.from({ length: 40 }, (_, at) => `c-${at}`)
-    const world = new World(Object.fromEntries(ids.map((id) => [id, [round]])))
+    const world = new ScriptedForwarder(Object.fromEntries(ids.map((id) => [id, [round]])))
     expect((await failureOf(forward(world.exchange([world.route('c', ids)]), world.ports, world.digests))).reason).toBe(
       'loop',
     )
@@ -277,11 +277,11 @@ describe('a request in a routing loop', () => {
 
 describe('the end of a stream', () => {
   const told = async (
-    changes: Parameters<World['exchange']>[1],
+    changes: Parameters<ScriptedForwarder['exchange']>[1],
     meeting: Meeting = { status: 200 },
     observeShare = 0.1,
   ) => {
-    const world = new World({ 'c-a': [meeting] })
+    const world = new ScriptedForwarder({ 'c-a': [meeting] })
     const { pool, ...route } = world.route('c', ['c-a'])
     await forward(world.exchange([{ ...route, pool: { ...pool, observeShare } }], changes), world.ports, world.digests)
     await world.settled()
@@ -309,7 +309,7 @@ describe('the end of a stream', () => {
 
 describe('a request that no engine can answer', () => {
   const broken: Meeting = { status: 500 }
-  const said = async (world: World, routes: ReturnType<World['route']>[], changes = {}) => {
+  const said = async (world: ScriptedForwarder, routes: ReturnType<ScriptedForwarder['route']>[], changes = {}) => {
     await forward(world.exchange(routes, changes), world.ports, world.digests).catch(() => {})
     await world.settled()
     return world.signals.map((signal) => [
@@ -321,13 +321,13 @@ describe('a request that no engine can answer', () => {
   }
 
   it('is blamed if two engines returned 5xx, in any cluster', async () => {
-    const two = new World({ 'c-a': [broken], 'c-b': [dead], 'c-d': [{ status: 502 }] })
+    const two = new ScriptedForwarder({ 'c-a': [broken], 'c-b': [dead], 'c-d': [{ status: 502 }] })
     expect(await said(two, [two.route('c', ['c-a', 'c-b', 'c-d'])])).toEqual([
       ['c', 'excused', 'c-a', 'id-1#0'],
       ['c', 'excused', 'c-d', 'id-1#2'],
     ])
     expect(two.logged).toContain('poison_request')
-    const apart = new World({ 'c1-a': [broken], 'c2-a': [broken] })
+    const apart = new ScriptedForwarder({ 'c1-a': [broken], 'c2-a': [broken] })
     expect(await said(apart, [apart.route('c1', ['c1-a']), apart.route('c2', ['c2-a'])])).toEqual([
       ['c1', 'excused', 'c1-a', 'id-1#0'],
       ['c2', 'excused', 'c2-a', 'id-1#1'],
@@ -336,7 +336,7 @@ describe('a request that no engine can answer', () => {
 
   it('is blamed if its stream begins with the error', async () => {
     const inside: Meeting = { status: 200, body: 'data: {"error":{"message":"parser","code":500}}\n\n' }
-    const world = new World({ 'c-a': [inside], 'c-b': [inside] })
+    const world = new ScriptedForwarder({ 'c-a': [inside], 'c-b': [inside] })
     expect(await said(world, [world.route('c', ['c-a', 'c-b'])])).toHaveLength(2)
   })
 
@@ -358,13 +358,13 @@ describe('a request that no engine can answer', () => {
   for (const [when, meetings, changes] of blamed) {
     it(`is not blamed if ${when}`, async () => {
       const ids = meetings.map((_, at) => `c-${at}`)
-      const world = new World(Object.fromEntries(meetings.map((one, at) => [ids[at]!, [one]])))
+      const world = new ScriptedForwarder(Object.fromEntries(meetings.map((one, at) => [ids[at]!, [one]])))
       expect(await said(world, [world.route('c', ids)], changes)).toEqual([])
     })
   }
 
   it('is not blamed if the retry budget allowed no second engine', async () => {
-    const world = new World({ 'c1-a': [broken] })
+    const world = new ScriptedForwarder({ 'c1-a': [broken] })
     world.refusals.set('c2', 'retry_budget')
     const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
     expect(await said(world, routes)).toEqual([['c1', 'excused', 'c1-a', 'id-1#0']])
@@ -373,7 +373,7 @@ describe('a request that no engine can answer', () => {
   })
 
   it('is not blamed without retries, because nothing else would open a circuit', async () => {
-    const world = new World({ 'c1-a': [broken] })
+    const world = new ScriptedForwarder({ 'c1-a': [broken] })
     world.refusals.set('c2', 'retry_budget')
     const { cluster, pool, targets } = world.route('c1', ['c1-a'])
     expect(
@@ -385,7 +385,7 @@ describe('a request that no engine can answer', () => {
   })
 
   it('is not blamed if its client disconnected before the last response', async () => {
-    const world = new World({ 'c-a': [broken], 'c-b': [broken], 'c-d': ['hangs'] })
+    const world = new ScriptedForwarder({ 'c-a': [broken], 'c-b': [broken], 'c-d': ['hangs'] })
     const work = said(world, [world.route('c', ['c-a', 'c-b', 'c-d'])])
     while (world.sent.length < 3) await new Promise((turn) => setTimeout(turn, 0))
     world.client.abort('client left')
@@ -395,7 +395,7 @@ describe('a request that no engine can answer', () => {
 
 describe('an answer', () => {
   it('names its engine, its decision and its stages', async () => {
-    const world = new World({
+    const world = new ScriptedForwarder({
       'c-a': [{ status: 200, headers: ['x-request-id', 'engine’s', 'x-firstlight-engine', 'forged'] }],
     })
     const { headers } = await forward(world.exchange([world.route('c', ['c-a'])]), world.ports, world.digests)
@@ -413,7 +413,7 @@ describe('an answer', () => {
   })
 
   it('has no first token if it does not stream', async () => {
-    const world = new World({ 'c-a': [{ status: 200, sse: false, body: '{}' }] })
+    const world = new ScriptedForwarder({ 'c-a': [{ status: 200, sse: false, body: '{}' }] })
     await forward(world.exchange([world.route('c', ['c-a'])], { stream: false }), world.ports, world.digests)
     await world.settled()
     expect(world.books[0]!.firstTokens).toEqual([])
@@ -426,7 +426,7 @@ describe('an answer', () => {
     [400, []],
   ])('with status %i reports the engine that has the response: %j', async (status, expected) => {
     const held: unknown[] = []
-    const world = new World({ 'c-a': [{ status }] })
+    const world = new ScriptedForwarder({ 'c-a': [{ status }] })
     await forward(
       world.exchange([world.route('c', ['c-a'])], { onResponseId: (...told) => void held.push(told) }),
       world.ports,
@@ -439,7 +439,7 @@ describe('an answer', () => {
 
 describe('an answer that does not stream', () => {
   it('has a limit of its own, and is not retried when it expires', async () => {
-    const world = new World({ 'c-a': [{ fails: 'first_byte_timeout' }], 'c-b': [{ status: 200 }] })
+    const world = new ScriptedForwarder({ 'c-a': [{ fails: 'first_byte_timeout' }], 'c-b': [{ status: 200 }] })
     const suspects: string[] = []
     const failure = await failureOf(
       forward(
@@ -461,7 +461,7 @@ describe('an answer that does not stream', () => {
     [true, 2],
     [false, 5],
   ])('stream %s: the engine gets the limit of its kind of answer', async (stream, limitMs) => {
-    const world = new World({ 'c-a': [{ status: 200 }] })
+    const world = new ScriptedForwarder({ 'c-a': [{ status: 200 }] })
     await forward(world.exchange([world.route('c', ['c-a'])], { stream }), world.ports, world.digests)
     expect(world.sent.map(({ firstByteMs }) => firstByteMs)).toEqual([limitMs])
   })
@@ -469,7 +469,7 @@ describe('an answer that does not stream', () => {
 
 describe('clusters', () => {
   it('are tried in order, and the header names those that refused', async () => {
-    const world = new World({ 'c1-a': [], 'c2-a': [] })
+    const world = new ScriptedForwarder({ 'c1-a': [], 'c2-a': [] })
     world.refusals.set('c1', 'engines_full')
     const { headers } = await forward(
       world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]),
@@ -481,7 +481,7 @@ describe('clusters', () => {
   })
 
   it('are tried again for engines with open circuits only after all have refused', async () => {
-    const world = new World({ 'c1-a': [], 'c2-a': [] })
+    const world = new ScriptedForwarder({ 'c1-a': [], 'c2-a': [] })
     const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
     world.refusals.set('c1', 'engines_unavailable')
     world.panicking.add('c1')
@@ -495,13 +495,13 @@ describe('clusters', () => {
   })
 
   it('that are alone are the last resort from the start', async () => {
-    const world = new World({ 'c1-a': [] })
+    const world = new ScriptedForwarder({ 'c1-a': [] })
     await forward(world.exchange([world.route('c1', ['c1-a'])]), world.ports, world.digests)
     expect(world.books.map(({ admission }) => admission.isLastResort)).toEqual([true])
   })
 
   it('with failed engines only are followed by the next one', async () => {
-    const world = new World({ 'c1-a': [dead], 'c2-a': [] })
+    const world = new ScriptedForwarder({ 'c1-a': [dead], 'c2-a': [] })
     const { headers } = await forward(
       world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]),
       world.ports,
@@ -516,7 +516,7 @@ describe('clusters', () => {
       ['role_empty', 'no_engine', 'role_empty'],
       ['retry_budget', 'unconfigured', 'retry_budget'],
     ] as const) {
-      const world = new World({ 'c1-a': [], 'c2-a': [] })
+      const world = new ScriptedForwarder({ 'c1-a': [], 'c2-a': [] })
       world.refusals.set('c1', first).set('c2', second)
       const thrown = await failureOf(
         forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests),
@@ -531,7 +531,7 @@ describe('clusters', () => {
     [{ status: 503, body: 'currently busy' }, 'engines_full'],
     [{ status: 500 }, 'engine_unreachable'],
   ])('that are full are the reason if the other engines cannot be reached: %j', async (meeting, reason) => {
-    const world = new World({ 'c1-a': [meeting], 'c2-a': [] })
+    const world = new ScriptedForwarder({ 'c1-a': [meeting], 'c2-a': [] })
     world.refusals.set('c2', 'engines_full')
     const thrown = await failureOf(
       forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests),
@@ -552,7 +552,7 @@ describe('clusters', () => {
   ])(
     'that refuse a retry for its budget are named as the reason, in the text, the record and the cause: %j',
     async (meeting, reason, text) => {
-      const world = new World({ 'c1-a': [meeting], 'c2-a': [] })
+      const world = new ScriptedForwarder({ 'c1-a': [meeting], 'c2-a': [] })
       world.refusals.set('c2', 'retry_budget')
       let ends = 0
       const exchange = world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])], {
@@ -570,7 +570,7 @@ describe('clusters', () => {
   )
 
   it('that do not answer are skipped, and the decision reports it', async () => {
-    const world = new World({ 'c-a': [dead], 'c-b': [] })
+    const world = new ScriptedForwarder({ 'c-a': [dead], 'c-b': [] })
     world.refusals.set('c', 'throws')
     const { headers } = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     expect(headers.get('x-firstlight-engine')).toBe('c-b')
@@ -581,7 +581,7 @@ describe('clusters', () => {
   })
 
   it('that are slower than usual do not delay the request: it is booked afterwards, and none is refused', async () => {
-    const world = new World({ 'c-a': [], 'c-b': [] })
+    const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [] })
     const late = Promise.withResolvers<void>()
     const rings: (() => void)[] = []
     const timers = {
@@ -619,7 +619,7 @@ describe('clusters', () => {
   })
 
   it('that answer too late are skipped, and their bookings are released', async () => {
-    const world = new World({ 'c-a': [] })
+    const world = new ScriptedForwarder({ 'c-a': [] })
     const waits: { readonly delayMs: number; ring(): void }[] = []
     const timers = {
       set(delayMs: number, ring: () => void) {
@@ -653,7 +653,7 @@ describe('clusters', () => {
   })
 
   it('with a newer configuration return an engine that this edge knows too', async () => {
-    const world = new World({ 'c-new': [], 'c-newer': [], 'c-old': [] })
+    const world = new ScriptedForwarder({ 'c-new': [], 'c-newer': [], 'c-old': [] })
     const { headers } = await forward(world.exchange([world.route('c', ['c-old'])]), world.ports, world.digests)
     expect(headers.get('x-firstlight-engine')).toBe('c-old')
     expect(headers.get('x-firstlight-decision')).toBe('id-1')
@@ -666,7 +666,7 @@ describe('clusters', () => {
   })
 
   it('without an engine that this edge knows are followed by the next one', async () => {
-    const world = new World({
+    const world = new ScriptedForwarder({
       ...Object.fromEntries(Array.from({ length: 70 }, (_, at) => [`c1-${at}`, []])),
       'c2-a': [],
     })
@@ -681,11 +681,11 @@ describe('clusters', () => {
   })
 
   it('do not move a request that is bound to one engine', async () => {
-    const world = new World({ 'c-a': [], 'c-b': [] })
+    const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [] })
     const exchange = world.exchange([world.route('c', ['c-a', 'c-b'])], { pinned: { cluster: 'c', engine: 'c-b' } })
     const { headers } = await forward(exchange, world.ports, world.digests)
     expect(headers.get('x-firstlight-engine')).toBe('c-b')
-    const dying = new World({ 'c-a': [], 'c-b': [dead] })
+    const dying = new ScriptedForwarder({ 'c-a': [], 'c-b': [dead] })
     const again = dying.exchange([dying.route('c', ['c-a', 'c-b'])], { pinned: { cluster: 'c', engine: 'c-b' } })
     expect((await failureOf(forward(again, dying.ports, dying.digests))).reason).toBe('no_engine')
     expect(dying.sent.map(({ target }) => target.id)).toEqual(['c-b'])
@@ -694,7 +694,7 @@ describe('clusters', () => {
 
 describe('a client that leaves', () => {
   it('frees its booking and is not retried', async () => {
-    const world = new World({ 'c-a': ['hangs'], 'c-b': [] })
+    const world = new ScriptedForwarder({ 'c-a': ['hangs'], 'c-b': [] })
     const work = failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests))
     await new Promise((turn) => setTimeout(turn, 0))
     world.client.abort('client left')
@@ -727,7 +727,7 @@ describe('whatever happens', () => {
         fc.constantFrom(null, 'engines_full', 'throws'),
         async (script, first) => {
           const engines = script.map((_, i) => `c2-${i}`)
-          const world = new World(Object.fromEntries(script.map((one, i) => [`c2-${i}`, [one]])))
+          const world = new ScriptedForwarder(Object.fromEntries(script.map((one, i) => [`c2-${i}`, [one]])))
           if (first !== null) world.refusals.set('c1', first)
           const exchange = world.exchange([world.route('c1', []), world.route('c2', engines)])
           await forward(exchange, world.ports, world.digests).catch(() => {})

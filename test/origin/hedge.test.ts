@@ -10,21 +10,21 @@ import { mayHedge } from '../../src/origin/hedge.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
 import type { Ports } from '../../src/ports.ts'
 import type { Timers } from '../../src/ports/timers.ts'
-import { World } from './origin-fixture.ts'
+import { ScriptedForwarder } from '../kit/scripted-forwarder.ts'
 
 const HEDGE_MS = 7
 const HEARTBEAT_MS = 3
 const MANNERS = ['answers', 'refuses', 'busy', 'resets', 'breaks', 'hangs'] as const
 type Manner = (typeof MANNERS)[number]
 
-const hedging = (world: World, retry: object = {}): PoolRoute => {
+const hedging = (world: ScriptedForwarder, retry: object = {}): PoolRoute => {
   const { pool, ...route } = world.route('c', ['c-a', 'c-b'])
   return { ...route, pool: { ...pool, retry: { ...pool.retry, hedgeMs: HEDGE_MS, ...retry } } }
 }
 
 /** One request over two engines whose events the scheduler puts in any order. */
 class Play {
-  readonly world = new World({ 'c-a': [], 'c-b': [] })
+  readonly world = new ScriptedForwarder({ 'c-a': [], 'c-b': [] })
   readonly sent: string[] = []
   readonly discarded: string[] = []
   readonly passed: string[] = []
@@ -152,7 +152,7 @@ describe('a request whose first byte may be late', () => {
   })
 
   const context = (changes: { readonly exchange?: object; readonly placed?: object; readonly retry?: object }) => {
-    const world = new World({ 'c-a': [], 'c-b': [] })
+    const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [] })
     const route = hedging(world, changes.retry)
     return {
       exchange: { ...world.exchange([route]), ...changes.exchange },

@@ -5,7 +5,7 @@ import { LocalPool } from '../../src/origin/local-pool.ts'
 import { poolOfCell, ShardedPool } from '../../src/origin/sharded-pool.ts'
 import { cellOf } from '../../src/core/routing/cells.ts'
 import type { PoolPort } from '../../src/ports/pool.ts'
-import { admission, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
+import { admission, engines, outcome, pool } from '../kit/pool-fixtures.ts'
 
 const SHARDS = 4
 const ids = Array.from({ length: 16 }, (_, at) => `e${String(at).padStart(2, '0')}`)

@@ -6,7 +6,7 @@ import { LocalPool } from '../../src/origin/local-pool.ts'
 import { type RoomWait, waitForRoom } from '../../src/origin/wait-for-room.ts'
 import { WaitingRequests } from '../../src/origin/waiting-requests.ts'
 import type { PoolPort } from '../../src/ports/pool.ts'
-import { admission, engine, outcome, pool } from '../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../kit/pool-fixtures.ts'
 
 function open(maxRequests: number) {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })

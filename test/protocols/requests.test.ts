@@ -1,20 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { continuable } from '../../src/core/continuation/continuable.ts'
-import { readPrompt } from '../../src/core/tokens/prompt.ts'
-import type { PromptEndpoint } from '../../src/core/tokens/prompt-request.ts'
 import type { ChatPrompt } from '../../src/core/tokens/chat.ts'
-import { endpoints as present } from '../../src/api/endpoints.ts'
 import { allBounds, endpointOf, endpoints, protocolOf, protocols } from '../../src/protocols/protocols.ts'
 
 const promptOf = (path: string, body: Record<string, unknown>, hoistsSystem = true) =>
   protocolOf(path)!.prompt(body, { hoistsSystem })
 
 describe('the table of protocols', () => {
-  it('has every path of the gateway with the same traits', () => {
-    for (const { path, form, streams, usageOnRequest, salted, storesResponses, unsplittable } of present)
-      expect(endpointOf(path)).toMatchObject({ form, streams, usageOnRequest, salted, storesResponses, unsplittable })
-  })
-
   it('has each path and each name once', () => {
     expect(new Set(endpoints.map(({ path }) => path)).size).toBe(endpoints.length)
     expect(new Set(protocols.map(({ name }) => name)).size).toBe(protocols.length)
@@ -42,94 +33,6 @@ const user = { role: 'user', content: 'hello' }
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
 
 describe('prompts', () => {
-  it.each<[string, PromptEndpoint, Record<string, unknown>]>([
-    [
-      '/v1/chat/completions',
-      'chat',
-      {
-        messages: [
-          user,
-          { role: 'assistant', content: null, tool_calls: [{ id: 'c' }], reasoning: 'r' },
-          { role: 'tool', tool_call_id: 'c', content: 'x' },
-        ],
-        tools: [tool],
-        reasoning_effort: 'low',
-      },
-    ],
-    [
-      '/v1/chat/completions',
-      'chat',
-      {
-        messages: [
-          {
-            role: 'user',
-            content: [
-              { type: 'text', text: 'a' },
-              { type: 'image_url', image_url: { url: 'u' } },
-            ],
-          },
-        ],
-        add_generation_prompt: false,
-      },
-    ],
-    ['/v1/chat/completions', 'chat', { messages: [] }],
-    ['/v1/completions', 'completions', { prompt: ['a', 'b'], add_special_tokens: false }],
-    ['/v1/completions', 'completions', { prompt: [1, 2] }],
-    ['/v1/completions', 'completions', { prompt: [[1], [2, 3]] }],
-    ['/v1/completions', 'completions', { prompt: 5 }],
-    [
-      '/v1/responses',
-      'responses',
-      {
-        instructions: 'i',
-        input: [
-          user,
-          { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
-          { type: 'function_call_output', call_id: 'c', output: 'o' },
-          { type: 'reasoning', content: [{ type: 'reasoning_text', text: 't' }] },
-        ],
-        tools: [{ type: 'function', name: 'f', parameters: {} }],
-      },
-    ],
-    ['/v1/responses', 'responses', { input: 'hi' }],
-    [
-      '/v1/messages',
-      'messages',
-      {
-        system: [
-          { type: 'text', text: 'a' },
-          { type: 'text', text: 'b' },
-        ],
-        messages: [
-          user,
-          {
-            role: 'assistant',
-            content: [
-              { type: 'text', text: 't' },
-              { type: 'tool_use', id: 'c', name: 'f', input: {} },
-            ],
-          },
-          {
-            role: 'user',
-            content: [
-              { type: 'tool_result', tool_use_id: 'c', content: 'o' },
-              { type: 'text', text: 'go on' },
-            ],
-          },
-        ],
-        tools: [{ name: 'f', input_schema: {} }],
-      },
-    ],
-    ['/v1/embeddings', 'embeddings', { input: 'x' }],
-    ['/v1/embeddings', 'embeddings', { messages: [user] }],
-    ['/tokenize', 'tokenize', { prompt: 'x' }],
-    ['/rerank', 'rerank', { query: 'q', documents: ['a', { text: 'b' }] }],
-    ['/score', 'score', { text_1: 'q', text_2: ['a'] }],
-    ['/v1/audio/speech', 'other', { input: 'x' }],
-  ])('of %s are those of the core (%s)', (path, endpoint, body) => {
-    expect(promptOf(path, body)).toEqual(readPrompt(endpoint, body))
-  })
-
   const billing = (cch: string) => ({
     type: 'text',
     text: `x-anthropic-billing-header: cc_version=2.1.100.7b4; cc_entrypoint=cli; cch=${cch};`,
@@ -255,27 +158,5 @@ describe('the prefill leg', () => {
     expect(unsplittable({ thinking: { type: 'enabled' } }, true)).toBeNull()
     expect(protocolOf('/v1/chat/completions')!.splitting!.unsplittable({ n: 2 }, true)).toBe('n is more than 1')
     expect(protocolOf('/v1/embeddings')!.splitting).toBeNull()
-  })
-})
-
-describe('continuation', () => {
-  it.each<[string, Record<string, unknown>]>([
-    ['/v1/chat/completions', { messages: [user], temperature: 0, stop: 'x' }],
-    ['/v1/chat/completions', { messages: [user], tools: [tool] }],
-    ['/v1/chat/completions', { messages: [user], tools: [tool], seed: 5 }],
-    ['/v1/chat/completions', { messages: [user], n: 2 }],
-    ['/v1/chat/completions', { messages: [user], response_format: { type: 'json_object' } }],
-    ['/v1/chat/completions', { messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }],
-    [
-      '/v1/completions',
-      { prompt: 'a', max_tokens: 5, return_token_ids: true, stream_options: { include_usage: true } },
-    ],
-    ['/v1/completions', { prompt: ['a', 'b'] }],
-    ['/v1/completions', { prompt: 'a', logprobs: 1 }],
-    ['/v1/messages', { messages: [user] }],
-    ['/v1/responses', { input: 'a' }],
-  ])('of %s %j is as the core decides today', (path, body) => {
-    for (const mode of ['ids', 'replay'] as const)
-      expect(protocolOf(path)!.continuable(body, mode)).toEqual(continuable(path, body, mode))
   })
 })

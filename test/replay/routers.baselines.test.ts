@@ -176,7 +176,7 @@ test('exact uses the lowest true time, then the engine with the least computed w
 
 test('unknown policies and options are rejected with the known ones', () => {
   expect(() => routerNamed('fastest')).toThrow(/unknown policy "fastest"; policies: .*predicted/)
-  expect(() => routerNamed('exact:weight=1')).toThrow(/"exact" takes no options/)
+  expect(() => routerNamed('exact:weight=1')).toThrow(/"exact" has no options/)
   expect(() => routerNamed('predicted:work_wait=1')).toThrow(
     /predicted has no option "work_wait"; it has decode_weight, /,
   )

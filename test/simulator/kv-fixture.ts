@@ -10,7 +10,7 @@ import { wireEvents } from '../../packages/simulator/src/kv-events.ts'
 import { batchBytes } from '../../packages/simulator/src/kv-event-bytes.ts'
 import { profileNamed } from '../../packages/simulator/src/profiles.ts'
 import type { Sequence } from '../../packages/simulator/src/sequence.ts'
-import { admission, engines, outcome, pool, probe, stats } from '../contracts/cluster-fixtures.ts'
+import { admission, engines, outcome, pool, probe, stats } from '../kit/pool-fixtures.ts'
 
 export const ENGINE_BLOCK = 16
 const CACHE_BLOCKS = 60
@@ -73,8 +73,7 @@ export class KvWorld {
     const salt = salted ? `salt ${conversation}` : null
     const prompt = Array.from({ length: tokens }, (_, at) => conversation * 1000 + (at >> 2))
     const { blocks } = this.#meter.measure({
-      endpoint: 'completions',
-      body: { prompt },
+      prompt: { form: 'ids', lists: [prompt] },
       bodyBytes: 0,
       adapter: null,
       salts: salt === null ? [] : [salt],

@@ -9,7 +9,7 @@ function open(answers: readonly ('taken' | 'refused' | 'unwanted')[] = []) {
   const works: Promise<unknown>[] = []
   let time = 0
   const left = [...answers]
-  const outbox = new BatchExporter<number>({
+  const exporter = new BatchExporter<number>({
     name: 'test',
     delayMs: 0,
     now: () => time,
@@ -21,12 +21,12 @@ function open(answers: readonly ('taken' | 'refused' | 'unwanted')[] = []) {
     },
   })
   const scope = { background: (work: Promise<unknown>) => void works.push(work) }
-  return { outbox, sent, works, scope, pass: (ms: number) => (time += ms) }
+  return { exporter, sent, works, scope, pass: (ms: number) => (time += ms) }
 }
 
 it('items of one turn are sent in one batch, in the background of the first request', async () => {
-  const { outbox, sent, works, scope } = open()
-  for (const item of [1, 2, 3]) outbox.add(item, scope)
+  const { exporter, sent, works, scope } = open()
+  for (const item of [1, 2, 3]) exporter.add(item, scope)
   expect(sent).toEqual([])
   expect(works).toHaveLength(1)
   await Promise.all(works)
@@ -34,11 +34,11 @@ it('items of one turn are sent in one batch, in the background of the first requ
 })
 
 it('a failed batch is repeated with its number before newer ones', async () => {
-  const { outbox, sent, scope } = open(['refused'])
-  outbox.add(1, scope)
-  await outbox.flush()
-  outbox.add(2, scope)
-  await outbox.flush()
+  const { exporter, sent, scope } = open(['refused'])
+  exporter.add(1, scope)
+  await exporter.flush()
+  exporter.add(2, scope)
+  await exporter.flush()
   expect(sent).toEqual([
     { items: [1], seq: 1 },
     { items: [1], seq: 1 },
@@ -47,33 +47,33 @@ it('a failed batch is repeated with its number before newer ones', async () => {
 })
 
 it('a batch is dropped after several attempts, and its items are counted', async () => {
-  const { outbox, sent, scope } = open(Array.from({ length: 5 }, () => 'refused' as const))
-  outbox.add(1, scope)
-  for (let tries = 0; tries < 5; tries++) await outbox.flush()
-  expect(outbox.dropped).toBe(1)
-  outbox.add(2, scope)
-  await outbox.flush()
+  const { exporter, sent, scope } = open(Array.from({ length: 5 }, () => 'refused' as const))
+  exporter.add(1, scope)
+  for (let tries = 0; tries < 5; tries++) await exporter.flush()
+  expect(exporter.dropped).toBe(1)
+  exporter.add(2, scope)
+  await exporter.flush()
   expect(sent.at(-1)).toEqual({ items: [2], seq: 2 })
 })
 
 it('a batch with a permanent error is not repeated, and its items are counted', async () => {
-  const { outbox, sent, scope } = open(['unwanted'])
-  for (const item of [1, 2]) outbox.add(item, scope)
-  await outbox.flush()
-  outbox.add(3, scope)
-  await outbox.flush()
+  const { exporter, sent, scope } = open(['unwanted'])
+  for (const item of [1, 2]) exporter.add(item, scope)
+  await exporter.flush()
+  exporter.add(3, scope)
+  await exporter.flush()
   expect(sent).toEqual([
     { items: [1, 2], seq: 1 },
     { items: [3], seq: 2 },
   ])
-  expect(outbox.dropped).toBe(2)
+  expect(exporter.dropped).toBe(2)
 })
 
 it('the queue is bounded, and the oldest items are dropped', async () => {
-  const { outbox, sent, scope } = open()
-  for (let item = 0; item < 10_003; item++) outbox.add(item, scope)
-  expect(outbox.dropped).toBe(3)
-  await outbox.flush()
+  const { exporter, sent, scope } = open()
+  for (let item = 0; item < 10_003; item++) exporter.add(item, scope)
+  expect(exporter.dropped).toBe(3)
+  await exporter.flush()
   expect(sent.flatMap(({ items }) => items)).toEqual(Array.from({ length: 10_000 }, (_, at) => at + 3))
   expect(Math.max(...sent.map(({ items }) => items.length))).toBeLessThanOrEqual(500)
 })
@@ -81,18 +81,18 @@ it('the queue is bounded, and the oldest items are dropped', async () => {
 it('a sender that never settles is replaced after ten seconds', async () => {
   const sent: number[] = []
   let time = 0
-  const outbox = new BatchExporter<number>({
+  const exporter = new BatchExporter<number>({
     name: 'test',
     delayMs: 0,
     now: () => time,
     log: quiet,
     send: (_, seq) => (sent.push(seq) === 1 ? new Promise(() => {}) : Promise.resolve()),
   })
-  outbox.add(1, { background: () => {} })
-  void outbox.flush()
-  await outbox.flush()
+  exporter.add(1, { background: () => {} })
+  void exporter.flush()
+  await exporter.flush()
   expect(sent).toEqual([1])
   time += 10_000
-  await outbox.flush()
+  await exporter.flush()
   expect(sent).toEqual([1, 1])
 })

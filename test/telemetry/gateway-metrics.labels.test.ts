@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
-import { startFaultEngine, type FaultEngine } from '../origin/fault-engine.ts'
+import { startFaultEngine, type FaultEngine } from '../kit/fault-engine.ts'
 
 let engine: FaultEngine
 let gateway: RunningGateway

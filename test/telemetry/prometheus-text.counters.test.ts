@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { PoolState } from '../../src/core/pool/pool-state.ts'
 import type { PoolSnapshot } from '../../src/core/pool/snapshot.ts'
 import { exposition } from '../../src/telemetry/prometheus-text.ts'
-import { admission, engines, failed, outcome, pool } from '../contracts/cluster-fixtures.ts'
+import { admission, engines, failed, outcome, pool } from '../kit/pool-fixtures.ts'
 import { parseExposition } from './parse-exposition.ts'
 
 const OWN = { draining: false, silentEngines: 0, unreachablePools: 0, own: null }

@@ -2,8 +2,8 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startBuiltWorker } from '../origin/built-worker.ts'
-import { startSilent } from '../node/replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../kit/built-worker.ts'
+import { startNodeGateway } from '../kit/node-gateway.ts'
 import { until } from '../wait.ts'
 
 interface Open {
@@ -26,7 +26,7 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const PARENT = 'b7ad6b7169203331'
 
 describe.each([
-  ['Node', startSilent],
+  ['Node', startNodeGateway],
   ['the built Worker', onWorkers],
 ] as const)('traces of a gateway on %s that samples every request', (_, start) => {
   const spans: Span[] = []

@@ -20,7 +20,7 @@ import { WaitingRequests } from '../../src/origin/waiting-requests.ts'
 import { durablePools, objectName } from '../../src/platform/workers/durable-pools.ts'
 import { ClusterObject as ProbedObject } from '../../src/worker.ts'
 import { admitted, requestsOf } from '../contracts/cluster.ts'
-import { admission, engine, engines, outcome, pool, probe, stats } from '../contracts/cluster-fixtures.ts'
+import { admission, engine, engines, outcome, pool, probe, stats } from '../kit/pool-fixtures.ts'
 import { turns, until } from '../wait.ts'
 import { clock } from './cluster-clock.ts'
 

@@ -106,9 +106,9 @@ describe('the configuration of a Worker', () => {
     }
     const plain = { name: 'a', secret: 's' }
     const hashed = { name: 'b', secret: { sha256: HASH_OF_S } }
-    expect(await problemOf({ keys: [plain, hashed] })).toMatch(/keys\[1\]\.secret: is the secret of keys\[0\] too/)
+    expect(await problemOf({ keys: [plain, hashed] })).toMatch(/keys\[1\]\.secret: is also the secret of keys\[0\]/)
     expect(await problemOf({ keys: [hashed], admin: { secret: 's' } })).toMatch(
-      /keys\[0\]\.secret: is the secret of admin too/,
+      /keys\[0\]\.secret: is also the secret of admin/,
     )
     expect(await problemOf({ keys: [hashed], admin: { secret: 'boss' } })).toBe('c')
     errors.mockRestore()

@@ -5,7 +5,7 @@ import type { Log } from '../../src/ports/log.ts'
 import type { RequestScope } from '../../src/ports/request-scope.ts'
 import { EdgeClient } from '../../src/platform/workers/edge-client.ts'
 import { RegionPool } from '../../src/platform/workers/region-pool.ts'
-import { admission, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
+import { admission, engines, outcome, pool } from '../kit/pool-fixtures.ts'
 import { turns } from '../wait.ts'
 
 const log: Log = { writes: () => false, debug() {}, info() {}, warn() {}, error() {} }

@@ -1,7 +1,7 @@
 import { expect, inject, it } from 'vitest'
 import { workersOrigin } from '../../src/platform/workers/origin.ts'
 import { originContract } from '../contracts/origin.ts'
-import '../contracts/raw-engine-context.ts'
+import '../kit/scripted-engine-context.ts'
 
 originContract('workersOrigin', {
   skip: {

@@ -16,7 +16,7 @@ export interface Answer {
   readonly endedAtMs: number
 }
 
-export interface Ask {
+export interface ChatOptions {
   readonly key?: string
   /** Pace, as the fake engine reads it. */
   readonly user?: string
@@ -29,7 +29,7 @@ export interface Ask {
 /** Sends one chat; never rejects. */
 export function chat(
   port: number,
-  { key, user = '', stream = true, more = {}, limitMs = 40_000, agent = false }: Ask = {},
+  { key, user = '', stream = true, more = {}, limitMs = 40_000, agent = false }: ChatOptions = {},
 ): Promise<Answer> {
   const body = JSON.stringify({
     model: MODEL,

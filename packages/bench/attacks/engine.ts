@@ -26,7 +26,7 @@ interface Pace {
   readonly pad: number
 }
 
-interface Asked {
+interface RequestFields {
   readonly user?: unknown
   readonly stream?: unknown
   readonly priority?: unknown
@@ -46,7 +46,7 @@ function paceOf(user: unknown): Pace {
   return pace as unknown as Pace
 }
 
-async function answer(asked: Asked, response: http.ServerResponse): Promise<void> {
+async function answer(asked: RequestFields, response: http.ServerResponse): Promise<void> {
   const pace = paceOf(asked.user)
   const text = 'token '.repeat(Math.ceil(pace.pad / 6)).slice(0, pace.pad)
   if (asked.kv_transfer_params?.do_remote_decode === true) {
@@ -136,9 +136,9 @@ function serve(stats: EngineStats): http.RequestListener {
   }
 }
 
-function parsed(body: Buffer): Asked {
+function parsed(body: Buffer): RequestFields {
   try {
-    return JSON.parse(body.toString('utf8')) as Asked
+    return JSON.parse(body.toString('utf8')) as RequestFields
   } catch {
     // A form: no pace can be set in it.
     return {}

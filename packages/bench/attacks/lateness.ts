@@ -86,7 +86,7 @@ async function withGateway(
         goal: 0,
         note:
           `${circuits.opened} circuits seen open, ${blamed} attempts blamed on engines, ${unavailable} clients ` +
-          'told that no engine is available',
+          'refused because no engine was available',
       },
       {
         attack: `own lateness: ${name}`,

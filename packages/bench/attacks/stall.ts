@@ -20,7 +20,7 @@ const UPLOAD_LIMIT_MS = 25_000
 interface Upload {
   readonly name: string
   /** Counts in the headline; the others have other causes than their division. */
-  readonly isCut: boolean
+  readonly isTruncated: boolean
   /** Bytes of the body without its framing. */
   readonly bodyBytes: number
   readonly bytes: () => Buffer
@@ -65,44 +65,44 @@ function form(bytes: number): Buffer {
 const UPLOADS: readonly Upload[] = [
   {
     name: '1,000,000 chunks of 1 byte',
-    isCut: true,
+    isTruncated: true,
     bodyBytes: 1_000_000,
     bytes: () => inChunks(chatOf(filler(1_000_000)), 1),
   },
   {
     name: '1,000,000 chunks of 1 byte with extensions',
-    isCut: true,
+    isTruncated: true,
     bodyBytes: 1_000_000,
     bytes: () => inChunks(chatOf(filler(1_000_000)), 1, ';x=y'),
   },
   {
     name: '1,000,000 chunks of 1 byte, blanks before a body',
-    isCut: true,
+    isTruncated: true,
     bodyBytes: 1_000_000,
     bytes: () => inChunks(`${' '.repeat(1_000_000)}${chatOf('hi')}`, 1),
   },
   {
     name: '5,000,000 chunks of 1 byte',
-    isCut: true,
+    isTruncated: true,
     bodyBytes: 5_000_000,
     bytes: () => inChunks(chatOf(filler(5_000_000)), 1),
   },
   {
     name: '300,000 chunks of 16 bytes',
-    isCut: true,
+    isTruncated: true,
     bodyBytes: 4_800_000,
     bytes: () => inChunks(chatOf(filler(4_800_000)), 16),
   },
-  { name: '300,000 chunks of 1 byte, a form', isCut: true, bodyBytes: 300_000, bytes: () => form(300_000) },
+  { name: '300,000 chunks of 1 byte, a form', isTruncated: true, bodyBytes: 300_000, bytes: () => form(300_000) },
   {
     name: '31 MB of text, one length',
-    isCut: false,
+    isTruncated: false,
     bodyBytes: 31_000_000,
     bytes: () => whole(chatOf(filler(31_000_000))),
   },
   {
     name: '31 MB of \\u escapes, one length',
-    isCut: false,
+    isTruncated: false,
     bodyBytes: 31_000_000,
     bytes: () => whole(chatOf('\\u0041'.repeat(5_160_000))),
   },
@@ -144,7 +144,7 @@ async function measured(
   upload: Upload,
   [engines, control]: readonly [readonly string[], readonly string[]],
 ): Promise<Figure[]> {
-  const tries: Tried[] = []
+  const tries: StallResult[] = []
   const bytes = upload.bytes()
   const began = performance.now()
   while (tries.length < MOST_TRIES && performance.now() - began < TRIES_MS) {
@@ -159,7 +159,7 @@ async function measured(
   return [
     {
       attack: `upload: ${upload.name}`,
-      figure: upload.isCut ? 'stall_ms_max' : 'stall_ms_large_body',
+      figure: upload.isTruncated ? 'stall_ms_max' : 'stall_ms_large_body',
       value: round(best.waits.maxMs),
       goal: STALL_GOAL_MS,
       note: `tries: ${all}`,
@@ -174,14 +174,14 @@ async function measured(
   ]
 }
 
-interface Tried {
+interface StallResult {
   readonly waits: Waits
   readonly rssGrowth: number | null
   readonly cpuS: number
   readonly status: string
 }
 
-async function attack(gateway: Gateway, prober: ChildProcess, bytes: Buffer): Promise<Tried> {
+async function attack(gateway: Gateway, prober: ChildProcess, bytes: Buffer): Promise<StallResult> {
   gateway.resetPeak()
   const before = gateway.rssBytes
   const cpuBefore = cpuSeconds(gateway.pid)

@@ -5,7 +5,7 @@ import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RunningFleet } from '../../simulator/src/node/fleet-host.ts'
 import type { FaultRule } from '../../simulator/src/faults.ts'
-import { exchange, pick, seeded, STREAMS, type Ended, type Kind } from './clients.ts'
+import { exchange, pick, seeded, STREAMS, type RequestResult, type Kind } from './clients.ts'
 import type { Deployment } from './deployment.ts'
 import { LIMITED_CONCURRENT } from './document.ts'
 import { Lateness } from './lateness.ts'
@@ -83,7 +83,7 @@ export class ChaosRun {
   readonly #open = new Set<Promise<void>>()
   readonly #outcomes: Record<string, number> = {}
   readonly #pauses = new Map<string, number>()
-  readonly #suspects: Ended[] = []
+  readonly #suspects: RequestResult[] = []
   /** Running responses of the limited key, by URL of the gateway. */
   readonly #running = new Map<string, number>()
   #requests = 0
@@ -94,7 +94,7 @@ export class ChaosRun {
   #overloadUntil = 0
   #startedAt = 0
   #warmRss = 0
-  #left: Settled = { bookings: NaN, afterS: Infinity, rss: 0 }
+  #left: SettledState = { bookings: NaN, afterS: Infinity, rss: 0 }
 
   constructor(options: Options) {
     this.#options = options
@@ -120,7 +120,7 @@ export class ChaosRun {
   figures(): Figures {
     const { deployment, note, fleet } = this.#options
     const errors = this.#suspects.filter((one) => !this.#isKilled(one))
-    const plainCut = errors.filter(isPlainCut).length
+    const plainTruncations = errors.filter(isPlainTruncation).length
     for (const error of errors.slice(0, 20)) note(this.#described(error))
     for (const problem of deployment.log.problems.slice(0, 20)) note(`problem: ${problem}`)
     const busy = fleet.engines.reduce((sum, { log }) => sum + log.running, 0)
@@ -131,12 +131,12 @@ export class ChaosRun {
       aborted: count('aborted'),
       rejected: count('rejected'),
       killed: this.#suspects.length - errors.length,
-      plain_cut: plainCut,
+      plain_cut: plainTruncations,
       continued: deployment.log.pauses.size,
       lost_tokens: this.#lost,
       duplicate_tokens: this.#duplicate,
       leaked_prompts: this.#leakedPrompts,
-      client_errors: errors.length - plainCut,
+      client_errors: errors.length - plainTruncations,
       leaked_bookings: Number.isNaN(this.#left.bookings) ? 1 : this.#left.bookings,
       limit_violations: this.#violations,
       problems: deployment.log.problems.length + busy,
@@ -157,7 +157,7 @@ export class ChaosRun {
     return this.#warmMs <= ms * (1 - GROWTH_SHARE)
   }
 
-  #described({ id, kind, outcome, url, sentAt, endedAt }: Ended): string {
+  #described({ id, kind, outcome, url, sentAt, endedAt }: RequestResult): string {
     const late = this.#lateness.between(sentAt, endedAt)
     const [after, took] = [sentAt - this.#startedAt, endedAt - sentAt].map((ms) => `${(ms / 1000).toFixed(1)} s`)
     const warnings = this.#options.deployment.log.warningsOf(id).join('; ')
@@ -186,7 +186,7 @@ export class ChaosRun {
     this.#count(await exchange(kind, { url, key: deployment.key, agent: this.#agent, random: this.#random, running }))
   }
 
-  #count(ended: Ended): void {
+  #count(ended: RequestResult): void {
     const { kind, outcome } = ended
     this.#outcomes[outcome] = (this.#outcomes[outcome] ?? 0) + 1
     this.#lost += ended.lost
@@ -209,7 +209,7 @@ export class ChaosRun {
       }, 5)
   }
 
-  #isKilled({ url, sentAt, endedAt, outcome }: Ended): boolean {
+  #isKilled({ url, sentAt, endedAt, outcome }: RequestResult): boolean {
     if (outcome !== 'stream_cut' && outcome !== 'plain_cut' && outcome !== 'connection_broken') return false
     return this.#options.deployment.kills.some(
       (kill) =>
@@ -247,7 +247,7 @@ export class ChaosRun {
   }
 
   /** Waits until all ledgers are zero, which includes the time limits of hung engines and lost clients. */
-  async #settle(): Promise<Settled> {
+  async #settle(): Promise<SettledState> {
     const { deployment, settleS } = this.#options
     let left = NaN
     for (let afterS = 1; afterS <= settleS; afterS++) {
@@ -281,10 +281,10 @@ export class ChaosRun {
 }
 
 /** An engine that hangs looks like one that works on a long answer, whatever the answer would have been. */
-const isPlainCut = ({ kind, outcome }: Ended): boolean =>
+const isPlainTruncation = ({ kind, outcome }: RequestResult): boolean =>
   outcome === 'plain_cut' || (!STREAMS.has(kind) && outcome === 'status_504_answer_timeout')
 
-interface Settled {
+interface SettledState {
   readonly bookings: number
   readonly afterS: number
   readonly rss: number

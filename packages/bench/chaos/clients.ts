@@ -1,7 +1,7 @@
 /** Requests of a chaos run: kinds of client behaviour in fixed shares, from a seed. */
 import http from 'node:http'
 import { LIMITED_KEY, MODEL, POOLS } from './document.ts'
-import { difference, expectedTokens, type Asked, type Difference } from './expected.ts'
+import { difference, expectedTokens, type PromptOptions, type Difference } from './expected.ts'
 
 export type Kind =
   | 'stream'
@@ -66,7 +66,7 @@ export type Outcome =
   | 'ended_without_done'
   | `status_${number}_${string}`
 
-export interface Ended extends Difference {
+export interface RequestResult extends Difference {
   readonly kind: Kind
   readonly id: string
   readonly outcome: Outcome
@@ -90,9 +90,9 @@ interface Target {
 let sent = 0
 
 /** Sends one request and waits for its end. Never rejects. */
-export async function exchange(kind: Kind, target: Target): Promise<Ended> {
+export async function exchange(kind: Kind, target: Target): Promise<RequestResult> {
   const { url, random } = target
-  const asked: Asked = {
+  const asked: PromptOptions = {
     isCompletion: random() < 0.3,
     text: Array.from({ length: 5 + Math.floor(random() * 60) }, () => wordOf(random)).join(' '),
     maxTokens: 1 + Math.floor(random() * 40),
@@ -100,7 +100,7 @@ export async function exchange(kind: Kind, target: Target): Promise<Ended> {
   const id = `chaos-${process.pid}-${++sent}`
   const sentAt = performance.now()
   const { outcome, text, pauseMs } = await new Exchange(kind, asked, { ...target, id }).ended
-  const { lost, duplicate } = STREAMS.has(kind) ? leastDifference(text, asked, outcome === 'ok') : NO_DIFFERENCE
+  const { lost, duplicate } = STREAMS.has(kind) ? minDifference(text, asked, outcome === 'ok') : NO_DIFFERENCE
   const hasLeaked = text.includes(asked.text.slice(0, 12))
   return { kind, id, outcome, lost, duplicate, hasLeaked, pauseMs, sentAt, endedAt: performance.now(), url }
 }
@@ -109,7 +109,7 @@ const NO_DIFFERENCE: Difference = { lost: 0, duplicate: 0 }
 const wordOf = (random: () => number): string => Math.floor(random() * 1e6).toString(36)
 
 /** The pool can have either name, and the simulated output depends on it. */
-function leastDifference(text: string, asked: Asked, isComplete: boolean): Difference {
+function minDifference(text: string, asked: PromptOptions, isComplete: boolean): Difference {
   return POOLS.map((model) => difference(text, expectedTokens(model, asked), isComplete)).reduce((best, one) =>
     one.lost + one.duplicate < best.lost + best.duplicate ? one : best,
   )
@@ -136,7 +136,7 @@ class Exchange {
   #isRunning = false
   #hasTimedOut = false
 
-  constructor(kind: Kind, asked: Asked, target: Target & { readonly id: string }) {
+  constructor(kind: Kind, asked: PromptOptions, target: Target & { readonly id: string }) {
     this.#kind = kind
     this.#target = target
     this.ended = new Promise((resolve) => (this.#resolve = resolve))
@@ -228,7 +228,7 @@ function textOf(json: string): string {
   return choice?.delta?.content ?? choice?.text ?? ''
 }
 
-function bodyOf(kind: Kind, { isCompletion, text, maxTokens }: Asked): string {
+function bodyOf(kind: Kind, { isCompletion, text, maxTokens }: PromptOptions): string {
   if (kind === 'bad_json') return '{"model": "sim", "messages": ['
   return JSON.stringify({
     model: kind === 'unknown_model' ? 'absent' : MODEL,

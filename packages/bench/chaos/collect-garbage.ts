@@ -10,7 +10,7 @@ const COLLECTED = /^(?:core:user|outbound):/
 const ROUNDS = 2
 const WAKE_MS = 50
 
-interface Inspected {
+interface InspectorTarget {
   readonly id: string
   readonly webSocketDebuggerUrl: string
 }
@@ -25,7 +25,7 @@ export async function collectGarbage(inspector: string | URL, wake: () => Promis
   const { host } = new URL(inspector)
   try {
     const answer = await fetch(`http://${host}/json`, { signal: AbortSignal.timeout(LIMIT_MS) })
-    const isolates = (await answer.json()) as readonly Inspected[]
+    const isolates = (await answer.json()) as readonly InspectorTarget[]
     const collected = isolates.filter(({ id }) => COLLECTED.test(id))
     for (let round = 0; round < ROUNDS; round++) {
       const waking = new AbortController()
@@ -42,7 +42,7 @@ export async function collectGarbage(inspector: string | URL, wake: () => Promis
 }
 
 /** Resolves when it is done, at the limit, or when the connection is lost. */
-function collectIn({ webSocketDebuggerUrl }: Inspected): Promise<void> {
+function collectIn({ webSocketDebuggerUrl }: InspectorTarget): Promise<void> {
   const socket = new WebSocket(webSocketDebuggerUrl)
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, LIMIT_MS)

@@ -1,9 +1,9 @@
 /** What a simulated engine generates for a request. Every token depends on all before it, so each has its place. */
 import { decode, encode } from '../../simulator/src/tokenizer.ts'
 import { generate } from '../../simulator/src/http-api/text-generator.ts'
-import { renderChat } from '../../simulator/src/http-api/chat-messages.ts'
+import { renderChat } from '../../simulator/src/http-api/render-chat.ts'
 
-export interface Asked {
+export interface PromptOptions {
   /** Absent: a chat with `text` as its only message. */
   readonly isCompletion: boolean
   readonly text: string
@@ -18,7 +18,7 @@ export interface Difference {
 const NONE: Difference = { lost: 0, duplicate: 0 }
 
 /** Output tokens as text, for the engines' name of the model. */
-export function expectedTokens(model: string, { isCompletion, text, maxTokens }: Asked): readonly string[] {
+export function expectedTokens(model: string, { isCompletion, text, maxTokens }: PromptOptions): readonly string[] {
   const options = { addGenerationPrompt: true, continueFinalMessage: false, tools: null }
   const prompt = isCompletion ? encode(text) : renderChat([{ role: 'user', content: text }], options).tokens
   const { tokens } = generate(model, prompt, { maxTokens, mayStop: false, minTokens: 0 })

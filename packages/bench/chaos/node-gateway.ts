@@ -23,7 +23,7 @@ const DRAIN_MS = 20_000
 const SWITCH_MS = 1_000
 
 /** One of several successive processes of a deployment. */
-interface Served {
+interface GatewayProcess {
   readonly url: string
   readonly process: ChildProcess
   readonly file: string
@@ -40,7 +40,7 @@ export class NodeGateway implements Deployment {
   readonly #workers: number
   readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-chaos-'))
   readonly #ending: Promise<void>[] = []
-  #serving!: Served
+  #serving!: GatewayProcess
   #turn = 0
 
   static async start(urls: readonly string[], workers: number, random: () => number): Promise<NodeGateway> {
@@ -117,22 +117,22 @@ export class NodeGateway implements Deployment {
     )
   }
 
-  async #serve(file: string): Promise<Served> {
+  async #serve(file: string): Promise<GatewayProcess> {
     const child = spawn(
       process.execPath,
       [...servingFlags, fileURLToPath(new URL('served.ts', import.meta.url)), 'serve', '--config', file],
       { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: servingEnv(process.env) },
     )
     const stop = guard(child)
-    let wasCut: unknown = 'nothing said of it'
+    let truncatedStreams: unknown = 'not logged'
     let onAdopted: (() => void) | null = null
     child.stderr!.on('data', (bytes) => this.log.problems.push(`stderr: ${String(bytes)}`))
     const url = new Promise<string>((resolve, reject) => {
       createInterface(child.stdout!).on('line', (line) => {
-        const said = this.log.read(line)
-        if (said?.['event'] === 'listening') resolve(String(said['url']))
-        if (said?.['event'] === 'configuration_adopted') onAdopted?.()
-        if (said?.['event'] === 'stopped') wasCut = said['cut']
+        const entry = this.log.read(line)
+        if (entry?.['event'] === 'listening') resolve(String(entry['url']))
+        if (entry?.['event'] === 'configuration_adopted') onAdopted?.()
+        if (entry?.['event'] === 'stopped') truncatedStreams = entry['cut']
       })
       child.once('exit', (code) =>
         reject(new Error(`the gateway ended with ${code} before it listened: ${this.log.problems.join('\n')}`)),
@@ -148,7 +148,7 @@ export class NodeGateway implements Deployment {
         stop()
         const [code, signal] = await gone
         if (code !== 0) this.log.problems.push(`the gateway ended with ${code ?? signal}`)
-        if (wasCut !== false) this.log.problems.push(`streams were cut at the end: ${wasCut}`)
+        if (truncatedStreams !== false) this.log.problems.push(`streams were cut at the end: ${truncatedStreams}`)
       },
     }
   }

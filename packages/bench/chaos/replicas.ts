@@ -11,7 +11,7 @@ import { keyOf } from './document.ts'
 import { added, asked, fleetLedger, type Ledger } from './ledger.ts'
 import type { Deployment, Kill } from './deployment.ts'
 import { LogReader } from './log.ts'
-import type { Shared } from './valkey.ts'
+import type { ValkeyDeployment } from './valkey.ts'
 
 /** `lease_ms` of replicas and pools. */
 const LEASE_MS = 3000
@@ -29,18 +29,18 @@ export class Replicas implements Deployment {
   readonly #document: object
   /** null: it is away. */
   readonly #serving: (ChildGateway | null)[]
-  readonly #shared: Shared
+  readonly #shared: ValkeyDeployment
   readonly #kinds: readonly string[]
   #disruptions = 0
 
-  static async start(document: object, shared: Shared, random: () => number): Promise<Replicas> {
+  static async start(document: object, shared: ValkeyDeployment, random: () => number): Promise<Replicas> {
     const subject = new Replicas(document, shared, random)
     await Promise.all(subject.#serving.map((_, at) => subject.#serve(at)))
     await subject.#joined()
     return subject
   }
 
-  private constructor(document: object, shared: Shared, random: () => number) {
+  private constructor(document: object, shared: ValkeyDeployment, random: () => number) {
     this.#random = random
     this.#shared = shared
     this.#document = document
@@ -82,7 +82,7 @@ export class Replicas implements Deployment {
     return added(await Promise.all(this.#serving.map((one) => fleetLedger(one!.url))))
   }
 
-  /** Without the log of replicas, the order of what happened to a leaked booking could not be told. */
+  /** The log of replicas shows the order of events of a leaked booking. */
   async holdings(): Promise<readonly string[]> {
     const views = this.#serving.map(async (one, at) => {
       const { bookings } = await fleetLedger(one!.url)

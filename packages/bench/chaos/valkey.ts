@@ -6,7 +6,7 @@ import { ownPorts } from '../../../test/own-ports.ts'
 import { until } from '../conformance/until.ts'
 
 /** The server, or the nodes of a cluster. */
-export interface Shared {
+export interface ValkeyDeployment {
   /** `url` and `cluster` of the configuration. */
   readonly config: object
   /** Ways in which it is disturbed, in this order. */
@@ -59,7 +59,7 @@ async function holdingsOf(node: ValkeyServer): Promise<readonly string[]> {
   }
 }
 
-export class OneServer implements Shared {
+export class OneServer implements ValkeyDeployment {
   readonly kinds = ['server killed', 'server frozen', ...Object.keys(COMMANDS)]
   readonly config: object
   readonly #server: ValkeyServer
@@ -94,7 +94,7 @@ export class OneServer implements Shared {
   }
 }
 
-export class ServerCluster implements Shared {
+export class ServerCluster implements ValkeyDeployment {
   readonly kinds = ['primary killed', 'primary frozen', 'primary handed over', ...Object.keys(COMMANDS)]
   readonly config: object
   readonly #nodes: readonly ValkeyServer[]

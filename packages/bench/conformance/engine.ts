@@ -5,13 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from './environment.ts'
 import type { EngineSpec } from './engine-spec.ts'
 import { freePorts, send } from './http.ts'
-import type { Command, Processes, Running } from './processes.ts'
+import type { Command, Processes, RunningProcess } from './processes.ts'
 
 export interface RealEngine {
   readonly name: string
   readonly url: string
   /** null: it was started before the run and continues. */
-  readonly process: Running | null
+  readonly process: RunningProcess | null
   /** Sum of one of its metrics over all label sets that contain these labels. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   stop(): Promise<void>
@@ -116,7 +116,7 @@ export async function startEngine(
   return start()
 }
 
-export function engineAt(name: string, url: string, running: Running | null): RealEngine {
+export function engineAt(name: string, url: string, running: RunningProcess | null): RealEngine {
   const metric: RealEngine['metric'] = (family, labels) => metricOf(url, family, labels)
   return {
     name,

@@ -113,7 +113,7 @@ async function makeModels(processes: Processes, python: string): Promise<void> {
     processes.finish({ what, command: [python, script, ...args], limitS: 120, folder: cacheFolder })
   await step('make the tiny model', ['models/tiny'])
   await step('make the small model', ['models/small', '--size', 'small', '--tokenizer-from', 'models/tiny'])
-  await step('make the model that hears', ['models/whisper', '--tokenizer-from', 'models/tiny'], whisperScript)
+  await step('make the speech-to-text model', ['models/whisper', '--tokenizer-from', 'models/tiny'], whisperScript)
   await step('make the model that sees', ['models/llava', '--tokenizer-from', 'models/tiny'], llavaScript)
 }
 

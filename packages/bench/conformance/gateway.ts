@@ -7,14 +7,14 @@ import { engineKey, servedModel } from './engine.ts'
 import type { RealEngine } from './engine.ts'
 import { cacheFolder } from './environment.ts'
 import { freePorts, send } from './http.ts'
-import type { Processes, Running } from './processes.ts'
+import type { Processes, RunningProcess } from './processes.ts'
 
 export type GatewayKind = 'node' | 'worker'
 
 export interface RunningGateway {
   readonly kind: GatewayKind
   readonly url: string
-  readonly process: Running
+  readonly process: RunningProcess
   stop(): Promise<void>
 }
 

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import type { AddressInfo, Server } from 'node:net'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 
-export interface Ask {
+export interface HttpRequest {
   /** Base URL. */
   readonly url: string
   readonly method: 'GET' | 'POST' | 'DELETE' | 'PUT' | 'OPTIONS'
@@ -22,7 +22,7 @@ export interface Answer {
 }
 
 /** Returns the whole response. Rejects if it takes longer than `limitMs` (60 s) or the connection breaks. */
-export async function send(ask: Ask): Promise<Answer> {
+export async function send(ask: HttpRequest): Promise<Answer> {
   const { response } = await open(ask)
   const pieces: Buffer[] = []
   for await (const piece of response) pieces.push(piece as Buffer)
@@ -30,7 +30,7 @@ export async function send(ask: Ask): Promise<Answer> {
 }
 
 /** Resolves with the head; the caller reads the body, or destroys the request to disconnect. */
-export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly response: IncomingMessage }> {
+export function open(ask: HttpRequest): Promise<{ readonly sent: ClientRequest; readonly response: IncomingMessage }> {
   return new Promise((resolve, reject) => {
     const body = ask.body === undefined ? null : written(ask.body)
     const headers: Record<string, string> = {
@@ -51,7 +51,7 @@ export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly
 }
 
 /** Sends without waiting for a response; `destroy()` the result to disconnect. */
-export function dispatch(ask: Ask): ClientRequest {
+export function dispatch(ask: HttpRequest): ClientRequest {
   const sent = request({
     ...place(ask),
     method: ask.method,
@@ -68,7 +68,7 @@ const written = (body: unknown): string | Uint8Array =>
   typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
 
 /** Keeps the path unchanged: dots and double slashes are not resolved. */
-function place({ url, path }: Ask): { host: string; port: string; path: string } {
+function place({ url, path }: HttpRequest): { host: string; port: string; path: string } {
   const { hostname, port } = new URL(url)
   return { host: hostname, port, path }
 }
@@ -102,7 +102,7 @@ export async function freePorts(count: number): Promise<number[]> {
 }
 
 /** The response's JSON. Rejects unless the status is 200. */
-export async function sendJson<T>(ask: Ask): Promise<T> {
+export async function sendJson<T>(ask: HttpRequest): Promise<T> {
   const { status, body } = await send(ask)
   if (status !== 200)
     throw new Error(`${ask.method} ${ask.path} answered ${status}: ${body.toString('utf8').slice(0, 300)}`)

@@ -122,9 +122,9 @@ function compareStreams(real: string, other: string, { tolerance, found }: Compa
   const [left, right] = [runs(real), runs(other)]
   const events: Comparison = { tolerance: { ...tolerance, made: true }, found }
   // All tokens may have arrived with the last event of their choice: an event with only some of them may be missing.
-  for (const said of ['content', 'text', 'tool_calls']) {
-    const [here, there] = [left, right].map((list) => list.find((entry) => middle(entry) === said))
-    if (here !== undefined && there !== undefined) compareValues(here.data, there.data, `a ${said} event `, events)
+  for (const texts of ['content', 'text', 'tool_calls']) {
+    const [here, there] = [left, right].map((list) => list.find((entry) => middle(entry) === texts))
+    if (here !== undefined && there !== undefined) compareValues(here.data, there.data, `a ${texts} event `, events)
   }
   const [outline, otherOutline] = [left, right].map((list) =>
     collapsed(list.filter((entry) => middle(entry) === null)),
@@ -150,7 +150,7 @@ function middle({ data }: StreamEvent): string | null {
 
 /** Complete text of each choice. */
 function spoken(text: string): Record<string, string> {
-  const said: Record<string, string> = {}
+  const texts: Record<string, string> = {}
   for (const entry of dataOf(text)) {
     const { choices, type, delta } = entry as {
       choices?: { index: number; text?: string; delta?: { content?: string | null } }[]
@@ -158,11 +158,11 @@ function spoken(text: string): Record<string, string> {
       delta?: unknown
     }
     for (const choice of choices ?? [])
-      said[choice.index] = (said[choice.index] ?? '') + (choice.text ?? choice.delta?.content ?? '')
-    if (type === 'response.output_text.delta') said['0'] = (said['0'] ?? '') + String(delta)
-    if (type === 'content_block_delta') said['0'] = (said['0'] ?? '') + ((delta as { text?: string }).text ?? '')
+      texts[choice.index] = (texts[choice.index] ?? '') + (choice.text ?? choice.delta?.content ?? '')
+    if (type === 'response.output_text.delta') texts['0'] = (texts['0'] ?? '') + String(delta)
+    if (type === 'content_block_delta') texts['0'] = (texts['0'] ?? '') + ((delta as { text?: string }).text ?? '')
   }
-  return said
+  return texts
 }
 
 interface StreamEvent {

@@ -2,16 +2,16 @@
 import type { Environment } from './environment.ts'
 import type { EngineName, EngineSpec } from './engine-spec.ts'
 import { freePorts, send } from './http.ts'
-import type { Processes, Running } from './processes.ts'
+import type { Processes, RunningProcess } from './processes.ts'
 import { openRelay } from './relay.ts'
 import type { Relay } from './relay.ts'
 import { until } from './until.ts'
 
 export interface LmcacheServers {
-  readonly coordinator: Running
+  readonly coordinator: RunningProcess
   readonly coordinatorUrl: string
   /** Relay to which the LMCache servers report. */
-  readonly told: Relay
+  readonly reports: Relay
   /** Relay that the gateway queries. */
   readonly asked: Relay
   engineSpec(name: EngineName): EngineSpec
@@ -58,7 +58,7 @@ export async function startLmcache(
     '--chunk-size',
     String(chunkTokens),
   ])
-  const [told, asked] = [await openRelay(coordinatorUrl), await openRelay(coordinatorUrl)]
+  const [reports, asked] = [await openRelay(coordinatorUrl), await openRelay(coordinatorUrl)]
   await up(coordinator, `${coordinatorUrl}/healthz`)
   const nodes: Readonly<Record<string, Node>> = {
     left: { instance: 'node-left', host: '127.0.0.1', zmqPort: ports[0]!, httpPort: ports[1]! },
@@ -66,19 +66,19 @@ export async function startLmcache(
   }
   const servers = Object.entries(nodes).map(([name, node]) => ({
     node,
-    running: start(`lmcache server ${name}`, serverArgs(node, told.url)),
+    running: start(`lmcache server ${name}`, serverArgs(node, reports.url)),
   }))
   for (const { node, running } of servers) await up(running, `http://${node.host}:${node.httpPort}/healthcheck`)
   note('LMCache is up: a coordinator and two servers')
   return {
     coordinator,
     coordinatorUrl,
-    told,
+    reports,
     asked,
     engineSpec: (name) => engineSpec(nodes[name]!),
     stop: async () => {
       await Promise.all([coordinator, ...servers.map(({ running }) => running)].map((running) => running.stop()))
-      told.close()
+      reports.close()
       asked.close()
     },
   }
@@ -127,7 +127,7 @@ function engineSpec({ host, zmqPort }: Node): EngineSpec {
   }
 }
 
-async function up(server: Running, url: string): Promise<void> {
+async function up(server: RunningProcess, url: string): Promise<void> {
   const { origin, pathname } = new URL(url)
   await until(
     async () => {

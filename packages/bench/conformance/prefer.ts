@@ -3,14 +3,14 @@ import { getPriority, setPriority } from 'node:os'
 
 const PREFERRED = -10
 
-export interface Preferred {
+export interface Preference {
   /** For a result. */
   readonly how: string
   end(): void
 }
 
 /** Raises the priority of these processes, which needs the right to do so. */
-export function prefer(pids: readonly (number | undefined)[]): Preferred {
+export function prefer(pids: readonly (number | undefined)[]): Preference {
   const changed: (readonly [number, number])[] = []
   const end = (): void => {
     for (const [pid, before] of changed.splice(0)) if (isRunning(pid)) setPriority(pid, before)

@@ -13,7 +13,7 @@ export interface Command {
   readonly env?: Readonly<Record<string, string>>
 }
 
-export interface Running {
+export interface RunningProcess {
   readonly what: string
   /** Also the id of its process group. undefined: it did not start. */
   readonly pid: number | undefined
@@ -30,7 +30,7 @@ export interface Running {
 export class Processes {
   readonly #logFolder: string
   readonly #note: (line: string) => void
-  readonly #running = new Set<Running>()
+  readonly #running = new Set<RunningProcess>()
   #count = 0
 
   constructor(logFolder: string, note: (line: string) => void) {
@@ -40,7 +40,7 @@ export class Processes {
   }
 
   /** Starts a long-running process. */
-  start({ what, command, folder, env }: Command): Running {
+  start({ what, command, folder, env }: Command): RunningProcess {
     const logFile = join(
       this.#logFolder,
       `${String(++this.#count).padStart(2, '0')}-${what.replace(/[^a-z0-9]+/gi, '-').toLowerCase()}.log`,
@@ -57,7 +57,7 @@ export class Processes {
       child.once('exit', () => resolve())
       child.once('error', () => resolve())
     })
-    const running: Running = {
+    const running: RunningProcess = {
       what,
       pid: child.pid,
       logFile,

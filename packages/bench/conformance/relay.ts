@@ -13,11 +13,11 @@ export interface Relay {
   /** `METHOD path status`, the last 500. */
   readonly passed: string[]
   /** The same exchanges with bodies, the last 500. */
-  readonly exchanges: Passed[]
+  readonly exchanges: RelayedCall[]
   close(): void
 }
 
-export interface Passed {
+export interface RelayedCall {
   readonly method: string
   readonly path: string
   readonly request: string

@@ -27,7 +27,7 @@ export interface Finding {
 }
 
 /** The statement is false; the page shows `detail` in any case. */
-export class Refuted extends Error {
+export class RefutedError extends Error {
   readonly detail: string
 
   constructor({ seen, detail }: Finding) {

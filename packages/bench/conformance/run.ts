@@ -9,7 +9,7 @@ import { createLab } from './lab.ts'
 import { mergeResults, readPage, readVersions, writePage } from './page.ts'
 import type { RowResult } from './page.ts'
 import { Processes } from './processes.ts'
-import { Refuted } from './row.ts'
+import { RefutedError } from './row.ts'
 import type { Finding, Lab, Row } from './row.ts'
 import { rows } from './rows.ts'
 
@@ -147,7 +147,7 @@ async function runRow(row: Row, lab: Lab): Promise<RowResult> {
     if (error instanceof Error) lab.note(error.message.split('\n').slice(0, 12).join('\n'))
     return result(false, {
       seen: error instanceof Error ? error.message : String(error),
-      detail: error instanceof Refuted ? error.detail : '',
+      detail: error instanceof RefutedError ? error.detail : '',
     })
   } finally {
     clearTimeout(timer)

@@ -20,7 +20,7 @@ export interface StreamCase {
   readonly whole: boolean
 }
 
-const said: Readonly<Record<string, string>> = {
+const descriptions: Readonly<Record<string, string>> = {
   'chat.sse': 'a chat without usage',
   'chat-usage.sse': 'a chat with the usage record before [DONE]',
   'chat-usage-each.sse': 'usage on every event',
@@ -63,7 +63,7 @@ export function variants(recorded: string): Record<string, string> {
 
 /** The list of cases from the files. Unknown files are omitted. */
 export function describeStreams(files: Readonly<Record<string, string>>, made: ReadonlySet<string>): StreamCase[] {
-  return Object.keys(said)
+  return Object.keys(descriptions)
     .filter((file) => files[file] !== undefined)
     .map((file) => describe(file, files[file]!, made.has(file)))
 }
@@ -73,7 +73,7 @@ function describe(file: string, text: string, made: boolean): StreamCase {
   const values = data.filter((entry) => entry !== '[DONE]').map((entry) => JSON.parse(entry) as Chunk)
   return {
     file,
-    says: said[file]!,
+    says: descriptions[file]!,
     made,
     data_events: data.length,
     done: data.at(-1) === '[DONE]',

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { cacheFolder } from './environment.ts'
 import { freePorts, send, type Answer } from './http.ts'
-import type { Processes, Running } from './processes.ts'
+import type { Processes, RunningProcess } from './processes.ts'
 import type { Lab } from './row.ts'
 import { until } from './until.ts'
 
@@ -19,7 +19,7 @@ export function missingIn(folder: string, files: readonly string[], script: stri
 export const inCache = (...path: readonly string[]): string => join(cacheFolder, ...path)
 
 /** Waits until `path` answers 200. */
-export async function answers(url: string, path: string, running: Running): Promise<void> {
+export async function answers(url: string, path: string, running: RunningProcess): Promise<void> {
   await until(async () => {
     if (running.exitCode() !== null) throw new Error(`${running.what} ended while starting:\n${running.tail(20)}`)
     const answer = await send({ url, method: 'GET', path, limitMs: 2000 }).catch(() => null)

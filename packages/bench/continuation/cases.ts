@@ -1,5 +1,5 @@
 /** Streams that are cut at a random byte: requests, what their clients must get, and a check of what they got. */
-import type { Script } from '../../../test/contracts/byte-engine.ts'
+import type { Script } from '../../../test/kit/byte-engine.ts'
 
 export const SECRET = 'SECRET SYSTEM PROMPT'
 export const MODEL = 'bytes'

@@ -3,7 +3,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startFleet, type RunningFleet } from '../../simulator/src/node/fleet-host.ts'
-import { difference, expectedTokens, type Asked } from '../chaos/expected.ts'
+import { difference, expectedTokens, type PromptOptions } from '../chaos/expected.ts'
 import { MODEL, randomOf } from './cases.ts'
 
 const ENGINES = ['e0', 'e1', 'e2', 'e3']
@@ -120,14 +120,14 @@ const fetchAdmin = (url: string, method: string, path: string): Promise<Response
 const admin = async (url: string, method: string, path: string): Promise<unknown> =>
   (await fetchAdmin(url, method, path)).json()
 
-function askedOf(random: () => number): Asked {
+function askedOf(random: () => number): PromptOptions {
   const [least, most] = OUTPUT_TOKENS
   const text = Array.from({ length: 40 }, () => Math.floor(random() * 1e9).toString(36)).join(' ')
   return { isCompletion: random() < 0.5, text, maxTokens: least + Math.floor(random() * (most - least)) }
 }
 
 /** Sends the request. Returns what is wrong with the response; null: nothing. */
-async function streamFault(url: string, asked: Asked): Promise<string | null> {
+async function streamFault(url: string, asked: PromptOptions): Promise<string | null> {
   const { isCompletion, text, maxTokens } = asked
   const prompt = isCompletion ? { prompt: text } : { messages: [{ role: 'user', content: text }] }
   let raw = ''

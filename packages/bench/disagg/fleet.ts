@@ -15,7 +15,7 @@ export interface Shape {
   readonly decode: number
 }
 
-export interface Ask {
+export interface FleetRequest {
   readonly at: number
   readonly promptTokens: number
   readonly outputTokens: number
@@ -24,7 +24,7 @@ export interface Ask {
 }
 
 /** Times in ms. */
-export interface Served {
+export interface RequestLatency {
   readonly ttft: number
   /** Mean gap between two tokens. */
   readonly itl: number
@@ -33,7 +33,7 @@ export interface Served {
   readonly endToEnd: number
   readonly endedAt: number
   readonly split: boolean
-  readonly ask: Ask
+  readonly ask: FleetRequest
   /** Engine of the response. */
   readonly engine: string
   /** Prompt tokens in its own prefix cache. */
@@ -41,7 +41,7 @@ export interface Served {
 }
 
 interface Live {
-  readonly ask: Ask
+  readonly ask: FleetRequest
   readonly key: string
   readonly placement: Placement
   readonly decodeAt: number
@@ -53,7 +53,7 @@ interface Live {
  * split.
  */
 export class SplitFleet {
-  readonly served: Served[] = []
+  readonly served: RequestLatency[] = []
   readonly #profile: Profile
   readonly #state: PoolState
   readonly #models = new Map<string, EngineModel>()
@@ -79,7 +79,7 @@ export class SplitFleet {
   }
 
   /** Serves them all, in order of arrival. */
-  run(asks: readonly Ask[]): void {
+  run(asks: readonly FleetRequest[]): void {
     for (const ask of asks) {
       this.#until(ask.at)
       this.#admit(ask)
@@ -112,7 +112,7 @@ export class SplitFleet {
     })
   }
 
-  #admit(ask: Ask): void {
+  #admit(ask: FleetRequest): void {
     const now = this.#now
     const admitted = this.#state.admit(this.#admission(ask), now)
     if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
@@ -191,7 +191,7 @@ export class SplitFleet {
     })
   }
 
-  #admission({ promptTokens, outputTokens, blocks }: Ask): Admission {
+  #admission({ promptTokens, outputTokens, blocks }: FleetRequest): Admission {
     const full = Math.floor(promptTokens / this.#profile.limits.blockTokens)
     const request = {
       version: PAYLOAD_VERSION,

@@ -47,7 +47,7 @@ const SUBJECTS = [
   'front',
   'baseline',
 ] as const satisfies readonly EdgeSubject[]
-type Measured = (typeof SUBJECTS)[number]
+type CpuSubject = (typeof SUBJECTS)[number]
 
 const SCENARIOS: Readonly<Record<'burst' | 'paced' | '220k', Omit<Load, 'port'>>> = {
   burst: { connections: 16, bytes: 1024, pace: [0, 0] },
@@ -77,7 +77,7 @@ const LEAST_ROUNDS = 3
 const SLICE_WARM = 2
 
 interface Worker {
-  readonly name: Measured
+  readonly name: CpuSubject
   readonly port: number
   readonly pid: number
 }
@@ -100,7 +100,7 @@ export async function workerCpu(
     for (const { port } of workers)
       await runLoad({ ...SCENARIOS[name], port, requests: 1, warmRequests: plan.warmRequests }, null)
   }
-  const rounds = new Map<Scenario, Map<Measured, LoadResult>[]>(names.map((name) => [name, []]))
+  const rounds = new Map<Scenario, Map<CpuSubject, LoadResult>[]>(names.map((name) => [name, []]))
   for (let round = 0; round < plan.rounds; round++) {
     if (round >= LEAST_ROUNDS && performance.now() - startedAt > plan.limitMs) break
     for (const name of names) {
@@ -116,15 +116,19 @@ async function oneRound(
   workers: readonly Worker[],
   load: Omit<Load, 'port'>,
   { requests }: CpuPlan,
-): Promise<Map<Measured, LoadResult>> {
-  const results = new Map<Measured, LoadResult>()
+): Promise<Map<CpuSubject, LoadResult>> {
+  const results = new Map<CpuSubject, LoadResult>()
   const warmRequests = SLICE_WARM * load.connections
   for (const { name, port, pid } of workers)
     results.set(name, await runLoad({ ...load, port, requests, warmRequests }, pid))
   return results
 }
 
-function rowOf(scenario: Scenario, subject: Measured, rounds: readonly ReadonlyMap<Measured, LoadResult>[]): BenchRow {
+function rowOf(
+  scenario: Scenario,
+  subject: CpuSubject,
+  rounds: readonly ReadonlyMap<CpuSubject, LoadResult>[],
+): BenchRow {
   const results = rounds.map((round) => round.get(subject)!)
   const ratios = rounds
     .map((round) => round.get(subject)!.cpu_us! / round.get('pass')!.cpu_us!)

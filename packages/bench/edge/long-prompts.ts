@@ -7,11 +7,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.ts'
-import { cpuSeconds, type Started } from '../proxy/processes.ts'
+import { cpuSeconds, type StartedProcess } from '../proxy/processes.ts'
 import { readCorpus } from '../token-lab/corpus.ts'
 import { trainTokenizer } from '../token-lab/train-bpe.ts'
 
-export type Start = (file: string, args: readonly string[]) => Promise<Started>
+export type Start = (file: string, args: readonly string[]) => Promise<StartedProcess>
 
 /** About 100,000 tokens of the vocabulary trained below. */
 const CHARS = 450_000
@@ -56,7 +56,7 @@ export async function withVocabulary<Result>(use: (text: string) => Promise<Resu
  * no cache of prompts knows it.
  */
 async function costs(
-  { port, pid }: Started,
+  { port, pid }: StartedProcess,
   text: string,
 ): Promise<{ readonly first: number; readonly later: number }> {
   const ask = (at: number): Promise<void> => {

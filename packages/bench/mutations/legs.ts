@@ -4,7 +4,11 @@ import type { Mutation } from './mutation.ts'
 const SPLIT = { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] }
 const SPLIT_BOTH = { ...SPLIT, built: ['test/node/contracts/disagg.worker.test.ts'] }
 const LOOKUP = {
-  node: ['test/origin/lmcache.test.ts', 'test/origin/lookups.test.ts', 'test/node/contracts/lmcache.test.ts'],
+  node: [
+    'test/origin/lmcache/pool-lookup.test.ts',
+    'test/origin/lmcache/cache-lookups.test.ts',
+    'test/node/contracts/lmcache.test.ts',
+  ],
   workers: ['test/workers/lmcache.test.ts'],
 }
 
@@ -31,7 +35,7 @@ export const legs: readonly Mutation[] = [
     find: "if (responses) set['store'] = 'false'",
     replace: '',
     impact: 'a response is stored twice, once on an engine that never serves it',
-    tests: { node: ['test/origin/disagg/preparatory-legs.test.ts', 'test/node/contracts/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/prefill-leg.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'prefill parameters without blocks pass',
@@ -44,7 +48,7 @@ export const legs: readonly Mutation[] = [
   {
     name: 'unspecified host of a prefill engine is kept',
     file: 'src/origin/disagg/nixl.ts',
-    find: 'if (UNSPECIFIED.has(said)) return own',
+    find: 'if (UNSPECIFIED.has(reported)) return own',
     replace: '',
     impact: 'a decode engine fetches from 0.0.0.0',
     tests: { node: ['test/origin/disagg/nixl.test.ts'] },
@@ -76,8 +80,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'first token of a prefill engine is sent twice',
     file: 'src/origin/disagg/first-token.ts',
-    find: 'told = true',
-    replace: 'told = false',
+    find: 'isOpened = true',
+    replace: 'isOpened = false',
     impact: 'clients of LMCache splits read the first token in every chunk',
     tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg.lmcache.test.ts'] },
   },
@@ -95,7 +99,7 @@ export const legs: readonly Mutation[] = [
     find: 'limit === null ? null : limit - 1',
     replace: 'limit',
     impact: 'clients get more tokens than they asked for',
-    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/contracts/disagg.lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/lmcache-leg.test.ts', 'test/node/contracts/disagg.lmcache.test.ts'] },
   },
   {
     name: 'decode leg begins before the cache is there',
@@ -103,7 +107,7 @@ export const legs: readonly Mutation[] = [
     find: 'return answer.status === 200\n',
     replace: 'return answer.status !== 0\n',
     impact: 'the decode engine computes the prompt again',
-    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/contracts/disagg.lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/lmcache-leg.test.ts', 'test/node/contracts/disagg.lmcache.test.ts'] },
   },
   {
     name: 'requests with stop texts are split by LMCache',
@@ -111,7 +115,7 @@ export const legs: readonly Mutation[] = [
     find: "stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),",
     replace: 'stop: () => true,',
     impact: 'a stop text across the first token is missed',
-    tests: { node: ['test/origin/disagg/lmcache.fields.test.ts'] },
+    tests: { node: ['test/origin/disagg/lmcache-fields.test.ts'] },
   },
   {
     name: 'events are split at half a record',
@@ -124,7 +128,7 @@ export const legs: readonly Mutation[] = [
   {
     name: 'client that disconnects does not stop an encoder',
     file: 'src/origin/disagg/encode-stage.ts',
-    find: "else exchange.signal.addEventListener('abort', left)",
+    find: "else exchange.signal.addEventListener('abort', abort)",
     replace: '',
     impact: 'encoders compute for a client that has disconnected',
     tests: { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] },
@@ -151,7 +155,7 @@ export const legs: readonly Mutation[] = [
     find: 'if (holder === engine) this.#engineOf.delete(key)',
     replace: 'if (holder !== engine) this.#engineOf.delete(key)',
     impact: 'after a restart of an encoder prefills miss their embeddings',
-    tests: { node: ['test/origin/disagg/encode.items.test.ts', 'test/node/contracts/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/encode-items.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'failure of a prefill engine counts against the decode engine',
@@ -184,7 +188,7 @@ export const legs: readonly Mutation[] = [
     find: 'if (now < this.#openUntil) return false',
     replace: '',
     impact: 'each request waits for a coordinator that is down',
-    tests: { node: ['test/origin/lmcache.test.ts'] },
+    tests: { node: ['test/origin/lmcache/pool-lookup.test.ts'] },
   },
   {
     name: 'lookup breaker never closes',
@@ -192,12 +196,12 @@ export const legs: readonly Mutation[] = [
     find: 'succeeded(): void {\n    this.#failures = 0',
     replace: 'succeeded(): void {',
     impact: 'one bad minute ends lookups for good',
-    tests: { node: ['test/origin/lmcache.test.ts'] },
+    tests: { node: ['test/origin/lmcache/pool-lookup.test.ts'] },
   },
   {
     name: 'lookups without the salt of the key',
     file: 'src/origin/lmcache/pool-lookup.ts',
-    find: "{ tokens, salt: question.salt ?? '', model, worldSize",
+    find: "{ tokens, salt: query.salt ?? '', model, worldSize",
     replace: "{ tokens, salt: '', model, worldSize",
     impact: 'tenants see what others have cached',
     tests: LOOKUP,
@@ -221,10 +225,10 @@ export const legs: readonly Mutation[] = [
   {
     name: 'lookups count adapters as their base model',
     file: 'src/origin/lmcache/cache-lookups.ts',
-    find: 'if (prompted.adapter !== null || prompted.measure.items > 0) {',
-    replace: 'if (prompted.measure.items > 0) {',
+    find: 'if (input.adapter !== null || input.measure.items > 0) {',
+    replace: 'if (input.measure.items > 0) {',
     impact: 'a request for an adapter goes where the base model has a cache',
-    tests: { node: ['test/origin/lmcache.test.ts', 'test/node/contracts/lmcache.test.ts'] },
+    tests: { node: ['test/origin/lmcache/pool-lookup.test.ts', 'test/node/contracts/lmcache.test.ts'] },
   },
   {
     name: 'coordinator may announce more chunks than came',
@@ -233,7 +237,7 @@ export const legs: readonly Mutation[] = [
     replace: 'if (chunks.length < 0) throw new Error(',
     impact: 'a truncated answer sets a wrong chunk size',
     tests: {
-      node: ['test/origin/lmcache.test.ts', 'test/node/contracts/lmcache.test.ts'],
+      node: ['test/origin/lmcache/pool-lookup.test.ts', 'test/node/contracts/lmcache.test.ts'],
       workers: ['test/workers/lmcache.test.ts'],
     },
   },
@@ -256,8 +260,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'equal questions to /tokenize are asked each',
     file: 'src/origin/engine-tokenizer.ts',
-    find: 'return await (isLost ? this.#ask(body, key, call) : pending.answer)',
-    replace: 'return await this.#ask(body, key, call)',
+    find: 'return await (isLost ? this.#request(body, key, call) : pending.answer)',
+    replace: 'return await this.#request(body, key, call)',
     impact: 'a burst of one prompt floods /tokenize',
     tests: { node: ['test/origin/engine-tokenizer.test.ts'] },
   },

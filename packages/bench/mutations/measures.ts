@@ -12,7 +12,7 @@ const LATENCY = { node: ['test/core/latency/'] }
 const REPORTS = { node: ['test/core/reports/', 'test/node/contracts/ttft.test.ts'] }
 const BOTH = { ...REPORTS, workers: ['test/workers/ttft.test.ts'] }
 const KV_EVENTS = { node: ['test/core/kv-events/'] }
-const LMCACHE = { node: ['test/core/lmcache/', 'test/origin/lmcache.test.ts'] }
+const LMCACHE = { node: ['test/core/lmcache/', 'test/origin/lmcache/pool-lookup.test.ts'] }
 
 export const measures: readonly Mutation[] = [
   {
@@ -117,7 +117,7 @@ export const measures: readonly Mutation[] = [
     find: 'Math.max(MIN_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S)',
     replace: 'SHARED_PROBE_MS',
     impact: 'the queues of engines with random load from other sources are known too late',
-    tests: { node: ['test/core/pool/foreign-load.test.ts', 'test/origin/probe.test.ts'] },
+    tests: { node: ['test/core/pool/foreign-load.test.ts', 'test/origin/fleet-probe.test.ts'] },
   },
   {
     name: 'a prefill of another source ends while the engine computes own prompts',

@@ -40,11 +40,11 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'refusal of the worst cluster is shown',
-    file: 'src/origin/acquire.ts',
-    find: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a',
-    replace: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? a : b',
+    file: 'src/core/contract/refusal.ts',
+    find: 'traitsOf(second).rank < traitsOf(first).rank ? second : first',
+    replace: 'traitsOf(second).rank < traitsOf(first).rank ? first : second',
     impact: 'clients get 503 where an engine is only full',
-    tests: { node: ['test/origin/', 'test/gateway.test.ts'] },
+    tests: { node: ['test/core/contract/refusal.test.ts', 'test/origin/'] },
   },
   {
     name: 'booking is released twice',
@@ -137,7 +137,7 @@ export const origin: readonly Mutation[] = [
     find: 'if (leftMs > 1) this.#timer = setTimeout(',
     replace: 'if (leftMs > 1e9) this.#timer = setTimeout(',
     impact: 'streams that are merely slow are cut',
-    tests: { node: ['test/origin/timers.test.ts'] },
+    tests: { node: ['test/origin/idle-timer.test.ts'] },
   },
   {
     name: 'route that an engine lacks is a failure',
@@ -209,7 +209,7 @@ export const origin: readonly Mutation[] = [
     find: 'status < badFrom ? null',
     replace: 'status < 600 ? null',
     impact: 'an engine with a failing health check gets requests',
-    tests: { node: ['test/origin/probe.test.ts'] },
+    tests: { node: ['test/origin/fleet-probe.test.ts'] },
   },
   {
     name: 'unhealthy engines are probed as rarely as healthy ones',
@@ -217,7 +217,7 @@ export const origin: readonly Mutation[] = [
     find: 'Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs)',
     replace: 'pool.statsIntervalMs',
     impact: 'an engine that is back waits for a whole interval',
-    tests: { node: ['test/origin/probe.test.ts'] },
+    tests: { node: ['test/origin/fleet-probe.test.ts'] },
   },
   {
     name: 'suspected engine is not asked',
@@ -225,7 +225,7 @@ export const origin: readonly Mutation[] = [
     find: 'if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)',
     replace: '',
     impact: 'an engine that just failed is found dead seconds later',
-    tests: { node: ['test/origin/probe.test.ts', 'test/origin/fleet-probe.gateway.test.ts'] },
+    tests: { node: ['test/origin/fleet-probe.test.ts', 'test/origin/fleet-probe.gateway.test.ts'] },
   },
   {
     name: 'one miss takes a gateway out',
@@ -241,7 +241,7 @@ export const origin: readonly Mutation[] = [
     find: 'digest.seq > known.seq',
     replace: 'digest.seq !== known.seq',
     impact: 'an old digest replaces a new one',
-    tests: { node: ['test/origin/regions/digests.test.ts'] },
+    tests: { node: ['test/origin/digest-cache.test.ts'] },
   },
   {
     name: 'unreachable cluster is asked first',
@@ -249,7 +249,7 @@ export const origin: readonly Mutation[] = [
     find: 'failedAt !== null && now - failedAt < UNREACHABLE_MS',
     replace: 'failedAt !== null && now - failedAt > UNREACHABLE_MS',
     impact: 'each request waits for a cluster that is out of reach',
-    tests: { node: ['test/origin/regions/digests.test.ts', 'test/origin/regions/regions.test.ts'] },
+    tests: { node: ['test/origin/digest-cache.test.ts', 'test/origin/regions/region-digest-client.test.ts'] },
   },
   {
     name: 'prompts sent to a region are forgotten',
@@ -259,25 +259,25 @@ export const origin: readonly Mutation[] = [
     impact: 'between two digests all prompts go to one region',
     tests: {
       node: [
-        'test/origin/regions/regions.test.ts',
-        'test/origin/regions/status.test.ts',
-        'test/origin/regions/forward.test.ts',
+        'test/origin/regions/region-digest-client.test.ts',
+        'test/origin/regions/region-status.test.ts',
+        'test/origin/forward.regions.test.ts',
       ],
     },
   },
   {
     name: 'prompts stay sent after their first token',
     file: 'src/origin/regions/region-estimator.ts',
-    find: 'over: () => this.#count(-prefillS, at)',
-    replace: 'over: () => this.#count(-0 * prefillS, at)',
+    find: 'end: () => this.#count(-prefillS, at)',
+    replace: 'end: () => this.#count(-0 * prefillS, at)',
     impact: 'a region looks busy until its next digest',
-    tests: { node: ['test/origin/regions/regions.test.ts', 'test/origin/regions/forward.test.ts'] },
+    tests: { node: ['test/origin/regions/region-digest-client.test.ts', 'test/origin/forward.regions.test.ts'] },
   },
   {
     name: 'gateways report each other’s engines back',
     file: 'src/origin/regions/region-digest-reply.ts',
-    find: 'filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)',
-    replace: 'filter(({ via = [] }) => via.length < MOST_NAMES)',
+    find: 'filter(({ via = [] }) => !via.includes(own) && via.length < MAX_HOPS)',
+    replace: 'filter(({ via = [] }) => via.length < MAX_HOPS)',
     impact: 'two gateways that name each other count engines again and again',
     tests: { node: ['test/origin/region', 'test/node/contracts/regions.mutual.test.ts'] },
   },

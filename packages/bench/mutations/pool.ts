@@ -308,8 +308,8 @@ export const pool: readonly Mutation[] = [
   {
     name: 'circuit opens a failure late',
     file: 'src/core/pool/circuit.ts',
-    find: 'by.length + cuts < settings.failures',
-    replace: 'by.length + cuts <= settings.failures',
+    find: 'by.length + truncations < settings.failures',
+    replace: 'by.length + truncations <= settings.failures',
     impact: 'one more client than configured meets a dead engine',
     tests: CIRCUIT,
   },

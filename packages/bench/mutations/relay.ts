@@ -1,7 +1,7 @@
 /** Mutations of the relay: streams, SSE events, usage, release of the booking. */
 import type { Mutation } from './mutation.ts'
 
-const TAP = { node: ['test/origin/tap.test.ts'] }
+const TAP = { node: ['test/origin/relay/tap.test.ts'] }
 const PULL = { node: ['test/origin/relay/relay-controller.test.ts'], workers: ['test/workers/origin.test.ts'] }
 const LOAD = {
   node: ['test/node/contracts/output-load.test.ts'],
@@ -60,8 +60,8 @@ export const relay: readonly Mutation[] = [
   {
     name: 'first byte of a whole answer counts as a first token',
     file: 'src/origin/relay/answer-relay.ts',
-    find: 'if (!this.#answer.sse || this.#begun) return',
-    replace: 'if (this.#begun) return',
+    find: 'if (!this.#answer.sse || this.#hasBegun) return',
+    replace: 'if (this.#hasBegun) return',
     impact: 'responses that are no streams distort TTFT predictions',
     tests: FORWARD,
   },
@@ -80,7 +80,7 @@ export const relay: readonly Mutation[] = [
     replace: 'return true',
     impact: 'a keep-alive ends failover and counts as TTFT',
     tests: {
-      node: ['test/origin/tap.test.ts', 'test/node/http1/origin.contract.test.ts'],
+      node: ['test/origin/relay/tap.test.ts', 'test/node/http1/origin.contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -95,10 +95,10 @@ export const relay: readonly Mutation[] = [
   {
     name: 'comments count as events',
     file: 'src/origin/relay/tap.ts',
-    find: 'if (end >= 0 && this.#walker.closedData) this.events++',
+    find: 'if (end >= 0 && this.#sseScanner.closedData) this.events++',
     replace: 'if (end >= 0) this.events++',
     impact: 'keep-alives count as output',
-    tests: { node: ['test/origin/tap.test.ts'], workers: ['test/workers/origin.test.ts'] },
+    tests: { node: ['test/origin/relay/tap.test.ts'], workers: ['test/workers/origin.test.ts'] },
   },
   {
     name: 'usage record is shown to clients that did not ask',
@@ -107,7 +107,7 @@ export const relay: readonly Mutation[] = [
     replace: 'if (!Array.isArray(choices) || choices.length >= 0 || typeof usage',
     impact: 'clients get a chunk without choices and crash',
     tests: {
-      node: ['test/origin/tap.test.ts', 'test/node/http1/origin.contract.test.ts'],
+      node: ['test/origin/relay/tap.test.ts', 'test/node/http1/origin.contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -117,7 +117,7 @@ export const relay: readonly Mutation[] = [
     find: 'choices.length > 0 || typeof usage',
     replace: 'typeof usage',
     impact: 'engines that send usage in their last chunk lose a token',
-    tests: { node: ['test/origin/tap.test.ts'] },
+    tests: { node: ['test/origin/relay/tap.test.ts'] },
   },
   {
     name: 'held bytes are lost at the end',
@@ -158,7 +158,7 @@ export const relay: readonly Mutation[] = [
     find: 'const prompt = last?.promptTokens ?? first?.promptTokens ?? null',
     replace: 'const prompt = last?.promptTokens ?? null',
     impact: 'streams of /v1/messages are not counted',
-    tests: { node: ['test/origin/tap.test.ts'] },
+    tests: { node: ['test/origin/relay/tap.test.ts'] },
   },
   {
     name: 'done mark inside a text ends a stream',
@@ -166,7 +166,7 @@ export const relay: readonly Mutation[] = [
     find: 'const MARK = /(?:^|[\\r\\n])data: ?',
     replace: 'const MARK = /data: ?',
     impact: 'a model that writes data: [DONE] hides that its engine died',
-    tests: { node: ['test/origin/tap.test.ts', 'test/origin/relay/relay.vectors.test.ts'] },
+    tests: { node: ['test/origin/relay/tap.test.ts', 'test/origin/relay/answer-relay.vectors.test.ts'] },
   },
   {
     name: 'stream without [DONE] is complete',
@@ -179,7 +179,7 @@ export const relay: readonly Mutation[] = [
   {
     name: 'client that disconnects does not stop the engine',
     file: 'src/origin/relay/pull-relay.ts',
-    find: "this.#parts.stop(new OriginError('reset', 'the client is gone'))",
+    find: "this.#parts.stop(new OriginError('reset', 'the client has disconnected'))",
     replace: '',
     impact: 'engines compute for clients that have disconnected',
     tests: { workers: PULL.workers },

@@ -252,7 +252,11 @@ export const routing: readonly Mutation[] = [
     replace: 'true || known.get(id)?.available',
     impact: 'while a cluster object is away, requests go to engines known to be down',
     tests: {
-      node: ['test/core/routing/', 'test/origin/regions/regions.test.ts', 'test/origin/regions/digests.test.ts'],
+      node: [
+        'test/core/routing/',
+        'test/origin/regions/region-digest-client.test.ts',
+        'test/origin/digest-cache.test.ts',
+      ],
     },
   },
   {

@@ -44,7 +44,7 @@ export async function refusalsOverHttp(note: (line: string) => void): Promise<{
   try {
     const held = holdPlace(gateway.port)
     await full.requested
-    const measured = new Map<string, Measured[]>(LOADS.map(({ name }) => [name, []]))
+    const measured = new Map<string, OverloadResult[]>(LOADS.map(({ name }) => [name, []]))
     for (let round = 1; round <= ROUNDS; round++) {
       for (const load of LOADS) {
         note(`refused clients: ${load.name}, round ${round} of ${ROUNDS} …`)
@@ -100,13 +100,13 @@ function holdPlace(port: number): net.Socket {
   return socket
 }
 
-interface Measured {
+interface OverloadResult {
   readonly served: LoadResult
   readonly refusalsPerS: number
   readonly others: number
 }
 
-async function measure({ same }: RefusedLoad, gateway: { port: number; pid: number }): Promise<Measured> {
+async function measure({ same }: RefusedLoad, gateway: { port: number; pid: number }): Promise<OverloadResult> {
   const plan = { port: gateway.port, ...SERVED }
   if (same === null) return { served: await runLoad(plan, gateway.pid), refusalsPerS: 0, others: 0 }
   const refused = startRefused(gateway.port, same)
@@ -134,9 +134,9 @@ function startRefused(port: number, same: boolean) {
   }
 }
 
-const cpuPerS = ({ served }: Measured): number => ((served.cpu_us ?? NaN) * served.requests) / (SERVED.ms / 1_000)
+const cpuPerS = ({ served }: OverloadResult): number => ((served.cpu_us ?? NaN) * served.requests) / (SERVED.ms / 1_000)
 
-function resultOf(measured: ReadonlyMap<string, readonly Measured[]>) {
+function resultOf(measured: ReadonlyMap<string, readonly OverloadResult[]>) {
   const figures = new Map(
     [...measured].map(([name, rounds]) => {
       const idle = measured.get('none')!

@@ -18,7 +18,7 @@ import { sharedPrefixes } from '../../replay/src/replay/workloads.ts'
 import { profileNamed } from '../../simulator/src/profiles.ts'
 import { until } from '../conformance/until.ts'
 import { arriving } from '../policies/workloads.ts'
-import { guard, type Started, startServed } from '../proxy/processes.ts'
+import { guard, type StartedProcess, startServed } from '../proxy/processes.ts'
 import type { BenchRow } from '../result.ts'
 
 const MODEL = 'sim'
@@ -86,7 +86,7 @@ function workload(): Trace {
   return arriving(prompts, 10, chance(7))
 }
 
-type Start = (engines: readonly string[]) => Promise<Started>
+type Start = (engines: readonly string[]) => Promise<StartedProcess>
 
 interface Contestant {
   readonly name: string
@@ -137,7 +137,7 @@ function peers(program: string, sustainedPerS: number): readonly Contestant[] {
   ]
 }
 
-async function startRouter(program: string, flags: readonly string[]): Promise<Started> {
+async function startRouter(program: string, flags: readonly string[]): Promise<StartedProcess> {
   const [{ port }, metrics] = [await freePort(), await freePort()]
   const base = ['--host', '127.0.0.1', '--port', String(port), '--prometheus-port', String(metrics.port)]
   const quiet = ['--log-level', 'error', '--worker-startup-check-interval', '1']

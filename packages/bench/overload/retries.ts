@@ -27,13 +27,13 @@ class RetryingClients extends GatewayRouter {
   readonly arrivals: number[] = []
   /** Time of the last request that is no retry. */
   lastFirstAt = 0
-  readonly #mostRetries: number
+  readonly #maxRetries: number
   readonly #retries = new Map<Job, number>()
   #returns: Return[] = []
 
-  constructor(context: RouterContext, name: string, mostRetries: number) {
+  constructor(context: RouterContext, name: string, maxRetries: number) {
     super({ name, policy: { name: 'predicted', options: {} }, slo: SLO }, context)
-    this.#mostRetries = mostRetries
+    this.#maxRetries = maxRetries
   }
 
   override route(job: Job, now: number): Route | null {
@@ -44,7 +44,7 @@ class RetryingClients extends GatewayRouter {
 
   override wait(job: Job, now: number, done: (route: Route | null) => void): boolean {
     const retries = this.#retries.get(job) ?? 0
-    if (retries >= this.#mostRetries) return false
+    if (retries >= this.#maxRetries) return false
     this.#retries.set(job, retries + 1)
     this.#returns.push({ job, at: now + headerMs(this.refusal!.retryAfterMs), done })
     return true
@@ -86,14 +86,14 @@ const isGood = ({ endedAt, firstTokenAt, sentAt, outputTokens }: Job): boolean =
 
 /** Rows without and with retries: means over the seeds. */
 export function retryRows(cells: readonly Omit<Cell, 'kind'>[]): BenchRow[] {
-  return [0, MOST_RETRIES].map((mostRetries) => {
-    const runs = cells.map((cell) => figuresOf(cell, mostRetries))
+  return [0, MOST_RETRIES].map((maxRetries) => {
+    const runs = cells.map((cell) => figuresOf(cell, maxRetries))
     const mean = (pick: (one: (typeof runs)[number]) => number, digits = 3): number =>
       Number(meanOf(runs.map(pick)).toFixed(digits))
     return {
       trace: cells[0]!.trace.name,
       load: cells[0]!.load,
-      policy: mostRetries === 0 ? 'slo, no retries' : `slo, up to ${mostRetries} retries after Retry-After`,
+      policy: maxRetries === 0 ? 'slo, no retries' : `slo, up to ${maxRetries} retries after Retry-After`,
       goodput: mean((one) => one.goodput),
       refused: mean((one) => one.refused),
       requests_per_s: mean((one) => one.requestsPerS, 2),
@@ -104,11 +104,10 @@ export function retryRows(cells: readonly Omit<Cell, 'kind'>[]): BenchRow[] {
   })
 }
 
-function figuresOf(cell: Omit<Cell, 'kind'>, mostRetries: number) {
+function figuresOf(cell: Omit<Cell, 'kind'>, maxRetries: number) {
   const name = 'slo_retries'
   let clients: RetryingClients | null = null
-  const create = (context: RouterContext): RetryingClients =>
-    (clients = new RetryingClients(context, name, mostRetries))
+  const create = (context: RouterContext): RetryingClients => (clients = new RetryingClients(context, name, maxRetries))
   const kind: RouterKind = { name, doc: '', source: '', create }
   const { jobs, refused } = runOnce({ ...cell, kind })
   const { arrivals: times, lastFirstAt: untilMs } = clients!

@@ -21,7 +21,7 @@ const keyOf = ({ blocks }: Pick<Job, 'blocks'>): Key => ((blocks[4] ?? blocks[0]
 const workOf = ({ promptTokens, cachedTokens, outputTokens }: Job): number =>
   promptTokens - cachedTokens + 2 * outputTokens
 
-interface Served {
+interface ServedWork {
   readonly light: number
   readonly heavy: number
   readonly largest: number
@@ -44,7 +44,7 @@ export function workByWeight(trace: Trace, fleet: FleetPlan): BenchRow {
 }
 
 /** Work of both keys, in the order of their placement, while both have requests that wait. */
-function served(trace: Trace, fleet: FleetPlan): Served {
+function served(trace: Trace, fleet: FleetPlan): ServedWork {
   const order: { readonly job: Job; readonly at: number }[] = []
   const options: GatewayOptions = {
     name: 'queue',

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { mkdirSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freeAddress } from '../../../src/platform/node/threads/free-address.ts'
-import { guard, type Started } from './processes.ts'
+import { guard, type StartedProcess } from './processes.ts'
 
 interface Site {
   readonly port: number
@@ -102,7 +102,7 @@ http {
 `
 }
 
-export interface StartedPeer extends Started {
+export interface StartedPeer extends StartedProcess {
   readonly head: string
 }
 

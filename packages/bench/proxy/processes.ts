@@ -13,14 +13,14 @@ process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
 
-export interface Started {
+export interface StartedProcess {
   readonly pid: number
   readonly port: number
   stop(): void
 }
 
 /** Starts a script that prints `{"port":N}` once it listens. */
-export async function startScript(file: string, args: readonly string[]): Promise<Started> {
+export async function startScript(file: string, args: readonly string[]): Promise<StartedProcess> {
   const child = spawn(process.execPath, [here(file), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   const stop = guard(child)
   const port = await new Promise<number>((resolve, reject) => {
@@ -39,7 +39,7 @@ export async function startScript(file: string, args: readonly string[]): Promis
  * `firstlight serve` with this configuration file, as a package ships and starts it.
  * @param script started in place of the package's bundle
  */
-export async function startServed(file: string, script: string = BUNDLE): Promise<Started> {
+export async function startServed(file: string, script: string = BUNDLE): Promise<StartedProcess> {
   bundled ??= bundleNode(BUNDLE)
   await bundled
   const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })

@@ -13,7 +13,7 @@ import { homeOf, type Places, rttMsBetween } from './places.ts'
 import type { Region, Trip } from './region.ts'
 
 /** What an edge knows of regions when it chooses one. */
-export type Knowing =
+export type RegionKnowledge =
   /** Their distance. */
   | { readonly kind: 'nearest' }
   /** Only their number. */
@@ -28,7 +28,7 @@ const TICK_MS = 5
 
 export interface EdgesOptions {
   readonly places: Places
-  readonly knowing: Knowing
+  readonly knowing: RegionKnowledge
   /** The edge of each request. */
   readonly entries: Uint8Array
   readonly trips: Map<Job, Trip>
@@ -100,18 +100,20 @@ export class Edges implements ReplayRouter {
     const wayMs = edge.rttMs(at) / 2
     edge.asked(at)
     this.#words.add(now + wayMs, (there) => {
-      const told = edge.told(this.#regions[at]!, there)
-      this.#words.add(there + wayMs, (back) => edge.heard(at, told, back))
+      const updateFor = edge.updateFor(this.#regions[at]!, there)
+      this.#words.add(there + wayMs, (back) => edge.receive(at, updateFor, back))
     })
   }
 }
 
-type Told = Pick<View, 'digest'> & { readonly regionDigests: Parameters<RegionEstimator['update']>[0]['regionDigests'] }
+type DigestUpdate = Pick<View, 'digest'> & {
+  readonly regionDigests: Parameters<RegionEstimator['update']>[0]['regionDigests']
+}
 
 interface View {
-  readonly expectations: RegionEstimator | null
+  readonly estimator: RegionEstimator | null
   digest: PoolDigest | null
-  heardAt: number
+  receivedAt: number
 }
 
 class Edge {
@@ -125,9 +127,9 @@ class Edge {
     this.#options = options
     const expects = options.knowing.kind === 'digest'
     this.#views = Array.from({ length: options.places.regions }, () => ({
-      expectations: expects ? new RegionEstimator() : null,
+      estimator: expects ? new RegionEstimator() : null,
       digest: null,
-      heardAt: 0,
+      receivedAt: 0,
     }))
   }
 
@@ -136,21 +138,21 @@ class Edge {
   }
 
   asked(region: number): void {
-    this.#views[region]!.expectations?.beginRefresh()
+    this.#views[region]!.estimator?.beginRefresh()
   }
 
-  told(region: Region, now: number): Told {
+  updateFor(region: Region, now: number): DigestUpdate {
     return this.#options.knowing.kind === 'load'
       ? { digest: region.digest(now), regionDigests: [] }
       : { digest: null, regionDigests: [region.regionDigest(now)] }
   }
 
-  heard(region: number, { digest, regionDigests }: Told, now: number): void {
+  receive(region: number, { digest, regionDigests }: DigestUpdate, now: number): void {
     const { knowing } = this.#options
     const view = this.#views[region]!
     view.digest = digest
-    view.heardAt = now
-    view.expectations?.update(
+    view.receivedAt = now
+    view.estimator?.update(
       { fingerprint: 1, regionDigests },
       { tookMs: this.rttMs(region), hasSameBlocking: knowing.kind === 'digest' && knowing.prefixes },
     )
@@ -158,7 +160,7 @@ class Edge {
 
   tell(at: number, region: Region, now: number): void {
     this.asked(at)
-    this.heard(at, this.told(region, now), now)
+    this.receive(at, this.updateFor(region, now), now)
   }
 
   choose(job: Job, now: number): { readonly region: number; readonly sent: InFlightPrompt | null } {
@@ -169,13 +171,13 @@ class Edge {
       id: `region-${region}`,
       weight: 1,
       digest: view.digest,
-      estimate: view.expectations?.of(admission, blockTokens, null) ?? null,
-      ageMs: now - view.heardAt,
+      estimate: view.estimator?.of(admission, blockTokens, null) ?? null,
+      ageMs: now - view.receivedAt,
       unreachable: false,
     }))
     const [first] = rankClusters(views, this.#affinityKeys.keyOf(admission), random)
     const region = views.findIndex(({ id }) => id === first!.id)
-    return { region, sent: this.#views[region]!.expectations?.sent(admission, blockTokens, null) ?? null }
+    return { region, sent: this.#views[region]!.estimator?.sent(admission, blockTokens, null) ?? null }
   }
 }
 

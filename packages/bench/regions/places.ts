@@ -42,7 +42,7 @@ export function byDay(regions: number): Clients {
   }
 }
 
-export interface Entering {
+export interface EdgeEntry {
   readonly clients: Clients
   /** Probability that a conversation's next turn uses another edge. */
   readonly roam: number
@@ -52,7 +52,11 @@ export interface Entering {
 }
 
 /** The edge of each request of a trace. */
-export function entriesOf({ requests }: Trace, places: Places, { clients, roam, seed, groupOf }: Entering): Uint8Array {
+export function entriesOf(
+  { requests }: Trace,
+  places: Places,
+  { clients, roam, seed, groupOf }: EdgeEntry,
+): Uint8Array {
   const random = chance(seed)
   const spanMs = Math.max(1, requests.at(-1)?.atMs ?? 1)
   const known = new Map<string, number>()

@@ -6,7 +6,7 @@ import { run, type RunResult } from '../../replay/src/replay/run.ts'
 import type { Trace } from '../../replay/src/replay/trace.ts'
 import type { Job } from '../../replay/src/replay/job.ts'
 import { VllmEngine } from '../../replay/src/replay/vllm-engine.ts'
-import { Edges, Everywhere, type Knowing } from './edges.ts'
+import { Edges, Everywhere, type RegionKnowledge } from './edges.ts'
 import type { Places } from './places.ts'
 import { Region, type Trip } from './region.ts'
 
@@ -14,14 +14,14 @@ export interface Way {
   readonly name: string
   /** Interval of digests; null: none. */
   readonly everyMs: number | null
-  readonly knowing: Knowing | 'all'
+  readonly knowing: RegionKnowledge | 'all'
 }
 
 const POLICY = { name: 'predicted', options: {} }
 
 /** @param everyMs intervals of digests */
 export function waysIn(names: readonly string[], everyMs: readonly number[]): Way[] {
-  const each = (name: string, knowing: (everyMs: number) => Knowing) =>
+  const each = (name: string, knowing: (everyMs: number) => RegionKnowledge) =>
     everyMs.map((ms) => ({ name, everyMs: ms, knowing: knowing(ms) }))
   const makers: Readonly<Record<string, () => Way[]>> = {
     global: () => [{ name: 'global', everyMs: null, knowing: 'all' }],

@@ -1,9 +1,9 @@
 /** Workloads for regions: those of `replicas`. */
 import { fleetOf, type FleetPlan } from '../../replay/src/replay/plan.ts'
 import type { TraceRequest } from '../../replay/src/replay/trace.ts'
-import { type Seeded, seededIn, seededNamed } from '../replicas/workloads.ts'
+import { type SeededWorkload, seededIn, seededNamed } from '../replicas/workloads.ts'
 
-export interface Regional extends Seeded {
+export interface Regional extends SeededWorkload {
   /** Group of requests that use one edge; absent: a conversation. */
   readonly groupOf?: (request: TraceRequest) => string
 }
@@ -36,7 +36,7 @@ function unnamed(named: Regional): Regional {
 }
 
 /** On this number of engines of its kind. */
-function on({ name, fleet, traceOf }: Seeded, engines: number): Regional {
+function on({ name, fleet, traceOf }: SeededWorkload, engines: number): Regional {
   return { name, fleet: fleetWith(fleet, engines), traceOf }
 }
 

@@ -70,12 +70,12 @@ else await send()
 
 async function follow(): Promise<void> {
   await joined()
-  await told()
+  await nextMessage()
   // Idle work, such as heartbeats, is far below the noise.
   const before = process.cpuUsage()
   const warm = applied
   delays.length = 0
-  await told()
+  await nextMessage()
   await settled()
   const cpuUs = usedUs(before)
   const { bookings } = await inner.digest()
@@ -83,7 +83,7 @@ async function follow(): Promise<void> {
   process.send!(report)
 }
 
-function told(): Promise<unknown> {
+function nextMessage(): Promise<unknown> {
   return new Promise((resolve) => process.once('message', resolve))
 }
 

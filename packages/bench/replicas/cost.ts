@@ -1,5 +1,5 @@
 /**
- * What a booking made elsewhere costs: CPU of `resume`, `firstToken` and `release` in books that are told of it,
+ * What a booking made elsewhere costs: CPU of `resume`, `firstToken` and `release` in ledgers that receive its events,
  * beside that of
  * `admit`, `firstToken` and `release` in those that chose. Both have a full index and see the same requests in the
  * same order.
@@ -35,18 +35,18 @@ export function costRows(note: (line: string) => void): BenchRow[] {
   return rows
 }
 
-interface Made {
+interface SampleBooking {
   readonly admission: Admission
   readonly placement: Placement
   readonly key: string
 }
 
 function costRow(engines: number, promptTokens: number): BenchRow {
-  const [own, other] = [new Books(engines), new Books(engines)]
+  const [own, other] = [new BenchReplica(engines), new BenchReplica(engines)]
   const talks = new Conversations(Math.ceil(promptTokens / BLOCK_TOKENS), INDEX_ENTRIES)
   const step = (): { readonly ownUs: number; readonly otherUs: number } => {
     const asked = Array.from({ length: BATCH }, () => ({ ...admissionOf(talks.next()), streams: true }))
-    const made: Made[] = []
+    const made: SampleBooking[] = []
     const ownUs = cpuUs(() => own.serve(asked, (admission, now) => made.push(own.admit(admission, now))))
     const otherUs = cpuUs(() =>
       other.serve(
@@ -74,8 +74,7 @@ function costRow(engines: number, promptTokens: number): BenchRow {
     own_cpu_us: rounded(ownUs),
     elsewhere_cpu_us: rounded(otherUs),
     ratio: Number((otherUs / ownUs).toFixed(2)),
-    // Of the books alone, all cores that replicas have for them full: each makes its part of the choices and hears of
-    // all others.
+    // Ledgers alone, with all cores busy: each replica makes its part of the choices and receives those of all others.
     ...Object.fromEntries(
       REPLICAS.map((count) => [
         `requests_per_s_by_${count}`,
@@ -85,7 +84,7 @@ function costRow(engines: number, promptTokens: number): BenchRow {
   }
 }
 
-class Books {
+class BenchReplica {
   readonly #engines: number
   readonly #state = new PoolState({ random: chance(1), epoch: 'bench' })
   #version = 0
@@ -104,13 +103,13 @@ class Books {
     this.#state.configure(this.#version, poolOf(this.#engines, INDEX_ENTRIES, policy), this.#now)
   }
 
-  admit(admission: Admission, now: number): Made {
+  admit(admission: Admission, now: number): SampleBooking {
     const admitted = this.#state.admit(admission, now)
     if ('refusal' in admitted) throw new Error(`refused: ${admitted.refusal.detail}`)
     return { admission, placement: admitted.placement, key: admitted.key }
   }
 
-  receive({ admission, placement }: Made, now: number): void {
+  receive({ admission, placement }: SampleBooking, now: number): void {
     const held = this.#state.resume(
       { admission, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' },
       now,

@@ -9,7 +9,7 @@ import { keysOf, spread, type Trace, type TraceRequest } from '../../replay/src/
 import { sharedPrefixes } from '../../replay/src/replay/workloads.ts'
 import { arriving, type Workload, workloadIn, workloadNamed } from '../policies/workloads.ts'
 
-export interface Seeded {
+export interface SeededWorkload {
   readonly name: string
   readonly fleet: FleetPlan
   traceOf(seed: number): Trace
@@ -17,7 +17,7 @@ export interface Seeded {
 
 const BLOCK_TOKENS = 512
 
-const makers: Readonly<Record<string, () => Seeded>> = {
+const makers: Readonly<Record<string, () => SeededWorkload>> = {
   fan_out: () => ({
     name: 'fan_out',
     fleet: fleetOf(8, { kind: 'vllm', profile: engineProfile('agentic') }),
@@ -46,15 +46,15 @@ const makers: Readonly<Record<string, () => Seeded>> = {
   }),
 }
 
-export function seededNamed(name: string): Seeded {
+export function seededNamed(name: string): SeededWorkload {
   return Object.hasOwn(makers, name) ? makers[name]!() : seeded(workloadNamed(name))
 }
 
-export function seededIn(file: string, limit: number): Seeded {
+export function seededIn(file: string, limit: number): SeededWorkload {
   return seeded(workloadIn(file, limit))
 }
 
-function seeded({ trace, fleet }: Workload): Seeded {
+function seeded({ trace, fleet }: Workload): SeededWorkload {
   return { name: trace.name, fleet, traceOf: (seed) => spread(trace, seed) }
 }
 

@@ -5,7 +5,7 @@
 import type { SplitConfig } from '../../../src/core/contract/pool-config.ts'
 import { profileNamed } from '../../simulator/src/profiles.ts'
 import { chance } from '../../replay/src/replay/chance.ts'
-import { type Ask, type Served, SplitFleet } from '../disagg/fleet.ts'
+import { type FleetRequest, type RequestLatency, SplitFleet } from '../disagg/fleet.ts'
 import type { BenchResult, BenchRow } from '../result.ts'
 
 const CONVERSATIONS = 30
@@ -19,7 +19,7 @@ const GAP_MS = 400
 /** Requests between two turns of one conversation: the earlier turn has ended. */
 const LEAST_APART = 10
 
-interface Turn extends Ask {
+interface Turn extends FleetRequest {
   readonly conversation: number
 }
 
@@ -51,7 +51,7 @@ export function decodeEngines(): BenchResult {
   }
 }
 
-type Measured = BenchRow & {
+type ModeRow = BenchRow & {
   readonly mode: string
   readonly follow_ups_at_cache: number
   readonly split: number
@@ -59,7 +59,7 @@ type Measured = BenchRow & {
   readonly hit_share: number | null
 }
 
-function measure(mode: string, split: SplitConfig | null, turns: readonly Turn[]): Measured {
+function measure(mode: string, split: SplitConfig | null, turns: readonly Turn[]): ModeRow {
   const shape = split === null ? { name: mode, prefill: 0, decode: 4 } : { name: mode, prefill: 1, decode: 4 }
   const fleet = new SplitFleet(profileNamed('agentic'), shape, split, chance(7))
   fleet.run(turns)
@@ -86,7 +86,7 @@ function measure(mode: string, split: SplitConfig | null, turns: readonly Turn[]
 }
 
 /** Share of the prompt tokens that the engines found in their prefix caches. */
-function hitShare(served: readonly Served[]): number | null {
+function hitShare(served: readonly RequestLatency[]): number | null {
   const prompt = served.reduce((sum, { ask }) => sum + ask.promptTokens, 0)
   const cached = served.reduce((sum, { cachedTokens }) => sum + cachedTokens, 0)
   return prompt === 0 ? null : Math.round((cached / prompt) * 1000) / 1000

@@ -51,12 +51,12 @@ export interface Recovery {
   /** Turns whose prefix the delayed engine has, sent to the other engine. */
   readonly turnsAway: number
   /**
-   * |believed - true| / true prefill time of a new prompt on the delayed engine: at the end of the delay, and later.
+   * |estimated - true| / true prefill time of a new prompt on the delayed engine: at the end of the delay, and later.
    */
   readonly errorAtEnd: number
   readonly errorAfterTen: number
   /** Share of the less used engine in all new prompts before the disturbance. */
-  readonly leastShare: number
+  readonly minShare: number
 }
 
 /** Serves the measured case in virtual time. Requests follow one another, so that no queue affects the choice. */
@@ -79,8 +79,8 @@ export function disturb({ seed, delayMs = DELAY_MS, onlyNew = false }: Disturban
     else turnsAway += Number(pair.turn('b') === 'a')
     if (at + 1 === BACK_AFTER) errorAfterTen = pair.error('b')
   }
-  const leastShare = Math.min(before.a, before.b) / (before.a + before.b)
-  return { away: newAway + turnsAway, newAway, turnsAway, errorAtEnd, errorAfterTen, leastShare }
+  const minShare = Math.min(before.a, before.b) / (before.a + before.b)
+  return { away: newAway + turnsAway, newAway, turnsAway, errorAtEnd, errorAfterTen, minShare }
 }
 
 const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
@@ -93,7 +93,7 @@ export function disturbed(): BenchResult {
   ])
   const late = found.filter(({ delayMs }) => delayMs > 0)
   return {
-    rows: found.map(({ seed, delayMs, away, newAway, turnsAway, errorAtEnd, errorAfterTen, leastShare }) => ({
+    rows: found.map(({ seed, delayMs, away, newAway, turnsAway, errorAtEnd, errorAfterTen, minShare }) => ({
       seed,
       delay_ms: delayMs,
       away,
@@ -101,13 +101,13 @@ export function disturbed(): BenchResult {
       turns_away: turnsAway,
       cost_error_at_end: round(errorAtEnd),
       cost_error_after_10: round(errorAfterTen),
-      least_share: round(leastShare),
+      least_share: round(minShare),
     })),
     headline: {
       disturbed_away_of_36: median(late.map(({ away }) => away)),
       disturbed_turns_away_of_12: Math.max(...late.map(({ turnsAway }) => turnsAway)),
       disturbed_cost_error_after_10: round(Math.max(...late.map(({ errorAfterTen }) => errorAfterTen))),
-      equal_engines_least_share: round(Math.min(...found.map(({ leastShare }) => leastShare))),
+      equal_engines_least_share: round(Math.min(...found.map(({ minShare }) => minShare))),
     },
   }
 }
@@ -160,7 +160,7 @@ class Pair {
     return conversation.engine
   }
 
-  /** |believed - true| / true prefill time of a new prompt. */
+  /** |estimated - true| / true prefill time of a new prompt. */
   error(engine: EngineId): number {
     const digest = this.#state.digest(this.#now).engines.find(({ id }) => id === engine)
     const believedS = prefillSeconds(digest!.learned!.costModel, TYPICAL)

@@ -1,7 +1,7 @@
 /**
  * Half of the load goes past the gateway. The gateway sees it only in what the engines report; it is compared with a
  * gateway that books every request, and with one that gets no reports. `told_*` are bounds: at every interval the
- * gateway is told each request on the engines with its prompt, and then when its first token comes and when it ends.
+ * gateway receives each request on the engines with its prompt, then its first token and its end.
  */
 import { readAdmission } from '../../../src/core/contract/decode.ts'
 import type { EngineGauges, ReplayEngine } from '../../replay/src/replay/replay-engine.ts'
@@ -24,7 +24,7 @@ const REQUESTS = 1500
 const LOAD = 0.6
 const SEEDS = [1, 2, 3]
 
-/** Interval of the engines' reports, or of what the gateway is told, milliseconds; absent: the default. */
+/** Interval of the engines' reports, or of reports to the gateway, milliseconds; absent: the default. */
 const INTERVALS_MS: Readonly<Record<string, number>> = {
   reports_10s: 10_000,
   reports_1s: 1000,
@@ -120,7 +120,7 @@ class HalfRouter implements ReplayRouter {
   readonly #foreignEngines: number
   readonly #knows: string
   /** Requests past the gateway since the last interval. */
-  #untold: { readonly job: Job; readonly engine: number }[] = []
+  #unreported: { readonly job: Job; readonly engine: number }[] = []
 
   constructor(
     context: RouterContext,
@@ -144,7 +144,7 @@ class HalfRouter implements ReplayRouter {
     if (this.#foreignEngines === 0 || !isForeign(job)) return this.#gateway.route(job, now)
     const engine = Math.floor(this.#random() * this.#foreignEngines)
     if (this.#knows === 'books_all') this.#receive(job, engine, now)
-    if (this.#knows.startsWith('told')) this.#untold.push({ job, engine })
+    if (this.#knows.startsWith('told')) this.#unreported.push({ job, engine })
     return { engine }
   }
 
@@ -162,8 +162,8 @@ class HalfRouter implements ReplayRouter {
 
   scrape(now: number): void {
     this.#gateway.scrape(now)
-    for (const { job, engine } of this.#untold) if (job.endedAt < 0) this.#receive(job, engine, now)
-    this.#untold = []
+    for (const { job, engine } of this.#unreported) if (job.endedAt < 0) this.#receive(job, engine, now)
+    this.#unreported = []
   }
 
   #receive(job: Job, engine: number, now: number): void {

@@ -58,7 +58,7 @@ export class Draft {
   listen(host: string | null, port: string | null, usual: { readonly host: string; readonly port: number }): void {
     const number = port === null ? usual.port : Number(port)
     const isPort = Number.isInteger(number) && number > 0 && number <= 65_535
-    if (!isPort) this.todo('--port', `${JSON.stringify(port)} is no port; set the port in listen.`)
+    if (!isPort) this.todo('--port', `${JSON.stringify(port)} is not a port; set the port in listen.`)
     const address = host ?? usual.host
     const named = address.includes(':') ? `[${address}]` : address === 'localhost' ? '127.0.0.1' : address
     this.document['listen'] = `${named}:${isPort ? number : usual.port}`

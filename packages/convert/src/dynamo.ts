@@ -126,7 +126,7 @@ function graphOfScript(commands: readonly (readonly string[])[]): Graph | null {
     workers: commands.filter(runsWorker).map((words) => workerOf(words)),
     others: loopsOf(commands).map((words) => [
       words.join(' '),
-      'a worker that a loop starts stands here once. Add an engine for each further one.',
+      'a worker started in a loop is listed once. Add an engine for each other worker.',
     ]),
   }
 }

@@ -11,7 +11,7 @@ import type { KvNetwork } from './kv-network.ts'
 import type { ReportSink } from './ttft-reporter.ts'
 import { metricsText } from './http-api/metrics-text.ts'
 import { ServingMetrics } from './http-api/serving-metrics.ts'
-import { isInference, route, type Routed } from './http-api/routes.ts'
+import { isInference, route, type RoutedEngine } from './http-api/routes.ts'
 import { StoredResponses } from './http-api/stored-responses.ts'
 import { engineDead } from './http-api/wire-error.ts'
 
@@ -46,7 +46,7 @@ interface ProcessOptions {
 const DYING_MS = 300
 
 /** One run of a vLLM server: the state that a restart loses. */
-export class EngineProcess implements Routed {
+export class EngineProcess implements RoutedEngine {
   readonly settings: EngineSettings
   readonly driver: Driver
   readonly clock: Clock

@@ -1,7 +1,5 @@
 /** Encoder of MessagePack. */
 
-/** Event batches as vLLM's publisher encodes them: MessagePack, in either encoding. */
-
 /** A float that always takes 8 bytes, as in Python. */
 interface Float {
   readonly float: number

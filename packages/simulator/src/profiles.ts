@@ -65,7 +65,7 @@ const test: Profile = {
 
 const instant: Profile = {
   name: 'instant',
-  description: 'Takes no time, to measure the gateway in front of it.',
+  description: 'Needs no time, for measurements of the gateway in front of it.',
   costModel: nothing,
   limits: {
     blockTokens: 16,

@@ -72,10 +72,7 @@ export class Authenticator {
       throw keyFailure('key_missing', 'No API key was given. Send it as `authorization: Bearer <key>`.')
     const found = await this.#callers.find(secret)
     if (found === null)
-      throw keyFailure(
-        'key_wrong',
-        'This API key is not known here. Check the key, or ask the operator of this gateway for one.',
-      )
+      throw keyFailure('key_wrong', 'Invalid API key. Check the key, or ask the operator of this gateway for one.')
     const { caller, expires } = found
     if (expires !== null && this.#now() >= Date.parse(expires))
       throw keyFailure(
@@ -99,7 +96,7 @@ export class Authenticator {
       if (this.trust !== 'loopback') {
         throw new Failure(
           'not_configured',
-          'The admin surface is closed: set admin.secret in the configuration and send it as a bearer token.',
+          'The admin API is disabled. Set admin.secret in the configuration and send it as a bearer token.',
         )
       }
       refuseForeignPages(headers, null)
@@ -110,6 +107,6 @@ export class Authenticator {
     if (secret === null)
       throw keyFailure('key_missing', 'The admin key is missing. Send it as `authorization: Bearer <admin key>`.')
     if ((await this.#admins.find(secret)) === null)
-      throw keyFailure('key_wrong', 'This is not the admin key of this gateway.')
+      throw keyFailure('key_wrong', 'Invalid admin key. Check it, or ask the operator of this gateway for it.')
   }
 }

@@ -10,8 +10,7 @@ export function refuseForeignPages(headers: HeaderReader, cors: Config['cors']):
   if (headers.get('sec-fetch-site') !== 'cross-site' || allowedOrigin(cors, headers) !== undefined) return
   throw new Failure(
     'forbidden',
-    'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration, or ' +
-      'let the page in by `cors`.',
+    'Cross-site requests are refused while the gateway has no `keys`. Configure `keys`, or add the origin to `cors`.',
   )
 }
 
@@ -24,7 +23,7 @@ export function refuseForeignHost(headers: HeaderReader, allowed: readonly strin
   if (host === undefined || LOOPBACK_HOST.test(host) || allowed.some((one) => matchesHost(host, one))) return
   throw new Failure(
     'forbidden',
-    `This gateway has no keys and is served to loopback names only, not to the host '${host.slice(0, 100)}'. ` +
+    `The host '${host.slice(0, 100)}' is refused while the gateway has no keys: only loopback names are allowed. ` +
       'Add the host to allowed_hosts, or set keys (for the admin routes admin.secret).',
   )
 }

@@ -18,11 +18,11 @@ export function keyOrAdmin(
       if (secret === null)
         throw new Failure(
           'not_configured',
-          `This is closed: set ${name} or admin.secret in the configuration and send it as a bearer token.`,
+          `Access is disabled. Set ${name} or admin.secret in the configuration and send it as a bearer token.`,
         )
       throw token === null
         ? keyFailure('key_missing', `No key was given. Send ${name} as \`authorization: Bearer <key>\`.`)
-        : keyFailure('key_wrong', `This is not ${name} of this gateway.`)
+        : keyFailure('key_wrong', `Invalid key. It must equal ${name} of the configuration.`)
     })
   }
 }

@@ -14,13 +14,13 @@ const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256
 /** Age at which the issuer's keys are fetched again, ms. */
 const FRESH_MS = 10 * 60_000
 
-/** Least time between two fetches, ms: tokens with unknown keys and failures must not become a flood. */
+/** Minimum time between two fetches, ms: tokens with unknown keys and failures must not become a flood. */
 const PAUSE_MS = 30_000
 
 /** Difference between the clocks of issuer and gateway that is accepted, seconds. */
 const CLOCK_TOLERANCE_S = 60
 
-/** Valid tokens that are remembered. */
+/** Maximum number of cached tokens. */
 const MAX_TOKENS = 1_000
 
 /** Longest token, characters. */
@@ -113,7 +113,7 @@ export class TokenVerifier {
       return set
     } catch (error) {
       this.#failedAt = now
-      log.warn('jwks_unreachable', { url: this.#config.jwksUrl, keeps: current !== null, error })
+      log.warn('jwks_unreachable', { url: this.#config.jwksUrl, uses_cached_keys: current !== null, error })
       return current?.set ?? unreachable(error)
     }
   }
@@ -122,7 +122,7 @@ export class TokenVerifier {
     const { nameClaim } = this.#config
     const name = payload[nameClaim]
     if (typeof name === 'string' && NAME.test(name)) return `jwt:${name}`
-    throw invalid(`its claim '${nameClaim}' is missing, or no text of up to 120 visible characters`)
+    throw invalid(`its claim '${nameClaim}' is missing or is not a string of 1 to 120 visible characters`)
   }
 }
 
@@ -137,12 +137,12 @@ function unreachable(cause: unknown): never {
 function failureOf(error: unknown): unknown {
   if (error instanceof errors.JWTExpired) return invalid('it has expired')
   if (error instanceof errors.JWTClaimValidationFailed)
-    return invalid(`its claim '${error.claim}' is not the one that is required here`)
+    return invalid(`its claim '${error.claim}' does not have the required value`)
   if (error instanceof errors.JOSEError) return invalid('its signature or its format is not valid')
   return error
 }
 
 const invalid = (why: string): Failure =>
-  new Failure('key_wrong', `This token is not accepted: ${why}. Get a new one from its issuer.`, {
+  new Failure('key_wrong', `Invalid token: ${why}. Get a new one from its issuer.`, {
     headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
   })

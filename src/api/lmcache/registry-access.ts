@@ -25,10 +25,7 @@ export async function admitServer(
   if (route.includes(':id')) idParam(id, 'instance')
   if (permitted.length > 0) return permitted
   if (token !== null)
-    throw new Failure(
-      'key_wrong',
-      'This token opens no LMCache registry of this cluster. Compare it with lmcache.token.',
-    )
+    throw new Failure('key_wrong', 'Invalid LMCache token. It must equal `lmcache.token` of the cluster.')
   await context.authenticator.admin(request.headers)
   // If the admin API needs no key, a configured token is still required.
   const admitted =
@@ -37,7 +34,7 @@ export async function admitServer(
   if (registries.length > 0)
     throw new Failure(
       'key_missing',
-      'The token is missing. Send lmcache.token as `authorization: Bearer`, or as the path’s part after the cluster.',
+      'The token is missing. Send lmcache.token as `authorization: Bearer`, or in the path after the cluster.',
     )
   throw new Failure(
     'not_found',

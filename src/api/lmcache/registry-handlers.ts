@@ -206,7 +206,10 @@ function callPools(
     routes.map((route) => {
       const pool = context.ports.pool(route.cluster.id, route.pool.model)
       if (pool.registry === undefined)
-        throw new Failure('not_found', 'This gateway keeps its books where no registry can be.')
+        throw new Failure(
+          'not_found',
+          'The LMCache registry is not available in this deployment (pool state is not local). See docs/lmcache.md.',
+        )
       return pool.registry(callFor(route))
     }),
   )

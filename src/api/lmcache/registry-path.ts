@@ -30,12 +30,13 @@ export function readPath(path: string): RegistryPath {
   const segments = hasToken ? rest.slice(1) : rest
   const id = segments[0] === 'instances' && segments.length > 1 ? (segments[1] ?? '') : ''
   const route = segments.map((segment, at) => (at === 1 && segments[0] === 'instances' ? ':id' : segment)).join('/')
+  const tail = segments.join('/').slice(0, 100)
   return {
     cluster: cluster.slice(0, 100),
     token: hasToken ? first : null,
     route,
     id,
-    withoutToken: `${REGISTRY_PREFIX}${cluster.slice(0, 63)}/${hasToken ? '…/' : ''}${segments.join('/').slice(0, 100)}`,
+    withoutToken: `${REGISTRY_PREFIX}${cluster.slice(0, 63)}/${hasToken ? '…/' : ''}${tail}`,
   }
 }
 

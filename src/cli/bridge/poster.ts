@@ -253,7 +253,8 @@ export class Poster {
     const text = await response.text()
     if (response.status !== 200) throw new Error(`the gateway answered ${response.status}: ${text.slice(0, 300)}`)
     const answer = JSON.parse(text) as { readonly pools?: unknown }
-    if (!Array.isArray(answer.pools)) throw new Error('the server’s answer is not a gateway’s answer to KV events')
+    if (!Array.isArray(answer.pools))
+      throw new Error('the server is not a Firstlight gateway: its response has no list `pools`')
     return answer.pools
   }
 }

@@ -14,7 +14,7 @@ export function readArgs(command: Command, argv: readonly string[]): Args & { re
   const { values, positionals } = parse(command, argv)
   if (command.positionals === null && positionals[0] !== undefined) {
     const hint = 'config' in command.flags ? `; did you mean --config ${positionals[0]}?` : '.'
-    throw new UsageError(`firstlight ${command.name} takes no argument "${positionals[0]}"${hint}`, helpLine(command))
+    throw new UsageError(`firstlight ${command.name} accepts no argument "${positionals[0]}"${hint}`, helpLine(command))
   }
   const help = values['help'] === true
   if (!help) rejectIneffective(command, values)

@@ -117,7 +117,7 @@ interface EngineDiscovery {
 
 /** Follows the engines of a configuration and those that discovery finds later. */
 async function follow(
-  configured: Configured,
+  configured: ConfigOptions,
   running: RunningBridge,
   { log, io }: { readonly log: Log; readonly io: Io },
 ): Promise<EngineDiscovery> {
@@ -134,7 +134,7 @@ async function follow(
 }
 
 /** True if `--engine` names this engine or a pattern that matches it. */
-function isNamed(id: string, { config, named }: Configured): boolean {
+function isNamed(id: string, { config, named }: ConfigOptions): boolean {
   if (named.length === 0 || named.includes(id)) return true
   return enginesIn(config).some(
     (pattern) => pattern.config.discover !== null && named.includes(pattern.id) && id.startsWith(`${pattern.id}-`),
@@ -179,14 +179,14 @@ function logStatus(running: RunningBridge, log: Log): void {
 /** Placeholder for secrets that the bridge does not need, such as client keys. */
 const UNSET = 'not-set-here'
 
-interface Configured {
+interface ConfigOptions {
   readonly config: Config
   /** Engine names or patterns; empty: all engines. */
   readonly named: readonly string[]
   readonly key: string | null
 }
 
-function fromConfig(args: Args, io: Io): Configured {
+function fromConfig(args: Args, io: Io): ConfigOptions {
   const secrets = new Proxy(io.env, { get: (env, name) => env[String(name)] ?? `${UNSET}-${String(name)}` })
   const loose = EVENT_FLAGS.find((flag) => args.text(flag) !== null)
   if (loose !== undefined)

@@ -35,11 +35,11 @@ export const check: Command = {
 
 async function runCheck(args: Args, io: Io): Promise<number> {
   if (args.positionals.length > 1)
-    throw new UsageError('firstlight check takes one file.', `Example: firstlight check ${args.positionals[0]}`)
+    throw new UsageError('firstlight check accepts one file.', `Example: firstlight check ${args.positionals[0]}`)
   const [named = null] = args.positionals
   if (named !== null && args.text('config') !== null)
     throw new UsageError(
-      'firstlight check takes one file: the argument, or --config.',
+      'firstlight check accepts one file: the argument, or --config.',
       `Example: firstlight check ${named}`,
     )
   const file = named ?? args.text('config')

@@ -18,7 +18,7 @@ export function completionCommand(load: () => Promise<readonly Command[]>): Comm
       const [shell] = positionals
       if (!SHELLS.some((one) => one === shell) || positionals.length !== 1)
         throw new UsageError(
-          `completion takes one shell, not ${JSON.stringify(positionals.join(' '))}.`,
+          `completion needs one shell, not ${JSON.stringify(positionals.join(' '))}.`,
           `Name one of ${SHELLS.join(', ')}.`,
         )
       io.out(script(shell as Shell, await load()))

@@ -99,7 +99,7 @@ const SAMPLE_MS = 2_000
 async function byWorker(args: Args, io: Io, limitMs: number): Promise<readonly Subject[]> {
   if (args.positionals.length > 0 || args.text('config') !== null)
     throw new UsageError(
-      '--worker takes neither URLs nor --config.',
+      '--worker cannot be combined with URLs or --config.',
       'Example: firstlight doctor --worker URL --key KEY',
     )
   const place = placeOf(args.text('worker')!, requestHeaders(args, io))
@@ -117,7 +117,7 @@ function requestHeaders(args: Args, io: Io): Readonly<Record<string, string>> {
 
 function byUrl(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examinePlaces> {
   if (args.text('config') !== null)
-    throw new UsageError('firstlight doctor takes either URLs or --config.', `Example: ${doctor.examples[0]}`)
+    throw new UsageError('firstlight doctor needs either URLs or --config, not both.', `Example: ${doctor.examples[0]}`)
   const headers = requestHeaders(args, io)
   return examinePlaces(
     args.positionals.map((url) => placeOf(url, headers)),
@@ -191,6 +191,6 @@ function placeOf(text: string, headers: Readonly<Record<string, string>>): Endpo
 
 function headerOf(text: string): [string, string] {
   const parts = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(.+)$/.exec(text)
-  if (parts === null) throw new UsageError('--header wants NAME:VALUE.', 'Example: --header "cf-access-client-id: …"')
+  if (parts === null) throw new UsageError('--header must be NAME:VALUE.', 'Example: --header "cf-access-client-id: …"')
   return [parts[1]!.toLowerCase(), parts[2]!]
 }

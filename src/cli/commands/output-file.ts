@@ -19,7 +19,7 @@ export function outputOf(args: Args, flag: string, { secret = false } = {}): (te
     )
   const folder = dirname(file)
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
-    throw new UsageError(`--${flag}: there is no folder ${folder}.`, `Make it first: mkdir -p ${folder}`)
+    throw new UsageError(`--${flag}: there is no folder ${folder}.`, `Create it first: mkdir -p ${folder}`)
   // Opening a pipe for this check would end its input.
   if (known === undefined || known.isFile()) orUsageError(flag, file, 2, () => closeSync(openSync(file, 'a')))
   if (known === undefined) unlinkSync(file)

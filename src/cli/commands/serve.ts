@@ -93,6 +93,9 @@ async function runServe(args: Args, io: Io): Promise<number> {
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
   const replicas = config.replicas === null ? null : new Replicas(config.replicas, { log, now: steadyNow })
+  // Reading `stop` installs the handlers. Without them, SIGTERM between the opening of the port and the start of the
+  // last thread would end the process and its requests.
+  const { stop, stopNow } = io
   const gateway = await start(config, log, { folder, hooks: { middleware: recording.middleware, replicas } })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(document).notes) log.info('note', { note })
@@ -111,11 +114,11 @@ async function runServe(args: Args, io: Io): Promise<number> {
   reload = () => void reloader.reload()
   const stopWatching = asRead === null ? null : reloader.watch(from, asRead)
   const stopLooking = discovery.watch(reloader.refresh)
-  await untilAborted(io.stop)
+  await untilAborted(stop)
   stopLooking()
   stopWatching?.()
-  log.info('draining', { drain_ms: reloader.running.limits.drainMs, ...endedBy(io.stop) })
-  const { cut } = await gateway.stop(io.stopNow)
+  log.info('draining', { drain_ms: reloader.running.limits.drainMs, ...endedBy(stop) })
+  const { cut } = await gateway.stop(stopNow)
   await replicas?.close()
   recording.close()
   log.info('stopped', { cut })
@@ -178,7 +181,7 @@ function withFlags(config: Config, args: Args): Config {
   if (!moved.loopback && moved.keys === null && moved.jwt === null && !moved.open) {
     throw new UsageError(
       `${args.text('listen')} is reachable from other hosts, and the configuration has no keys.`,
-      'Add `keys` to it, or say `open: true`.',
+      'Add `keys` to it, or set `open: true`.',
     )
   }
   const [own] = enginesAtOwnAddress(moved)

@@ -98,11 +98,9 @@ function warnOfReplacedSplitting(
   const { tokenizerClass, splitting } = replaced
   io.err(
     `warning: tokenizer.json splits words as ${preTokenizer}, but transformers 5 loads this folder with ` +
-      `${tokenizerClass}, ` +
-      `which splits as ${splitting}. The token ids of the engines differ then. ` +
-      'Save the tokenizer that the engines load (AutoTokenizer.from_pretrained(SRC).save_pretrained(COPY)), ' +
-      'compile COPY, ' +
-      'and compare with `firstlight doctor`.',
+      `${tokenizerClass}, which splits as ${splitting}. The token ids of the engines differ then. Save the tokenizer ` +
+      'that the engines load (AutoTokenizer.from_pretrained(SRC).save_pretrained(COPY)), compile COPY, and compare ' +
+      'with `firstlight doctor`.',
   )
 }
 

@@ -2,7 +2,7 @@
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../config.ts'
 import { toTargets } from '../../config/engine-targets.ts'
 import type { Endpoint } from './ask.ts'
-import type { Expected } from './engine/checks-basic.ts'
+import type { ExpectedEngine } from './engine/expected.ts'
 import { type EngineExamination, examineEngine } from './engine/examine.ts'
 import { cardOf, type ReachableEngine } from './engine/facts.ts'
 import type { ReadOptions } from './engine/read.ts'
@@ -10,7 +10,7 @@ import { Findings, type Subject } from './finding.ts'
 import { examineGateway } from './gateway.ts'
 import { examineCoordinator } from './lmcache/coordinator.ts'
 import { examineController } from './lmcache/controller.ts'
-import type { LmcacheExpected } from './lmcache/expected.ts'
+import type { ExpectedLmcache } from './lmcache/expected.ts'
 import { examineLmcacheServer } from './lmcache/server.ts'
 import { examinePool } from './pool.ts'
 import { examineRegion } from './region.ts'
@@ -80,9 +80,9 @@ export async function examineConfig(config: Config, options: ExamineOptions): Pr
   return subjects
 }
 
-type ExamineConfigured = ExamineOptions & Pick<Config, 'via'>
+type ConfigExamineOptions = ExamineOptions & Pick<Config, 'via'>
 
-async function examineRegional(cluster: ClusterConfig, { via, ...options }: ExamineConfigured): Promise<Subject> {
+async function examineRegional(cluster: ClusterConfig, { via, ...options }: ConfigExamineOptions): Promise<Subject> {
   const [pool] = cluster.pools
   const { binding, url } = pool!.engines[0]!
   if (binding === null) return examineRegion(cluster, placeOf(pool!, pool!.engines[0]!, via), options)
@@ -106,8 +106,8 @@ function placeOf(pool: PoolSettings, engine: EngineConfig, via: string): Endpoin
 
 async function examineConfigured(
   name: string,
-  expected: Expected,
-  { via, ...options }: ExamineConfigured,
+  expected: ExpectedEngine,
+  { via, ...options }: ConfigExamineOptions,
 ): Promise<EngineExamination> {
   const { pool, engine } = expected
   if (engine.binding !== null)
@@ -129,7 +129,7 @@ async function examineLmcache(
   const url = lmcache?.coordinator ?? lmcache?.controller ?? null
   if (lmcache === null || url === null || lmcache.binding !== null) return []
   const root = members.map(({ facts }) => cardOf(facts.models, pool.model)?.root ?? null).find((one) => one !== null)
-  const expected: LmcacheExpected = { pool, model: lmcache.model ?? root ?? null }
+  const expected: ExpectedLmcache = { pool, model: lmcache.model ?? root ?? null }
   const place = { url, headers: lmcache.headers }
   const name = `of ${pool.model}`
   return lmcache.coordinator === null

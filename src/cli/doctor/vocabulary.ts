@@ -1,7 +1,10 @@
 /** Compares the pool's vocabulary with the token ids of its engines. */
 import type { PoolSettings } from '../../config.ts'
 import { PromptAnalyzer } from '../../core/tokens/prompt-analyzer.ts'
+import type { Prompt } from '../../core/tokens/prompt.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary-files.ts'
+import { chat } from '../../protocols/chat.ts'
+import { tokenize } from '../../protocols/tokenize.ts'
 import { openVocabularies, type OpenVocabulary } from '../../vocabulary.ts'
 import type { ReachableEngine } from './engine/facts.ts'
 import { SAMPLE_CHAT, SAMPLE_TEXT } from './engine/sample.ts'
@@ -58,15 +61,14 @@ function compareVocabulary(
     tokenizer,
     template,
   })
-  const ours = (endpoint: 'tokenize' | 'chat', body: object): string =>
-    analyzer
-      .measure({ endpoint, body, bodyBytes: 0, adapter: null, salts: [], tenant: null, withIds: true })
-      .ids?.join() ?? 'none'
+  const ours = (prompt: Prompt): string =>
+    analyzer.measure({ prompt, bodyBytes: 0, adapter: null, salts: [], tenant: null, withIds: true }).ids?.join() ??
+    'none'
   const remedy = {
     costs: 'Token counts are wrong, and cache hits are not predicted.',
     next: `Compile it from the model the engines serve: firstlight vocab compile MODEL_FOLDER -o ${pool.tokenizer}`,
   }
-  const texts = asked.filter(({ facts }) => facts.tokens.ids!.join() !== ours('tokenize', { prompt: SAMPLE_TEXT }))
+  const texts = asked.filter(({ facts }) => facts.tokens.ids!.join() !== ours(tokenize.prompt({ prompt: SAMPLE_TEXT })))
   if (texts.length > 0)
     return found.problem(
       'vocabulary',
@@ -80,7 +82,7 @@ function compareVocabulary(
       next: 'Compile it again with --template chat_template.jinja.',
     })
   const chats = asked.filter(({ facts }) => facts.tokens.chat !== null)
-  const unlike = chats.filter(({ facts }) => facts.tokens.chat!.join() !== ours('chat', SAMPLE_CHAT))
+  const unlike = chats.filter(({ facts }) => facts.tokens.chat!.join() !== ours(chat.prompt(SAMPLE_CHAT)))
   if (unlike.length > 0)
     found.problem('chat_template', `differs from that of ${names(unlike)}: other token ids for the sample chat`, {
       ...remedy,

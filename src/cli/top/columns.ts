@@ -51,7 +51,7 @@ function behindOf({ pool }: PoolFigures) {
 }
 
 function upOf({ pool, up, engines }: PoolFigures) {
-  if (pool?.reachable === false) return { text: 'out of reach', tone: 'bad' as const }
+  if (pool?.reachable === false) return { text: 'unreachable', tone: 'bad' as const }
   return { text: `${up}/${engines}`, tone: up === engines ? null : up === 0 ? ('bad' as const) : ('warn' as const) }
 }
 

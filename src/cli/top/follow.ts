@@ -78,7 +78,7 @@ function rejectionOf(status: number, message: string | null, key: string | null)
   if (status === 401)
     return new FeedUnavailable(key === null ? 'the admin key is required' : 'the admin key was rejected', SET_KEY)
   return new FeedUnavailable(
-    `it says: ${message}`,
+    `the gateway returned: ${message}`,
     status === 404 ? CHECK_ADDRESS : 'docs/api.md lists all error codes; its log has details.',
   )
 }

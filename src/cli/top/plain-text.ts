@@ -1,7 +1,5 @@
 /** Sanitises untrusted text for a terminal: removes control sequences and computes the display width. */
 
-/** Sanitises untrusted text for a terminal: removes control sequences and computes the display width. */
-
 /** Control characters, escapes, bidirectional marks, combining marks and line separators. */
 const CONTROL_CHARACTERS = /[\p{C}\p{M}\p{Zl}\p{Zp}]/gu
 

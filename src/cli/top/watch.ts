@@ -37,7 +37,7 @@ const TICK_MS = 1_000
  * available.
  */
 export async function watch(terminal: Terminal, options: WatchOptions, stop: AbortSignal): Promise<ViewFigures | null> {
-  const watching = new Watching(terminal, options, stop)
+  const watching = new WatchSession(terminal, options, stop)
   try {
     await watching.run()
   } finally {
@@ -46,7 +46,7 @@ export async function watch(terminal: Terminal, options: WatchOptions, stop: Abo
   return watching.figures
 }
 
-class Watching {
+class WatchSession {
   figures: ViewFigures | null = null
   readonly #options: WatchOptions
   readonly #screen: Screen
@@ -145,7 +145,7 @@ class Watching {
 
   #stale(): string | null {
     if (this.#lost !== null)
-      return `lost since ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.message}; retrying`
+      return `no data for ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.message}; retrying`
     return this.#held ? 'paused: press space to continue' : null
   }
 

@@ -2,7 +2,7 @@
 import { IdBuffer } from '../tokens/id-buffer.ts'
 import { TextHash } from './text-hash.ts'
 
-/** Least length, UTF-16 units, of the end of the text that is kept. Longer stop strings keep more. */
+/** Minimum length, UTF-16 units, of the end of the text that is kept. Longer stop strings keep more. */
 const KEPT_TEXT = 64
 
 /** The chunk with the first text of an output whose beginning a parser removed. */
@@ -51,7 +51,7 @@ export class OutputRecord {
 
   /** End of the text that was sent. */
   get tail(): string {
-    const { length: size } = this.#kept
+    const size = this.#kept.length
     const { length } = this.#text
     let tail = ''
     for (let at = Math.max(0, length - size); at < length; at++) tail += String.fromCharCode(this.#kept[at % size]!)
@@ -88,7 +88,7 @@ export class OutputRecord {
   }
 
   addText(text: string): void {
-    const { length: size } = this.#kept
+    const size = this.#kept.length
     const before = this.#text.length
     for (let at = Math.max(0, text.length - size); at < text.length; at++)
       this.#kept[(before + at) % size] = text.charCodeAt(at)
@@ -97,7 +97,7 @@ export class OutputRecord {
 
   /** Adds text as a range of bytes, which are ASCII characters. */
   addAscii(bytes: Uint8Array, from: number, to: number): void {
-    const { length: size } = this.#kept
+    const size = this.#kept.length
     let kept = this.#text.length % size
     for (let at = from; at < to; at++) {
       this.#kept[kept] = bytes[at]!
@@ -109,8 +109,8 @@ export class OutputRecord {
   /** True if `text` begins with all text that was sent. */
   beginsWithSent(text: string): boolean {
     if (text.length < this.#text.length) return false
-    const begun = new TextHash()
-    begun.add(text.slice(0, this.#text.length))
-    return begun.value === this.#text.value
+    const hash = new TextHash()
+    hash.add(text.slice(0, this.#text.length))
+    return hash.value === this.#text.value
   }
 }

@@ -4,7 +4,7 @@ import { TextHash } from './text-hash.ts'
 /** Text of one field of the deltas: `content`, `reasoning`, and name and arguments of each tool call. */
 export type Channel = 'content' | 'reasoning' | `name:${number}` | `arguments:${number}`
 
-/** What was sent to the client: length and hash of each channel, not its text. */
+/** Record of the text sent to the client: length and hash of each channel, not its text. */
 export class SentDeltas {
   readonly #channels = new Map<Channel, TextHash>()
 
@@ -54,7 +54,7 @@ export class RepeatedDeltas {
     return this.#sent.has(channel)
   }
 
-  /** True if every channel that was begun has all that the client has of it. */
+  /** True if every channel that has begun has all that the client has of it. */
   get isComplete(): boolean {
     return [...this.#repeated.values()].every(({ text, sent }) => text.length >= sent.length)
   }

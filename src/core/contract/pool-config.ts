@@ -86,7 +86,7 @@ export interface PoolConfig {
   readonly indexEntries: number
   /** Requests beyond these objectives are refused. Absent, null: none. */
   readonly slo?: SloConfig | null
-  /** Most requests without a first token per engine. Absent from older edges: no limit. */
+  /** Maximum requests without a first token per engine. Absent from older edges: no limit. */
   readonly maxWaiting?: number
   /** Requests that wait for room instead of being refused. Absent, null: none. */
   readonly queue?: { readonly maxRequests: number; readonly maxWaitMs: number } | null

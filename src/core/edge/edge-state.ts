@@ -25,7 +25,7 @@ const GONE_MS = 600_000
 /** Decisions and requests that are kept for views. */
 const ROWS_KEPT = 5_000
 
-/** Least interval of syncs, ms, per isolate: the object gets at most 400 calls per second. */
+/** Minimum interval of syncs, ms, per isolate: the object gets at most 400 calls per second. */
 const SYNC_MS_PER_ISOLATE = 2.5
 
 /** Sum of all shares of a limit. More than 1, because shares follow the traffic one second late. */
@@ -195,19 +195,26 @@ export class EdgeState {
   }
 
   #adopt(batch: SyncBatch, known: Isolate | undefined, now: number): void {
-    const { isolate: id, n, startedAt, totals, regions } = batch
+    const { isolate, n, startedAt, totals, regions } = batch
     this.#startedAt = Math.min(this.#startedAt ?? Infinity, startedAt)
     for (const report of regions) {
       const key = keyOf(report)
-      this.#historyOf(report).adopt(id, report.history, now)
+      this.#historyOf(report).adopt(isolate, report.history, now)
       const before = known?.regions.find((one) => keyOf(one) === key)?.changes ?? 0
       if (report.changes <= before) continue
-      const circuit = changedCircuit(this.#circuits.get(key) ?? null, report.circuit, { isolate: id, now })
+      const circuit = changedCircuit(this.#circuits.get(key) ?? null, report.circuit, { isolate, now })
       if (circuit === null) continue
       this.#circuits.set(key, circuit)
       this.#circuitChanges += 1
     }
-    this.#isolates.set(id, { id, n, startedAt, seenAt: now, totals, regions: regions.map(withoutHistory) })
+    this.#isolates.set(isolate, {
+      id: isolate,
+      n,
+      startedAt,
+      seenAt: now,
+      totals,
+      regions: regions.map(withoutHistory),
+    })
   }
 
   #historyOf(pool: { readonly cluster: string; readonly pool: string }): SharedHistory {

@@ -77,7 +77,7 @@ export interface SyncAnswer {
   readonly isolates: number
   /** Start of the first isolate, ms since the epoch. */
   readonly startedAt: number
-  /** Least time until the next sync, ms. */
+  /** Minimum time until the next sync, ms. */
   readonly nextMs: number
   readonly regions: readonly RegionShare[]
 }

@@ -1,4 +1,3 @@
-/** Changes of an engine's cache on the way to its pool: the bridge's log of them, and the pool's cursor. */
 import type { BlockSink } from './engine-blocks.ts'
 import type { KvEventDelta } from './event-delta.ts'
 

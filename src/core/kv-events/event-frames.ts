@@ -1,7 +1,5 @@
 /** ZeroMQ frames of event batches, as vLLM's publisher sends them. */
 
-/** ZeroMQ frames of event batches, as vLLM's publisher sends them. */
-
 export interface EventFrame {
   /** Sequence number of batches, from 0 at each start of the engine. */
   readonly seq: number

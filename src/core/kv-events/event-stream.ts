@@ -29,7 +29,7 @@ const NONE = -1
 
 /**
  * Event stream of one engine: orders batches, detects gaps and restarts, and maintains the cache state. Pure: the host
- * passes in messages and requests replays when told to by the results.
+ * passes in messages and requests replays when the results ask for it.
  */
 export class EventStream {
   readonly counts: StreamCounts = { batches: 0, events: 0, unknownEvents: 0, gaps: 0, restarts: 0, losses: 0 }
@@ -65,7 +65,7 @@ export class EventStream {
     return this.#translator.engineBlockTokens
   }
 
-  /** Configures the block sizes. false: the pool's `block_tokens` is no multiple of the engine's block size. */
+  /** Whether the pool's block size is a multiple of the engine's. */
   get fits(): boolean {
     return this.#translator.fits
   }
@@ -207,7 +207,7 @@ export class EventStream {
   }
 }
 
-/** Counts an unreadable batch. */
+/** Time of a batch; -Infinity: unreadable. */
 function timeOf(frame: EventFrame): number {
   try {
     return readEventBatch(frame.payload).atS

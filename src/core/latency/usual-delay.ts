@@ -9,10 +9,10 @@ interface DelayLimits {
   readonly minRatio: number
 }
 
-/** Of predictions in steps. */
+/** Limits for predictions in steps. */
 export const STEP_DELAY_LIMITS: DelayLimits = { clip: 0.1, maxRatio: 0.2, minRatio: -0.2 }
 
-/** Of predictions from the queued work, which do not model steps. */
+/** Limits for predictions from the queued work, which do not model steps. */
 export const WORK_DELAY_LIMITS: DelayLimits = { clip: 0.15, maxRatio: 2, minRatio: -0.7 }
 
 /**
@@ -31,8 +31,8 @@ export class UsualDelay {
 
   /** Seconds to add to a prediction of `predictedS` seconds. */
   seconds(predictedS: number): number {
-    const { maxRatio: most, minRatio: least } = this.#limits
-    return Math.min(most * predictedS, Math.max(least * predictedS, this.#seconds))
+    const { maxRatio, minRatio } = this.#limits
+    return Math.min(maxRatio * predictedS, Math.max(minRatio * predictedS, this.#seconds))
   }
 
   /**

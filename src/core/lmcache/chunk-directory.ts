@@ -34,7 +34,7 @@ export class ChunkDirectory {
   /** Applies a valid batch of an instance. */
   apply(events: CacheEvents): void {
     if (events.kind === 'config') return
-    // Who is read from a node's memory is there: so much is learned again after this directory was lost.
+    // A chunk that is read from a node's memory is there: this much is learned again after this directory was lost.
     const stores = events.kind === 'store' || (events.kind === 'access' && events.level === 'l1')
     for (let at = 0; at < events.ranks.length; at += 1) {
       const key = keyAt(events, at)
@@ -79,7 +79,7 @@ export class ChunkDirectory {
     const place = this.#placeOf(events)
     const row = this.#live(key)
     const same = ({ instance, level }: CachePlace) => instance === place.instance && level === place.level
-    // An access does not say the backend: it adds nothing to a store, and a store says it better.
+    // An access does not name the backend: it adds nothing to a store, and a store replaces it.
     const known = row.some(
       (one) => same(one) && (place.backend === '' || (one.backend === place.backend && one.shared === place.shared)),
     )

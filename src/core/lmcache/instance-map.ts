@@ -1,5 +1,3 @@
-/** Map of engines to their LMCache instances. */
-
 export interface EngineInstance {
   readonly id: string
   /** Host of the engine's URL, lower-case, without brackets. */
@@ -15,6 +13,7 @@ export interface ListedInstance {
   readonly host: string
 }
 
+/** Map of engines to their LMCache instances. */
 export class InstanceMap {
   readonly #engines: readonly EngineInstance[]
   #byHost: ReadonlyMap<string, string | null> = new Map()

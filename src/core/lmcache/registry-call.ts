@@ -28,7 +28,7 @@ export interface CacheEvents extends ChunkKeys {
   readonly level: 'l1' | 'l2'
   readonly backend: string
   readonly shared: boolean
-  /** Ranks of the engines that store this model. 0: the batch does not say. */
+  /** Ranks of the engines that store this model. 0: unknown. */
   readonly worldSize: number
 }
 

@@ -19,7 +19,7 @@ const STREAM_COST = 0.2
 /** Limit of the time between tokens for each class, as a share of the learned limit. */
 const CLASS_CEILINGS: Readonly<Record<RequestClass, number>> = { critical: 1, standard: 1, sheddable: 0.7 }
 
-/** The same for keys above their share while others are active. */
+/** Limit for keys above their share while others are active, as a share of the learned limit. */
 const OVER_CEILING = 0.25
 
 /** Share of the admitted requests that long prompts keep, relative to all, while most requests are admitted. */
@@ -30,10 +30,10 @@ const MIN_ADMITTED = 0.75
 /** Share of its own prefill that counts for a long prompt while long prompts have got less than their share. */
 const OWED_PREFILL = 0.5
 
-/** Most of a prefill that counts, ms: a longer one is admitted where there is room for this much. */
+/** Maximum counted part of a prefill, ms: a longer one is admitted where there is room for this much. */
 const MAX_PREFILL_MS = PREFILL_WINDOW_MS / 2
 
-/** Least share of an engine's time that decodes are assumed to get. */
+/** Minimum share of an engine's time that decodes are assumed to get. */
 const MIN_DECODE_SHARE = 0.02
 
 /** Weight of a second of decode in the work of a key: decodes share an engine, prefills do not. */
@@ -61,7 +61,7 @@ export interface OverloadInput {
   /** Other engines for a whole placement, in the policy's order. Called only if the chosen engine has no room. */
   readonly alternatives: () => readonly string[]
   readonly slo: SloConfig | null
-  /** Most requests without a first token per engine. */
+  /** Maximum requests without a first token per engine. */
   readonly maxWaiting: number
   readonly engines: number
   readonly pressure: (engine: string) => Pressure | null

@@ -66,7 +66,7 @@ export const SILENT_MISS_CAUSES = [
   'the chat template the gateway renders differs from the engine’s',
   'the engine’s prefix caching is off (--no-enable-prefix-caching)',
   'a cache_salt is added between the gateway and the engine',
-  'the engine serves another model or adapter than the pool says',
+  'the engine serves another model or adapter than the pool configures',
   'block_tokens is smaller than the engine’s block size, or the engine’s cache is too small to keep anything',
 ] as const
 

@@ -15,7 +15,7 @@ export function circuitSignal(
   isMoving = false,
 ): CircuitSignal {
   const spoke = placement.kind === 'whole' || failedEngine === engine
-  // Otherwise streams that are not parsed would hide the cuts of those that are.
+  // Otherwise streams that are not parsed would hide the truncated streams of those that are.
   if (result === 'complete' && endUnseen === true && (placement.kind === 'whole' || placement.decode === engine))
     return 'begun'
   if (failure === null) return result === 'complete' || (result === 'engine_refused' && spoke) ? 'success' : 'unclear'
@@ -25,7 +25,7 @@ export function circuitSignal(
   if (failure === 'answer_timeout') return 'unclear'
   if (failure === 'first_byte_timeout') return isMoving ? 'unclear' : 'hung'
   if (failure === 'connect_timeout') return isMoving ? 'failure' : 'hung'
-  return firstTokenSeen ? 'cut' : 'failure'
+  return firstTokenSeen ? 'truncated' : 'failure'
 }
 
 /**
@@ -39,7 +39,7 @@ export function gatewaySignal(
   isMoving = false,
 ): CircuitSignal {
   const signal = circuitSignal(engine, booking, outcome, isMoving)
-  if (signal === 'cut' || signal === 'begun' || (signal === 'failure' && outcome.failure === 'status_5xx'))
+  if (signal === 'truncated' || signal === 'begun' || (signal === 'failure' && outcome.failure === 'status_5xx'))
     return 'success'
   return signal === 'hung' ? 'failure' : signal
 }

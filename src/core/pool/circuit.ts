@@ -47,11 +47,11 @@ export interface CircuitSettings {
 }
 
 /**
- * Result of an attempt. `begun`: first token, the end is unknown. `cut`: broken after the first token. `unclear`: no
- * evidence, such as an early client disconnect. `hung`: timeout, which opens the circuit at once, because each trial
+ * Result of an attempt. `begun`: first token, the end is unknown. `truncated`: broken after the first token. `unclear`:
+ * no evidence, such as an early client disconnect. `hung`: timeout, which opens the circuit at once, because each trial
  * costs a client the whole timeout.
  */
-export type CircuitSignal = 'success' | 'begun' | 'failure' | 'cut' | 'hung' | 'unclear'
+export type CircuitSignal = 'success' | 'begun' | 'failure' | 'truncated' | 'hung' | 'unclear'
 
 const MAX_DOUBLINGS = 4
 
@@ -114,7 +114,7 @@ export function judged(circuit: Circuit, outcome: CircuitSignal, attempt: Judged
     case 'unclear':
       return withoutTrial(circuit, attempt.key)
     case 'failure':
-    case 'cut':
+    case 'truncated':
     case 'hung':
       return failed(circuit, outcome, attempt)
   }
@@ -163,19 +163,19 @@ function withoutTrial(circuit: Circuit, key: string): Circuit {
   return { ...evidenceOf(circuit), ...openedOf(circuit), state: 'open' }
 }
 
-function failed(circuit: Circuit, outcome: 'failure' | 'cut' | 'hung', attempt: JudgedAttempt): Circuit {
+function failed(circuit: Circuit, outcome: 'failure' | 'truncated' | 'hung', attempt: JudgedAttempt): Circuit {
   const { key, now, settings } = attempt
   const isHung = outcome === 'hung'
   const wasProbing = circuit.state === 'probing'
   // A timeout opens on its own: forgiving other failures does not close it.
-  const by = isHung ? [] : outcome === 'cut' ? circuit.by : wasProbing ? [key] : [...circuit.by, key]
-  const cuts = (circuit.cuts ?? 0) + (outcome === 'cut' ? 1 : 0)
+  const by = isHung ? [] : outcome === 'truncated' ? circuit.by : wasProbing ? [key] : [...circuit.by, key]
+  const truncations = (circuit.cuts ?? 0) + (outcome === 'truncated' ? 1 : 0)
   const client = clientOf(circuit, attempt)
-  const evidence: Evidence = cuts > 0 ? { by, cuts, client } : { by, client }
+  const evidence: Evidence = truncations > 0 ? { by, cuts: truncations, client } : { by, client }
   const { openings = 0 } = circuit
   if (!wasProbing) {
     const before: ClosedCircuit = openings > 0 ? { state: 'closed', openings } : { state: 'closed' }
-    if (!isHung && by.length + cuts < settings.failures) return { ...evidence, ...before }
+    if (!isHung && by.length + truncations < settings.failures) return { ...evidence, ...before }
     if (attempt.mayOpen?.(client) === false) return isHung ? circuit : { ...atBrink(evidence, settings), ...before }
   } else if (now < circuit.untilMs) {
     // A request of panic mode was sent before the trial time: it does not extend the wait.
@@ -198,10 +198,10 @@ function clientOf(circuit: Circuit, { client = null }: JudgedAttempt): string | 
 
 /** Keeps the maximum evidence of a closed circuit: the next failure is judged again. */
 function atBrink({ by, cuts = 0, client }: Evidence, { failures }: CircuitSettings): Evidence {
-  const keptCuts = Math.min(cuts, failures - 1)
-  const kept = by.slice(Math.max(0, by.length - (failures - 1 - keptCuts)))
-  if (kept.length + keptCuts === 0) return { by: [] }
-  const evidence: Evidence = keptCuts > 0 ? { by: kept, cuts: keptCuts } : { by: kept }
+  const keptTruncations = Math.min(cuts, failures - 1)
+  const kept = by.slice(Math.max(0, by.length - (failures - 1 - keptTruncations)))
+  if (kept.length + keptTruncations === 0) return { by: [] }
+  const evidence: Evidence = keptTruncations > 0 ? { by: kept, cuts: keptTruncations } : { by: kept }
   return client === undefined ? evidence : { ...evidence, client }
 }
 

@@ -51,7 +51,7 @@ export function decide(admission: Admission, input: DecisionInput): DecisionResu
   let routing = routeAmong(panic === null || admission.isLastResort !== true ? usual : panic.excluded, admission, input)
   if ('empty' in routing.routed && panic !== null && admission.isLastResort === true)
     routing = routeAmong(panic.excludedAtLast, admission, input)
-  const { routed, excluded, inOrder, field, request, unusable } = routing
+  const { routed, excluded, inOrder, candidateSetOf, request, unusable } = routing
   if ('empty' in routed) {
     const mayPanic = (panic !== null || reserved) && admission.isLastResort !== true
     return {
@@ -67,7 +67,10 @@ export function decide(admission: Admission, input: DecisionInput): DecisionResu
   const shadow =
     input.chains.shadow === null
       ? null
-      : shadowOf(request, input, { field: field(placement.kind === 'whole' ? 'whole' : 'decode'), placement })
+      : shadowOf(request, input, {
+          candidates: candidateSetOf(placement.kind === 'whole' ? 'whole' : 'decode'),
+          placement,
+        })
   const { ranking } = routed
   return {
     ranked: ranking.ranked,
@@ -87,7 +90,7 @@ interface Routing {
   readonly inOrder: readonly EngineState[]
   readonly request: RouteRequest
   readonly unusable: Decision['fallback']
-  field(legRole: LegRole): CandidateSet
+  candidateSetOf(legRole: LegRole): CandidateSet
 }
 
 function routeAmong(excluded: readonly Exclusion[], admission: Admission, input: DecisionInput): Routing {
@@ -97,7 +100,7 @@ function routeAmong(excluded: readonly Exclusion[], admission: Admission, input:
     away.size === 0 ? engines.all() : engines.all().filter((engine) => !away.has(engine)),
     input.rotation,
   )
-  const field = (legRole: LegRole) => {
+  const candidateSetOf = (legRole: LegRole) => {
     const able = rolesOf(pool).differ ? inOrder.filter(({ spec }) => supportsRole(spec.role, legRole)) : inOrder
     return legRole === 'decode' ? receivingCandidateSet(able, reading) : candidateSet(able, reading)
   }
@@ -114,17 +117,17 @@ function routeAmong(excluded: readonly Exclusion[], admission: Admission, input:
     encodeItems: rolesOf(pool).encodes && !isReserve ? admission.encodeItems : 0,
     canSplit: rolesOf(pool).splits,
     rankings: input.spare,
-    candidateSet: field,
+    candidateSet: candidateSetOf,
     forecast: (engine) => forecastOf(engine, input),
   })
-  return { routed, excluded, inOrder, field, request, unusable }
+  return { routed, excluded, inOrder, candidateSetOf, request, unusable }
 }
 
 /** Returns what the shadow policy would choose from the same engines. */
 function shadowOf(
   request: RouteRequest,
   input: DecisionInput,
-  { field, placement }: { readonly field: CandidateSet; readonly placement: Placement },
+  { candidates, placement }: { readonly candidates: CandidateSet; readonly placement: Placement },
 ): Decision['shadow'] {
   const {
     chains: { shadow },
@@ -132,7 +135,7 @@ function shadowOf(
     spare,
   } = input
   if (shadow === null) return null
-  const { ranked } = rankCandidates({ request, chain: [shadow], random, rankings: spare }, field)
+  const { ranked } = rankCandidates({ request, chain: [shadow], random, rankings: spare }, candidates)
   const engine = ranked[0]?.engine(0)
   spare.give(ranked)
   if (engine === undefined) return null

@@ -3,7 +3,7 @@ import type { Admission } from '../contract/admission.ts'
 /** Assumed output of a request without an expected length. */
 const USUAL_OUTPUT_TOKENS = 256
 
-/** What a request asks of the engine that suits it best. */
+/** Demand of a request on the engine that suits it best. */
 export interface Demand {
   /** Expected work, for the order. */
   readonly work: number

@@ -11,7 +11,7 @@ import { rendezvous, withinBound } from '../routing/rendezvous.ts'
 const MAX_RUNNERS_UP = 4
 
 /**
- * Chooses without the cluster object: rendezvous hash of the session or the first blocks, with bounded load from the
+ * Chooses without the pool's state: rendezvous hash of the session or the first blocks, with bounded load from the
  * last digest. All edges choose alike, so prompts find their caches.
  * @returns null if no engine serves the model
  */

@@ -63,10 +63,10 @@ export function endUnstreamed(
   }
 }
 
-/** Fewest decode steps of a response that measure the time between tokens. */
+/** Minimum decode steps of a response that measure the time between tokens. */
 const MIN_STEPS = 8
 
-/** Least share of a response's time that is decode, because the prefill work during it is an estimate. */
+/** Minimum share of a response's time that is decode, because the prefill work during it is an estimate. */
 const MIN_DECODE_SHARE = 0.1
 
 /** Updates the estimators of its engines from a completed request. */

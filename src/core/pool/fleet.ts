@@ -130,7 +130,8 @@ export class Fleet {
 
   judge(engine: EngineState, outcome: CircuitSignal, attempt: BookingAttempt): void {
     const { key, now, sentAt, tenant, elsewhere = false } = attempt
-    if (!elsewhere && (outcome === 'failure' || outcome === 'cut' || outcome === 'hung')) engine.failuresTotal += 1
+    if (!elsewhere && (outcome === 'failure' || outcome === 'truncated' || outcome === 'hung'))
+      engine.failuresTotal += 1
     engine.circuit = circuits.judged(engine.circuit, outcome, {
       key,
       now,
@@ -187,7 +188,7 @@ export class Fleet {
     return this.engines.all().map((engine) => engineDigest(engine, this.#accounts, now))
   }
 
-  /** Longest prefill queue and highest KV cache use. null: no engine has told. */
+  /** Longest prefill queue and highest KV cache use. null: no engine has reported. */
   gauges(now: number): { readonly queueS: number | null; readonly kvUsage: number | null } {
     let queueS: number | null = null
     let kvUsage: number | null = null

@@ -2,7 +2,7 @@
 export interface PrefillForecast {
   /** Queued work and the own prefill one after the other, milliseconds. */
   readonly workMs: number
-  /** The same in the engine's steps, milliseconds. */
+  /** Both in the engine's steps, milliseconds. */
   readonly inStepsMs: number
   /** The better one, without the usual delay of prompts that wait behind others, milliseconds. */
   readonly baseMs: number

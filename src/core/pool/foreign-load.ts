@@ -1,6 +1,6 @@
 import { SlidingCount } from '../sliding-count.ts'
 
-/** Report of an engine about all its requests, whoever sent them. */
+/** Report of an engine about all its requests, from any source. */
 export interface EngineReport {
   readonly running: number
   readonly waiting: number
@@ -50,7 +50,7 @@ const MIN_MEAN = 0.05
 /** Time constant at which a report of requests and blocks gives way to the mean, milliseconds. */
 const REQUESTS_KEPT_MS = 5_000
 
-/** The same for queued prefills, in usual prefills: a queue is a new one after a few of them. */
+/** Time constant of a report of queued prefills, in usual prefills: after a few of them the queue is another one. */
 const QUEUE_KEPT_PREFILLS = 2
 
 /** Share of the used blocks below which a difference is rounding: engines and gateway count partial blocks. */

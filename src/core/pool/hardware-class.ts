@@ -15,7 +15,7 @@ export class HardwareClass {
   surest: ProfiledEngine | null = null
   /** Fits decode times of all its engines. */
   readonly decode = new DecodeFitter()
-  /** The same without the delays by prefills. */
+  /** Fits their decode times without the delays by prefills. */
   readonly step = new DecodeFitter()
 
   /** Records that an engine's fit changed: it may now have the highest confidence. */

@@ -415,7 +415,7 @@ export class PoolLedger {
 
   #estimators(engine: EngineRef): EngineEstimators {
     const estimators = this.#engines[engine.slot]?.estimators
-    if (estimators === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    if (estimators === undefined) throw new Error(`unknown engine "${engine.spec.id}": call engineAdded first`)
     return estimators
   }
 }

@@ -45,9 +45,8 @@ export const LOAD_SIGNALS: readonly Signal[] = [
 
 /**
  * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, load from other sources. Calls
- * are
- * synchronous, `now` is in milliseconds since the epoch: `configure` and `engineAdded` first; per booking one `book`,
- * at most one `firstToken`, one `release`.
+ * are synchronous, `now` is in milliseconds since the epoch: `configure` and `engineAdded` first; per booking one
+ * `book`, at most one `firstToken`, one `release`.
  */
 export class LoadStats {
   readonly #loads: (EngineLoad | undefined)[] = []
@@ -201,7 +200,7 @@ export class LoadStats {
 
   #load(engine: EngineRef): EngineLoad {
     const load = this.#loads[engine.slot]
-    if (load === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    if (load === undefined) throw new Error(`unknown engine "${engine.spec.id}": call engineAdded first`)
     return load
   }
 }

@@ -69,7 +69,7 @@ export class Placer {
     return decide(admission, { pool, chains, reading, engines, random, rotation: this.#rotation, spare, now })
   }
 
-  /** What the request asks of the engine that suits it best. */
+  /** Returns the demand of the request on the engine that suits it best. */
   demandOf(admission: Admission, reading: SignalReader, { pool: { slo = null } }: ConfiguredPool): Demand {
     const engines = this.#parts.fleet.engines.all()
     const cached = engines.map((engine) => reading.forecast(engine).cachedTokens ?? 0)

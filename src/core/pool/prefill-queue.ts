@@ -335,7 +335,7 @@ export class PrefillQueue {
     return this.#pendingMicros - sumTo(queued.place, this.#micros)
   }
 
-  /** It was not complete before this time, so prefills booked until then found a busy engine. */
+  /** Corrects prefills booked before `now`: the queued one was not complete, so they found a busy engine. */
   #setStale(queued: QueuedPrefill, now: number): void {
     const later = this.#fresh.splice(this.#fresh.findLastIndex(({ order }) => order <= queued.order) + 1)
     for (const one of later) if (one.bookedAt >= now) this.#fresh.push(one)

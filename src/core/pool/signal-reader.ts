@@ -173,7 +173,7 @@ export class SignalReader {
     return prefillSeconds(estimators.costModel(this.#now), size)
   }
 
-  /** What the engine's steps add to the wait and the own prefill. Nothing if it is idle. */
+  /** Time that the engine's steps add to the wait and the own prefill. Nothing if it is idle. */
   #stepsS({ requests, queue }: EngineEstimators, cached: CachedTokens, prefillS: number): number {
     if (requests === 0) return 0
     const { promptTokens } = this.#admission

@@ -1,6 +1,6 @@
 import type { Outcome } from '../contract/outcome.ts'
 
-/** Least weight of the latest response in `UsualOutput`. */
+/** Minimum weight of the latest response in `UsualOutput`. */
 const LATEST_OUTPUT_SHARE = 0.01
 
 /** Mean output tokens of the pool's responses. */

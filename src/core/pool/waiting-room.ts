@@ -37,7 +37,7 @@ interface Waiter extends WaitingItem {
   /** Time on the clock of the queue, ms. */
   readonly expiresAt: number
   readonly done: (answer: AdmissionResult) => void
-  /** Of its last attempt. */
+  /** Refusal of its last attempt. */
   refusal: Refusal
 }
 
@@ -199,11 +199,11 @@ export class WaitingRoom {
   #try(waiter: Waiter, now: number): TryResult {
     const waitedMs = this.#elapsedMs(now) - waiter.since
     const { tenant, weight } = waiter
-    const { ttftDeadlineMs: deadlineMs } = waiter.admission
+    const { ttftDeadlineMs } = waiter.admission
     const admission =
-      deadlineMs === undefined
+      ttftDeadlineMs === undefined
         ? waiter.admission
-        : { ...waiter.admission, ttftDeadlineMs: Math.max(0, deadlineMs - waitedMs) }
+        : { ...waiter.admission, ttftDeadlineMs: Math.max(0, ttftDeadlineMs - waitedMs) }
     const answer = this.#parts.place(admission, now, waitedMs)
     if ('refusal' in answer && mayWait(admission, answer.refusal)) {
       waiter.refusal = answer.refusal

@@ -290,7 +290,10 @@ export class EngineRuns {
   }
 }
 
-/** Stamp of the deepest run that the engine holds on the tree's path; null: live, or none. */
+/**
+ * Stamp of the deepest run that the engine holds on the tree's path; null: live, or none. Stamps wrap around: compare
+ * by difference.
+ */
 export function lastUsed(holdings: EngineRuns, engine: number): number | null {
   const { path, depth } = holdings.tree
   const { words } = holdings.records
@@ -301,7 +304,7 @@ export function lastUsed(holdings: EngineRuns, engine: number): number | null {
   return null
 }
 
-/** Least recently used evictable run over all engines. */
+/** Evictable run over all engines that was used least recently. Stamps wrap around: compare by difference. */
 export function leastRecentlyUsed(holdings: EngineRuns): number {
   const { words } = holdings.records
   let oldest = NONE
@@ -313,7 +316,7 @@ export function leastRecentlyUsed(holdings: EngineRuns): number {
   return oldest
 }
 
-/** Blocks of the engine that are live or were used after that stamp. O(number of runs). */
+/** Blocks of the engine that are live or were used after that stamp, which wraps around. O(number of runs). */
 export function usedSince(holdings: EngineRuns, engine: number, stamp: number): number {
   const { words } = holdings.records
   const { first, live } = holdings.shares[engine]!

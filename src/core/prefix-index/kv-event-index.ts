@@ -2,8 +2,8 @@ const FIRST_SLOTS = 64
 const MAX_LOAD = 0.7
 
 /**
- * Which engine holds which block, block by block, as the engines' own events say: unlike what is believed of a cache,
- * a block may be there without those before it. One table from hash to a set of engines, so one walk along a prompt
+ * Which engine holds which block, block by block, by the engines' own events. Unlike in an estimated cache, a block
+ * may be there without those before it. One table from hash to a set of engines, so one walk along a prompt
  * answers for all engines at once.
  */
 export class KvEventIndex {

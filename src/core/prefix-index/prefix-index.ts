@@ -31,7 +31,7 @@ export interface Pin {
 }
 
 /**
- * Which engine holds which prompt blocks: live ones for certain, others as far as an LRU of the engine's size says.
+ * Which engine holds which prompt blocks: live ones for certain, others as an LRU of the engine's size predicts.
  * Written when a request is booked, not when the engine reports, so that siblings in a burst see each other.
  *
  * One `match` answers for all engines at once. Cost is in runs (stretches of blocks without a fork), not blocks.

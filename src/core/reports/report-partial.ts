@@ -57,7 +57,7 @@ export function readPartial(value: unknown): ReportPartial | { readonly detail: 
     return { detail: `role must be one of ${ROLES.join(', ')}, got ${quoted(role)}` }
   if (typeof id !== 'string' || id.length > MAX_ID_CHARS || !/^[\x21-\x7e]+$/.test(id)) {
     return {
-      detail: `request_id must be a text of 1 to ${MAX_ID_CHARS} printable characters without spaces, got ${quoted(id)}`,
+      detail: `request_id must have 1 to ${MAX_ID_CHARS} printable characters without spaces, got ${quoted(id)}`,
     }
   }
   try {
@@ -89,7 +89,7 @@ function placeOf(
   const chunks = optional(fields, 'chunks', MAX_CHUNKS)
   if (chunks === 0) throw new InvalidField('chunks must be at least 1, got 0')
   if (chunk === null && (chunks !== null || fields['last'] === true))
-    throw new InvalidField('chunks and last belong to a chunk: say which with chunk')
+    throw new InvalidField('chunks and last require chunk, the index of the chunk')
   return {
     chunk,
     chunks,

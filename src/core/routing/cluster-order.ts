@@ -70,7 +70,7 @@ const TWO_TO_32 = 2 ** 32
  */
 export function rankClusters(views: readonly ClusterView[], key: number | null, random: Random): ClusterRank[] {
   const unavailable = views.map(isUnavailable)
-  const hasEstimates = views.some(({ estimate: expected }, at) => expected && !unavailable[at])
+  const hasEstimates = views.some(({ estimate }, at) => estimate && !unavailable[at])
   const costs = hasEstimates ? ttftCosts(views, unavailable) : loadCosts(views, unavailable)
   const known = costs.filter((cost, at) => cost !== null && !unavailable[at]) as number[]
   const mean = meanOf(known)
@@ -114,7 +114,7 @@ function isUnavailable({ digest, unreachable }: ClusterView): boolean {
 
 /** Seconds to the first token; null: unknown. */
 function ttftCosts(views: readonly ClusterView[], unavailable: readonly boolean[]): (number | null)[] {
-  const estimates = views.flatMap(({ estimate: expected }, at) => (expected && !unavailable[at] ? [expected] : []))
+  const estimates = views.flatMap(({ estimate }, at) => (estimate && !unavailable[at] ? [estimate] : []))
   const meanWaitS = meanOf(estimates.map(({ waitS }) => waitS))
   const known = estimates.reduce((sum, { confidence }) => sum + confidence, 0)
   const meanColdS =
@@ -123,10 +123,10 @@ function ttftCosts(views: readonly ClusterView[], unavailable: readonly boolean[
       : meanOf(estimates.map(({ coldS }) => coldS))
   return views.map((view) => {
     if (!view.estimate) return null
-    const { waitS, roundTripS: wayS, workS, coldS, confidence } = view.estimate
+    const { waitS, roundTripS, workS, coldS, confidence } = view.estimate
     // Unknown values are replaced by those of the others. Otherwise the cluster would get no request that reveals them.
     const pace = coldS > 0 ? (meanColdS + (coldS - meanColdS) * confidence) / coldS : 1
-    return wayS + workS * pace + meanWaitS + (waitS - meanWaitS) * ageWeight(view)
+    return roundTripS + workS * pace + meanWaitS + (waitS - meanWaitS) * ageWeight(view)
   })
 }
 

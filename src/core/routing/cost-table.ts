@@ -11,16 +11,16 @@ interface TieRule {
  * Sorts by cost, with all ties of the best first, so that an imperceptible difference does not exclude an engine for
  * good.
  */
-export function sortWithinTolerance(costTable: CostTable, { tolerance: within, isTie: alike }: TieRule): CostTable {
+export function sortWithinTolerance(costTable: CostTable, { tolerance, isTie }: TieRule): CostTable {
   const { costs, order, ranked } = costTable
-  if (within <= 0 || ranked < 2) return costTable.byCost()
+  if (tolerance <= 0 || ranked < 2) return costTable.byCost()
   let best = 0
   for (let place = 1; place < ranked; place++) if (costs[place]! < costs[best]!) best = place
-  const maxCost = costs[best]! + within
+  const maxCost = costs[best]! + tolerance
   let ties = 0
   let others = ranked
   for (let place = 0; place < ranked; place++) {
-    if (!(costs[place]! > maxCost) && alike(place, best)) order[ties++] = place
+    if (!(costs[place]! > maxCost) && isTie(place, best)) order[ties++] = place
     else order[--others] = place
   }
   order.subarray(ties, ranked).reverse()

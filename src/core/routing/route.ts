@@ -71,8 +71,8 @@ export function rankCandidates(
         candidates.length > 0
           ? 'it ranked no engine'
           : policy.needs.includes('lookupTokens')
-            ? 'no LMCache lookup told what engines hold of the prompt'
-            : 'what it goes by is known of no engine'
+            ? 'no LMCache lookup result for the prompt'
+            : 'its signals are known for no engine'
       continue
     }
     const ranked = input.rankings.next().copy(costTable, candidates)
@@ -136,7 +136,7 @@ function routeSplit(input: RouteInput): RouteResult {
     const missing = decode === null ? 'decode' : 'prefill'
     return input.split.fallback === 'fail'
       ? { empty: 'role', role: missing }
-      : routeWhole(input, `no ${missing} engine can be had`)
+      : routeWhole(input, `no ${missing} engine is available`)
   }
   if (usesUnsplitCost) {
     input.rankings.give(decoders.ranked)

@@ -83,7 +83,7 @@ export class BpeMerger {
   }
 }
 
-/** The same for long pieces, as a linked list with a heap of pairs: n log n for any text. */
+/** Byte-pair merging of long pieces: a linked list with a heap of pairs, n log n for any text. */
 class PairChain {
   readonly #vocabulary: Vocabulary
   #next = new Int32Array(0)

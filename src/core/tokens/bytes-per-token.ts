@@ -1,5 +1,3 @@
-/** Bytes of prompt per token, learned from the engines' counts. */
-
 /** Shorter prompts are mostly template, so nothing is learned from them. */
 const MIN_TOKENS = 48
 
@@ -14,6 +12,7 @@ const MAX_RATIO = 16
  */
 const MAX_STEP = 0.05
 
+/** Bytes of prompt per token, learned from the engines' counts. */
 export class BytesPerToken {
   #mean: number
   #counts = 0

@@ -34,7 +34,7 @@ const MARK_BYTES = 3
 
 const whiteSpace = /\p{White_Space}+/u
 
-/** Replaces blanks by marks as the rule says. `atStart`: the text is the start of the prompt. */
+/** Replaces blanks by marks according to the rule. `atStart`: the text is the start of the prompt. */
 export function markBlanks(rule: WordRule, text: string, atStart: boolean): string {
   if (rule.kind === 'whole') return text
   if (rule.kind === 'words') {

@@ -6,8 +6,8 @@ import { BytesPerToken } from './bytes-per-token.ts'
 import { chatPieces } from './chat-pieces.ts'
 import type { ChatMessage, ChatPrompt } from './chat.ts'
 import { IdBuffer } from './id-buffer.ts'
-import type { PromptRequest } from './prompt-request.ts'
-import { type Prompt, readPrompt } from './prompt.ts'
+import type { PromptRequest, PromptScope } from './prompt-request.ts'
+import type { Prompt } from './prompt.ts'
 import { Utf8Buffer } from './utf8-buffer.ts'
 import { isLonger } from './utf8-text.ts'
 import type { EncodeUtf8 } from './utf8.ts'
@@ -56,7 +56,7 @@ export interface PromptProfile {
   readonly inexact: string | null
 }
 
-type ReadablePrompt = Exclude<Prompt, { form: 'unreadable' }>
+type ReadablePrompt = Exclude<Prompt, { form: 'unreadable' | 'sound' }>
 
 type PromptMeasure = Omit<PromptProfile, 'stages'>
 
@@ -117,13 +117,13 @@ export class PromptAnalyzer {
 
   measure(request: PromptRequest): PromptProfile {
     const start = this.#options.now()
-    const measured = this.#measure(readPrompt(request.endpoint, request.body), request)
+    const measured = this.#measure(request.prompt, request)
     return { ...measured, stages: { tokens: Math.max(0, this.#options.now() - start) } }
   }
 
   /** Initial state of the chain of blocks of token ids: covers model, adapter, salts and tenant. */
-  scopeOf(request: PromptRequest): ChainState {
-    return this.#seed(request, 'ids')
+  scopeOf(scope: PromptScope): ChainState {
+    return this.#seed(scope, 'ids')
   }
 
   /** Measures by given ids, such as from the engine's `/tokenize`; one list per prompt. */
@@ -138,7 +138,7 @@ export class PromptAnalyzer {
   }
 
   #measure(prompt: Prompt, request: PromptRequest): PromptMeasure {
-    if (prompt.form === 'unreadable') return this.#bySize(request)
+    if (prompt.form === 'unreadable' || prompt.form === 'sound') return this.#bySize(request)
     if (prompt.form === 'ids') return this.measureIds(request, prompt.lists, 'ids')
     const { tokenizer } = this.#options
     if (tokenizer === null) return this.#byBytes(request, prompt, null)
@@ -219,7 +219,7 @@ export class PromptAnalyzer {
   }
 
   #bySize(request: PromptRequest): PromptMeasure {
-    const isAudio = request.endpoint === 'audio'
+    const isAudio = request.prompt.form === 'sound'
     const promptTokens = isAudio
       ? WINDOW_TOKENS * Math.ceil(request.bodyBytes / WINDOW_BYTES)
       : this.#estimate(request.bodyBytes)
@@ -239,17 +239,14 @@ export class PromptAnalyzer {
     return Math.ceil(bytes / this.#ratio.value)
   }
 
-  #seed(request: PromptRequest, unit: 'ids' | 'bytes'): ChainState {
-    const { adapter, salts, tenant } = request
-    if (adapter !== null || salts.length > 0 || tenant !== null) return this.#chainSeed(request, unit)
+  #seed(scope: PromptScope, unit: 'ids' | 'bytes'): ChainState {
+    const { adapter, salts, tenant } = scope
+    if (adapter !== null || salts.length > 0 || tenant !== null) return this.#chainSeed(scope, unit)
     const { lo, hi } = this.#plainSeeds[unit]
     return { lo, hi }
   }
 
-  #chainSeed(
-    { adapter, salts, tenant }: Pick<PromptRequest, 'adapter' | 'salts' | 'tenant'>,
-    unit: 'ids' | 'bytes',
-  ): ChainState {
+  #chainSeed({ adapter, salts, tenant }: PromptScope, unit: 'ids' | 'bytes'): ChainState {
     return chainSeed({
       model: this.#options.model,
       adapter,
@@ -260,10 +257,6 @@ export class PromptAnalyzer {
     })
   }
 }
-
-/** Measures the prompt of a request. Never throws, never waits. */
-export const measurePrompt = (analyzer: PromptAnalyzer, request: PromptRequest): PromptProfile =>
-  analyzer.measure(request)
 
 /** Reasoning has two names, for two kinds of templates; none prints it twice. */
 const printedFields = ({ parts, extra }: ChatMessage) => [parts, { ...extra, reasoning_content: null }]

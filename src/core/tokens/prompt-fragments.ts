@@ -1,26 +1,26 @@
 /** Detects prompts with so many pieces that reading each would delay other requests for seconds. */
-import type { PromptRequest } from './prompt-request.ts'
+import type { JsonObject } from '../json.ts'
 
 /** Limit of messages, parts, texts and their fields. */
 const MAX_PIECES = 32_768
 
+/** Fields that may be lists of token ids. */
+const IDS: ReadonlySet<string> = new Set(['prompt', 'input', 'token_ids'])
+
 const isIdList = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'number')
 
-/** Where a prompt may be ids, each list of ids is one piece. */
+/** Each list of ids is one piece. */
 const withoutIds = (value: unknown): unknown =>
   isIdList(value) ? null : Array.isArray(value) ? value.map((one: unknown) => (isIdList(one) ? null : one)) : value
 
 /** Whether the body has more pieces than the limit. */
-export function isTooFragmented({ body, bodyBytes }: Pick<PromptRequest, 'body' | 'bodyBytes'>): boolean {
+export function isTooFragmented(body: JsonObject, bodyBytes: number): boolean {
   // Each takes at least two bytes.
   if (bodyBytes < 2 * MAX_PIECES) return false
-  const fields = body as Readonly<Record<string, unknown>>
-  const names = Object.keys(fields)
+  const names = Object.keys(body)
   // Listing so many names takes longer than parsing them.
   if (names.length > MAX_PIECES) return true
-  const open: object[] = [
-    names.map((name) => (name === 'prompt' || name === 'input' ? withoutIds(fields[name]) : fields[name])),
-  ]
+  const open: object[] = [names.map((name) => (IDS.has(name) ? withoutIds(body[name]) : body[name]))]
   let left = MAX_PIECES
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
     left -= Array.isArray(value) ? value.length : Object.keys(value).length

@@ -5,7 +5,7 @@ import { TokenTree } from './token-tree.ts'
 import { widthOf } from './utf8.ts'
 import type { Vocabulary } from './vocabulary.ts'
 
-/** What an unknown character costs beyond the lowest score. */
+/** Cost of an unknown character beyond the lowest score. */
 const UNKNOWN_PENALTY = 10
 
 export class UnigramSearch {

@@ -121,7 +121,7 @@ export class Vocabulary {
     const start = at + 2 * size
     const end = start + (this.#offsets[size] as number)
     if (end + merges * 4 !== file.length)
-      throw new VocabularyError('the compiled vocabulary is cut or damaged: compile it again')
+      throw new VocabularyError('the compiled vocabulary is truncated or damaged: compile it again')
     this.#bytes = file.slice(start, end)
     this.#listed = header.merges === 'list' ? new MergeList(file.subarray(end), merges) : null
     this.scores = header.merges === 'scores' ? readScores(file.subarray(end), merges) : new Float64Array(0)

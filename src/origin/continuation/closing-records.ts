@@ -17,7 +17,7 @@ export const onWire = ({ promptTokens, completionTokens }: Usage): JsonObject =>
   prompt_tokens_details: null,
 })
 
-/** Records that end a stream whose engine is gone after the finish reason: usage, if requested, and `[DONE]`. */
+/** Records that end a stream whose engine failed after the finish reason: usage, if requested, and `[DONE]`. */
 export function closingRecords(state: StreamState): string {
   const { request, record, head } = state
   let text = ''

@@ -169,7 +169,7 @@ class ContinuedStream {
     return moveAt !== undefined && moveAt <= now
   }
 
-  /** Moves the stream to another engine. false: it ended, because its output is complete. Throws if it is cut. */
+  /** Moves the stream to another engine. false: it ended, because its output is complete. Throws if it is truncated. */
   async *#moveAfterFailure(failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
     this.#fail(failure)
     const reason = this.#continued >= this.#parts.max ? 'attempts' : this.#method().reason

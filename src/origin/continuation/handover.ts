@@ -7,6 +7,7 @@ import { chainBlocks } from '../../core/tokens/block-hash.ts'
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import { acquirePlacement } from '../acquire.ts'
 import type { AcquiredPlacement } from '../acquired-placement.ts'
+import { completions } from '../../protocols/completions.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { classifyRefusal } from '../classify.ts'
 import type { Digests } from '../digests.ts'
@@ -168,7 +169,9 @@ function continuationExchange({
     stages: {},
     record: exchange.record,
     method: 'POST',
-    path: how === 'ids' ? '/v1/completions' : exchange.path,
+    ...(how === 'ids'
+      ? { protocol: completions, path: '/v1/completions' }
+      : { protocol: exchange.protocol, path: exchange.path }),
     stream: true,
     observe: true,
     hideUsage: false,

@@ -33,12 +33,12 @@ export async function pendingText(record: OutputRecord, context: CallContext): P
   const decode = (ids: Uint32Array): Promise<string> => detokenize(context, [...before, ...ids])
   const { textStart, ids } = record
   // At the same time: the client waits for all of them.
-  const [base, begun, all] = await Promise.all([
+  const [base, firstChunk, all] = await Promise.all([
     decode(NO_IDS),
     textStart === null ? '' : decode(ids.subarray(textStart.at, textStart.at + textStart.ids)),
     decode(ids.subarray(from)),
   ])
-  const removed = textStart === null ? 0 : removedLength(begun, base.length + textStart.length)
+  const removed = textStart === null ? 0 : removedLength(firstChunk, base.length + textStart.length)
   let whole = all
   for (let dropped = 0; ; dropped++) {
     if (!whole.startsWith(base)) return 'text_differs'

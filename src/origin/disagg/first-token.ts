@@ -6,19 +6,18 @@ import type { JsonObject } from '../../core/json.ts'
 import type { AnswerTransform } from '../relay/answer-transform.ts'
 
 /** Creates the transform of one response: the token is sent once. */
-export function firstTokenTransform(path: string, firstText: string): AnswerTransform {
-  const chat = path.startsWith('/v1/chat/completions')
+export function firstTokenTransform(isChat: boolean, firstText: string): AnswerTransform {
   let isOpened = false
   return {
     event(payload) {
       const record = recordOf(payload)
       // The end, an error, or an unknown record.
       if (record === null) return [payload]
-      const opening = isOpened ? [] : (chat ? chatOpening : completionOpening)(record, firstText)
+      const opening = isOpened ? [] : (isChat ? chatOpening : completionOpening)(record, firstText)
       isOpened = true
-      return [...opening, chat ? chatChunk(record) : completionChunk(record)].map((one) => JSON.stringify(one))
+      return [...opening, isChat ? chatChunk(record) : completionChunk(record)].map((one) => JSON.stringify(one))
     },
-    whole: (answer) => (chat ? chatAnswer(answer, firstText) : completionAnswer(answer, firstText)),
+    whole: (answer) => (isChat ? chatAnswer(answer, firstText) : completionAnswer(answer, firstText)),
     usage: (counted) => ({
       ...counted,
       promptTokens: counted.promptTokens - 1,

@@ -1,5 +1,8 @@
 /** Request fields that LMCache's two completion legs can carry. */
 import type { JsonObject } from '../../core/json.ts'
+import { chat } from '../../protocols/chat.ts'
+import { completions } from '../../protocols/completions.ts'
+import type { Protocol } from '../../protocols/protocol.ts'
 
 /**
  * Fields with the same meaning on `/v1/completions`, and without effect on where a response ends: copied to both legs.
@@ -66,17 +69,14 @@ const NEUTRAL_VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   response_format: (value) => typeof value === 'object' && value !== null && (value as JsonObject)['type'] === 'text',
 }
 
-/** vLLM's and OpenAI's default on `/v1/completions`. */
-const COMPLETION_TOKENS = 16
-
 /**
  * Returns why a request cannot be split. null: it can. Unknown fields count as a reason.
- * @param chat chats can be split
+ * @param splitsChats chats can be split
  */
-export function unsplittableByLmcache(path: string, json: JsonObject, chat: boolean): string | null {
-  const chats = path.startsWith('/v1/chat/completions')
-  if (!chats && !path.startsWith('/v1/completions')) return 'lmcache splits chats and completions only'
-  if (chats && !chat) return 'split.lmcache.chat is off'
+export function unsplittableByLmcache(protocol: Protocol, json: JsonObject, splitsChats: boolean): string | null {
+  const chats = protocol === chat
+  if (!chats && protocol !== completions) return 'lmcache splits chats and completions only'
+  if (chats && !splitsChats) return 'split.lmcache.chat is off'
   for (const [name, value] of Object.entries(json)) {
     if (value === null || COPIED_FIELDS.has(name) || HANDLED_FIELDS.has(name)) continue
     if (Object.hasOwn(NEUTRAL_VALUES, name) && NEUTRAL_VALUES[name]!(value)) continue
@@ -87,20 +87,8 @@ export function unsplittableByLmcache(path: string, json: JsonObject, chat: bool
   if (options?.['continuous_usage_stats'] === true) return 'continuous_usage_stats'
   if (chats ? hasItems(json['messages']) : json['prompt'] === undefined || json['prompt'] === null)
     return chats ? 'multimodal items' : 'no prompt'
-  const limit = tokenLimit(path, json)
+  const limit = protocol.bounds.limit(json)
   return limit !== null && limit < 2 ? 'it asks for one token' : null
-}
-
-/** Limit of the response in tokens. null: none. @testing */
-export function tokenLimit(path: string, json: JsonObject): number | null {
-  const { max_tokens: maxTokens, max_completion_tokens: maxCompletionTokens } = json
-  if (path.startsWith('/v1/completions'))
-    return typeof maxTokens === 'number' ? maxTokens : maxTokens === null ? null : COMPLETION_TOKENS
-  return typeof maxCompletionTokens === 'number'
-    ? maxCompletionTokens
-    : typeof maxTokens === 'number'
-      ? maxTokens
-      : null
 }
 
 /** Fields of the client's request that both legs get. @testing */

@@ -7,13 +7,14 @@ import type { JsonObject } from '../../core/json.ts'
 import { concatBytes } from '../../bytes.ts'
 import type { LmcacheReceiver } from '../../config.ts'
 import { hasBackslashKey } from '../../core/backslash-keys.ts'
+import { chat } from '../../protocols/chat.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
 import { type LegResult, wholeLeg } from './final-leg.ts'
 import { firstTokenTransform } from './first-token.ts'
-import { copiedFields, tokenLimit } from './lmcache-fields.ts'
+import { copiedFields } from './lmcache-fields.ts'
 
 interface SplitRequest {
   readonly attempt: AttemptContext
@@ -66,7 +67,7 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
       path: COMPLETIONS,
       body,
       notes: [],
-      transform: firstTokenTransform(exchange.path, first.text),
+      transform: firstTokenTransform(exchange.protocol === chat, first.text),
     },
   }
 }
@@ -99,11 +100,11 @@ async function promptIds({
     chat_template,
     chat_template_kwargs,
   } = json
-  const chat = { messages, add_generation_prompt, continue_final_message, chat_template, chat_template_kwargs }
+  const chatFields = { messages, add_generation_prompt, continue_final_message, chat_template, chat_template_kwargs }
   const tokenizeRequest = {
     model,
     add_special_tokens,
-    ...(attempt.exchange.path.startsWith(COMPLETIONS) ? { prompt } : chat),
+    ...(attempt.exchange.protocol === chat ? chatFields : { prompt }),
   }
   const { limits } = attempt.placed.route.pool
   const leg = await callLeg(attempt, {
@@ -147,7 +148,7 @@ function prefillBody({ attempt, receiver, json, transferId }: SplitRequest, ids:
  * `null`, which means up to the context's end.
  */
 function decodeBody({ attempt, json }: SplitRequest, prompt: readonly number[]): JsonObject {
-  const limit = tokenLimit(attempt.exchange.path, json)
+  const limit = attempt.exchange.protocol.bounds.limit(json)
   const minTokens = typeof json['min_tokens'] === 'number' ? { min_tokens: Math.max(0, json['min_tokens'] - 1) } : {}
   const stream = attempt.exchange.stream
     ? { stream: true, ...(json['stream_options'] === undefined ? {} : { stream_options: json['stream_options'] }) }

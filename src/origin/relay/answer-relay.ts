@@ -65,7 +65,7 @@ export class AnswerRelay implements RequestRelay {
     const transform = this.#answer.status >= 300 ? null : this.#transform
     const continued = this.#continued()
     // A stream that may be continued needs the request longer.
-    if (continued === null) this.#attempt.exchange.begun?.(this.#written())
+    if (continued === null) this.#attempt.exchange.onResponseStart?.(this.#written())
     if (continued !== null)
       return this.#hasLastComment() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
     if (this.#hasLastComment()) {
@@ -100,7 +100,7 @@ export class AnswerRelay implements RequestRelay {
       max: route.pool.retry.midStreamMax,
       replayMs: route.pool.retry.midStreamReplayMs,
       suspect: (engine) => suspect?.(route, engine),
-      dropRequest: (once) => exchange.begun?.(once && this.#written()),
+      dropRequest: (once) => exchange.onResponseStart?.(once && this.#written()),
       relayOf: ({ attempt, answer, dispatchedAt }) =>
         new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, last: null }),
     })

@@ -86,7 +86,7 @@ export class PullRelay implements BodyReader {
   /** Ends the relay: the client has disconnected. */
   clientGone(): void {
     if (this.#control.settled) return
-    this.#parts.stop(new OriginError('reset', 'the client is gone'))
+    this.#parts.stop(new OriginError('reset', 'the client has disconnected'))
     // It may disconnect as soon as it has the whole body, before the relay sees the end.
     this.#settle(this.#ended && this.#out.length === 0 ? 'complete' : 'client_gone')
     this.#error(truncationError())

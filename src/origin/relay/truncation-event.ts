@@ -23,7 +23,8 @@ function eventText(path: string, message: string): string {
   if (path.startsWith('/v1/responses')) {
     return `event: error\ndata: ${JSON.stringify({ type: 'error', code: CODE, message, param: null })}\n\n`
   }
-  return `data: ${JSON.stringify({ error: { message, type: failures.engine_truncated.type, param: null, code: CODE } })}\n\n`
+  const { type } = failures.engine_truncated
+  return `data: ${JSON.stringify({ error: { message, type, param: null, code: CODE } })}\n\n`
 }
 
 function messageOf(failure: AttemptFailure): string {

@@ -23,7 +23,7 @@ interface DrainParts {
   /** Connections that http1 reads. */
   readonly http1: Http1Server
   readonly background: Background
-  /** Called before connections are cut. */
+  /** Called before busy connections are closed. */
   readonly beforeTruncation: () => void
 }
 
@@ -68,7 +68,7 @@ async function acceptPending(server: Server): Promise<void> {
   server.off('connection', onConnection)
 }
 
-/** Resolves with true if the work ended within the limit and before `enough` was aborted. */
+/** Resolves with true if the work ended within the limit and before `abort` was aborted. */
 async function within(work: Promise<void>, limitMs: number, abort: AbortSignal | null): Promise<boolean> {
   try {
     await withDeadline(limitMs, work, { signal: abort })

@@ -1,7 +1,4 @@
-/**
- * Parses requests with long prompts without strings of the document and its long texts. Why:
- * docs/decisions/long-texts.md.
- */
+/** Texts inside the bytes of a JSON document: RFC 8259, section 7. */
 
 const MIN_PLAIN = 0x20
 

@@ -2,7 +2,8 @@
 import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from '../../config.ts'
-import { parseConfigText, type Env } from '../../config/parse.ts'
+import { parseConfigText } from '../../config/parse.ts'
+import type { Env } from '../../config/parse-options.ts'
 import { UsageError, readInput } from './usage-error.ts'
 import { createHash } from 'node:crypto'
 

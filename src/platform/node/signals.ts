@@ -1,3 +1,5 @@
+/** Signals of the process. */
+
 export function untilAborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve()
   return new Promise((resolve) => {

@@ -1,5 +1,3 @@
-/** Signals of the process. */
-
 /** Explains a system error as one line with a next step; null for other errors. */
 export function explainSystemError(error: unknown): string | null {
   if (!(error instanceof Error) || !('code' in error)) return null

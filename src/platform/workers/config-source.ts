@@ -1,7 +1,8 @@
 /** Reads the configuration of a Worker and detects changes. */
 import { sha256 } from '../../sha256.ts'
 import type { Config } from '../../config.ts'
-import { ConfigError, describeProblem, parseConfigText } from '../../config/parse.ts'
+import { ConfigError, describeProblem } from '../../config/problem.ts'
+import { parseConfigText } from '../../config/parse.ts'
 import { logMessage } from '../../ports/log.ts'
 
 /** Bindings for the configuration. */

@@ -73,7 +73,7 @@ export class EdgeClient implements WorkerGroup {
   readonly #ownStart = Date.now()
   readonly #ledgers = new Map<string, RegionLedger>()
   /** Syncs that requests have started for themselves. */
-  readonly #begun = new WeakMap<object, Promise<void>>()
+  readonly #startedSyncs = new WeakMap<object, Promise<void>>()
   #totals: () => Promise<Totals> = async () => null
   #rows: RecentRequest[] = []
   /** Decisions of a failed sync. */
@@ -134,13 +134,13 @@ export class EdgeClient implements WorkerGroup {
     if (this.#ledgers.size === 0 || Date.now() - this.#syncedAt < STALE_MS || Date.now() < this.#pauseUntil) return
     const sync = this.#sync()
     scope.background(sync)
-    this.#begun.set(scope, sync)
+    this.#startedSyncs.set(scope, sync)
   }
 
-  /** Waits for the sync that `freshen` has started, but not long. */
+  /** Waits for the sync that `syncIfStale` has started, but not long. */
   async waitForSync(scope: object | undefined): Promise<void> {
-    const begun = scope === undefined ? undefined : this.#begun.get(scope)
-    if (begun !== undefined) await Promise.race([begun, scheduler.wait(STALE_WAIT_MS)])
+    const sync = scope === undefined ? undefined : this.#startedSyncs.get(scope)
+    if (sync !== undefined) await Promise.race([sync, scheduler.wait(STALE_WAIT_MS)])
   }
 
   async ask(question: GroupQuery): Promise<readonly unknown[]> {

@@ -1,8 +1,6 @@
-/**
- * The gateway of one isolate, with its bodies, timers, vocabularies and assets. Rebuilt when the configuration
- * changes.
- */
+/** The gateway of one isolate. Rebuilt when the configuration changes. */
 import { problemResponse } from '../../api/error-response.ts'
+import { openaiErrors } from '../../protocols/error-shape.ts'
 import type { Config } from '../../config.ts'
 import type { Totals } from '../../core/edge/sync.ts'
 import { Failure } from '../../failure.ts'
@@ -150,7 +148,7 @@ const INVALID = new Failure(
 )
 
 function errorResponse(failure: Failure): Response {
-  return problemResponse(failure, 'openai', crypto.randomUUID())
+  return problemResponse(failure, openaiErrors, crypto.randomUUID())
 }
 
 function scopeOf(request: Request, ctx: ExecutionContext): RequestScope {

@@ -68,7 +68,7 @@ export class NativeRelay {
   }
 
   #gone(): void {
-    this.#source.stop(new OriginError('reset', 'the client is gone'))
+    this.#source.stop(new OriginError('reset', 'the client has disconnected'))
     this.#release()
     this.#control.settle('client_gone')
   }

@@ -1,6 +1,6 @@
 /**
- * Reads request bodies. workerd allocates an object for each chunk, sized for the largest: 300,000 chunks of one byte took
- * 1.8 GB. Reads into the caller's buffer that wait until it is full cost per byte instead.
+ * Reads request bodies. workerd allocates an object for each chunk, sized for the largest: 300,000 chunks of one byte
+ * took 1.8 GB. Reads into the caller's buffer that wait until it is full cost per byte instead.
  */
 import type { BodyAllocation } from '../../body-memory.ts'
 

@@ -6,9 +6,9 @@ interface PendingTimer extends Timer {
 }
 
 /**
- * All timers of one request on as few timers of the platform as possible: setting and clearing five takes a twentieth of the CPU of a
- * small request in workerd, and hardly any fires. Requests cannot share a timer, because on Workers it belongs to the
- * request that set it.
+ * All timers of one request on as few timers of the platform as possible: setting and clearing five takes a
+ * twentieth of the CPU of a small request in workerd, and hardly any fires. Requests cannot share a timer, because on
+ * Workers it belongs to the request that set it.
  */
 export class RequestTimers implements Timers {
   readonly #now: () => number

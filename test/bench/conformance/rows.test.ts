@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { fitLaw, foretell, laws, type Prefill } from '../../../packages/bench/conformance/laws.ts'
+import {
+  fitCostModel,
+  predictTtfts,
+  costModels,
+  type Prefill,
+} from '../../../packages/bench/conformance/fitted-cost-models.ts'
 import { mergeResults, readPage, writePage, type RowResult } from '../../../packages/bench/conformance/page.ts'
 import type { Row } from '../../../packages/bench/conformance/row.ts'
 import { rows } from '../../../packages/bench/conformance/rows.ts'
@@ -105,15 +110,15 @@ describe('models of prefill time', () => {
   const seen = served(80)
 
   it('recovers the model with both terms, and predicts waiting times with it', () => {
-    const both = fitLaw(laws['both, a + b new + k pairs'], seen)
+    const both = fitCostModel(costModels['both, a + b new + k pairs'], seen)
     for (const { total, cached } of seen) expect(both({ total, cached })).toBeCloseTo(costModel(total, cached), 3)
-    const predicted = foretell(both, seen)
+    const predicted = predictTtfts(both, seen)
     for (const [at, { sentAt, firstAt }] of seen.entries())
       expect(predicted[at]! / (firstAt - sentAt)).toBeCloseTo(1, 2)
   })
 
   it('without the quadratic term do not fit', () => {
-    const alone = fitLaw(laws['tokens alone, a + b new'], seen)
+    const alone = fitCostModel(costModels['tokens alone, a + b new'], seen)
     const errors = seen.map(
       ({ total, cached }) => Math.abs(alone({ total, cached }) - costModel(total, cached)) / costModel(total, cached),
     )

@@ -19,7 +19,7 @@ import { startThreads } from '../../../src/platform/node/threads/start-threads.t
 import { threadCount } from '../../../src/platform/node/threads/thread-count.ts'
 import { vocabulariesIn } from '../../../src/platform/node/vocabulary-files.ts'
 import type { OpenVocabulary } from '../../../src/vocabulary.ts'
-import { slowEngine, type SlowEngine } from '../../node/slow-engine.ts'
+import { openSlowEngine, type HeldEngine } from '../../kit/held-engine.ts'
 import { quiet } from '../../node/threads/quiet.ts'
 
 interface Pool {
@@ -27,16 +27,16 @@ interface Pool {
   readonly engines: readonly { readonly id: string; readonly url: string }[]
 }
 
-let one: SlowEngine
-let other: SlowEngine
-let third: SlowEngine
+let one: HeldEngine
+let other: HeldEngine
+let third: HeldEngine
 beforeEach(async () => {
-  one = await slowEngine()
-  other = await slowEngine()
-  third = await slowEngine()
+  one = await openSlowEngine()
+  other = await openSlowEngine()
+  third = await openSlowEngine()
 })
-afterEach(() => {
-  for (const engine of [one, other, third]) engine.close()
+afterEach(async () => {
+  for (const engine of [one, other, third]) await engine.close()
 })
 
 const modelFile = (name: string): Record<string, unknown> =>
@@ -50,7 +50,7 @@ const document = (pools: readonly Pool[], more: object = {}) => ({
 })
 const configOf = (pools: readonly Pool[], more: object = {}): Config =>
   parseConfig(document(pools, more), {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-const poolOf = (model: string, id: string, { url }: SlowEngine): Pool => ({ model, engines: [{ id, url }] })
+const poolOf = (model: string, id: string, { url }: HeldEngine): Pool => ({ model, engines: [{ id, url }] })
 
 const chat = (url: string, model: string, key = 'first-key'): Promise<Response> =>
   fetch(`${url}/v1/chat/completions`, {
@@ -92,7 +92,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await adopt(configOf([poolOf('new', 'b', other), poolOf('old', 'c', third)]))
     const [fresh, moved] = await Promise.all([chat(gateway.url, 'new'), chat(gateway.url, 'old')])
     expect([fresh.status, moved.status]).toEqual([200, 200])
-    await expect.poll(() => [one, other, third].map(({ open }) => open.length)).toEqual([1, 1, 1])
+    await expect.poll(() => [one, other, third].map(({ held }) => held.length)).toEqual([1, 1, 1])
     expect(await bookings(gateway.url)).toEqual({ new: 1, old: 2 })
     for (const engine of [one, other, third]) engine.finish()
     for (const text of await Promise.all([before, fresh, moved].map((response) => response.text())))
@@ -176,7 +176,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
       })
     const ask = async () => {
       const response = await chat(gateway.url, 'm')
-      await expect.poll(() => one.open.length).toBe(1)
+      await expect.poll(() => one.held.length).toBe(1)
       one.finish()
       await response.text()
     }
@@ -299,7 +299,7 @@ describe('firstlight serve', () => {
     const url = await serve()
     const ask = async () => {
       const response = await chat(url, 'm')
-      await expect.poll(() => one.open.length).toBe(1)
+      await expect.poll(() => one.held.length).toBe(1)
       one.finish()
       await response.text()
     }

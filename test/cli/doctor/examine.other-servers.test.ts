@@ -1,22 +1,24 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { visit } from './ask.ts'
-import { closeStubs, stub, type Table } from './stub.ts'
+import { FASTAPI } from './recorded-vllm.ts'
+import type { Routes } from '../../kit/engine-reply.ts'
+import { useEngines } from '../../kit/use-engines.ts'
 
-afterEach(closeStubs)
+const stub = useEngines(FASTAPI)
 
 const modelsOf = (owner: string) => ({
   body: { object: 'list', data: [{ id: 'm', object: 'model', owned_by: owner }] },
 })
 const usage = { prompt_tokens: 30, completion_tokens: 1 }
-const common: Table = {
+const common: Routes = {
   'GET /health': { body: { status: 'ok' } },
   'POST /v1/completions': { body: { choices: [], usage } },
 }
 
-async function examine(changes: Table) {
+async function examine(changes: Routes) {
   const server = await stub({ ...common, ...changes })
   const seen = await visit(server.url)
-  return { ...seen, is: seen.subjects[0]!.is, asked: server.asked }
+  return { ...seen, is: seen.subjects[0]!.is, asked: server.calls }
 }
 
 describe('firstlight doctor before servers other than vLLM', () => {

@@ -1,12 +1,14 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { visit, visitPool } from './ask.ts'
-import { closeStubs, jsonOf, realVllm, recorded, stub, type Table } from './stub.ts'
+import { FASTAPI, jsonOf, realVllm, recorded } from './recorded-vllm.ts'
+import type { Routes } from '../../kit/engine-reply.ts'
+import { useEngines } from '../../kit/use-engines.ts'
 
-afterEach(closeStubs)
+const stub = useEngines(FASTAPI)
 
-const examine = async (changes: Table = {}, ...argv: string[]) => {
+const examine = async (changes: Routes = {}, ...argv: string[]) => {
   const server = await stub({ ...realVllm, ...changes })
-  return { ...(await visit(server.url, ...argv)), asked: server.asked }
+  return { ...(await visit(server.url, ...argv)), asked: server.calls }
 }
 
 /** The recorded completion with changes. */
@@ -141,7 +143,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
   })
 
   it('distinguishes a wrong clock from a right one', async () => {
-    const at = (skewMs: number): Table => ({
+    const at = (skewMs: number): Routes => ({
       'GET /health': { headers: { date: new Date(Date.now() + skewMs).toUTCString() } },
     })
     expect((await examine(at(0))).find('clock').mark).toBe('ok')
@@ -163,7 +165,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
 
 describe('firstlight doctor for a Whisper model', () => {
   const { 'POST /v1/completions': _, ...rest } = realVllm
-  const ear: Table = {
+  const ear: Routes = {
     ...rest,
     'GET /v1/audio/transcriptions': { status: 405, body: { detail: 'Method Not Allowed' } },
     'GET /kv_event_sources': { body: {} },
@@ -179,7 +181,10 @@ describe('firstlight doctor for a Whisper model', () => {
       mark: 'ok',
       message: 'off, as required for a speech-to-text model',
     })
-    expect(seen.find('completion')).toMatchObject({ mark: 'ok', message: 'none: it hears (/v1/audio/transcriptions)' })
+    expect(seen.find('completion')).toMatchObject({
+      mark: 'ok',
+      message: 'none: it transcribes audio (/v1/audio/transcriptions)',
+    })
     expect(seen.json).not.toMatch(/--enable-prefix-caching|--kv-events-config|kv_events/)
     expect((await visitPool({ model: 'tiny', engines: [{ id: 'ear', url }] })).json).not.toContain('vocab compile')
   })
@@ -207,15 +212,15 @@ describe('firstlight doctor for a Whisper model', () => {
 
 describe('firstlight doctor before an engine behind a proxy', () => {
   it('distinguishes public endpoints from those behind the configured headers', async () => {
-    const guard = (table: Table): Table =>
+    const guard = (table: Routes): Routes =>
       Object.fromEntries(
         Object.entries(table).map(([route, entry]) => [
           route,
-          (request, body) =>
+          (request) =>
             request.headers['cf-access'] === undefined
               ? { status: 403 }
               : typeof entry === 'function'
-                ? entry(request, body)
+                ? entry(request)
                 : entry,
         ]),
       )
@@ -225,7 +230,7 @@ describe('firstlight doctor before an engine behind a proxy', () => {
       mark: 'ok',
       message: 'the headers of the configuration are required',
     })
-    expect(seen.find('dev_mode').message).toContain('to those who show the headers')
+    expect(seen.find('dev_mode').message).toContain('with the headers of the configuration')
     expect((await visit(url)).code).toBe(1)
   })
 })

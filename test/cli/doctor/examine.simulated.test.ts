@@ -137,7 +137,7 @@ describe('firstlight doctor before simulated engines', () => {
     const says = seen.subjects[0]!.findings.filter(({ check }) => check === 'names').map((finding) => finding.message)
     expect(says).toEqual(['it does not serve simm; did you mean "sim"?', 'it does not serve the adapter sql'])
     expect(seen.find('block_tokens').next).toBe('block_tokens: 96')
-    expect(seen.find('cache_blocks').message).toBe('the configuration says 320,000 tokens, it has 48,000')
+    expect(seen.find('cache_blocks').message).toBe('configured: 320,000 tokens, reported: 48,000')
     expect(seen.code).toBe(1)
     expect(seen.json).not.toContain('not-needed')
   })

@@ -1,42 +1,28 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { FakeController } from '../../../packages/simulator/src/lmcache/controller.ts'
 import { FakeCoordinator } from '../../../packages/simulator/src/lmcache/coordinator.ts'
 import { visit, visitPool } from './ask.ts'
-import { closeStubs, stub } from './stub.ts'
+import { FASTAPI } from './recorded-vllm.ts'
+import { useEngines } from '../../kit/use-engines.ts'
 
-const servers = new Set<Server>()
 let fleet: RunningFleet | undefined
+const stub = useEngines(FASTAPI)
 afterEach(async () => {
-  closeStubs()
-  for (const server of servers) {
-    server.close()
-    server.closeAllConnections()
-  }
-  servers.clear()
   await fleet?.close()
   fleet = undefined
 })
 
 /** Serves a `fetch` function on a port. */
 async function host(service: { fetch(request: Request): Promise<Response> }): Promise<string> {
-  const server = createServer((request, response) => {
-    const pieces: Buffer[] = []
-    request.on('data', (piece: Buffer) => pieces.push(piece))
-    request.on('end', () => {
-      const body = pieces.length === 0 ? null : Buffer.concat(pieces)
-      void service
-        .fetch(new Request(`http://service${request.url}`, { method: request.method!, body }))
-        .then(async (answer) =>
-          response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text()),
-        )
-    })
+  const { url } = await stub({
+    '*': async ({ target, method, text }) => {
+      const sent = { method, ...(text === '' ? {} : { body: text }) }
+      const answer = await service.fetch(new Request(`http://service${target}`, sent))
+      return { status: answer.status, headers: Object.fromEntries(answer.headers), body: await answer.text() }
+    },
   })
-  servers.add(server)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return url
 }
 
 /** Registers a server at a port of this machine without a listener. */

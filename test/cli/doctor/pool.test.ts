@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.ts'
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { visitPool } from './ask.ts'
-import { closeStubs, jsonOf, realVllm, recorded, stub, type Table } from './stub.ts'
+import { FASTAPI, jsonOf, realVllm, recorded } from './recorded-vllm.ts'
+import type { Routes } from '../../kit/engine-reply.ts'
+import { useEngines } from '../../kit/use-engines.ts'
 
-afterEach(closeStubs)
+const stub = useEngines(FASTAPI)
 
 const modelFile = (name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
@@ -16,7 +18,7 @@ const vocabulary = (changes: object = {}): Uint8Array =>
   })
 
 /** Two engines with recorded responses; the second one with changes. */
-async function pair(changes: Table = {}, pool: object = {}, files: Readonly<Record<string, Uint8Array>> = {}) {
+async function pair(changes: Routes = {}, pool: object = {}, files: Readonly<Record<string, Uint8Array>> = {}) {
   const [a, b] = await Promise.all([stub(realVllm), stub({ ...realVllm, ...changes })])
   return visitPool(
     {
@@ -30,7 +32,7 @@ async function pair(changes: Table = {}, pool: object = {}, files: Readonly<Reco
     files,
   )
 }
-const withVocabulary = (file: Uint8Array, changes?: Table) =>
+const withVocabulary = (file: Uint8Array, changes?: Routes) =>
   pair(changes, { tokenizer: 'tiny.vocab' }, { 'tiny.vocab': file })
 const models = (change: object) => {
   const list = jsonOf('models') as { data: object[] }
@@ -42,7 +44,7 @@ describe('firstlight doctor for the engines of one pool', () => {
     expect((await pair()).find('alike').mark).toBe('ok')
   })
 
-  it.each<[string, Table, string, string]>([
+  it.each<[string, Routes, string, string]>([
     ['models', models({ root: 'models/other' }), 'same_model: problem', 'a: models/tiny | b: models/other'],
     ['lengths', models({ max_model_len: 2048 }), 'same_length: warning', 'a: 4096 | b: 2048'],
     ['versions', { 'GET /version': { body: { version: '0.31.0' } } }, 'same_version: note', 'a: 0.32.0 | b: 0.31.0'],
@@ -60,8 +62,8 @@ describe('firstlight doctor for the engines of one pool', () => {
     [
       'chat templates',
       {
-        'POST /tokenize': (_, body) => ({
-          body: body.includes('"messages"') ? { tokens: [1, 2, 3] } : recorded.tokenize,
+        'POST /tokenize': ({ text }) => ({
+          body: text.includes('"messages"') ? { tokens: [1, 2, 3] } : recorded.tokenize,
         }),
       },
       'same_template: problem',

@@ -3,14 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent, type SilentGateway } from '../../node/replicas/silent-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { visit, type Visit } from './ask.ts'
-import { closeStubs, realVllm, stub } from './stub.ts'
+import { FASTAPI, realVllm } from './recorded-vllm.ts'
+import { useEngines } from '../../kit/use-engines.ts'
 
 const KEY = 'edge-key'
 const open: { close(): unknown }[] = []
+const stub = useEngines(FASTAPI)
 afterEach(async () => {
-  closeStubs()
   for (const one of open.splice(0).reverse()) await one.close()
 })
 
@@ -25,10 +26,10 @@ async function region({
   pool = {},
   key = {},
   document = {},
-}: { readonly pool?: object; readonly key?: object; readonly document?: object } = {}): Promise<SilentGateway> {
+}: { readonly pool?: object; readonly key?: object; readonly document?: object } = {}): Promise<NodeGateway> {
   const fleet = await keep(startFleet({ engines: 2, model: 'sim', profile: 'instant' }))
   return keep(
-    startSilent({
+    startNodeGateway({
       keys: [{ name: 'edge', secret: KEY, edge: true, ...key }],
       clusters: [
         {
@@ -130,7 +131,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
       usual: { wait_s: 0, cost_model },
     }
     const others = [{ ...digest, via: ['1.1 firstlight-00000000'] }]
-    const told = (here: readonly object[]): Parameters<typeof stub>[0] => ({
+    const told = (here: readonly object[]): NonNullable<Parameters<typeof stub>[0]> => ({
       'GET /ready': { body: { status: 'ready' } },
       'GET /version': { body: { version: '0.0.0' } },
       'GET /v1/models': ({ headers }) =>

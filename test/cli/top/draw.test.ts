@@ -129,12 +129,12 @@ describe('the fleet table', () => {
     ).toMatch(/^replicas away: gateway-7 ·/)
   })
 
-  it('marks a pool as out of reach if its state object does not respond', () => {
+  it('marks a pool as unreachable if its state object does not respond', () => {
     const dark = { ...poolOf([{ id: 'a', role: 'any', available: null }]), reachable: false, bookings: null }
     const lines = report(frameOf(viewOf([dark])))
     expect(line(lines, 'paris qwen')).toEqual([
       'paris qwen',
-      'out of reach',
+      'unreachable',
       '–',
       '–',
       '–',
@@ -340,7 +340,7 @@ describe('the fleet table', () => {
 
   it('has the same text with and without colours', () => {
     const frame = frameOf(viewOf([poolOf([engineOf('a', { healthy: false }), engineOf('b')])]), {
-      stale: 'lost since 3 s',
+      stale: 'no data for 3 s',
     })
     const size = { cells: 120, colours: true }
     const coloured = reportOf(frame, 120).map((text) => encodeLine(text, size))

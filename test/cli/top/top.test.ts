@@ -9,19 +9,19 @@ import { startFleet, type RunningFleet } from '../../../packages/simulator/src/n
 import { follow } from '../../../src/cli/top/follow.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { until } from '../../wait.ts'
-import { startSilent, type SilentGateway } from '../../node/replicas/silent-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
 const ADMIN = 'sk-fl-of-the-admin'
 const folder = mkdtempSync(join(tmpdir(), 'top-'))
 let fleet: RunningFleet
-let gateway: SilentGateway
+let gateway: NodeGateway
 
 beforeAll(async () => {
   fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
   const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
-  gateway = await startSilent({
+  gateway = await startNodeGateway({
     open: true,
     admin: { secret: ADMIN },
     clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }],
@@ -179,7 +179,7 @@ describe('firstlight top without a terminal', () => {
     [['--every-s', '0'], '--every-s must be a number from 1'],
     [['--once', '--every-s', '2'], '--every-s has no effect with --once'],
     [['--key', 'two words'], 'The admin key must be printable ASCII'],
-    [['extra'], 'takes no argument'],
+    [['extra'], 'accepts no argument'],
   ])('%j is rejected before any request', async (argv, says) => {
     const { ended, err } = run(argv)
     expect(await ended).toBe(2)
@@ -384,7 +384,12 @@ describe('firstlight top with hostile or failing servers', () => {
   })
 
   it.each([
-    ['an error with escapes', 500, JSON.stringify({ error: { message: `broken ${evil}` } }), 'it says: broken ·[2J'],
+    [
+      'an error with escapes',
+      500,
+      JSON.stringify({ error: { message: `broken ${evil}` } }),
+      'the gateway returned: broken ·[2J',
+    ],
     ['a page', 200, '<html>', 'not a Firstlight gateway (HTTP 200)'],
     ['a redirection', 302, '', 'not a Firstlight gateway (HTTP 302)'],
     ['nothing', 404, 'Not Found', 'not a Firstlight gateway (HTTP 404)'],
@@ -428,7 +433,7 @@ describe('firstlight top with hostile or failing servers', () => {
     await terminal.shows('1 of 1 engine up')
     isUp = false
     servers[0]!.closeAllConnections()
-    expect(await terminal.shows(/^lost since \d+ s: it says: It drains\.; retrying/)).toMatch(/^a +up/m)
+    expect(await terminal.shows(/^no data for \d+ s: the gateway returned: It drains\.; retrying/)).toMatch(/^a +up/m)
     isUp = true
     await terminal.shows(/^Firstlight 1\.2\.3/)
     terminal.type('q')

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { continuable } from '../../../src/core/continuation/continuable.ts'
 import { RepeatedDeltas, SentDeltas } from '../../../src/core/continuation/sent-deltas.ts'
 
 describe('RepeatedDeltas', () => {
@@ -41,31 +40,5 @@ describe('RepeatedDeltas', () => {
     const rest = repeated.rest('content', 'abc')!
     own.add('content', rest)
     expect(repeated.rest('content', 'd')).toBe('d')
-  })
-})
-
-describe('continuable', () => {
-  const chat = { messages: [{ role: 'user', content: 'x' }] }
-  const format = { ...chat, response_format: { type: 'json_object' } }
-
-  it.each([
-    ['greedy', { temperature: 0 }],
-    ['seeded', { seed: 7 }],
-  ])('allows to repeat a %s request with a grammar in the mode replay only', (_name, more) => {
-    const path = '/v1/chat/completions'
-    expect(continuable(path, { ...format, ...more }, 'replay')).toMatchObject({
-      repeats: true,
-      barrier: 'structured_output',
-    })
-    expect(continuable(path, { ...format, ...more }, 'ids')).toBe('structured_output')
-  })
-
-  it.each([
-    [{ ...format }, 'structured_output'],
-    [{ ...format, temperature: 0, n: 2 }, 'several_choices'],
-    [{ ...chat, temperature: 0, include_reasoning: false }, 'reasoning'],
-    [{ ...chat, temperature: 0, logprobs: true }, 'logprobs'],
-  ])('does not repeat %j', (body, reason) => {
-    expect(continuable('/v1/chat/completions', body, 'replay')).toBe(reason)
   })
 })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { readPool } from '../../../src/core/contract/decode.ts'
-import { pool } from '../../contracts/cluster-fixtures.ts'
+import { pool } from '../../kit/pool-fixtures.ts'
 
 it('fills in the fields of an engine that an older edge does not send', () => {
   expect(readPool({ ...pool(), engines: [{ id: 'a' }] }).engines[0]).toMatchObject({ id: 'a', role: 'any', weight: 1 })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { RegionLedger } from '../../../src/core/edge/region-ledger.ts'
 import type { RegionShare } from '../../../src/core/edge/sync.ts'
 import { bookingKey } from '../../../src/core/pool/bookings.ts'
-import { admission, engine, failed, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, failed, outcome, pool } from '../../kit/pool-fixtures.ts'
 
 const NOW = 1_000_000
 

@@ -39,8 +39,7 @@ function measured(
     template: null,
   })
   const { blocks } = meter.measure({
-    endpoint: 'completions',
-    body: { prompt },
+    prompt: { form: 'ids', lists: [prompt] },
     bodyBytes: 0,
     adapter,
     salts: salt === null ? [] : [salt],

@@ -3,7 +3,7 @@ import { PredictionChoice } from '../../../src/core/latency/prediction-choice.ts
 import { STEP_DELAY_LIMITS, WORK_DELAY_LIMITS, UsualDelay } from '../../../src/core/latency/usual-delay.ts'
 import { endedAs } from '../../../src/core/contract/outcome.ts'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
-import { admission, engine, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, pool } from '../../kit/pool-fixtures.ts'
 
 function learned(samples: readonly (readonly [number, number])[], limits = STEP_DELAY_LIMITS): UsualDelay {
   const delay = new UsualDelay(limits)

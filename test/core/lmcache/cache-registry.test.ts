@@ -5,7 +5,7 @@ import { promptKeys, wireKeys } from '../../../src/core/lmcache/chunk-keys.ts'
 import { CacheRegistry } from '../../../src/core/lmcache/cache-registry.ts'
 import { ChunkDirectory } from '../../../src/core/lmcache/chunk-directory.ts'
 import type { CacheEvents, RegisteredInstance } from '../../../src/core/lmcache/registry-call.ts'
-import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine } from '../../kit/pool-fixtures.ts'
 
 const events = (changes: Partial<CacheEvents> = {}): CacheEvents => ({
   instance: 'A',

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
-import { admission, engine, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, pool } from '../../kit/pool-fixtures.ts'
 
 const BLOCK_TOKENS = 64
 const ITL_MS = 100

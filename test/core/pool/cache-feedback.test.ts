@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { CacheFeedback, type CacheFinding } from '../../../src/core/pool/cache-feedback.ts'
 import { CacheCapacity } from '../../../src/core/pool/cache-capacity.ts'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
-import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 
 const TOKENS = 6400

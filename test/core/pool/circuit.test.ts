@@ -22,7 +22,7 @@ import { RetryBudget } from '../../../src/core/pool/retry-budget.ts'
 import { SlidingCount } from '../../../src/core/sliding-count.ts'
 import type { Decision } from '../../../src/core/contract/decision.ts'
 import type { Outcome } from '../../../src/core/contract/outcome.ts'
-import { outcome } from '../../contracts/cluster-fixtures.ts'
+import { outcome } from '../../kit/pool-fixtures.ts'
 
 describe('circuit', () => {
   const settings = { failures: 2, openMs: 1_000 }
@@ -83,7 +83,8 @@ describe('circuit', () => {
   })
 
   describe('of an engine that truncates streams', () => {
-    const cutOff = (circuit: Circuit, now = 0): Circuit => judged(judged(circuit, 'begun', at(now)), 'cut', at(now))
+    const cutOff = (circuit: Circuit, now = 0): Circuit =>
+      judged(judged(circuit, 'begun', at(now)), 'truncated', at(now))
     const cutOpen = cutOff(cutOff(closed))
     const trial = (circuit: Circuit, now: number): Circuit =>
       judged(booked(circuit, 'trial'), 'begun', at(now, 'trial'))
@@ -112,7 +113,7 @@ describe('circuit', () => {
       for (let index = 0; index < 6; index++) {
         circuit = trial(circuit, 0)
         expect(circuit.state).toBe('closed')
-        circuit = judged(circuit, 'cut', at(0, 'other'))
+        circuit = judged(circuit, 'truncated', at(0, 'other'))
         waits.push(waitMs(circuit, 0)!)
       }
       expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000])
@@ -124,14 +125,14 @@ describe('circuit', () => {
 
     it('opens at the first truncation if failures is 1, also after a trial', () => {
       const one = (key: string) => ({ key, now: 0, settings: { failures: 1, openMs: 1_000 } })
-      const opened = judged(closed, 'cut', one('k'))
-      const again = judged(judged(booked(opened, 'trial'), 'begun', one('trial')), 'cut', one('trial'))
+      const opened = judged(closed, 'truncated', one('k'))
+      const again = judged(judged(booked(opened, 'trial'), 'begun', one('trial')), 'truncated', one('trial'))
       expect([opened, again].map((circuit) => waitMs(circuit, 0))).toEqual([1_000, 2_000])
     })
 
     it('keeps the truncations if a failure beside them is excused', () => {
-      const both = judged(judged(closed, 'cut', at(0, 'r1')), 'failure', at(0, 'r2'))
-      expect(judged(excused(both, 'r2', 5), 'cut', at(5)).state).toBe('open')
+      const both = judged(judged(closed, 'truncated', at(0, 'r1')), 'failure', at(0, 'r2'))
+      expect(judged(excused(both, 'r2', 5), 'truncated', at(5)).state).toBe('open')
       expect(excused(both, 'r2', 5).state).toBe('closed')
     })
   })
@@ -222,7 +223,7 @@ describe('circuit', () => {
       fc.record({ kind: fc.constant('book' as const) }),
       fc.record({
         kind: fc.constant('judge' as const),
-        verdict: fc.constantFrom<CircuitSignal>('success', 'begun', 'failure', 'cut', 'hung', 'unclear'),
+        verdict: fc.constantFrom<CircuitSignal>('success', 'begun', 'failure', 'truncated', 'hung', 'unclear'),
         which: fc.nat(20),
       }),
       fc.record({ kind: fc.constant('probe' as const) }),
@@ -306,7 +307,7 @@ describe('circuitSignal', () => {
       const end = outcome({ result: 'engine_failed', failure, failedEngine: 'd' })
       expect([false, true].map((firstTokenSeen) => circuitSignal('d', { ...split, firstTokenSeen }, end))).toEqual([
         'failure',
-        'cut',
+        'truncated',
       ])
     }
   })

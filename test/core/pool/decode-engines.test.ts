@@ -3,7 +3,7 @@ import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import type { EngineDigest } from '../../../src/core/contract/pool-digest.ts'
 import type { Outcome } from '../../../src/core/contract/outcome.ts'
 import type { PoolConfig, SplitConfig } from '../../../src/core/contract/pool-config.ts'
-import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 
 const BLOCK_TOKENS = 64

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { EngineSpec, PoolConfig } from '../../../src/core/contract/pool-config.ts'
-import { admission, engine, failed, pool, probe } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, failed, pool, probe } from '../../kit/pool-fixtures.ts'
 
 const external = engine('provider', { isExternal: true, prefixCaching: 'off' })
 

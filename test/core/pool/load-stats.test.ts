@@ -4,7 +4,7 @@ import type { LegRole } from '../../../src/core/contract/legs.ts'
 import type { BookingRef } from '../../../src/core/pool/booking-ref.ts'
 import { EngineState } from '../../../src/core/pool/engine-state.ts'
 import type { EngineSignals } from '../../../src/core/pool/engine-signals.ts'
-import { admission, engine, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, pool } from '../../kit/pool-fixtures.ts'
 
 const a = new EngineState(0, engine('a', { rttMs: 30 }))
 const b = new EngineState(1, engine('b'))

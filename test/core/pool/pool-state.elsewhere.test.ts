@@ -7,7 +7,7 @@ import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
 import type { Outcome } from '../../../src/core/contract/outcome.ts'
 import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
-import { admission, failed, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, failed, outcome, pool } from '../../kit/pool-fixtures.ts'
 
 const START = 1_800_000_000_000
 const blocks = (from: number, count: number) => Uint32Array.from({ length: 2 * count }, (_, at) => from + at)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
-import { admission, engines, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engines, outcome, pool } from '../../kit/pool-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 
 const BLOCK_TOKENS = 64

@@ -4,7 +4,7 @@ import { tieOrder } from '../../../src/core/pool/tie-order.ts'
 import { EngineState } from '../../../src/core/pool/engine-state.ts'
 import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
-import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
 
 const eight = Array.from({ length: 8 }, (_, index) => engine(`e${index}`))

@@ -7,7 +7,7 @@ import type { Admission, TokenSource } from '../../../src/core/contract/admissio
 import type { EngineSpec, PoolConfig, Role } from '../../../src/core/contract/pool-config.ts'
 import type { EngineStats } from '../../../src/core/contract/engine-signal.ts'
 import type { Placement } from '../../../src/core/contract/placement.ts'
-import { admission, engine, failed, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, failed, outcome, pool, probe, stats } from '../../kit/pool-fixtures.ts'
 
 const LEASE_MS = 60_000
 const ids = ['a', 'b', 'c', 'd', 'e']

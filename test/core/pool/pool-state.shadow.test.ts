@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
-import { admission, engines, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engines, pool } from '../../kit/pool-fixtures.ts'
 
 function open(changes: Partial<PoolConfig>): PoolState {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })
@@ -65,7 +65,7 @@ describe('a policy that needs lookups', () => {
       const chosen = state.rank(admission({ hints: null, session }), 0)
       expect('decision' in chosen && chosen.decision).toMatchObject({
         policy: fallback,
-        fallback: { from: name, reason: 'no LMCache lookup told what engines hold of the prompt' },
+        fallback: { from: name, reason: 'no LMCache lookup result for the prompt' },
       })
     },
   )

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { prefillSeconds } from '../../../src/core/latency/prefill-cost-model.ts'
 import { profile } from '../../../src/core/latency/profiles.ts'
-import { admission, engines, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engines, outcome, pool } from '../../kit/pool-fixtures.ts'
 
 const TRUTH = profile('h100-8b')!
 const IDS = ['a', 'b', 'c', 'd']

@@ -1,7 +1,7 @@
 /** Admission control in front of an engine that becomes slower, or whose times vary. */
 import { expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
-import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
 import { chance } from '../../../packages/replay/src/replay/chance.ts'
 
 const TTFT_MS = 2_000

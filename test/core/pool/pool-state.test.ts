@@ -7,7 +7,7 @@ import type { EngineDigest } from '../../../src/core/contract/pool-digest.ts'
 import type { EngineSpec, PolicyConfig, PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import type { Outcome } from '../../../src/core/contract/outcome.ts'
 import type { PoolSnapshot } from '../../../src/core/pool/snapshot.ts'
-import { admission, engine, engines, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, engines, outcome, pool, probe, stats } from '../../kit/pool-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 
 const BLOCK_TOKENS = 64

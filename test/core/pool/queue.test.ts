@@ -6,7 +6,7 @@ import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import type { Usage } from '../../../src/core/contract/outcome.ts'
 import { bookingKey } from '../../../src/core/pool/bookings.ts'
 import type { AdmissionResult } from '../../../src/core/pool/admission-result.ts'
-import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
 
 const MAX_WAIT_MS = 2_000
 const START = 1_800_000_000_000

@@ -3,7 +3,7 @@ import type { PoolDigest, EngineDigest } from '../../../src/core/contract/pool-d
 import { type ClusterView, rankClusters } from '../../../src/core/routing/cluster-order.ts'
 import { AffinityKeys } from '../../../src/core/routing/affinity-keys.ts'
 import { fallbackPlacement } from '../../../src/core/pool/fallback-placement.ts'
-import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine } from '../../kit/pool-fixtures.ts'
 
 function told(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {
   return {

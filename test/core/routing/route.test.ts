@@ -4,7 +4,7 @@ import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { PoolConfig, SplitConfig } from '../../../src/core/contract/pool-config.ts'
 import { KvTransferModel } from '../../../src/core/latency/kv-transfer.ts'
 import { shouldSplit } from '../../../src/core/routing/split-decision.ts'
-import { admission, engine, outcome, pool, probe } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool, probe } from '../../kit/pool-fixtures.ts'
 
 const config = (changes: Partial<SplitConfig>): SplitConfig => ({
   mode: 'threshold',

@@ -7,7 +7,7 @@ import { KvTransferModel } from '../../../src/core/latency/kv-transfer.ts'
 import type { CandidateSet } from '../../../src/core/routing/candidate-set.ts'
 import { assignEncoders } from '../../../src/core/routing/assign-encoders.ts'
 import { decideSplit } from '../../../src/core/routing/split-decision.ts'
-import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
 
 const facts = { promptTokens: 100, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }
 

@@ -4,11 +4,8 @@ import type { PromptProfile } from '../../../src/core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../../../src/core/tokens/prompt-request.ts'
 import { encodeUtf8, analyzerOf, pairs, requestOf } from './support.ts'
 
-const measure = (
-  endpoint: PromptRequest['endpoint'],
-  body: unknown,
-  rest: Partial<PromptRequest> = {},
-): PromptProfile => analyzerOf().measure(requestOf(endpoint, body, rest))
+const measure = (endpoint: string, body: unknown, rest: Partial<PromptRequest> = {}): PromptProfile =>
+  analyzerOf().measure(requestOf(endpoint, body, rest))
 
 const chat = (...contents: unknown[]): unknown => ({
   messages: contents.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })),
@@ -205,9 +202,7 @@ describe('prompts given as ids', () => {
 })
 
 describe('unreadable bodies', () => {
-  it.each<[string, PromptRequest['endpoint'], unknown]>([
-    ['nothing', 'chat', null],
-    ['a string', 'chat', 'hello'],
+  it.each<[string, string, unknown]>([
     ['no messages', 'chat', {}],
     ['messages that are none', 'chat', { messages: 'hi' }],
     ['a message without a role', 'chat', { messages: [{ content: 'hi' }] }],
@@ -216,7 +211,7 @@ describe('unreadable bodies', () => {
     ['a prompt of strings and ids', 'completions', { prompt: ['a', 1] }],
     ['negative ids', 'completions', { prompt: [-1] }],
     ['no input', 'responses', {}],
-    ['an endpoint without a prompt', 'other', { prompt: 'hi' }],
+    ['an endpoint without a prompt', 'speech', { prompt: 'hi' }],
   ])('are counted by their size: %s', (_, endpoint, body) => {
     expect(measure(endpoint, body, { bodyBytes: 400 })).toMatchObject({
       promptTokens: 100,
@@ -235,7 +230,8 @@ describe('unreadable bodies', () => {
       'rerank',
       'score',
       'tokenize',
-      'other',
+      'generate',
+      'speech',
     ] as const
     const fields = fc.constantFrom(
       'prompt',

@@ -1,5 +1,7 @@
 import { PromptAnalyzer, type PromptAnalyzerOptions } from '../../../src/core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../../../src/core/tokens/prompt-request.ts'
+import type { Prompt } from '../../../src/core/tokens/prompt.ts'
+import { protocols } from '../../../src/protocols/protocols.ts'
 
 const encoder = new TextEncoder()
 export const encodeUtf8 = (text: string, into: Uint8Array): number => encoder.encodeInto(text, into).written
@@ -15,13 +17,12 @@ export const analyzerOf = (options: Partial<PromptAnalyzerOptions> = {}): Prompt
     ...options,
   })
 
-export const requestOf = (
-  endpoint: PromptRequest['endpoint'],
-  body: unknown,
-  rest: Partial<PromptRequest> = {},
-): PromptRequest => ({
-  endpoint,
-  body,
+/** Reads the prompt of a body by the protocol of that name. */
+export const promptOf = (protocol: string, body: unknown): Prompt =>
+  protocols.find(({ name }) => name === protocol)!.prompt(body as Record<string, unknown>)
+
+export const requestOf = (protocol: string, body: unknown, rest: Partial<PromptRequest> = {}): PromptRequest => ({
+  prompt: promptOf(protocol, body),
   bodyBytes: 0,
   adapter: null,
   salts: [],

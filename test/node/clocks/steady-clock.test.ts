@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import * as fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { steadyClock } from '../../../src/platform/node/steady-clock.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 /** A machine with a clock that a test sets. */
 function machine() {
@@ -61,7 +61,7 @@ it('a gateway keeps probing engines if the system clock is set back', async () =
   const engine = http.createServer((_request, response) => void response.writeHead(status).end())
   await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
-  const gateway = await startSilent({
+  const gateway = await startNodeGateway({
     clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 1_000, engines: [{ id: 'e', url }] }] }],
   })
   const isHealthy = async () =>

@@ -3,9 +3,9 @@ import { demoConfig, startDemoFleet } from '../../../packages/simulator/src/comm
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway } from '../../../src/platform/node/start-gateway.ts'
 import { clientsContract } from '../../contracts/clients.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-clientsContract('a gateway on Node', startSilent)
+clientsContract('a gateway on Node', startNodeGateway)
 
 describe('transfer parameters of a client', () => {
   it('reach no engine, in whatever spelling', async () => {

@@ -1,6 +1,6 @@
 import { clientsContract } from '../../contracts/clients.ts'
 import { gatewayContract, gatewayDocument, fetchRequest } from '../../contracts/gateway.ts'
-import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
 import { afterAll, beforeAll } from 'vitest'
 
 clientsContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))

@@ -2,7 +2,7 @@ import { continuationContract } from '../../contracts/continuation.ts'
 import { continuationLimitsContract } from '../../contracts/continuation-limits.ts'
 import { cutCasesContract } from '../../contracts/cut-cases.ts'
 import { randomCutContract } from '../../contracts/random-cuts.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
 
 continuationContract('the built Worker', (document) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),

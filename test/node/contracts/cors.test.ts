@@ -5,12 +5,12 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { corsContract, corsDocument, ours, readable } from '../../contracts/cors.ts'
 import { gatewayDocument, gatewayKeys, fetchRequest } from '../../contracts/gateway.ts'
-import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
 import { servers } from '../inbound/both-servers.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 corsContract('a gateway on Node', async (document) => {
-  const gateway = await startSilent(document)
+  const gateway = await startNodeGateway(document)
   return { send: (request) => fetch(fetchRequest(gateway.url, request)), close: gateway.close }
 })
 
@@ -90,7 +90,7 @@ interface Started {
   close(): Promise<void>
 }
 
-const node = (document: object): Promise<Started> => startSilent(document)
+const node = (document: object): Promise<Started> => startNodeGateway(document)
 const worker = (document: object): Promise<BuiltWorker> =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
 
@@ -169,7 +169,7 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
 })
 
 it('a response has no CORS headers of the engine if the gateway allows no origin', async () => {
-  const gateway = await startSilent(documentOf(null))
+  const gateway = await startNodeGateway(documentOf(null))
   for (const host of Object.values(servers)) {
     for (const stream of [false, true]) {
       const response = await asker(gateway.url, host)({ stream }, { origin: ours })

@@ -1,11 +1,11 @@
 import { expect, vi } from 'vitest'
-import { ADMIN, type SplitRuntime } from '../../contracts/disagg-fixture.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { ADMIN, type SplitRuntime } from '../../kit/split-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 export const onNode: SplitRuntime = {
   seesLeaving: true,
   async start(document) {
-    const gateway = await startSilent(document)
+    const gateway = await startNodeGateway(document)
     await probed(gateway.url, ADMIN)
     return gateway
   },

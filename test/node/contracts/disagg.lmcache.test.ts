@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { receiverOf, SplitBench, wordsOf, type Body } from '../../contracts/disagg-fixture.ts'
+import { receiverOf, SplitBench, wordsOf, type Body } from '../../kit/split-gateway.ts'
 import { onNode } from './disagg-node.ts'
 
 const chat = '/v1/chat/completions'

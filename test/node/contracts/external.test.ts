@@ -1,8 +1,8 @@
 import { externalContract } from '../../contracts/external.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-externalContract('Node', (document) => startSilent(withKey(document)))
+externalContract('Node', (document) => startNodeGateway(withKey(document)))
 externalContract('the built Worker', (document) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...withKey(document), log: { level: 'silent' } }) }),
 )

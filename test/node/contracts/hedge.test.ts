@@ -1,4 +1,4 @@
 import { hedgeContract } from '../../contracts/hedge.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-hedgeContract('a gateway on Node', { start: startSilent, seesLeaving: true })
+hedgeContract('a gateway on Node', { start: startNodeGateway, seesLeaving: true })

@@ -12,7 +12,7 @@ import {
   type OpenLmcache,
   reloaded,
 } from '../../contracts/lmcache.ts'
-import { silentConfig, startSilent } from '../replicas/silent-gateway.ts'
+import { nodeConfig, startNodeGateway } from '../../kit/node-gateway.ts'
 
 lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)
@@ -26,13 +26,13 @@ async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<Lmca
     pool(beside.url),
     fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! })),
   )
-  const gateway = await startSilent(document)
+  const gateway = await startNodeGateway(document)
   return {
     fleet,
     send: (path, init) => fetch(`${gateway.url}${path}`, init),
     async reload(change) {
       document = reloaded(document, change)
-      await gateway.adopt(silentConfig(document))
+      await gateway.adopt(nodeConfig(document))
     },
     async close() {
       await gateway.stop(AbortSignal.abort())

@@ -9,7 +9,7 @@ import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.t
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { MEASURED_PROMPT_HEADER } from '../../../src/api/measured-prompt.ts'
 import { measuredPromptContract, type MeasuredPromptWay } from '../../contracts/measured-prompts.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 const modelFile = (name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
@@ -43,9 +43,9 @@ const onNode: MeasuredPromptWay['start'] = async ({ edge, region }) => {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-measured-'))
   const file = join(folder, 'sim.vocab')
   writeFileSync(file, vocabulary)
-  const regional = await startSilent(region(file))
+  const regional = await startNodeGateway(region(file))
   const proxy = await startProxy(regional.url)
-  const front = await startSilent(edge(file, { url: proxy.url }))
+  const front = await startNodeGateway(edge(file, { url: proxy.url }))
   return {
     edge: front.url,
     region: regional.url,

@@ -1,9 +1,9 @@
 import { metricsContract } from '../../contracts/metrics.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 metricsContract('a gateway on Node', {
-  start: startSilent,
+  start: startNodeGateway,
 })
 
 metricsContract('the built Worker', {

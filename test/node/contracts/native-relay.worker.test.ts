@@ -1,7 +1,7 @@
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
 
 const KEY = 'an-admin-key-of-this-test'
 const EVENT = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'

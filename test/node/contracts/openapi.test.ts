@@ -1,8 +1,8 @@
 import { openApiContract } from '../../contracts/openapi.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-openApiContract('Node', (document) => startSilent(document as Record<string, unknown>))
+openApiContract('Node', (document) => startNodeGateway(document as Record<string, unknown>))
 openApiContract('the built Worker', (document) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }),
 )

@@ -1,7 +1,7 @@
 import { faultTable } from '../../origin/faults.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 faultTable('the gateway on Node', {
   observeShare: 1,
-  start: startSilent,
+  start: startNodeGateway,
 })

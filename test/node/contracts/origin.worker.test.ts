@@ -1,4 +1,4 @@
-import { startBuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { faultTable } from '../../origin/faults.ts'
 
 /** Heartbeats solve this; they have a test of their own. */

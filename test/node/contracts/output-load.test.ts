@@ -1,4 +1,4 @@
 import { outputLoadContract } from '../../contracts/output-load.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-outputLoadContract('a gateway on Node', startSilent)
+outputLoadContract('a gateway on Node', startNodeGateway)

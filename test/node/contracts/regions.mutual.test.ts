@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { readRegionDigestResponse } from '../../../src/origin/regions/region-digest-reply.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
 
 const KEY = 'a-key-of-the-other-1'
@@ -16,7 +16,7 @@ type Name = (typeof NAMES)[number]
 const other = (name: Name): Name => (name === 'paris' ? 'tokyo' : 'paris')
 
 const fleets = {} as Record<Name, RunningFleet>
-const gateways = {} as Record<Name, SilentGateway>
+const gateways = {} as Record<Name, NodeGateway>
 
 const own = (name: Name) => ({
   id: name,
@@ -55,7 +55,7 @@ const ageMs = async (name: Name): Promise<number> => {
 beforeAll(async () => {
   for (const name of NAMES) {
     fleets[name] = await startFleet({ engines: 1, model: 'sim', profile: 'demo' })
-    gateways[name] = await startSilent(document(name, []))
+    gateways[name] = await startNodeGateway(document(name, []))
   }
   for (const name of NAMES) {
     const behind = {

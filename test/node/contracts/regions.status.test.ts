@@ -3,16 +3,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Pool, View } from '../../../src/dashboard/wire.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { parseExposition } from '../../telemetry/parse-exposition.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
 
 const DIGEST_MS = 100
 const engineKeys = (pool: Pool) => Object.keys(pool.engines[0]!)
 
 let fleet: RunningFleet
-let paris: SilentGateway
-let edge: SilentGateway
+let paris: NodeGateway
+let edge: NodeGateway
 
 const chat = async (url: string) => {
   const response = await fetch(`${url}/v1/chat/completions`, {
@@ -43,12 +43,12 @@ async function view(): Promise<View> {
 
 beforeAll(async () => {
   fleet = await startFleet({ engines: 3, model: 'sim', profile: 'instant' })
-  paris = await startSilent({
+  paris = await startNodeGateway({
     clusters: [
       { id: 'here', pools: [{ model: 'sim', engines: fleet.urls.map((url, at) => ({ id: `e${at}`, url })) }] },
     ],
   })
-  edge = await startSilent({
+  edge = await startNodeGateway({
     clusters: [
       { id: 'paris', gateway: { url: paris.url, digest_interval_ms: DIGEST_MS, models: [{ model: 'sim' }] } },
       {

@@ -1,6 +1,6 @@
 import { parsedStreamContract } from '../../contracts/parsed-streams.ts'
 import { replayContract } from '../../contracts/replay.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-replayContract('a gateway on Node', startSilent)
-parsedStreamContract('a gateway on Node', startSilent)
+replayContract('a gateway on Node', startNodeGateway)
+parsedStreamContract('a gateway on Node', startNodeGateway)

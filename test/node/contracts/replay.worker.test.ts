@@ -1,6 +1,6 @@
 import { parsedStreamContract } from '../../contracts/parsed-streams.ts'
 import { replayContract } from '../../contracts/replay.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
 
 const start = (document: Record<string, unknown>) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
 

@@ -1,6 +1,6 @@
 import { tokenContract } from '../../contracts/tokens.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-tokenContract('a gateway on Node', startSilent)
+tokenContract('a gateway on Node', startNodeGateway)
 tokenContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))

@@ -1,6 +1,6 @@
 import { uploadsContract } from '../../contracts/uploads.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-uploadsContract('a gateway on Node', startSilent)
+uploadsContract('a gateway on Node', startNodeGateway)
 uploadsContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))

@@ -1,16 +1,16 @@
 import { viaContract } from '../../contracts/via.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { servers } from '../inbound/both-servers.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 const worker = (document: object) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
 
 viaContract('a gateway on Node, by its own HTTP/1.1 server', {
-  start: startSilent,
+  start: startNodeGateway,
   host: servers.plain,
   observeShare: 1,
 })
-viaContract('a gateway on Node, by node:http', { start: startSilent, host: servers.adapter, observeShare: 1 })
+viaContract('a gateway on Node, by node:http', { start: startNodeGateway, host: servers.adapter, observeShare: 1 })
 viaContract('the built Worker', { start: worker, observeShare: 1 })
 viaContract('the built Worker, natively', { start: worker, observeShare: 0 })

@@ -1,6 +1,6 @@
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import { originContract } from '../../contracts/origin.ts'
-import { startRawEngine } from '../../origin/raw-engine.ts'
+import { startScriptedEngine } from '../../kit/scripted-engine.ts'
 
 originContract('socketOrigin', {
   skip: {
@@ -8,7 +8,7 @@ originContract('socketOrigin', {
       'on Node every stream is seen to end',
   },
   async open() {
-    const engine = await startRawEngine()
+    const engine = await startScriptedEngine()
     return { ...engine, origin: socketOrigin() }
   },
 })

@@ -3,7 +3,7 @@ import https from 'node:https'
 import { once } from 'node:events'
 import tls from 'node:tls'
 import { afterEach, describe, expect, it } from 'vitest'
-import { localhost } from './localhost-certificate.ts'
+import { localhost } from '../../kit/localhost-certificate.ts'
 import {
   ask,
   chunked,

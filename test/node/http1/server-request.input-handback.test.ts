@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
-import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
@@ -16,7 +16,7 @@ const LONG = 24 * 1024 * 1024
 type Engine = (socket: Socket, read: () => Promise<string>) => Promise<void>
 
 let engine: Engine
-let gateway: SilentGateway
+let gateway: NodeGateway
 /** Bodies that the gateway collected. */
 let collected: { readonly mock: { readonly results: readonly { readonly value: unknown }[] } }
 const server = net.createServer((socket) => {
@@ -42,7 +42,7 @@ async function bodyOf(socket: Socket, begin: Buffer): Promise<string> {
 beforeEach(async () => {
   if (!server.listening) await once(server.listen(0, '127.0.0.1'), 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  gateway = await startSilent({
+  gateway = await startNodeGateway({
     clusters: [{ id: 'here', pools: [{ model: 'm', stats_interval_ms: 3_600_000, engines: [{ id: 'a', url }] }] }],
   })
   collected = vi.spyOn(ServerRequest.prototype, 'collect')

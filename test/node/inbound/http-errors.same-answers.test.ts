@@ -3,7 +3,7 @@
  * line.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { endpoints } from '../../../src/api/endpoints.ts'
+import { endpoints } from '../../../src/protocols/protocols.ts'
 import { gatewayCases, gatewayKeys, requestOf } from '../../contracts/gateway.ts'
 import { servers, jsonAnswer, openBothServers, RawClient, type BothServers, type ServerName } from './both-servers.ts'
 import { chunked, type RawAnswer } from '../http1/wire.ts'

@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { keyLimitsContract } from '../../contracts/key-limits.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { LimitHost } from '../../../src/platform/node/threads/limit-host.ts'
 import { memoryLimiter } from '../../../src/memory-limiter.ts'
 
 keyLimitsContract('a gateway on Node', async (document) => {
-  const gateway = await startSilent(document)
+  const gateway = await startNodeGateway(document)
   return {
     send: (request) => fetch(new Request(gateway.url + new URL(request.url).pathname, request)),
     close: () => gateway.stop(AbortSignal.abort()),
@@ -15,7 +15,7 @@ keyLimitsContract('a gateway on Node', async (document) => {
 
 describe('limits per key with an engine', () => {
   let fleet: RunningFleet
-  let gateway: Awaited<ReturnType<typeof startSilent>>
+  let gateway: Awaited<ReturnType<typeof startNodeGateway>>
   afterEach(async () => {
     await gateway.stop(AbortSignal.abort())
     await fleet.close()
@@ -23,7 +23,7 @@ describe('limits per key with an engine', () => {
 
   async function start(limits: object): Promise<void> {
     fleet = await startFleet({ engines: 1, profile: 'test' })
-    gateway = await startSilent({
+    gateway = await startNodeGateway({
       keys: [{ name: 'team', secret: 'team-secret-1', limits }],
       admin: { secret: 'admin-secret-1' },
       clusters: [{ id: 'one', pools: [{ model: 'sim', engines: [{ id: 'a', url: fleet.urls[0]! }] }] }],

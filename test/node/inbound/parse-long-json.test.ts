@@ -4,8 +4,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readJson } from '../../../src/api/body.ts'
-import { estimateTokensByChars } from '../../../src/api/split-eligibility.ts'
-import type { PromptEndpoint } from '../../../src/core/tokens/prompt-request.ts'
+import { estimateTokensByChars } from '../../../src/api/split-estimate.ts'
 import { Utf8Text } from '../../../src/core/tokens/utf8-text.ts'
 import { parseLong, parseLongInTurns } from '../../../src/platform/node/parse-long-json.ts'
 import { hasControl, Unescaper } from '../../../src/platform/node/json-text.ts'
@@ -60,7 +59,7 @@ const longText = fc
     return text.repeat(Math.ceil(70_000 / text.length)) + end.join('')
   })
 
-const shapes: readonly (readonly [PromptEndpoint, (a: string, b: string) => string])[] = [
+const shapes: readonly (readonly [string, (a: string, b: string) => string])[] = [
   [
     'chat',
     (a, b) =>

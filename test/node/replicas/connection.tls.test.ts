@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { until } from '../../wait.ts'
-import { localhost } from '../http1/localhost-certificate.ts'
+import { localhost } from '../../kit/localhost-certificate.ts'
 import { Member } from './member.ts'
 
 const CONNECTION = new URL('../../../src/platform/node/replicas/connection.ts', import.meta.url).href

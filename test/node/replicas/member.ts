@@ -11,7 +11,7 @@ import { chance } from '../../../packages/replay/src/replay/chance.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { Lease } from '../../../src/ports/lease.ts'
 import type { Log } from '../../../src/ports/log.ts'
-import { admission, engines, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engines, pool } from '../../kit/pool-fixtures.ts'
 import { until } from '../../wait.ts'
 
 const LEASE_MS = 60_000

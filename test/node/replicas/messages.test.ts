@@ -6,7 +6,7 @@ import {
   decodeAdmission,
   encodeAdmission,
 } from '../../../src/platform/node/replicas/messages.ts'
-import { admission } from '../../contracts/cluster-fixtures.ts'
+import { admission } from '../../kit/pool-fixtures.ts'
 import { documentedRights } from './member.ts'
 
 const asked = encodeAdmission(admission())

@@ -9,7 +9,7 @@ import type { Client } from '../../../src/platform/node/replicas/connection.ts'
 import { type Script, SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { Lease } from '../../../src/ports/lease.ts'
-import { admission } from '../../contracts/cluster-fixtures.ts'
+import { admission } from '../../kit/pool-fixtures.ts'
 import { turns, until } from '../../wait.ts'
 import { converged, Member } from './member.ts'
 

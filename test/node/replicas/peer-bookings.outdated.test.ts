@@ -9,7 +9,7 @@ import { PeerBookings, type PeerBookingsParts } from '../../../src/platform/node
 import { SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
 import { OpenBookings } from '../../../src/platform/node/replicas/open-bookings.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
-import { engines, pool } from '../../contracts/cluster-fixtures.ts'
+import { engines, pool } from '../../kit/pool-fixtures.ts'
 import { turns } from '../../wait.ts'
 
 const PLACEMENT = { kind: 'whole', engine: 'a' }

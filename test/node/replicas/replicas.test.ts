@@ -7,8 +7,8 @@ import { decodeAdmission, encodeAdmission } from '../../../src/platform/node/rep
 import { encodeRegistryCall, decodeRegistryCall } from '../../../src/platform/node/replicas/messages.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../../src/platform/node/threads/start-threads.ts'
-import { admission } from '../../contracts/cluster-fixtures.ts'
-import { slowEngine, type SlowEngine } from '../slow-engine.ts'
+import { admission } from '../../kit/pool-fixtures.ts'
+import { openSlowEngine, type HeldEngine } from '../../kit/held-engine.ts'
 import { until } from '../../wait.ts'
 import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 
@@ -35,7 +35,7 @@ class Replica {
   replicas!: Replicas
 
   async start(
-    engines: readonly SlowEngine[],
+    engines: readonly HeldEngine[],
     server: string,
     { prefix, threads = 1, pool = {} }: Changes,
   ): Promise<this> {
@@ -150,7 +150,7 @@ const binary = await findServer()
 
 describe.skipIf(binary === null)('two replicas', () => {
   let server: ValkeyServer
-  let engines: SlowEngine[]
+  let engines: HeldEngine[]
   let prefix = ''
   let started = 0
   let one: Replica
@@ -169,7 +169,7 @@ describe.skipIf(binary === null)('two replicas', () => {
   })
   afterAll(() => server.stop())
   beforeEach(async () => {
-    engines = [await slowEngine(), await slowEngine()]
+    engines = [await openSlowEngine(), await openSlowEngine()]
     prefix = `test${++started}`
     one = await start()
     other = await start()
@@ -178,7 +178,7 @@ describe.skipIf(binary === null)('two replicas', () => {
   afterEach(async () => {
     for (const engine of engines) engine.finish()
     for (const replica of open.splice(0)) await replica.stop()
-    for (const engine of engines) engine.close()
+    for (const engine of engines) await engine.close()
   })
 
   it('leave themselves out', async () => {
@@ -190,7 +190,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     const answers = [await one.chat(), await one.chat(), await other.chat(), await other.chat()]
     for (const replica of [one, other])
       await until(async () => JSON.stringify(await replica.requests()) === '{"a":2,"b":2}')
-    expect(engines.map((engine) => engine.open.length)).toEqual([2, 2])
+    expect(engines.map((engine) => engine.held.length)).toEqual([2, 2])
     expect((await one.fleet()).replicas[0]).toMatchObject({ bookings: 2 })
     for (const engine of engines) engine.finish()
     for (const answer of answers) await answer.text()
@@ -201,12 +201,12 @@ describe.skipIf(binary === null)('two replicas', () => {
   it('route around each other’s bookings', async () => {
     // Each one alone would start with the same engine.
     for (let turn = 0; turn < 4; turn++) {
-      const before = engines.map((engine) => engine.open.length)
+      const before = engines.map((engine) => engine.held.length)
       await one.chat()
       await until(async () => (await other.pool()).bookings === 2 * turn + 1)
       await other.chat()
       await until(async () => (await one.pool()).bookings === 2 * turn + 2)
-      expect(engines.map((engine, at) => engine.open.length - before[at]!)).toEqual([1, 1])
+      expect(engines.map((engine, at) => engine.held.length - before[at]!)).toEqual([1, 1])
     }
   })
 

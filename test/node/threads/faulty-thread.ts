@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { RpcChannel } from '../../../src/platform/node/threads/rpc.ts'
 import type { ToMain, ToThread } from '../../../src/platform/node/threads/messages.ts'
-import { admission } from '../../contracts/cluster-fixtures.ts'
+import { admission } from '../../kit/pool-fixtures.ts'
 
 if (workerData.number === 13) throw new Error('not today')
 const line: RpcChannel<ToMain, ToThread> = new RpcChannel<ToMain, ToThread>(parentPort!, ([said]) => {

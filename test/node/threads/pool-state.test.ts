@@ -7,7 +7,7 @@ import { ThreadBookings } from '../../../src/platform/node/threads/thread-bookin
 import { RpcChannel } from '../../../src/platform/node/threads/rpc.ts'
 import type { PoolMessage } from '../../../src/platform/node/threads/messages.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
-import { admission, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, outcome, pool } from '../../kit/pool-fixtures.ts'
 import { circuitContract } from '../../contracts/circuits.ts'
 import { admitted, clusterContract, requestsOf, type OpenCluster, type Source } from '../../contracts/cluster.ts'
 import { quiet } from './quiet.ts'

@@ -12,19 +12,42 @@ import {
 } from '../../../src/platform/node/threads/start-threads.ts'
 import { explainSystemError } from '../../../src/platform/node/system-error.ts'
 import { withRecording } from '../../../src/platform/node/recorded-pool.ts'
-import { openEngine, type Engine } from './engine.ts'
+import type { Reply } from '../../kit/engine-reply.ts'
+import type { EngineRequest } from '../../kit/engine-request.ts'
+import { HeldEngine } from '../../kit/held-engine.ts'
+import { completion, token } from '../../kit/sse.ts'
 import { until } from '../../wait.ts'
 
 const never = new AbortController().signal
 /** This many connections reach only one of two threads with a probability of 1 in 2 thousand million. */
 const MANY = 32
 
-let engine: Engine
+const STORED = {
+  id: 'resp_1',
+  object: 'response',
+  status: 'completed',
+  output: [],
+  usage: { input_tokens: 4, output_tokens: 1, total_tokens: 5 },
+}
+
+/** Engines `/a` and `/b` at one address: the test ends streams, and responses are stored. */
+function answerOf(held: HeldEngine, request: EngineRequest): Reply | Promise<Reply> {
+  const [, , ...path] = request.path.split('/')
+  const at = path.join('/')
+  if (at.startsWith('v1/responses')) return { body: STORED }
+  if (at !== 'v1/chat/completions') return { body: {} }
+  return request.text.includes('"stream":true') ? held.hold(request) : { body: completion() }
+}
+
+let engine: HeldEngine
 let lines: string[]
 let gateway: RunningThreads
 
 beforeEach(async () => {
-  engine = await openEngine()
+  engine = await HeldEngine.open({
+    opening: token('hello'),
+    routes: (held) => ({ '*': (request) => answerOf(held, request) }),
+  })
   lines = []
   gateway = await start()
 })
@@ -32,7 +55,7 @@ beforeEach(async () => {
 afterEach(async () => {
   engine.finish()
   await gateway.stop(AbortSignal.abort())
-  engine.close()
+  await engine.close()
 })
 
 function start(more: object = {}, options: Partial<ThreadsOptions> = {}): Promise<RunningThreads> {
@@ -166,10 +189,10 @@ describe('a gateway on two threads', () => {
   })
 
   it('probes its engines once, not once per thread', async () => {
-    await until(async () => engine.probes >= 2)
+    await until(async () => probes() >= 2)
     await many(() => plain())
     // Both engines of the test have one address.
-    expect(engine.probes).toBe(2)
+    expect(probes()).toBe(2)
   })
 })
 
@@ -285,20 +308,26 @@ const messages = [{ role: 'user', content: 'hi' }]
 const stream = () => begin('POST', '/v1/chat/completions', { model: 'm', stream: true, messages })
 const plain = (header?: string) => call('POST', '/v1/chat/completions', { model: 'm', messages }, header)
 
+/** Health checks that the engines got. */
+const probes = (): number => engine.engine.requests.filter(({ path }) => path.endsWith('/health')).length
+
 /** Requests by engine. */
 function served(): Record<string, number> {
   const counts: Record<string, number> = {}
-  for (const name of engine.served) counts[name] = (counts[name] ?? 0) + 1
+  for (const { path } of engine.engine.asked.filter(({ path: one }) => one.endsWith('/v1/chat/completions'))) {
+    const name = path.split('/')[1]!
+    counts[name] = (counts[name] ?? 0) + 1
+  }
   return counts
 }
 
-/** Counts read on many connections. */
 /** When a configuration was refused, as each thread reports it. */
 async function refusals(): Promise<(number | undefined)[]> {
   const views = await many(() => call('GET', '/v1/firstlight/fleet'))
   return views.map(({ json }) => (json as { config_refused_at?: number }).config_refused_at)
 }
 
+/** Bookings of the pool, read on many connections. */
 async function bookings(): Promise<number[]> {
   const views = await many(() => call('GET', '/v1/firstlight/fleet'))
   return views.map(({ json }) => (json as { pools: { bookings: number }[] }).pools[0]!.bookings)

@@ -7,7 +7,7 @@ import { ThreadSupervisor } from '../../../src/platform/node/threads/thread-supe
 import { poolNames } from '../../../src/platform/node/threads/pool-numbers.ts'
 import type { ThreadStart } from '../../../src/platform/node/threads/thread.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
-import { pool } from '../../contracts/cluster-fixtures.ts'
+import { pool } from '../../kit/pool-fixtures.ts'
 import { until } from '../../wait.ts'
 
 const config = parseConfig(

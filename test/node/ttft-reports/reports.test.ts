@@ -366,7 +366,9 @@ describe('traces', () => {
         : null,
     )
     expect(posts).toBe(1)
-    expect(lines.find((line) => line['event'] === 'event_batch_stuck' && line['outbox'] === 'traces')).toMatchObject({
+    expect(
+      lines.find((line) => line['event'] === 'batch_export_failed' && line['exporter'] === 'traces'),
+    ).toMatchObject({
       error: { message: expect.stringContaining('401') },
     })
     await stop(gateway)

@@ -45,16 +45,16 @@ const payloads = (text: string) =>
 
 describe('a stream that is changed on the way', () => {
   it('is the same however its bytes are cut', async () => {
-    const expected = await passed([bytes(stream)], firstTokenTransform('/v1/chat/completions', 'First'))
+    const expected = await passed([bytes(stream)], firstTokenTransform(true, 'First'))
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(2000), { maxLength: 30 }), async (at) => {
-        expect(await passed(cut(stream, at), firstTokenTransform('/v1/chat/completions', 'First'))).toBe(expected)
+        expect(await passed(cut(stream, at), firstTokenTransform(true, 'First'))).toBe(expected)
       }),
     )
   })
 
   it('becomes a chat that begins with the first token, once', async () => {
-    const text = await passed([bytes(stream)], firstTokenTransform('/v1/chat/completions', 'First'))
+    const text = await passed([bytes(stream)], firstTokenTransform(true, 'First'))
     const all = payloads(text)
     expect(all.map(({ choices }) => (choices[0]?.['delta'] as { content?: string } | undefined)?.content)).toEqual([
       '',
@@ -68,7 +68,7 @@ describe('a stream that is changed on the way', () => {
     for (const one of all) expect(one).toMatchObject({ id: 'chatcmpl-1', object: 'chat.completion.chunk' })
     expect(all[4]!.choices[0]).toMatchObject({ finish_reason: 'length', stop_reason: null })
     expect(
-      firstTokenTransform('/v1/chat/completions', 'First').usage({
+      firstTokenTransform(true, 'First').usage({
         promptTokens: 11,
         completionTokens: 3,
         cachedTokens: 8,
@@ -83,7 +83,7 @@ describe('a stream that is changed on the way', () => {
   })
 
   it('stays a completion if one was requested', async () => {
-    const all = payloads(await passed([bytes(stream)], firstTokenTransform('/v1/completions', 'First')))
+    const all = payloads(await passed([bytes(stream)], firstTokenTransform(false, 'First')))
     expect(all.map(({ choices }) => choices[0]?.['text'])).toEqual(['First', ' héllo', ' 🔥', ' end', undefined])
     expect(all.every(({ id }) => id === 'cmpl-1')).toBe(true)
   })
@@ -91,14 +91,14 @@ describe('a stream that is changed on the way', () => {
   it('passes its error event and malformed records unchanged', async () => {
     const error = 'data: {"error":{"message":"cut","code":"engine_stream_truncated"}}\n\n'
     const odd = 'event: ping\ndata: {}\n\ndata: {"choices\n\n'
-    const text = await passed([bytes(sse(record(' a')) + odd + error)], firstTokenTransform('/v1/completions', 'First'))
+    const text = await passed([bytes(sse(record(' a')) + odd + error)], firstTokenTransform(false, 'First'))
     expect(text).toContain(odd)
     expect(text.endsWith(error)).toBe(true)
   })
 
   it('without a record passes no first token', async () => {
     const error = 'data: {"error":{"message":"cut"}}\n\n'
-    expect(await passed([bytes(error)], firstTokenTransform('/v1/chat/completions', 'First'))).toBe(error)
+    expect(await passed([bytes(error)], firstTokenTransform(true, 'First'))).toBe(error)
   })
 })
 
@@ -106,7 +106,7 @@ describe('a non-streaming response that is transformed', () => {
   it('has the first token in front, and counts it as output', async () => {
     const answer = { ...record(' rest', 'stop'), system_fingerprint: 'f', usage: usage.usage }
     const completion = JSON.parse(
-      await passed(cut(JSON.stringify(answer), [7, 40]), firstTokenTransform('/v1/completions', 'First'), false),
+      await passed(cut(JSON.stringify(answer), [7, 40]), firstTokenTransform(false, 'First'), false),
     ) as unknown
     expect(completion).toEqual({
       ...answer,
@@ -114,7 +114,7 @@ describe('a non-streaming response that is transformed', () => {
       usage: { prompt_tokens: 10, total_tokens: 14, completion_tokens: 4 },
     })
     const chat = JSON.parse(
-      await passed([bytes(JSON.stringify(answer))], firstTokenTransform('/v1/chat/completions', 'First'), false),
+      await passed([bytes(JSON.stringify(answer))], firstTokenTransform(true, 'First'), false),
     ) as Record<string, unknown>
     expect(chat).toMatchObject({
       id: 'chatcmpl-1',

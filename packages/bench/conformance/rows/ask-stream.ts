@@ -5,14 +5,14 @@ import { check } from '../row.ts'
 import { dataOf } from '../vector.ts'
 import { withKey } from './asks.ts'
 import { decisionOf } from './decisions.ts'
-import type { ToldDecision } from './decisions.ts'
+import type { ReportedDecision } from './decisions.ts'
 
-export interface Told {
+export interface StreamAnswer {
   readonly prompt: number
   /** Cached tokens that the engine reports. */
   readonly cached: number
   readonly engine: string
-  readonly decision: ToldDecision
+  readonly decision: ReportedDecision
   readonly text: string
   /** Milliseconds, `performance.now()`. */
   readonly sentAt: number
@@ -26,7 +26,7 @@ interface StreamAsk {
   readonly policy?: string
 }
 
-export async function askStream(gateway: RunningGateway, { path, body, policy }: StreamAsk): Promise<Told> {
+export async function askStream(gateway: RunningGateway, { path, body, policy }: StreamAsk): Promise<StreamAnswer> {
   const headers = withKey(policy === undefined ? {} : { 'x-firstlight-options': JSON.stringify({ policy }) })
   const sentAt = performance.now()
   const { response } = await open({

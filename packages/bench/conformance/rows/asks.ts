@@ -4,7 +4,7 @@ import type { RealEngine } from '../engine.ts'
 import type { FleetName } from '../fleets.ts'
 import { gatewayKey } from '../gateway.ts'
 import type { GatewayKind } from '../gateway.ts'
-import type { Ask } from '../http.ts'
+import type { HttpRequest } from '../http.ts'
 import type { Lab } from '../row.ts'
 
 export const endless = { model: servedModel, prompt: [11], max_tokens: 3500, temperature: 0, ignore_eos: true }
@@ -19,7 +19,7 @@ export async function through(
   kind: GatewayKind,
   body: unknown,
   { path = '/v1/completions', fleet = 'plain' as FleetName } = {},
-): Promise<Ask> {
+): Promise<HttpRequest> {
   return {
     url: (await lab.gateway(kind, fleet)).url,
     method: 'POST',
@@ -30,7 +30,7 @@ export async function through(
   }
 }
 
-export function direct(engine: RealEngine, body: unknown, path = '/v1/completions'): Ask {
+export function direct(engine: RealEngine, body: unknown, path = '/v1/completions'): HttpRequest {
   return {
     url: engine.url,
     method: 'POST',

@@ -44,16 +44,16 @@ async function refuses(engine: RealEngine): Promise<boolean> {
 
 async function busy(lab: Lab, kind: GatewayKind): Promise<string> {
   for (let round = 1; ; round++) {
-    const { told, wasFull } = await busyRound(lab, kind)
+    const { result, wasFull } = await busyRound(lab, kind)
     // Held streams that end during the requests make room: such a round is not counted.
-    if (wasFull) return told
-    check(round < BUSY_ROUNDS, `engine a did not stay full in ${BUSY_ROUNDS} rounds; last: ${told}`)
+    if (wasFull) return result
+    check(round < BUSY_ROUNDS, `engine a did not stay full in ${BUSY_ROUNDS} rounds; last: ${result}`)
   }
 }
 
 const BUSY_ROUNDS = 3
 
-async function busyRound(lab: Lab, kind: GatewayKind): Promise<{ told: string; wasFull: boolean }> {
+async function busyRound(lab: Lab, kind: GatewayKind): Promise<{ result: string; wasFull: boolean }> {
   const [a] = await engines(lab)
   const held = Array.from({ length: 8 }, () => dispatch(direct(a!, { ...endless, stream: true })))
   try {
@@ -67,7 +67,7 @@ async function busyRound(lab: Lab, kind: GatewayKind): Promise<{ told: string; w
       `engine a refused ${rejected}`
     check(!answers.some(({ status }) => status !== 200), seen)
     check(!wasFull || answers.every(({ headers }) => headers['x-firstlight-engine'] === 'b'), seen)
-    return { told: wasFull ? `6 of 6 by b; engine a refused ${rejected} of them` : seen, wasFull }
+    return { result: wasFull ? `6 of 6 by b; engine a refused ${rejected} of them` : seen, wasFull }
   } finally {
     for (const request of held) request.destroy()
     await until(async () => (await a!.metric('vllm:num_requests_running')) === 0, 'engine a to be idle')

@@ -88,10 +88,10 @@ async function openaiConversation(client: OpenAI): Promise<string> {
   }
   check(
     text === whole.choices[0]!.message.content,
-    `the stream said ${JSON.stringify(text)}, the answer in one piece ` +
+    `the stream returned ${JSON.stringify(text)}, the answer in one piece ` +
       `${JSON.stringify(whole.choices[0]!.message.content)}`,
   )
-  check(completionTokens === 8, `the stream's usage said ${completionTokens} tokens`)
+  check(completionTokens === 8, `the stream's usage reported ${completionTokens} tokens`)
   const called = await client.chat.completions.create({
     model,
     messages,
@@ -157,10 +157,10 @@ async function aiSdk(lab: Lab, gateway: RunningGateway): Promise<string> {
   for await (const piece of stream.textStream) text += piece
   check(
     text === whole.text && text.length > 0,
-    `the stream said ${JSON.stringify(text)}, the answer in one piece ${JSON.stringify(whole.text)}`,
+    `the stream returned ${JSON.stringify(text)}, the answer in one piece ${JSON.stringify(whole.text)}`,
   )
   const usage = await stream.usage
-  check(usage.outputTokens === 8, `the stream's usage said ${usage.outputTokens} tokens`)
+  check(usage.outputTokens === 8, `the stream's usage reported ${usage.outputTokens} tokens`)
   const weather = tool({
     description: 'The weather now',
     inputSchema: jsonSchema<{ unit?: string }>({ type: 'object', properties: { unit: { type: 'string' } } }),

@@ -68,7 +68,7 @@ function askOf(at: number): { readonly path: string; readonly body: object } {
 const isGreedy = (at: number): boolean => at < STREAMS / 2
 const asksForIds = (at: number): boolean => at % 4 < 2
 
-interface Received {
+interface StreamOutput {
   readonly text: string
   /** Token ids of the output; empty unless the client asked for them. */
   readonly ids: readonly number[]
@@ -90,7 +90,7 @@ interface Event {
 }
 
 /** Runs all streams at once in one session. `reached` is called when each of them has EVENTS_BEFORE events. */
-async function runAll(gateway: RunningGateway, session: string, reached: () => void): Promise<Received[]> {
+async function runAll(gateway: RunningGateway, session: string, reached: () => void): Promise<StreamOutput[]> {
   let waiting = STREAMS
   return Promise.all(
     Array.from({ length: STREAMS }, async (_, at) => {
@@ -118,7 +118,7 @@ async function runAll(gateway: RunningGateway, session: string, reached: () => v
   )
 }
 
-function receivedOf(received: string, at: number): Received {
+function receivedOf(received: string, at: number): StreamOutput {
   const data = dataOf(received)
   const events = data.filter((one) => one !== '[DONE]') as Event[]
   const choices = events.flatMap((event) => event.choices ?? [])
@@ -177,7 +177,7 @@ async function askBriefly(gateway: RunningGateway, session: string): Promise<str
 }
 
 /** By gateway: texts that were equal in two runs without a failure; null where they differed. */
-const uncutTexts = new WeakMap<RunningGateway, Promise<(string | null)[]>>()
+const wholeTexts = new WeakMap<RunningGateway, Promise<(string | null)[]>>()
 
 async function twice(gateway: RunningGateway, session: string): Promise<(string | null)[]> {
   const first = await runAll(gateway, session, () => {})
@@ -191,9 +191,9 @@ async function failed(lab: Lab, kind: GatewayKind, fault: Fault): Promise<string
   const victim = await lab.engine(VICTIM)
   const gateway = await lab.gateway(kind, 'continued')
   const session = await sessionOfVictim(gateway)
-  let uncut = uncutTexts.get(gateway)
-  if (uncut === undefined) uncutTexts.set(gateway, (uncut = twice(gateway, session)))
-  const texts = await uncut
+  let whole = wholeTexts.get(gateway)
+  if (whole === undefined) wholeTexts.set(gateway, (whole = twice(gateway, session)))
+  const texts = await whole
   const before = continued(gateway)
   let begun: Promise<unknown> | null = null
   try {
@@ -222,12 +222,16 @@ async function strike(gateway: RunningGateway, victim: { kill: Kill }, fault: Fa
 
 type Kill = (signal: NodeJS.Signals, title?: string) => void
 
-async function comparedWith(lab: Lab, uncut: readonly (string | null)[], cut: readonly Received[]): Promise<string> {
-  const greedy = cut.flatMap(({ text }, at) => (isGreedy(at) && uncut[at] !== null ? [text === uncut[at]] : []))
+async function comparedWith(
+  lab: Lab,
+  whole: readonly (string | null)[],
+  truncated: readonly StreamOutput[],
+): Promise<string> {
+  const greedy = truncated.flatMap(({ text }, at) => (isGreedy(at) && whole[at] !== null ? [text === whole[at]] : []))
   const equal = greedy.filter(Boolean).length
   const other = await lab.engine('wide-b')
   let ofIds = 0
-  const withIds = cut.filter(({ ids }) => ids.length > 0)
+  const withIds = truncated.filter(({ ids }) => ids.length > 0)
   for (const { ids, text } of withIds) {
     const { prompt } = await sendJson<{ prompt: string }>(
       direct(other, { model: servedModel, tokens: ids }, '/detokenize'),

@@ -73,14 +73,14 @@ async function lookups(lab: Lab, kind: GatewayKind): Promise<string> {
         engines: fleet.map(({ name, url: at }) => ({ id: name, url: at, key: engineKey, lmcache_instance: name })),
       },
     })
-    const told: string[] = []
-    for (const [name, prompt] of prompts) told.push(await found(gateway, prompt, name))
+    const results: string[] = []
+    for (const [name, prompt] of prompts) results.push(await found(gateway, prompt, name))
     const { decision } = await askStream(gateway, { path: '/v1/completions', body: completion(newPrompt()) })
     check(
       decision.fallback !== null || decision.predicted_cached_tokens === 0,
       'a prompt that no instance has is found',
     )
-    return `${told.join('; ')}; a new prompt: ${decision.fallback?.reason ?? 'no tokens'}`
+    return `${results.join('; ')}; a new prompt: ${decision.fallback?.reason ?? 'no tokens'}`
   } finally {
     await gateway?.stop()
     await controller.stop()
@@ -89,9 +89,9 @@ async function lookups(lab: Lab, kind: GatewayKind): Promise<string> {
 
 async function found(gateway: RunningGateway, prompt: readonly number[], name: string): Promise<string> {
   const { engine, decision } = await askStream(gateway, { path: '/v1/completions', body: completion(prompt) })
-  const told = `${engine}: predicted ${decision.predicted_cached_tokens}`
-  check(decision.policy === 'kv_aware' && decision.fallback === null, `${told}, ${decision.fallback?.reason}`)
+  const results = `${engine}: predicted ${decision.predicted_cached_tokens}`
+  check(decision.policy === 'kv_aware' && decision.fallback === null, `${results}, ${decision.fallback?.reason}`)
   const whole = promptTokens - (promptTokens % chunkTokens)
-  check(engine === name && decision.predicted_cached_tokens === whole, `${told}, not ${name} and ${whole}`)
-  return told
+  check(engine === name && decision.predicted_cached_tokens === whole, `${results}, not ${name} and ${whole}`)
+  return results
 }

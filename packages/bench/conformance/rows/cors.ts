@@ -4,7 +4,7 @@ import { page } from '../fleets.ts'
 import { formBytes, formType } from '../form.ts'
 import type { GatewayKind, RunningGateway } from '../gateway.ts'
 import { send } from '../http.ts'
-import type { Ask } from '../http.ts'
+import type { HttpRequest } from '../http.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
 import { speech, transcriptions } from '../speech.ts'
@@ -18,7 +18,7 @@ export function corsRow(kind: GatewayKind): Row {
   }
 }
 
-type Question = Pick<Ask, 'method' | 'path' | 'headers' | 'body'>
+type Question = Pick<HttpRequest, 'method' | 'path' | 'headers' | 'body'>
 
 const questions: Readonly<Record<string, Question>> = {
   models: { method: 'GET', path: '/v1/models' },
@@ -43,7 +43,7 @@ const questions: Readonly<Record<string, Question>> = {
 }
 
 /** Headers for a page of that origin. */
-async function told(
+async function corsHeaders(
   url: string,
   key: string,
   { headers, ...question }: Question,
@@ -66,10 +66,10 @@ async function cors(lab: Lab, kind: GatewayKind): Promise<string> {
   ]
   const key = withKey({})['authorization']!.slice(7)
   for (const [name, question] of Object.entries(questions)) {
-    const open = await told(engine.url, engineKey, question, page)
-    check(open['access-control-allow-origin'] === '*', `${name}: the engine itself said ${JSON.stringify(open)}`)
+    const open = await corsHeaders(engine.url, engineKey, question, page)
+    check(open['access-control-allow-origin'] === '*', `${name}: the engine itself returned ${JSON.stringify(open)}`)
     for (const [gateway, origin, expected] of gateways) {
-      const seen = await told(gateway.url, key, question, origin)
+      const seen = await corsHeaders(gateway.url, key, question, origin)
       check(
         expected === undefined ? Object.keys(seen).length === 0 : seen['access-control-allow-origin'] === expected,
         `${name} from ${origin}, ${expected === undefined ? 'who may not' : 'who may'}: ${JSON.stringify(seen)}`,

@@ -4,7 +4,7 @@ import type { RunningGateway } from '../gateway.ts'
 import { send, sendJson } from '../http.ts'
 import { until } from '../until.ts'
 
-export interface ToldDecision {
+export interface ReportedDecision {
   readonly policy: string
   readonly fallback: { readonly from: string; readonly reason: string } | null
   readonly prompt_tokens: number
@@ -24,12 +24,12 @@ export interface ToldDecision {
  * Decision of a completed response, by its header. The object that made the decision stores it and gets the outcome a
  * moment later.
  */
-export async function decisionOf(gateway: RunningGateway, header: unknown): Promise<ToldDecision> {
+export async function decisionOf(gateway: RunningGateway, header: unknown): Promise<ReportedDecision> {
   const id = String(header).split(';')[0]!
-  let decision: ToldDecision | null = null
+  let decision: ReportedDecision | null = null
   await until(
     async () => {
-      decision = await asAdmin<ToldDecision>(gateway, `/v1/firstlight/decisions/${id}`).catch(() => null)
+      decision = await asAdmin<ReportedDecision>(gateway, `/v1/firstlight/decisions/${id}`).catch(() => null)
       return (decision?.actual ?? null) !== null
     },
     'the decision',

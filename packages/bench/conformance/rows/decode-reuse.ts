@@ -35,7 +35,7 @@ export const decodeReuseRows: readonly Row[] = [
   run: async (lab: Lab) => reuse(lab, pair),
 }))
 
-interface Said {
+interface CompletionBody {
   readonly choices: readonly { readonly token_ids?: readonly number[] }[]
   readonly usage: {
     readonly prompt_tokens: number
@@ -49,12 +49,12 @@ async function reuse(lab: Lab, { fleet, prefill, decode: name, round }: Pair): P
   const seen = (await batchesOf(lab, decode, 0)).length
   const first = prompt(round)
   const one = await split(lab, { fleet, decode, tokens: first })
-  const answer = one.said.choices[0]!.token_ids ?? []
+  const answer = one.completion.choices[0]!.token_ids ?? []
   check(answer.length === outputTokens, `${answer.length} output tokens`)
   // The last output token is not computed.
   const conversation = [...first, ...answer]
   const full = wholeBlocks(conversation.length - 1)
-  const told = await announced(lab, decode, seen, conversation)
+  const announcedBlocks = await announced(lab, decode, seen, conversation)
   const next = [...conversation, ...prompt(round + 1).slice(0, addedTokens)]
   const whole = await ask(decode, { ...bodyOf(next), max_tokens: 1 })
   const reused = whole.usage.prompt_tokens_details?.cached_tokens ?? 0
@@ -62,12 +62,12 @@ async function reuse(lab: Lab, { fleet, prefill, decode: name, round }: Pair): P
   // A second conversation whose next turn is split, too: the connector fetches the rest only.
   const other = prompt(round + 2)
   const began = await split(lab, { fleet, decode, tokens: other })
-  const turn = [...other, ...(began.said.choices[0]!.token_ids ?? []), ...prompt(round + 3).slice(0, addedTokens)]
+  const turn = [...other, ...(began.completion.choices[0]!.token_ids ?? []), ...prompt(round + 3).slice(0, addedTokens)]
   const again = await split(lab, { fleet, decode, tokens: turn })
   return (
-    `prompt ${first.length}, output ${answer.length}: ${told} blocks announced; the next turn, whole: ${reused} tokens ` +
+    `prompt ${first.length}, output ${answer.length}: ${announcedBlocks} blocks announced; the next turn, whole: ${reused} tokens ` +
     `reused; first turn, split: ${one.fetched} tokens fetched; next turn of ${turn.length}, split: ` +
-    `${again.fetched} fetched, cached_tokens ${again.said.usage.prompt_tokens_details?.cached_tokens ?? 0}`
+    `${again.fetched} fetched, cached_tokens ${again.completion.usage.prompt_tokens_details?.cached_tokens ?? 0}`
   )
 }
 
@@ -84,7 +84,7 @@ const bodyOf = (tokens: readonly number[]) => ({
 async function split(
   lab: Lab,
   { fleet, decode, tokens }: { fleet: FleetName; decode: RealEngine; tokens: readonly number[] },
-): Promise<{ readonly said: Said; readonly fetched: number }> {
+): Promise<{ readonly completion: CompletionBody; readonly fetched: number }> {
   const before = await moved(decode)
   const asked = await through(lab, 'node', { ...bodyOf(tokens), max_tokens: outputTokens }, { fleet })
   const answer = await send(asked)
@@ -94,13 +94,16 @@ async function split(
   await until(async () => (await moved(decode)) > before, 'the decode engine to count', { limitMs: 3000 }).catch(
     () => 0,
   )
-  return { said: JSON.parse(answer.body.toString('utf8')) as Said, fetched: (await moved(decode)) - before }
+  return {
+    completion: JSON.parse(answer.body.toString('utf8')) as CompletionBody,
+    fetched: (await moved(decode)) - before,
+  }
 }
 
-async function ask(engine: RealEngine, body: object): Promise<Said> {
+async function ask(engine: RealEngine, body: object): Promise<CompletionBody> {
   const answer = await send(direct(engine, body))
   check(answer.status === 200, `${answer.status}: ${answer.body.toString('utf8').slice(0, 200)}`)
-  return JSON.parse(answer.body.toString('utf8')) as Said
+  return JSON.parse(answer.body.toString('utf8')) as CompletionBody
 }
 
 /** Number of the conversation's full blocks in the engine's KV events after the first `seen` batches. All must be. */
@@ -113,7 +116,7 @@ async function announced(lab: Lab, engine: RealEngine, seen: number, tokens: rea
   )
   const known = wholeBlocks(tokens.length - 1)
   const ours = vllmBlockHashes(tokens.slice(0, known), { hashSeed: '0', blockTokens, cacheSalt: null })
-  const told = ours.filter((hash) => stored.has(hash)).length
-  check(told === ours.length, `of ${ours.length} full blocks, ${told} are in KV events`)
-  return told
+  const announcedBlocks = ours.filter((hash) => stored.has(hash)).length
+  check(announcedBlocks === ours.length, `of ${ours.length} full blocks, ${announcedBlocks} are in KV events`)
+  return announcedBlocks
 }

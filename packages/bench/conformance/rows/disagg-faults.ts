@@ -61,14 +61,14 @@ async function threshold(lab: Lab, kind: GatewayKind): Promise<string> {
   }
   await sleep(500)
   const [prefills, tokens] = [(await served(prefill)) - before, (await moved(decode)) - movedBefore]
-  const told = `${seen.join(', ')}; prefill engine served ${prefills}, handed over ${tokens} tokens`
+  const result = `${seen.join(', ')}; prefill engine served ${prefills}, handed over ${tokens} tokens`
   check(
     seen.map((one) => one.includes('split')).join() === 'false,false,true,true' &&
       prefills === 2 &&
       tokens >= 0.9 * (thresholdTokens + 300),
-    told,
+    result,
   )
-  return told
+  return result
 }
 
 async function diesBetween(lab: Lab, kind: GatewayKind): Promise<string> {
@@ -96,18 +96,18 @@ async function diesBetween(lab: Lab, kind: GatewayKind): Promise<string> {
     relay.delayMs = 0
   }
   const { status, headers, body: text } = await answer
-  const said = status === 200 ? textOf(JSON.parse(text.toString('utf8'))) : text.toString('utf8').slice(0, 200)
-  const told =
+  const output = status === 200 ? textOf(JSON.parse(text.toString('utf8'))) : text.toString('utf8').slice(0, 200)
+  const result =
     `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'} after ` +
     `${((performance.now() - began) / 1000).toFixed(1)} s ` +
-    `(${headers['x-firstlight-decision']?.split(';').slice(1).join(';') || 'first try'}): ${JSON.stringify(said)}`
-  check(status === 200 && said === expected, `${told}, not ${JSON.stringify(expected)}`)
+    `(${headers['x-firstlight-decision']?.split(';').slice(1).join(';') || 'first try'}): ${JSON.stringify(output)}`
+  check(status === 200 && output === expected, `${result}, not ${JSON.stringify(expected)}`)
   const alive = await send({ url: decode.url, method: 'GET', path: '/health' }).then(
     ({ status: health }) => health === 200,
     () => false,
   )
-  check(alive, `the decode engine did not survive it; ${told}`)
-  return `${told}; the decode engine lives`
+  check(alive, `the decode engine did not survive it; ${result}`)
+  return `${result}; the decode engine lives`
 }
 
 /** From the first passed health check of the restarted engine: the gateway's own next check, and a trial. */

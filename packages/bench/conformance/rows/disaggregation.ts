@@ -58,7 +58,7 @@ export const nixlRecording: Row = {
     })
     check(
       textOf(again.response.json) === textOf(whole.response.json),
-      `the second time it said ${textOf(again.response.json)}`,
+      `the second answer was ${textOf(again.response.json)}`,
     )
     const [nobody] = await freePorts(1)
     const lost = {
@@ -132,11 +132,11 @@ async function split(lab: Lab, kind: GatewayKind): Promise<string> {
     const asked = round % 2 === 0 ? { ...body, stream: true } : body
     const answer = await send(await through(lab, kind, asked, { fleet: 'split' }))
     const text = answer.body.toString('utf8')
-    const said = round % 2 === 0 ? streamText(text) : textOf(JSON.parse(text))
+    const answered = round % 2 === 0 ? streamText(text) : textOf(JSON.parse(text))
     const whole = await send(direct(prefill, { ...body, cache_salt: 'whole' }))
     check(
-      said === textOf(JSON.parse(whole.body.toString('utf8'))),
-      `round ${round}: ${said}, not ${whole.body.toString('utf8').slice(0, 200)}`,
+      answered === textOf(JSON.parse(whole.body.toString('utf8'))),
+      `round ${round}: ${answered}, not ${whole.body.toString('utf8').slice(0, 200)}`,
     )
     tokens += body.prompt.length
   }
@@ -162,14 +162,14 @@ async function splitByFiles(lab: Lab, kind: GatewayKind): Promise<string> {
     }
     const before = await prefill.metric('vllm:prompt_tokens_total')
     const answer = await send(await through(lab, kind, body, { fleet: 'files' }))
-    const said = JSON.parse(answer.body.toString('utf8')) as SaidWithUsage
+    const answered = JSON.parse(answer.body.toString('utf8')) as SaidWithUsage
     const computed = (await prefill.metric('vllm:prompt_tokens_total')) - before
     check(answer.headers['x-firstlight-prefill'] !== undefined && computed >= 300, `round ${round}: not split`)
     // The connector ignores salts, so that only without its files the engine computes the prompt itself.
     rmSync(sharedFiles, { recursive: true, force: true })
     const whole = await send(direct(decode, { ...body, cache_salt: 'whole' }))
-    check(textOf(said) === textOf(JSON.parse(whole.body.toString('utf8'))), `round ${round}: ${textOf(said)}`)
-    cached.push(said.usage.prompt_tokens_details?.cached_tokens ?? 0)
+    check(textOf(answered) === textOf(JSON.parse(whole.body.toString('utf8'))), `round ${round}: ${textOf(answered)}`)
+    cached.push(answered.usage.prompt_tokens_details?.cached_tokens ?? 0)
   }
   check(
     cached.every((tokens) => tokens >= 256),

@@ -36,10 +36,10 @@ async function encode(lab: Lab, kind: GatewayKind): Promise<string> {
     const text = answer.body.toString('utf8')
     check(answer.status === 200, `${answer.status}: ${text.slice(0, 200)}`)
     check(answer.headers['x-firstlight-engine'] === 'eye', `answered by ${answer.headers['x-firstlight-engine']}`)
-    const said = JSON.parse(text) as Said
-    const alone = JSON.parse((await send(direct(eye, chatOf(seeds), CHATS))).body.toString('utf8')) as Said
-    check(said.usage.prompt_tokens === alone.usage.prompt_tokens, 'the prompt has another length')
-    check(said.choices[0]!.message.content === alone.choices[0]!.message.content, 'the text is another one')
+    const chat = JSON.parse(text) as ChatBody
+    const alone = JSON.parse((await send(direct(eye, chatOf(seeds), CHATS))).body.toString('utf8')) as ChatBody
+    check(chat.usage.prompt_tokens === alone.usage.prompt_tokens, 'the prompt has another length')
+    check(chat.choices[0]!.message.content === alone.choices[0]!.message.content, 'the text is another one')
     const { actual } = await decisionOf(gateway, answer.headers['x-firstlight-decision'])
     stages.push(actual?.stages?.['encode'] ?? 0)
   }
@@ -58,7 +58,7 @@ async function encode(lab: Lab, kind: GatewayKind): Promise<string> {
 
 const CHATS = '/v1/chat/completions'
 
-interface Said {
+interface ChatBody {
   readonly choices: readonly { readonly message: { readonly content: string } }[]
   readonly usage: { readonly prompt_tokens: number }
 }

@@ -19,9 +19,8 @@ export function eventsFeedback(kind: GatewayKind): Row {
   return {
     name: `${kind}-events-feedback`,
     says:
-      `With KV events, the gateway predicts the cached tokens of ${asks} requests exactly: conversations as ` +
-      `token ids${kind === 'node' ? ' and as chats' : ''}, half of them with a cache_salt, in a cache too small ` +
-      'for them.',
+      `With KV events, the gateway predicts the cached tokens of ${asks} requests exactly: conversations as token ` +
+      `ids${kind === 'node' ? ' and as chats' : ''}, half of them with a cache_salt, in a cache too small for them.`,
     run: async (lab) => {
       await lab.engine('little')
       const gateway = await lab.gateway(kind, 'little')
@@ -35,7 +34,7 @@ export function eventsFeedback(kind: GatewayKind): Row {
   }
 }
 
-interface Seen {
+interface CachedTokens {
   readonly predicted: number
   readonly cached: number
 }
@@ -48,7 +47,7 @@ async function converse(gateway: RunningGateway, bridge: RunningBridge): Promise
   check(before.complete, `the bridge does not know the whole cache: ${JSON.stringify(before)}`)
   const ids: number[][] = Array.from({ length: conversations }, () => [])
   const chats: { role: string; content: string }[][] = Array.from({ length: conversations }, () => [])
-  const seen: Seen[] = []
+  const seen: CachedTokens[] = []
   const ask = async (path: '/v1/completions' | '/v1/chat/completions', body: object, one: number): Promise<string> => {
     const salt = one % 2 === 0 ? {} : { cache_salt: `tenant-${one}` }
     const { cached, decision, text } = await askStream(gateway, {
@@ -71,14 +70,14 @@ async function converse(gateway: RunningGateway, bridge: RunningBridge): Promise
     }
   }
   const { events, gaps, losses, blocks } = (await bridge.status()).engines[0]!
-  const { cached_blocks: believed } = await bookOf(gateway, 'little')
+  const { cached_blocks: estimated } = await bookOf(gateway, 'little')
   const wrong = seen.filter(({ predicted, cached }) => predicted !== cached)
   const hits = seen.filter(({ cached }) => cached > 0).length
-  const told =
+  const result =
     `${seen.length - wrong.length} of ${seen.length} exact, ${hits} with a hit, ` +
     `${seen.reduce((sum, { cached }) => sum + cached, 0)} tokens reported; ${events - before.events} events, ` +
-    `${gaps} gaps, ${losses} losses, ${blocks} blocks held and ${believed} ` +
-    `believed${wrong.length === 0 ? '' : `; predicted/reported: ${wrong.map(({ predicted, cached }) => `${predicted}/${cached}`).join(' ')}`}`
-  check(wrong.length === 0 && losses === 0 && hits >= seen.length / 4, told)
-  return told
+    `${gaps} gaps, ${losses} losses, ${blocks} blocks held and ${estimated} ` +
+    `estimated${wrong.length === 0 ? '' : `; predicted/reported: ${wrong.map(({ predicted, cached }) => `${predicted}/${cached}`).join(' ')}`}`
+  check(wrong.length === 0 && losses === 0 && hits >= seen.length / 4, result)
+  return result
 }

@@ -49,16 +49,19 @@ export const eventRows: readonly Row[] = [
       for (const { prompt, cacheSalt } of prompts) await ask(engine, prompt, cacheSalt)
       const batches = (await batchesOf(lab, engine, seen.length)).filter(({ seq }) => seq >= seen.length)
       const stored = batches.flatMap(({ payload }) => payload[1]).filter(({ type }) => type === 'BlockStored')
-      const told = new Set(stored.flatMap(({ block_hashes }) => block_hashes ?? []))
+      const announced = new Set(stored.flatMap(({ block_hashes }) => block_hashes ?? []))
       const ours = prompts.map(({ prompt, cacheSalt }) =>
         vllmBlockHashes(prompt, { hashSeed: '0', blockTokens: 32, cacheSalt }),
       )
-      const missing = ours.flat().filter((hash) => !told.has(hash))
+      const missing = ours.flat().filter((hash) => !announced.has(hash))
       check(missing.length === 0, `of our ${ours.flat().length} hashes ${missing.length} are in no event`)
-      check(told.size === new Set(ours.flat()).size, `${told.size} hashes told, ${new Set(ours.flat()).size} computed`)
-      check(batches[0]?.payload[1][0]?.type === 'AllBlocksCleared', 'the reset was not told first')
+      check(
+        announced.size === new Set(ours.flat()).size,
+        `${announced.size} hashes announced, ${new Set(ours.flat()).size} computed`,
+      )
+      check(batches[0]?.payload[1][0]?.type === 'AllBlocksCleared', 'the reset was not announced first')
       return (
-        `${told.size} blocks, all hashes equal; the reset came with the next request; ` +
+        `${announced.size} blocks, all hashes equal; the reset came with the next request; ` +
         `${lab.writeVector('kv-events.json', write(batches, ours))}`
       )
     },

@@ -4,7 +4,7 @@ import { servedModel } from '../engine.ts'
 import { boundedAnswerMs } from '../fleets.ts'
 import type { GatewayKind } from '../gateway.ts'
 import { dispatch, open, send } from '../http.ts'
-import type { Ask } from '../http.ts'
+import type { HttpRequest } from '../http.ts'
 import { normalise } from '../normaliser.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
@@ -87,7 +87,7 @@ export function engineDies(kind: GatewayKind): Row {
 
 const hostileParams = { do_remote_prefill: true }
 
-async function freedAfter(lab: Lab, ask: Ask): Promise<number> {
+async function freedAfter(lab: Lab, ask: HttpRequest): Promise<number> {
   const both = await engines(lab)
   const times: number[] = []
   for (let round = 0; round < 5; round++) {
@@ -124,9 +124,9 @@ async function abortWhole(lab: Lab, kind: GatewayKind): Promise<string> {
     limitMs: 60_000,
   })
   const freedAfterMs = performance.now() - sentAt
-  const told = `free ${ms(freedAfterMs)} after the request was sent`
-  check(freedAfterMs <= boundedAnswerMs + SLACK_MS, told)
-  return told
+  const result = `free ${ms(freedAfterMs)} after the request was sent`
+  check(freedAfterMs <= boundedAnswerMs + SLACK_MS, result)
+  return result
 }
 
 async function abortWaiting(lab: Lab, kind: GatewayKind): Promise<string> {

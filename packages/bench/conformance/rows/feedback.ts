@@ -40,7 +40,7 @@ export const feedbackRows: readonly Row[] = [
   },
 ]
 
-interface Seen {
+interface CachedTokens {
   readonly predicted: number
   readonly cached: number
 }
@@ -53,7 +53,7 @@ function prompts(seed: number, count: number): number[][] {
   )
 }
 
-async function ask(gateway: RunningGateway, prompt: readonly number[]): Promise<Seen> {
+async function ask(gateway: RunningGateway, prompt: readonly number[]): Promise<CachedTokens> {
   const { cached, decision } = await askStream(gateway, {
     path: '/v1/completions',
     body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true },
@@ -61,8 +61,9 @@ async function ask(gateway: RunningGateway, prompt: readonly number[]): Promise<
   return { predicted: decision.predicted_cached_tokens ?? 0, cached }
 }
 
-const within = ({ predicted, cached }: Seen): boolean => Math.abs(predicted - cached) <= blockTokens
-const show = (list: readonly Seen[]): string => list.map(({ predicted, cached }) => `${predicted}/${cached}`).join(' ')
+const within = ({ predicted, cached }: CachedTokens): boolean => Math.abs(predicted - cached) <= blockTokens
+const show = (list: readonly CachedTokens[]): string =>
+  list.map(({ predicted, cached }) => `${predicted}/${cached}`).join(' ')
 
 async function opened(lab: Lab, fleet: FleetName): Promise<RunningGateway> {
   await lab.engine('little')
@@ -75,44 +76,44 @@ async function knownSize(lab: Lab): Promise<string> {
   for (const prompt of list) await ask(gateway, prompt)
   const { cache_blocks } = await bookOf(gateway, 'little')
   // The last ones are cached, the first ones are evicted, and requests for those evict more.
-  const seen: Seen[] = []
+  const seen: CachedTokens[] = []
   for (const at of [23, 22, 21, 20, 19, 18, 0, 23, 1, 22, 2, 21, 3, 4, 5, 20, 6, 7, 8, 9])
     seen.push(await ask(gateway, list[at]!))
   const right = seen.filter(within).length
-  const told =
+  const result =
     `size known: ${cache_blocks}; ${right} of ${seen.length} within ${blockTokens} tokens (predicted/reported: ` +
     `${show(seen)})`
-  check(cache_blocks === roomBlocks && right >= 0.9 * seen.length, told)
-  return told
+  check(cache_blocks === roomBlocks && right >= 0.9 * seen.length, result)
+  return result
 }
 
 async function learnedSize(lab: Lab): Promise<string> {
   const gateway = await opened(lab, 'little-misled')
   const list = prompts(2, 24)
   for (const prompt of list) await ask(gateway, prompt)
-  const rounds: Seen[][] = []
+  const rounds: CachedTokens[][] = []
   const random = generator(7)
   for (let round = 0; round < 5; round++) {
-    const seen: Seen[] = []
+    const seen: CachedTokens[] = []
     // Random ones: half are cached. Losses between hits mean eviction, not a restart.
     for (let step = 0; step < 16; step++) seen.push(await ask(gateway, list[Math.floor(random() * list.length)]!))
     rounds.push(seen)
   }
   const { learned } = await bookOf(gateway, 'little')
   const wrong = rounds.map((seen) => seen.filter((one) => !within(one)).length)
-  const told =
-    `${learned.cache_blocks} blocks believed in, ${roomBlocks} there; wrong by more than a block: ` +
+  const result =
+    `${learned.cache_blocks} blocks estimated, ${roomBlocks} there; wrong by more than a block: ` +
     `${wrong.map((count) => `${count} of 16`).join(', ')}; taken for a restart ${learned.restarts} times`
-  check(wrong[0]! > 0, `nothing was believed too much: ${told}`)
-  check(learned.cache_blocks !== null && learned.cache_blocks <= 1.5 * roomBlocks && wrong.at(-1)! <= 4, told)
-  return told
+  check(wrong[0]! > 0, `no prompt was predicted too high: ${result}`)
+  check(learned.cache_blocks !== null && learned.cache_blocks <= 1.5 * roomBlocks && wrong.at(-1)! <= 4, result)
+  return result
 }
 
 async function restart(lab: Lab): Promise<string> {
   const gateway = await opened(lab, 'little')
   const list = prompts(3, 8)
   for (const prompt of list) await ask(gateway, prompt)
-  const before: Seen[] = []
+  const before: CachedTokens[] = []
   for (const prompt of list) before.push(await ask(gateway, prompt))
   const { restarts } = (await bookOf(gateway, 'little')).learned
   await lab.restart('little')
@@ -127,21 +128,21 @@ async function restart(lab: Lab): Promise<string> {
     'the gateway to find it again',
     { everyMs: 100 },
   )
-  const after: Seen[] = []
+  const after: CachedTokens[] = []
   for (const prompt of list) after.push(await ask(gateway, prompt))
   const wrong = after.filter((one) => !within(one)).length
   const found = (await bookOf(gateway, 'little')).learned.restarts - restarts
-  const told =
+  const result =
     `before ${show(before)}; after ${show(after)} (predicted/reported); ${wrong} too high, restarts counted ` +
     `${found}; found again after ${Math.round(back)} ms`
   check(
     before.every(({ cached }) => cached >= promptTokens - blockTokens),
-    `the prompts were not cached before: ${told}`,
+    `the prompts were not cached before: ${result}`,
   )
   check(
     after.every(({ cached }) => cached === 0),
-    `the engine came back with a cache: ${told}`,
+    `the engine came back with a cache: ${result}`,
   )
-  check(wrong <= 3 && found >= 1, told)
-  return told
+  check(wrong <= 3 && found >= 1, result)
+  return result
 }

@@ -91,19 +91,19 @@ async function vllmBench(lab: Lab, kind: GatewayKind): Promise<string> {
   const seen = JSON.parse(readFileSync(join(lab.environment.folder, result), 'utf8')) as BenchResult
   const after = await served()
   const counts = after.map((count, at) => count - before[at]!)
-  const told =
+  const report =
     `${seen.completed} of ${prompts} completed, ${seen.total_input_tokens} tokens in, ` +
     `${seen.total_output_tokens} out, engines served ${counts.join(' and ')}; mean TTFT ` +
     `${Math.round(seen.mean_ttft_ms)} ms, ${seen.request_throughput.toFixed(1)} requests/s`
-  check(seen.completed === prompts && (seen.failed ?? 0) === 0 && seen.total_output_tokens === prompts * 16, told)
+  check(seen.completed === prompts && (seen.failed ?? 0) === 0 && seen.total_output_tokens === prompts * 16, report)
   check(
     counts.every((count) => count >= prompts / 3),
-    told,
+    report,
   )
-  return told
+  return report
 }
 
-interface Told {
+interface ClientReport {
   readonly version: string
   readonly text: string
   readonly stream: string
@@ -117,17 +117,17 @@ async function library(lab: Lab, kind: GatewayKind, client: 'langchain' | 'litel
   const python = await prepareClients(lab.processes)
   const { url } = await lab.gateway(kind)
   const lines = await lab.processes.output([python, script, client, `${url}/v1`, gatewayKey, servedModel])
-  const told = JSON.parse(lines.split('\n').at(-1)!) as Told
+  const report = JSON.parse(lines.split('\n').at(-1)!) as ClientReport
   check(
-    told.text === told.stream && told.text.length > 0,
-    `the stream said ${JSON.stringify(told.stream)}, the answer in one piece ${JSON.stringify(told.text)}`,
+    report.text === report.stream && report.text.length > 0,
+    `the stream returned ${JSON.stringify(report.stream)}, the answer in one piece ${JSON.stringify(report.text)}`,
   )
-  check(told.output_tokens === 8, `the stream's usage said ${told.output_tokens} tokens`)
-  check(told.tool === 'get_weather', `tool calls: ${told.tool}`)
-  check(told.unknown_model.endsWith('NotFoundError'), `unknown model: ${told.unknown_model}`)
-  check(told.batch === 1, `four equal requests at once got ${told.batch} different answers`)
+  check(report.output_tokens === 8, `the stream's usage reported ${report.output_tokens} tokens`)
+  check(report.tool === 'get_weather', `tool calls: ${report.tool}`)
+  check(report.unknown_model.endsWith('NotFoundError'), `unknown model: ${report.unknown_model}`)
+  check(report.batch === 1, `four equal requests at once got ${report.batch} different answers`)
   return (
-    `${client} ${told.version}: stream = whole answer; ${told.output_tokens} tokens out; tool ${told.tool}; ` +
-    `unknown model: ${told.unknown_model}`
+    `${client} ${report.version}: stream = whole answer; ${report.output_tokens} tokens out; tool ${report.tool}; ` +
+    `unknown model: ${report.unknown_model}`
   )
 }

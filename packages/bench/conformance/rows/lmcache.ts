@@ -11,7 +11,7 @@ import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
 import { until } from '../until.ts'
 import { askStream } from './ask-stream.ts'
-import type { Told } from './ask-stream.ts'
+import type { StreamAnswer } from './ask-stream.ts'
 import { direct } from './asks.ts'
 
 /** Four whole chunks and a part of one. */
@@ -67,8 +67,8 @@ export const completion = (prompt: readonly number[]) => ({
 
 async function open(lab: Lab, kind: GatewayKind, fleet: FleetName): Promise<RunningGateway> {
   for (const side of sides) await lab.engine(side)
-  const { told, asked, coordinatorUrl } = await lab.lmcache()
-  told.target ??= coordinatorUrl
+  const { reports: answer, asked, coordinatorUrl } = await lab.lmcache()
+  answer.target ??= coordinatorUrl
   asked.target = coordinatorUrl
   asked.delayMs = 0
   return lab.gateway(kind, fleet)
@@ -113,7 +113,7 @@ export async function untilHeld(url: string, prompts: Readonly<Record<string, re
   }
 }
 
-const ask = (gateway: RunningGateway, prompt: readonly number[], policy: string): Promise<Told> =>
+const ask = (gateway: RunningGateway, prompt: readonly number[], policy: string): Promise<StreamAnswer> =>
   askStream(gateway, { path: '/v1/completions', body: completion(prompt), policy })
 
 /** A prompt that extends a known one, so that the prediction needs more than the engine's own cache. */
@@ -133,18 +133,18 @@ async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
     for (const side of sides) await send(direct(await lab.engine(side), undefined, '/reset_prefix_cache'))
     for (const side of sides) {
       // At the first request the gateway may not have the instances yet: it reads them meanwhile.
-      const told = await untilRight(() => ask(gateway, longer(prompts[side], seen.length), policy), side)
+      const answer = await untilRight(() => ask(gateway, longer(prompts[side], seen.length), policy), side)
       check(
-        told.decision.policy === policy && told.decision.fallback === null,
-        `${policy}: ${told.decision.policy} decided, ${JSON.stringify(told.decision.fallback)}`,
+        answer.decision.policy === policy && answer.decision.fallback === null,
+        `${policy}: ${answer.decision.policy} decided, ${JSON.stringify(answer.decision.fallback)}`,
       )
       check(
-        told.engine === side,
-        `${policy}: a prompt held by ${side} went to ${told.engine}: ${JSON.stringify(told.decision.candidates)}`,
+        answer.engine === side,
+        `${policy}: a prompt held by ${side} went to ${answer.engine}: ${JSON.stringify(answer.decision.candidates)}`,
       )
-      seen.push(`${policy} ${side}: predicted ${told.decision.predicted_cached_tokens}, reported ${told.cached}`)
+      seen.push(`${policy} ${side}: predicted ${answer.decision.predicted_cached_tokens}, reported ${answer.cached}`)
       check(
-        told.cached >= 4 * chunkTokens - 32 && told.decision.predicted_cached_tokens === 4 * chunkTokens,
+        answer.cached >= 4 * chunkTokens - 32 && answer.decision.predicted_cached_tokens === 4 * chunkTokens,
         seen.at(-1)!,
       )
     }
@@ -158,9 +158,9 @@ async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
 }
 
 /** Sends at most two requests: the first one may find a gateway that has just started. */
-async function untilRight(once: () => Promise<Told>, side: EngineName): Promise<Told> {
-  const told = await once()
-  return told.engine === side && told.decision.fallback === null ? told : once()
+async function untilRight(once: () => Promise<StreamAnswer>, side: EngineName): Promise<StreamAnswer> {
+  const answer = await once()
+  return answer.engine === side && answer.decision.fallback === null ? answer : once()
 }
 
 async function down(lab: Lab, kind: GatewayKind): Promise<string> {
@@ -169,7 +169,7 @@ async function down(lab: Lab, kind: GatewayKind): Promise<string> {
   const prompts = await teach(lab)
   await untilHeld(coordinatorUrl, prompts)
   asked.target = null
-  const during: Told[] = []
+  const during: StreamAnswer[] = []
   try {
     for (let round = 0; round < 8; round++)
       during.push(await ask(gateway, longer(prompts.left, 10 + round), 'kv_aware'))
@@ -218,27 +218,27 @@ async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
     { everyMs: 500, limitMs: 20_000 },
   )
   asked.delayMs = 2000
-  const during: Told[] = []
+  const during: StreamAnswer[] = []
   try {
     for (let round = 0; round < 8; round++) during.push(await ask(gateway, longer(newPrompt(), round), 'kv_aware'))
   } finally {
     asked.delayMs = 0
   }
   const waits = during.map(({ decision }) => Math.round(decision.actual?.stages?.['lookup'] ?? NaN))
-  const told =
+  const answer =
     `lookup stages ${waits.join(' ')} ms; ` +
     `${[...new Set(during.map(({ decision }) => decision.fallback?.reason ?? 'no fallback'))].join(', ')}`
   // Timers are late on a busy machine, but not by two seconds.
   check(
     waits.every((wait) => wait < 1000) && during.every(({ decision }) => decision.fallback?.from === 'kv_aware'),
-    told,
+    answer,
   )
-  return `8 of 8 served; ${told}`
+  return `8 of 8 served; ${answer}`
 }
 
 async function registry(lab: Lab, kind: GatewayKind): Promise<string> {
   const gateway = await open(lab, kind, 'registry')
-  const { told: reports, coordinatorUrl } = await lab.lmcache()
+  const { reports, coordinatorUrl } = await lab.lmcache()
   const base = `${gateway.url}/lmcache/lab/${registryToken}`
   const from = reports.passed.length
   reports.target = base

@@ -4,7 +4,7 @@ import { servedModel } from '../engine.ts'
 import { generator } from '../fuzz.ts'
 import type { RunningGateway } from '../gateway.ts'
 import { open } from '../http.ts'
-import { check, Refuted } from '../row.ts'
+import { check, RefutedError } from '../row.ts'
 import type { Finding, Lab, Row } from '../row.ts'
 import { overloadSloMs as sloMs } from '../fleets.ts'
 import { prefer } from '../prefer.ts'
@@ -20,12 +20,12 @@ const excess = 2
 const seconds = 40
 /** Words of a prompt; each is several tokens. */
 const promptWords = 100
-const leastGain = 2
+const minGain = 2
 
 export const overloadRow: Row = {
   name: 'node-overload',
   says:
-    `At ${excess} times the load that two engines sustain, at least ${leastGain} times as many requests have their first ` +
+    `At ${excess} times the load that two engines sustain, at least ${minGain} times as many requests have their first ` +
     'token within slo.ttft_ms as without slo, and each refusal has a retry-after.',
   run: compare,
 }
@@ -56,7 +56,7 @@ async function compare(lab: Lab): Promise<Finding> {
     `${free.perS.toFixed(1)} requests/s, ${free.all.length} each: in time ${inTime(free.all)} without slo, ` +
     `${inTime(controlled.all)} with it (${served.length} admitted)`
   const found = { seen, detail: detailOf(free.all, controlled.all) }
-  if (gain < leastGain) throw new Refuted(found)
+  if (gain < minGain) throw new RefutedError(found)
   return found
 }
 

@@ -4,24 +4,24 @@ import { prefer } from '../prefer.ts'
 import { servedModel } from '../engine.ts'
 import { generator } from '../fuzz.ts'
 import type { RunningGateway } from '../gateway.ts'
-import { check, Refuted } from '../row.ts'
+import { check, RefutedError } from '../row.ts'
 import type { Finding, Lab, Row } from '../row.ts'
 import { askStream, quantile } from './ask-stream.ts'
-import type { Told } from './ask-stream.ts'
+import type { StreamAnswer } from './ask-stream.ts'
 import { words } from './routing.ts'
 
 /** Requests that teach the gateway, by their order of sending. */
 const learning = 60
 const judged = 160
-const mostMedian = 0.2
-const mostP90 = 0.5
+const maxMedian = 0.2
+const maxP90 = 0.5
 
 export const predictionRows: readonly Row[] = [8, 32].map((abreast) => ({
   name: `node-ttft-of-${abreast}`,
   says:
     `With ${abreast} conversations at the same time on two engines, after ${learning} requests, the time to first ` +
-    `token of ${judged} turns is predicted with a median error of ${100 * mostMedian} % at most, and ` +
-    `${100 * mostP90} % at the 90th percentile.`,
+    `token of ${judged} turns is predicted with a median error of ${100 * maxMedian} % at most, and ` +
+    `${100 * maxP90} % at the 90th percentile.`,
   run: async (lab: Lab) => predictions(lab, abreast),
 }))
 
@@ -31,11 +31,11 @@ async function predictions(lab: Lab, abreast: number): Promise<Finding> {
   const gateway = await lab.gateway('node', 'slow-pair', `-of-${abreast}`)
   const loads: number[] = []
   const preferred = prefer([process.pid, gateway.process.pid])
-  const told = await talk(gateway, abreast, () => {
+  const answers = await talk(gateway, abreast, () => {
     loads.push(loadavg()[0]!)
     if (loads.length % 50 === 0) lab.note(`  … ${loads.length} of ${learning + judged} requests`)
   }).finally(preferred.end)
-  const seen = told.slice(learning)
+  const seen = answers.slice(learning)
   const errors = seen.map(errorOf)
   const [median, p90] = [quantile(errors, 0.5), quantile(errors, 0.9)]
   const load = `load average ${quantile(loads, 0).toFixed(1)} to ${quantile(loads, 0.999).toFixed(1)}`
@@ -43,16 +43,16 @@ async function predictions(lab: Lab, abreast: number): Promise<Finding> {
     seen: `median ${percent(median)}, p90 ${percent(p90)}; ${load}; ${preferred.how}`,
     detail: detailOf(seen, `${load} on this machine, engines included; ${preferred.how}`),
   }
-  if (median > mostMedian || p90 > mostP90) throw new Refuted(found)
+  if (median > maxMedian || p90 > maxP90) throw new RefutedError(found)
   return found
 }
 
 /** Each conversation sends its next turn when it has the answer, until all turns are sent. In order of sending. */
-async function talk(gateway: RunningGateway, abreast: number, done: () => void): Promise<Told[]> {
+async function talk(gateway: RunningGateway, abreast: number, done: () => void): Promise<StreamAnswer[]> {
   const salt = `of-${abreast}-${Date.now()}`
   const random = generator(100 + abreast)
   const shared = words(random, 15)
-  const told: Told[] = []
+  const answers: StreamAnswer[] = []
   let sent = 0
   const converse = async (): Promise<void> => {
     let history: History = []
@@ -65,18 +65,18 @@ async function talk(gateway: RunningGateway, abreast: number, done: () => void):
       const one = await askStream(gateway, { path: '/v1/chat/completions', body: { ...body, cache_salt: salt } })
       check(one.decision.predicted_ttft_ms !== null, 'a decision has no prediction')
       history.push({ role: 'assistant', content: one.text })
-      told.push(one)
+      answers.push(one)
       done()
     }
   }
   await Promise.all(Array.from({ length: abreast }, converse))
-  return told.sort((one, other) => one.sentAt - other.sentAt)
+  return answers.sort((one, other) => one.sentAt - other.sentAt)
 }
 
-const actualOf = ({ sentAt, firstAt }: Told): number => firstAt - sentAt
-const errorOf = (one: Told): number => Math.abs(one.decision.predicted_ttft_ms! - actualOf(one)) / actualOf(one)
+const actualOf = ({ sentAt, firstAt }: StreamAnswer): number => firstAt - sentAt
+const errorOf = (one: StreamAnswer): number => Math.abs(one.decision.predicted_ttft_ms! - actualOf(one)) / actualOf(one)
 
-function detailOf(seen: readonly Told[], load: string): string {
+function detailOf(seen: readonly StreamAnswer[], load: string): string {
   const sorted = [...seen].sort((one, other) => one.decision.predicted_ttft_ms! - other.decision.predicted_ttft_ms!)
   const quarters = Array.from({ length: 4 }, (_, at) =>
     sorted.slice((at * sorted.length) / 4, ((at + 1) * sorted.length) / 4),

@@ -21,12 +21,12 @@ const recorded = (side: number): number[] =>
 
 async function recording(lab: Lab): Promise<string> {
   for (const side of sides) await lab.engine(side)
-  const { told, coordinatorUrl } = await lab.lmcache()
-  told.target = coordinatorUrl
+  const { reports, coordinatorUrl } = await lab.lmcache()
+  reports.target = coordinatorUrl
   const prompts = { left: recorded(1), right: recorded(2) }
   for (const side of sides) await send(direct(await lab.engine(side), completion(prompts[side])))
   await untilHeld(coordinatorUrl, prompts)
-  const servers = told.exchanges.map(({ method, path, request, status, response }): Exchange => ({
+  const servers = reports.exchanges.map(({ method, path, request, status, response }): Exchange => ({
     name: '',
     request: { method: method as 'GET', path, ...(request === '' ? {} : { json: JSON.parse(request) }) },
     response: { status, headers: {}, ...encodeBody(response, 'application/json') },
@@ -63,7 +63,7 @@ async function recording(lab: Lab): Promise<string> {
     'leave-unknown': { method: 'DELETE', path: '/instances/nobody' },
   })
   const about =
-    'What two LMCache servers said to their coordinator and were told, then what it answers about them. Two ' +
+    'Messages of two LMCache servers to their coordinator with its answers, then its answers about them. Two ' +
     'engines, prompts of 1100 tokens.'
   const file: VectorFile = {
     engine: {

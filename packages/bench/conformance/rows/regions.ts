@@ -73,7 +73,7 @@ async function within(setting: RegionsSetting, look: (regions: Regions) => Promi
   const regions = await startRegions(setting)
   try {
     const seen = await look(regions)
-    return `${seen}; ${await nothingBooked(regions)}`
+    return `${seen}; ${await untilReleased(regions)}`
   } finally {
     await regions.stop()
   }
@@ -84,7 +84,7 @@ interface Message {
   readonly content: string
 }
 
-interface Answered {
+interface RegionAnswer {
   readonly cluster: string
   readonly prompt: number
   readonly cached: number
@@ -101,7 +101,7 @@ const chatOf = (messages: readonly Message[]) => ({
 })
 
 /** A chat that does not stream. */
-async function chat({ url }: RunningGateway, messages: readonly Message[]): Promise<Answered> {
+async function chat({ url }: RunningGateway, messages: readonly Message[]): Promise<RegionAnswer> {
   const began = performance.now()
   const { status, headers, body } = await send({
     url,
@@ -177,7 +177,7 @@ async function begin({ edge, gateways }: Regions, count: number): Promise<Talk[]
       messages: [...messages, { role: 'assistant', content: text }, { role: 'user', content: words(random, 20) }],
     })
   }
-  await heard(edge)
+  await untilDigests(edge)
   return begun
 }
 
@@ -186,12 +186,12 @@ async function cache(regions: Regions): Promise<string> {
   const seen = []
   for (const talk of begun) seen.push({ talk, ...(await chat(regions.edge, talk.messages)) })
   const home = seen.filter(({ talk, cluster }) => cluster === talk.region)
-  const told =
+  const result =
     `${home.length} of ${seen.length} to the region that knew them; cached/first turn ` +
     `${seen.map(({ talk, cached }) => `${cached}/${talk.prompt}`).join(' ')}`
   // A partial block is not cached.
-  check(home.length === talks && home.every(({ talk, cached }) => cached > talk.prompt - 2 * blockTokens), told)
-  return told
+  check(home.length === talks && home.every(({ talk, cached }) => cached > talk.prompt - 2 * blockTokens), result)
+  return result
 }
 
 async function dies(regions: Regions): Promise<string> {
@@ -234,7 +234,7 @@ async function dies(regions: Regions): Promise<string> {
   )
 }
 
-interface Seen {
+interface FleetView {
   readonly pools: readonly {
     readonly cluster: string
     readonly gateway?: {
@@ -249,10 +249,10 @@ interface Seen {
   }[]
 }
 
-const fleetOf = (gateway: RunningGateway): Promise<Seen> => asAdmin<Seen>(gateway, '/v1/firstlight/fleet')
+const fleetOf = (gateway: RunningGateway): Promise<FleetView> => asAdmin<FleetView>(gateway, '/v1/firstlight/fleet')
 
 /** Waits for newer digests of the regions. On a Worker a view requests them, on Node a timer does. */
-async function heard(edge: RunningGateway): Promise<void> {
+async function untilDigests(edge: RunningGateway): Promise<void> {
   const from = performance.now()
   await until(
     async () =>
@@ -270,7 +270,7 @@ async function heard(edge: RunningGateway): Promise<void> {
 }
 
 /** Waits until no booking is left at the edge, in the regions and in the engines. */
-async function nothingBooked({ edge, gateways, engines }: Regions): Promise<string> {
+async function untilReleased({ edge, gateways, engines }: Regions): Promise<string> {
   const all: readonly RealEngine[] = Object.values(engines)
   let left = ''
   await until(

@@ -95,8 +95,8 @@ async function one(gateway: RunningGateway, stream: boolean, round: number): Pro
     { limitMs: 5000 },
   )
   const { prefill_queue_time_ms: queued, prefill_compute_time_ms: computed, ttft_ms: ttft } = combined!
-  const told = `${stream ? 'streamed' : 'whole'} ${queued?.toFixed(1)} + ${computed?.toFixed(1)} ms, at the client ${firstMs.toFixed(0)} ms`
-  check(queued !== null && computed !== null && computed > 0 && ttft === queued + computed, told)
-  check(ttft <= firstMs, told)
-  return told
+  const result = `${stream ? 'streamed' : 'whole'} ${queued?.toFixed(1)} + ${computed?.toFixed(1)} ms, at the client ${firstMs.toFixed(0)} ms`
+  check(queued !== null && computed !== null && computed > 0 && ttft === queued + computed, result)
+  check(ttft <= firstMs, result)
+  return result
 }

@@ -4,10 +4,10 @@ import type { RealEngine } from '../engine.ts'
 import { fuzzText, generator } from '../fuzz.ts'
 import type { RunningGateway } from '../gateway.ts'
 import { send } from '../http.ts'
-import { check, Refuted } from '../row.ts'
+import { check, RefutedError } from '../row.ts'
 import type { Finding, Lab, Row } from '../row.ts'
 import { askStream, quantile, usageOf } from './ask-stream.ts'
-import type { Told } from './ask-stream.ts'
+import type { StreamAnswer } from './ask-stream.ts'
 import { total, withKey } from './asks.ts'
 import { decisionOf } from './decisions.ts'
 
@@ -54,7 +54,7 @@ interface Talk {
   readonly gateway: RunningGateway
   readonly salt: string
   readonly histories: History[]
-  readonly told: Told[]
+  readonly answers: StreamAnswer[]
   /** Cached tokens, from the engines' counters. */
   cached: number
   asked: number
@@ -72,7 +72,7 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
       gateway: await lab.gateway('node', 'slow-pair', `-${policy}`),
       salt: `${policy}-${Date.now()}`,
       histories: begin(conversations, 41, historyWords),
-      told: [],
+      answers: [],
       cached: 0,
       asked: 0,
       moves: 0,
@@ -96,10 +96,10 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
     seen: talks.map((talk) => `${talk.policy} ${percent(share(talk))} cached, TTFT ${ttftOf(talk, 0.5)} ms`).join('; '),
     detail: [
       `Two engines with a model of 8 layers, one thread each; ${abreast} conversations at a time. Prompts of about ${quantile(
-        own.told.map(({ prompt }) => prompt),
+        own.answers.map(({ prompt }) => prompt),
         0.1,
       )} to ${quantile(
-        own.told.map(({ prompt }) => prompt),
+        own.answers.map(({ prompt }) => prompt),
         0.9,
       )} tokens. "Moved": turns that went to another engine than the turn before.`,
       '',
@@ -112,7 +112,8 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
       ),
     ].join('\n'),
   }
-  if (share(own) <= blind || (best - share(own) > tie && ttftOf(own, 0.5) > asSoon * soonest)) throw new Refuted(found)
+  if (share(own) <= blind || (best - share(own) > tie && ttftOf(own, 0.5) > asSoon * soonest))
+    throw new RefutedError(found)
   return found
 }
 
@@ -135,10 +136,10 @@ async function takeTurn({ engines, last, turn }: Turn, talk: Talk): Promise<void
   const waiting = shuffled(talk.histories, random)
   const speak = async (): Promise<void> => {
     for (let history = waiting.shift(); history !== undefined; history = waiting.shift()) {
-      const told = await say(talk.gateway, history, { policy: talk.policy, salt: talk.salt })
-      if (last.has(history) && last.get(history) !== told.engine) talk.moves++
-      last.set(history, told.engine)
-      talk.told.push(told)
+      const answers = await say(talk.gateway, history, { policy: talk.policy, salt: talk.salt })
+      if (last.has(history) && last.get(history) !== answers.engine) talk.moves++
+      last.set(history, answers.engine)
+      talk.answers.push(answers)
     }
   }
   await Promise.all(Array.from({ length: abreast }, speak))
@@ -180,12 +181,12 @@ async function say(
   gateway: RunningGateway,
   messages: History,
   { policy, salt }: { policy: string; salt: string },
-): Promise<Told> {
+): Promise<StreamAnswer> {
   const body = { model: servedModel, messages, max_tokens: 8, temperature: 0, ignore_eos: true, cache_salt: salt }
-  const told = await askStream(gateway, { path: '/v1/chat/completions', body, policy })
-  check(told.decision.policy === policy, `${policy} was asked for, ${told.decision.policy} decided`)
-  messages.push({ role: 'assistant', content: told.text })
-  return told
+  const answers = await askStream(gateway, { path: '/v1/chat/completions', body, policy })
+  check(answers.decision.policy === policy, `${policy} was asked for, ${answers.decision.policy} decided`)
+  messages.push({ role: 'assistant', content: answers.text })
+  return answers
 }
 
 async function cachedTokens(lab: Lab): Promise<string> {
@@ -193,7 +194,7 @@ async function cachedTokens(lab: Lab): Promise<string> {
   const seed = Math.floor(Date.now() / 1000)
   const random = generator(seed)
   const histories = begin(8, seed, 25)
-  const list: Told[] = []
+  const list: StreamAnswer[] = []
   for (let turn = 0; turn < 5; turn++) {
     for (const history of histories) history.push({ role: 'user', content: words(random, 60) })
     list.push(
@@ -234,14 +235,14 @@ async function tokenCounts(lab: Lab): Promise<string> {
   return '30 of 30'
 }
 
-function sum(list: readonly Told[], field: 'prompt' | 'cached'): number {
+function sum(list: readonly StreamAnswer[], field: 'prompt' | 'cached'): number {
   return list.reduce((all, turn) => all + turn[field], 0)
 }
 
-function ttftOf({ told }: Talk, share: number): number {
+function ttftOf({ answers }: Talk, share: number): number {
   return Math.round(
     quantile(
-      told.map(({ sentAt, firstAt }) => firstAt - sentAt),
+      answers.map(({ sentAt, firstAt }) => firstAt - sentAt),
       share,
     ),
   )

@@ -34,7 +34,7 @@ const endpoints: readonly Endpoint[] = [
 
 async function everywhere(lab: Lab, kind: GatewayKind): Promise<string> {
   const [prefill, decode] = await Promise.all([lab.engine('prefill'), lab.engine('decode')])
-  const told: string[] = []
+  const results: string[] = []
   let round = kind === 'node' ? 0 : 100
   for (const { path, body } of endpoints) {
     for (const stream of [false, true]) {
@@ -51,24 +51,24 @@ async function everywhere(lab: Lab, kind: GatewayKind): Promise<string> {
         `${path}: ${answer.status} ${text.slice(0, 200)}`,
       )
       const whole = await send(direct(prefill, { ...ask, cache_salt: 'whole' }, path))
-      const [said, expected] = [
-        stream ? saidInStream(text) : saidIn(JSON.parse(text) as Json),
-        saidIn(JSON.parse(whole.body.toString('utf8')) as Json),
+      const [output, expected] = [
+        stream ? outputInStream(text) : outputIn(JSON.parse(text) as Json),
+        outputIn(JSON.parse(whole.body.toString('utf8')) as Json),
       ]
-      check(said === expected, `${path}: ${JSON.stringify(said)}, not ${JSON.stringify(expected)}`)
+      check(output === expected, `${path}: ${JSON.stringify(output)}, not ${JSON.stringify(expected)}`)
       await until(async () => (await moved(decode)) > before, 'the decode engine to count', { limitMs: 3000 }).catch(
         () => 0,
       )
       const count = (await moved(decode)) - before
       check(count > 100, `${path}: ${count} tokens came from the prefill engine`)
-      told.push(`${path}${stream ? ' streamed' : ''} ${count} tokens`)
+      results.push(`${path}${stream ? ' streamed' : ''} ${count} tokens`)
     }
   }
-  return `equal texts, handed over: ${told.join(', ')}`
+  return `equal texts, handed over: ${results.join(', ')}`
 }
 
 /** Text of a response in one piece, from any of the three APIs. */
-function saidIn({ choices, output, content }: Json): string {
+function outputIn({ choices, output, content }: Json): string {
   if (Array.isArray(choices)) return (choices as { message: { content: string | null } }[])[0]!.message.content ?? ''
   const blocks = Array.isArray(output)
     ? (output as { content?: { text?: string }[] }[]).flatMap((item) => item.content ?? [])
@@ -76,7 +76,7 @@ function saidIn({ choices, output, content }: Json): string {
   return blocks.map(({ text = '' }) => text).join('')
 }
 
-function saidInStream(text: string): string {
+function outputInStream(text: string): string {
   const events = [...text.matchAll(/^data: (\{.*)$/gm)].map(
     ([, json]) => JSON.parse(json!) as { type?: string; delta?: unknown; choices?: { delta: { content?: string } }[] },
   )

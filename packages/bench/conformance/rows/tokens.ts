@@ -1,6 +1,10 @@
 /** Token ids and chat templates of a real engine over difficult text. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { JsonObject } from '../../../../src/core/json.ts'
+import { chat } from '../../../../src/protocols/chat.ts'
+import type { Protocol } from '../../../../src/protocols/protocol.ts'
+import { tokenize } from '../../../../src/protocols/tokenize.ts'
 import { compileVocabulary } from '../../../../src/core/tokens/compile-vocabulary.ts'
 import { readTokenizerConfig } from '../../../../src/core/tokens/tokenizer-config.ts'
 import { PromptAnalyzer } from '../../../../src/core/tokens/prompt-analyzer.ts'
@@ -37,9 +41,9 @@ export const tokenRows: readonly Row[] = [
       const texts: TextVector[] = []
       const chats: ChatVector[] = []
       for (const text of fuzzedTexts()) texts.push({ text, ids: await idsOf(url, { prompt: text }) })
-      for (const chat of fuzzedChats()) {
-        const ids = await idsOf(url, chat)
-        chats.push({ chat, ids, text: await textOf(url, ids) })
+      for (const body of fuzzedChats()) {
+        const ids = await idsOf(url, body)
+        chats.push({ chat: body, ids, text: await textOf(url, ids) })
       }
       for (const { text, ids } of texts) {
         const back = await textOf(url, ids)
@@ -47,9 +51,8 @@ export const tokenRows: readonly Row[] = [
       }
       const written = lab.writeVector('tokens.json', writeLists({ about, texts, chats }))
       return (
-        `${texts.length} texts and ${chats.length} chats, ${texts.reduce((sum, { ids }) => sum + ids.length, 0)} ` +
-        `and ${chats.reduce((sum, { ids }) => sum + ids.length, 0)} tokens, ${written}; tokenizer ` +
-        `${keepTokenizer(lab)}`
+        `${texts.length} texts and ${chats.length} chats, ${texts.reduce((sum, { ids }) => sum + ids.length, 0)} and ` +
+        `${chats.reduce((sum, { ids }) => sum + ids.length, 0)} tokens, ${written}; tokenizer ${keepTokenizer(lab)}`
       )
     },
   },
@@ -62,10 +65,9 @@ export const tokenRows: readonly Row[] = [
       const seed = Math.floor(Date.now() / 1000)
       const random = generator(seed)
       const unlike: string[] = []
-      const compare = async (endpoint: 'tokenize' | 'chat', body: object) => {
+      const compare = async ({ prompt }: Protocol, body: JsonObject) => {
         const measured = meter.measure({
-          endpoint,
-          body,
+          prompt: prompt(body),
           bodyBytes: 0,
           adapter: null,
           salts: [],
@@ -77,8 +79,8 @@ export const tokenRows: readonly Row[] = [
         if (ours?.join() !== theirs.join())
           unlike.push(`${JSON.stringify(body).slice(0, 200)}: ${ours === null ? measured.inexact : 'other ids'}`)
       }
-      for (let count = 0; count < 300; count++) await compare('tokenize', { prompt: fuzzText(random, 30) })
-      for (let count = 0; count < 100; count++) await compare('chat', { messages: fuzzedTurns(random) })
+      for (let count = 0; count < 300; count++) await compare(tokenize, { prompt: fuzzText(random, 30) })
+      for (let count = 0; count < 100; count++) await compare(chat, { messages: fuzzedTurns(random) })
       check(unlike.length === 0, `${unlike.length} of 400 differ (seed ${seed}), e.g. ${unlike[0]}`)
       return `300 texts and 100 chats, seed ${seed}`
     },

@@ -3,18 +3,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { servedModel } from '../engine.ts'
 import { generator } from '../fuzz.ts'
 import type { RunningGateway } from '../gateway.ts'
-import { alone, fitLaw, foretell, laws } from '../laws.ts'
-import type { Prefill } from '../laws.ts'
-import { check, Refuted } from '../row.ts'
+import { alone, fitCostModel, predictTtfts, costModels } from '../fitted-cost-models.ts'
+import type { Prefill } from '../fitted-cost-models.ts'
+import { check, RefutedError } from '../row.ts'
 import type { Finding, Lab, Row } from '../row.ts'
 import { askStream, quantile } from './ask-stream.ts'
-import type { Told } from './ask-stream.ts'
+import type { StreamAnswer } from './ask-stream.ts'
 import { bookOf } from './decisions.ts'
 
 const learning = 60
 const judged = 100
 /** Maximum number of requests that wait before the next one. */
-const mostQueued = 3
+const maxQueued = 3
 const shortest = 64
 const longest = 2048
 /** Size of the random model's vocabulary. */
@@ -25,12 +25,12 @@ export const ttftRows: readonly Row[] = [
     name: 'node-ttft-model',
     says:
       `After ${learning} requests to a new server, the time to first token of ${judged} mixed ones, up to ` +
-      `${mostQueued} queued, is predicted with a median error of 15 % at most, and 40 % at the 90th percentile.`,
+      `${maxQueued} queued, is predicted with a median error of 15 % at most, and 40 % at the 90th percentile.`,
     run: async (lab) => ttftModel(lab),
   },
 ]
 
-interface Seen extends Prefill {
+interface MeasuredPrefill extends Prefill {
   /** Prediction of the gateway at the decision; null: none. */
   readonly predictedMs: number | null
   readonly queued: number
@@ -49,11 +49,11 @@ async function ttftModel(lab: Lab): Promise<Finding> {
   )
   const rows = [
     line('the gateway, as it decided', gatewayErrors),
-    ...Object.entries(laws).map(([name, terms]) =>
-      line(`${name}, fitted on the same ${learning}`, errorsOf(seen, foretell(fitLaw(terms, taught), seen))),
+    ...Object.entries(costModels).map(([name, terms]) =>
+      line(`${name}, fitted on the same ${learning}`, errorsOf(seen, predictTtfts(fitCostModel(terms, taught), seen))),
     ),
   ]
-  const byQueue = Array.from({ length: mostQueued + 1 }, (_, queued) => {
+  const byQueue = Array.from({ length: maxQueued + 1 }, (_, queued) => {
     const errors = gatewayErrors.filter((_error, at) => seen[at]!.queued === queued)
     return `${queued} queued: ${percent(quantile(errors, 0.5))} of ${errors.length}`
   })
@@ -74,7 +74,7 @@ async function ttftModel(lab: Lab): Promise<Finding> {
       `The gateway's median error by queue: ${byQueue.join('; ')}. ${summaryOf(seen)}`,
     ].join('\n'),
   }
-  if (median > 0.15 || p90 > 0.4) throw new Refuted(found)
+  if (median > 0.15 || p90 > 0.4) throw new RefutedError(found)
   return found
 }
 
@@ -83,31 +83,31 @@ async function traffic(
   lab: Lab,
   gateway: RunningGateway,
   { talk, count, what }: { talk: Talk; count: number; what: string },
-): Promise<Seen[]> {
-  const seen: Seen[] = []
-  let toldAt = performance.now()
+): Promise<MeasuredPrefill[]> {
+  const seen: MeasuredPrefill[] = []
+  let loggedAt = performance.now()
   while (seen.length < count) {
-    const burst = Math.min(1 + Math.floor(talk.random() * (mostQueued + 1)), count - seen.length)
-    const asked: Promise<Seen>[] = []
+    const burst = Math.min(1 + Math.floor(talk.random() * (maxQueued + 1)), count - seen.length)
+    const asked: Promise<MeasuredPrefill>[] = []
     for (let queued = 0; queued < burst; queued++) {
       const prompt = talk.next()
-      const told = askStream(gateway, {
+      const answering = askStream(gateway, {
         path: '/v1/completions',
         body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true, cache_salt: talk.salt },
       })
-      asked.push(told.then((answer) => seenOf(answer, queued)))
+      asked.push(answering.then((answer) => seenOf(answer, queued)))
       // Far enough apart to arrive in this order.
       await sleep(30)
     }
     seen.push(...(await Promise.all(asked)))
-    if (performance.now() - toldAt < 15_000) continue
-    toldAt = performance.now()
+    if (performance.now() - loggedAt < 15_000) continue
+    loggedAt = performance.now()
     lab.note(`  … ${what} ${seen.length} of ${count} requests`)
   }
   return seen
 }
 
-function seenOf({ prompt, cached, sentAt, firstAt, decision }: Told, queued: number): Seen {
+function seenOf({ prompt, cached, sentAt, firstAt, decision }: StreamAnswer, queued: number): MeasuredPrefill {
   return { total: prompt, cached, sentAt, firstAt, queued, predictedMs: decision.predicted_ttft_ms }
 }
 
@@ -116,7 +116,7 @@ class Talk {
   readonly random: () => number
   /** A salt, so that nothing is cached from an earlier run. */
   readonly salt = `talk-${Date.now()}`
-  readonly #said: number[][] = []
+  readonly #sent: number[][] = []
 
   constructor(random: () => number) {
     this.random = random
@@ -124,19 +124,19 @@ class Talk {
 
   next(): number[] {
     const length = Math.round(shortest * (longest / shortest) ** this.random())
-    const before = this.random() < 0.5 ? this.#said[Math.floor(this.random() * this.#said.length)] : undefined
+    const before = this.random() < 0.5 ? this.#sent[Math.floor(this.random() * this.#sent.length)] : undefined
     const start = before === undefined || before.length > longest ? [] : before
     const added = start.length === 0 ? length : Math.max(16, Math.round(length / 4))
     const prompt = [
       ...start,
       ...Array.from({ length: added }, () => 10 + Math.floor(this.random() * (vocabulary - 10))),
     ]
-    this.#said.push(prompt)
+    this.#sent.push(prompt)
     return prompt
   }
 }
 
-function errorsOf(seen: readonly Seen[], predicted: readonly number[]): number[] {
+function errorsOf(seen: readonly MeasuredPrefill[], predicted: readonly number[]): number[] {
   return seen.map(({ sentAt, firstAt }, at) => Math.abs(predicted[at]! - (firstAt - sentAt)) / (firstAt - sentAt))
 }
 
@@ -148,7 +148,7 @@ function line(costModel: string, errors: readonly number[]): string {
   )
 }
 
-function summaryOf(seen: readonly Seen[]): string {
+function summaryOf(seen: readonly MeasuredPrefill[]): string {
   const times = seen.map(({ sentAt, firstAt }) => firstAt - sentAt)
   const own = alone(seen).map(({ ownMs }) => ownMs)
   const cached =

@@ -92,9 +92,7 @@ export function uploadRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-uploads-sdk`,
-      says:
-        `The openai SDK transcribes and translates speech through the gateway (${kind}), and throws its own ` +
-        'errors.',
+      says: `The openai SDK transcribes and translates speech through the gateway (${kind}), and throws its own errors.`,
       run: async (lab) => sdk(lab, kind),
     },
   ]
@@ -169,7 +167,7 @@ async function abort(lab: Lab, kind: GatewayKind): Promise<string> {
   await until(async () => (await running()) > 0, 'the request to run', { everyMs: 0 })
   request.destroy()
   const freed = await until(async () => (await running()) === 0, 'the engine to be free', { everyMs: 0 })
-  const said = (await engine.metric('vllm:generation_tokens_total')) - before
+  const generated = (await engine.metric('vllm:generation_tokens_total')) - before
   const whole = await send({
     url: gateway.url,
     method: 'POST',
@@ -177,9 +175,9 @@ async function abort(lab: Lab, kind: GatewayKind): Promise<string> {
     headers: withKey({ 'content-type': formType }),
     body: formBytes(endlessSpeech.form!),
   })
-  const all = (await engine.metric('vllm:generation_tokens_total')) - before - said
-  check(whole.status === 200 && said < all, `${said} tokens, ${all} to the end`)
-  return `free ${Math.round(freed)} ms later, after ${said} of ${all} tokens`
+  const all = (await engine.metric('vllm:generation_tokens_total')) - before - generated
+  check(whole.status === 200 && generated < all, `${generated} tokens, ${all} to the end`)
+  return `free ${Math.round(freed)} ms later, after ${generated} of ${all} tokens`
 }
 
 async function sdk(lab: Lab, kind: GatewayKind): Promise<string> {
@@ -195,7 +193,7 @@ async function sdk(lab: Lab, kind: GatewayKind): Promise<string> {
     text += event.choices[0]?.delta.content ?? ''
   check(
     text === whole.text && text.length > 0,
-    `the stream said ${JSON.stringify(text)}, the answer in one piece ${JSON.stringify(whole.text)}`,
+    `the stream returned ${JSON.stringify(text)}, the answer in one piece ${JSON.stringify(whole.text)}`,
   )
   const verbose = await audio.transcriptions.create({ ...ask, response_format: 'verbose_json' })
   const translated = await audio.translations.create(ask)

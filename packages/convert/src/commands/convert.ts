@@ -15,16 +15,16 @@ import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 const ROUTERS = ['production-stack', 'vllm-router', 'litellm', 'dynamo'] as const
 type Router = (typeof ROUTERS)[number]
 
-const converters: Readonly<Record<Router, { readonly convert: Converter; readonly takes: string }>> = {
+const converters: Readonly<Record<Router, { readonly convert: Converter; readonly source: string }>> = {
   'production-stack': {
     convert: fromProductionStack,
-    takes: 'a script or manifest that starts vllm_router, its dynamic configuration, Helm values, or its flags',
+    source: 'a script or manifest that starts vllm_router, its dynamic configuration, Helm values, or its flags',
   },
-  'vllm-router': { convert: fromVllmRouter, takes: 'a script or manifest that starts vllm-router, or its flags' },
-  litellm: { convert: fromLitellm, takes: 'the config.yaml of the proxy, with model_list' },
+  'vllm-router': { convert: fromVllmRouter, source: 'a script or manifest that starts vllm-router, or its flags' },
+  litellm: { convert: fromLitellm, source: 'the config.yaml of the proxy, with model_list' },
   dynamo: {
     convert: fromDynamo,
-    takes: 'a script that starts dynamo.frontend, a DynamoGraphDeployment, or flags of the frontend',
+    source: 'a script that starts dynamo.frontend, a DynamoGraphDeployment, or flags of the frontend',
   },
 }
 
@@ -50,15 +50,15 @@ async function runConvert(args: Args, io: Io): Promise<number> {
   const from = oneOfFlag(args, 'from', ROUTERS, 'litellm')
   if (from === null)
     throw new UsageError(`firstlight convert needs --from ${ROUTERS.join('|')}.`, `Example: ${convert.examples[0]}`)
-  const { convert: converter, takes } = converters[from]
+  const { convert: converter, source } = converters[from]
   const [first, ...rest] = args.positionals
   if (first === undefined)
-    throw new UsageError('firstlight convert needs a file, or flags after --.', `${from} takes ${takes}.`)
+    throw new UsageError('firstlight convert needs a file, or flags after --.', `${from} needs ${source}.`)
   const isFile = rest.length === 0 && !first.startsWith('--')
   const text = isFile ? readFile(first) : ''
   const draft = converter({ words: isFile ? null : args.positionals, text, model: args.text('model') })
   if (draft === null)
-    throw new UsageError(`${isFile ? first : 'The command line'} is no configuration of ${from}.`, `Give ${takes}.`)
+    throw new UsageError(`${isFile ? first : 'The command line'} is no configuration of ${from}.`, `Give ${source}.`)
   const document = draft.render(from)
   io.out(document)
   return validated(document, io)

@@ -1,5 +1,5 @@
 import type { EngineConfig, PoolSettings } from '../../../../src/config.ts'
-import type { Env } from '../../../../src/config/parse.ts'
+import type { Env } from '../../../../src/config/parse-options.ts'
 import type { Profile } from '../../../simulator/src/profiles.ts'
 import { engineProfile, withCacheTokens } from '../replay/engine-profile.ts'
 import { type FleetPlan, fleetOf, type PlannedEngine } from '../replay/plan.ts'
@@ -43,13 +43,10 @@ function lmcacheOf(text: string | null): LmcacheOptions | null {
     const [name = '', value = ''] = part.trim().split('=')
     const key = LMCACHE_KEYS[name as keyof typeof LMCACHE_KEYS]
     if (key === undefined)
-      throw new UsageError(
-        `--lmcache knows no "${name}": choose among ${Object.keys(LMCACHE_KEYS).join(', ')}.`,
-        example,
-      )
+      throw new UsageError(`--lmcache has no "${name}"; choose among ${Object.keys(LMCACHE_KEYS).join(', ')}.`, example)
     const number = Number(value)
     if (value === '' || !(number >= 0 && number <= 1e12))
-      throw new UsageError(`--lmcache takes a number from 0 for ${name}, got "${value}".`, example)
+      throw new UsageError(`--lmcache: ${name} must be a number from 0, got "${value}".`, example)
     return [key, number] as const
   })
   return { ...LMCACHE_DEFAULTS, ...Object.fromEntries(given) }

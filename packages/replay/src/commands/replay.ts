@@ -77,7 +77,7 @@ export const replay: Command = {
       type: 'string',
       short: 'c',
       value: 'FILE',
-      about: 'Take engines, roles, profiles and network times from this configuration.',
+      about: 'Use the engines, roles, profiles and network times of this configuration.',
     },
     pool: { type: 'string', value: 'MODEL', about: 'The pool to use. Default: the first.' },
     engines: { type: 'string', value: 'N', about: 'Without a configuration: number of engines. Default: 8.' },

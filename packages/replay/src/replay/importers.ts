@@ -1,4 +1,4 @@
-/** Readers of public traces in other formats than Mooncake's: Azure, BurstGPT, ShareGPT, results of `vllm bench serve`. */
+/** Reads public traces in other formats than Mooncake's: Azure, BurstGPT, ShareGPT, results of `vllm bench serve`. */
 import { rollHash } from '../../../simulator/src/block-keys.ts'
 import { keysOf, type Trace, TRACE_BLOCK_TOKENS, TraceError, type TraceRequest } from './trace.ts'
 

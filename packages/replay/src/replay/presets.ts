@@ -99,7 +99,7 @@ const experiment1: PresetKind = {
     '20 unfinished, answers of 65 tokens (as its output rate implies).',
   notes: [
     'Published means of TTFT: ttft 0.3968 s, kvaware 0.4788 s, qps 0.5119 s. With as much LMCache as its page ' +
-      'has; all fits the GPUs, so nothing is ever loaded from it. Its client looks for requests to send every 100 ms.',
+      'has; all fits the GPUs, so nothing is ever loaded from it. Its client polls for requests to send every 100 ms.',
   ],
   parts: () => [
     {
@@ -237,9 +237,7 @@ function blocksPreset(
 
 const burst: PresetKind = {
   name: 'burst',
-  doc:
-    'ai-dynamo/dynamo#1731, discussion: 1,000 requests at once on 8 x L40S; does a router see what it has just ' +
-    'done?',
+  doc: 'ai-dynamo/dynamo#1731, discussion: 1,000 requests at once on 8 x L40S. Does a router count its own placements?',
   notes: ['Overlap weight 0 balances blocks alone, as its authors advise for bursts.'],
   parts: () => [
     {

@@ -6,7 +6,7 @@ import type { Job } from './job.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
 /** How the load balancer distributes requests to replicas. `client`: all requests of a session to one. */
-export type Balancing = 'random' | 'turn' | 'client'
+export type BalancingMode = 'random' | 'turn' | 'client'
 
 /** What happens to the last replica in the middle of a run. */
 type Disruption =
@@ -27,7 +27,7 @@ export interface ReplicasOptions {
   readonly name: string
   readonly policy: PolicyConfig
   readonly replicas: number
-  readonly attempt: Balancing
+  readonly attempt: BalancingMode
   readonly balancingSeed: number
   /** Delay from a replica's choice to the others' bookings; null: no exchange. */
   readonly delayMs: number | null

@@ -34,7 +34,7 @@ export const baselineKinds: readonly RouterKind[] = [
     'dynamo_today',
     { name: 'active_blocks', options: { rule: 'today' } },
     {
-      doc: 'Linear cost of queued and new prefill blocks and of blocks held, by today’s defaults.',
+      doc: 'Linear cost of queued and new prefill blocks and of blocks held, with current defaults.',
       source: 'ai-dynamo/dynamo, 2026: credit 1, scale 1, temperature 0',
     },
   ),
@@ -42,7 +42,7 @@ export const baselineKinds: readonly RouterKind[] = [
     'dynamo_1731',
     { name: 'active_blocks', options: { rule: 'pull_request', temperature: 0.5 } },
     {
-      doc: 'Uncached plus potential active blocks, softmax with the temperature of its day.',
+      doc: 'Uncached plus potential active blocks, softmax with a temperature.',
       source: 'ai-dynamo/dynamo#1731: overlap weight 1, temperature 0.5',
     },
   ),
@@ -67,7 +67,7 @@ export function routerNamed(word: string): RouterKind {
   const shipped = policyKind(name)
   if (shipped === null)
     throw new RangeError(
-      `"${name}" takes no options; those that do: ${policyKinds.map((kind) => kind.name).join(', ')}`,
+      `"${name}" has no options; policies with options: ${policyKinds.map((kind) => kind.name).join(', ')}`,
     )
   return gatewayKind(word, { name, options: Object.fromEntries(given.map((text) => optionOf(shipped, text))) }, known)
 }

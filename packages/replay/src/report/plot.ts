@@ -51,24 +51,22 @@ export function plot(lines: readonly Line[], options: PlotOptions): string {
   const grid = [
     ...x.ticks.map(
       (tick) =>
-        `<line class="grid" x1="${px(x.at(tick))}" x2="${px(x.at(tick))}" y1="${TOP}" ` +
-        `y2="${HEIGHT - BOTTOM}"/><text x="${px(x.at(tick))}" y="${HEIGHT - BOTTOM + 15}" ` +
-        `text-anchor="middle">${label(tick)}</text>`,
+        `<line class="grid" x1="${px(x.at(tick))}" x2="${px(x.at(tick))}" y1="${TOP}" y2="${HEIGHT - BOTTOM}"/><text ` +
+        `x="${px(x.at(tick))}" y="${HEIGHT - BOTTOM + 15}" text-anchor="middle">${label(tick)}</text>`,
     ),
     ...y.ticks.map(
       (tick) =>
-        `<line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${px(y.at(tick))}" ` +
-        `y2="${px(y.at(tick))}"/><text x="${LEFT - 6}" y="${px(y.at(tick) + 4)}" ` +
-        `text-anchor="end">${label(tick)}</text>`,
+        `<line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${px(y.at(tick))}" y2="${px(y.at(tick))}"/><text ` +
+        `x="${LEFT - 6}" y="${px(y.at(tick) + 4)}" text-anchor="end">${label(tick)}</text>`,
     ),
   ]
   const drawn = lines.map((line) => (line.dots === true ? dots(line, x, y) : path(line, x, y)))
   return (
-    `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeHtml(options.title)}"><text ` +
-    `class="title" x="${LEFT}" y="18">${escapeHtml(options.title)}</text>${grid.join('')}${drawn.join('')}<text ` +
-    `x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 6}" ` +
-    `text-anchor="middle">${escapeHtml(options.x)}</text><text transform="translate(13 ` +
-    `${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" text-anchor="middle">${escapeHtml(options.y)}</text></svg>`
+    `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeHtml(options.title)}"><text class="title" ` +
+    `x="${LEFT}" y="18">${escapeHtml(options.title)}</text>${grid.join('')}${drawn.join('')}<text ` +
+    `x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 6}" text-anchor="middle">${escapeHtml(options.x)}</text><text ` +
+    `transform="translate(13 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" ` +
+    `text-anchor="middle">${escapeHtml(options.y)}</text></svg>`
   )
 }
 
@@ -92,9 +90,8 @@ export function bars(
   )
   const ticks = y.ticks.map(
     (tick) =>
-      `<line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${px(y.at(tick))}" ` +
-      `y2="${px(y.at(tick))}"/><text x="${LEFT - 6}" y="${px(y.at(tick) + 4)}" ` +
-      `text-anchor="end">${label(tick)}</text>`,
+      `<line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${px(y.at(tick))}" y2="${px(y.at(tick))}"/><text ` +
+      `x="${LEFT - 6}" y="${px(y.at(tick) + 4)}" text-anchor="end">${label(tick)}</text>`,
   )
   return (
     `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeHtml(options.title)}"><text ` +
@@ -109,8 +106,7 @@ function path({ points, colour, id, label: name }: Line, x: Scale, y: Scale): st
   if (points.length === 0) return ''
   return (
     `<path class="${id}" d="M${points.map(([one, other]) => `${px(x.at(one))} ${px(y.at(other))}`).join('L')}" ` +
-    'fill="none" ' +
-    `stroke="${colour}" stroke-width="1.6"><title>${escapeHtml(name)}</title></path>`
+    `fill="none" stroke="${colour}" stroke-width="1.6"><title>${escapeHtml(name)}</title></path>`
   )
 }
 

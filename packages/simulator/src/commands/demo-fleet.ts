@@ -36,12 +36,12 @@ export function demoGuide(url: string, fleet: RunningFleet, { adminKey, ownEngin
   API       ${url}/v1
 ${names.join('\n')}
 
-Ask it something:
+Send a request:
 
   curl -N ${url}/v1/chat/completions -H 'content-type: application/json' \\
     -d '{"model":"${demoModel}","stream":true,"messages":[{"role":"user","content":"What is the first light of day?"}]}'
 
-Take an engine away while you watch the overview, and give it back:
+Stop an engine, watch the overview, and start the engine again:
 
   curl -X PUT ${fleet.controlUrl}/_sim/engines/${fleet.engines[0]!.settings.id}/fault \\
     -H 'content-type: application/json' -d '{"kind":"refuse"}'

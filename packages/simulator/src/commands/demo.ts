@@ -34,12 +34,14 @@ async function runDemo(args: Args, io: Io): Promise<number> {
       'The demo has no keys and therefore listens on loopback only.',
       'Example: --listen 127.0.0.1:9000',
     )
+  // Reading `stop` installs the handlers, before a port opens.
+  const { stop, stopNow } = io
   const fleet = await startDemoFleet(args.whole('engines', { min: 1, max: 64 }) ?? 4)
   try {
     const gateway = await startOnFreePort(fleet, wanted)
     io.out(demoGuide(gateway.url, fleet, { adminKey: null, ownEngines: OWN_ENGINES }))
-    await untilAborted(io.stop)
-    await gateway.stop(io.stopNow)
+    await untilAborted(stop)
+    await gateway.stop(stopNow)
   } finally {
     await fleet.close()
   }

@@ -25,7 +25,7 @@ export const fleet: Command = {
       about: 'Number of engines with role `any`. Default: 4, or 0 if other roles are given.',
     },
     prefill: { type: 'string', value: 'N', about: 'Number of engines with role `prefill`.' },
-    decode: { type: 'string', value: 'N', about: 'Decode engines.' },
+    decode: { type: 'string', value: 'N', about: 'Number of engines with role `decode`.' },
     encode: { type: 'string', value: 'N', about: 'Number of engines with role `encode` (images, audio, video).' },
     port: {
       type: 'string',
@@ -38,7 +38,7 @@ export const fleet: Command = {
       value: 'NAME',
       about: `Speed and size: ${Object.keys(profiles).join(', ')}. Default: demo.`,
     },
-    model: { type: 'string', value: 'NAME', about: 'The model they serve. Default: sim.' },
+    model: { type: 'string', value: 'NAME', about: 'Served model name. Default: sim.' },
     'api-key': { type: 'string', value: 'KEY', about: 'Require this key for /v1, as vllm serve --api-key does.' },
     'max-num-seqs': { type: 'string', value: 'N', about: 'Maximum batch size in requests. Default: from the profile.' },
     'cache-blocks': {
@@ -65,11 +65,13 @@ export const fleet: Command = {
 /** Runs until `stop` aborts. */
 async function runFleet(args: Args, io: Io): Promise<number> {
   const url = reportsTo(io)
+  // Reading `stop` installs the handlers, before a port opens.
+  const { stop } = io
   const running = await startFleet({ ...fleetOptions(args), report: url === null ? null : rawReports(url) })
   if (url !== null) io.out(`reports   ${url.href}`)
   for (const engine of running.engines) io.out(`${engine.settings.id}  ${engine.url}  ${engine.settings.role}`)
   io.out(`control   ${running.controlUrl}/_sim/engines`)
-  await untilAborted(io.stop)
+  await untilAborted(stop)
   await running.close()
   return 0
 }

@@ -21,7 +21,7 @@ export interface InferenceInput {
   readonly tool: PlanInput['tool']
 }
 
-interface Prepared {
+interface PreparedGeneration {
   readonly choices: readonly Choice[]
   readonly leg: KvLeg
 }
@@ -43,7 +43,7 @@ export function modelOf(serving: Serving, body: Body): string {
 }
 
 /** Validates lengths, admission and KV transfer, and plans every choice. Throws a WireError. */
-export async function prepare(serving: Serving, input: InferenceInput): Promise<Prepared> {
+export async function prepare(serving: Serving, input: InferenceInput): Promise<PreparedGeneration> {
   for (const prompt of input.prompts) checkPrompt(serving, prompt, input.sampling.maxTokens)
   checkSalt(input.body)
   admit(serving, input.prompts.length * input.sampling.n)

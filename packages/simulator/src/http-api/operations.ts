@@ -2,7 +2,7 @@ import { type Answer, type Incoming, json } from '../answer.ts'
 import { WireError } from './wire-error.ts'
 
 /** Parts of the engine that sleep, pause and related commands need. */
-export interface Operated {
+export interface OperatedEngine {
   readonly sleepLevel: number
   readonly paused: boolean
   sleep(level: number, abort: boolean): void
@@ -12,7 +12,7 @@ export interface Operated {
   resetCache(): boolean
 }
 
-type OperationsHandler = (engine: Operated, incoming: Incoming) => Answer | Promise<Answer>
+type OperationsHandler = (engine: OperatedEngine, incoming: Incoming) => Answer | Promise<Answer>
 
 /** vLLM's development endpoints. */
 export const operations: Readonly<Record<string, Readonly<Record<string, OperationsHandler>>>> = {

@@ -85,7 +85,7 @@ export async function rerank(serving: Serving, incoming: Incoming): Promise<Answ
   })
 }
 
-interface Pooled {
+interface PoolingRequest {
   readonly id: string
   readonly created: number
   readonly model: string
@@ -93,7 +93,7 @@ interface Pooled {
   readonly promptTokens: number
 }
 
-const list = (prefix: string, pooled: Pooled, data: readonly object[]): object => ({
+const list = (prefix: string, pooled: PoolingRequest, data: readonly object[]): object => ({
   id: `${prefix}${pooled.id}`,
   object: 'list',
   created: pooled.created,
@@ -129,7 +129,7 @@ async function pool(
   serving: Serving,
   incoming: Incoming,
   work: { body: Body; prompts: readonly Uint32Array[] },
-): Promise<Pooled> {
+): Promise<PoolingRequest> {
   const model = modelOf(serving, work.body)
   for (const prompt of work.prompts) checkPrompt(serving, prompt, null)
   admit(serving, work.prompts.length)

@@ -2,7 +2,7 @@ import { type Answer, type Incoming, json } from '../answer.ts'
 import { chatCompletions } from './chat.ts'
 import { completions } from './completions.ts'
 import { countTokens, messages } from './messages.ts'
-import { type Operated, operations } from './operations.ts'
+import { type OperatedEngine, operations } from './operations.ts'
 import { classify, embeddings, pooling, rerank, score } from './pooling.ts'
 import { cancelResponse, createResponse, getResponse } from './responses.ts'
 import type { Serving } from './serving.ts'
@@ -11,7 +11,7 @@ import { transcriptions, translations } from './transcriptions.ts'
 import { internalError, noRoute, WireError, wrongMethod } from './wire-error.ts'
 
 /** Parts of the engine that the routes need beyond serving. */
-export interface Routed extends Serving, Operated {
+export interface RoutedEngine extends Serving, OperatedEngine {
   readonly load: number
   modelList(): Answer
   metricsText(): string
@@ -20,7 +20,7 @@ export interface Routed extends Serving, Operated {
   eventSources(): object
 }
 
-type Handler = (engine: Routed, incoming: Incoming) => Answer | Promise<Answer>
+type Handler = (engine: RoutedEngine, incoming: Incoming) => Answer | Promise<Answer>
 
 type Methods = Readonly<Record<string, Handler>>
 
@@ -83,7 +83,7 @@ const development: Table = {
 
 const responsePath = /^\/v1\/responses\/([^/]+)(\/cancel)?$/
 
-function methodsOf(engine: Routed, path: string): Methods | undefined {
+function methodsOf(engine: RoutedEngine, path: string): Methods | undefined {
   const fixed =
     general[path] ??
     (engine.settings.pooling ? poolingRoutes[path] : undefined) ??
@@ -100,7 +100,7 @@ export const isInference = ({ method, path }: Incoming): boolean =>
   method === 'POST' && development[path] === undefined && path !== '/ping'
 
 /** Finds and calls the handler of a path. Errors become responses in vLLM's format. */
-export async function route(engine: Routed, incoming: Incoming): Promise<Answer> {
+export async function route(engine: RoutedEngine, incoming: Incoming): Promise<Answer> {
   const methods = methodsOf(engine, incoming.path)
   if (methods === undefined) return noRoute()
   const handler = methods[incoming.method]

@@ -1,12 +1,12 @@
 /** The engine's KV cache against the configuration. */
 import type { Findings } from '../finding.ts'
-import type { Expected } from './checks-basic.ts'
+import type { ExpectedEngine } from './expected.ts'
 import type { EngineFacts } from './facts.ts'
 
 /** Relative difference up to which capacities count as equal. */
 const SAME = 0.1
 
-export function checkCache(facts: EngineFacts, expected: Expected | null, found: Findings): void {
+export function checkCache(facts: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
   const stats = facts.metrics.scraped?.stats
   if (stats === undefined) return
   if (facts.switches.isSpeechOnly) checkNoPrefixes(stats.prefixCaching, found)
@@ -38,7 +38,7 @@ function checkNoPrefixes(on: boolean | null, found: Findings): void {
 function checkPrefixCaching(
   on: boolean | null,
   algorithm: string | undefined,
-  expected: Expected | null,
+  expected: ExpectedEngine | null,
   found: Findings,
 ): void {
   const configured = expected?.engine.prefixCaching ?? 'auto'
@@ -48,14 +48,14 @@ function checkPrefixCaching(
       next: 'Set prefix_caching of the engine to on or off.',
     })
   if (on && configured === 'off') {
-    return found.warn('prefix_caching', 'on, but the configuration says off', {
+    return found.warn('prefix_caching', 'on, but configured as off', {
       costs: 'Requests are not routed to the engine that has their prefix cached.',
       next: 'Remove prefix_caching: off.',
     })
   }
   if (on) return found.ok('prefix_caching', `on${algorithm === undefined ? '' : `, ${algorithm}`}`)
   if (configured === 'on') {
-    return found.problem('prefix_caching', 'off, but the configuration says on', {
+    return found.problem('prefix_caching', 'off, but configured as on', {
       costs: 'Requests are routed here for a prefix cache that does not exist.',
       next: 'Start it with --enable-prefix-caching, or remove prefix_caching: on.',
     })
@@ -68,7 +68,7 @@ function checkPrefixCaching(
 
 function checkSizes(
   engine: { readonly blockTokens: number; readonly cacheBlocks: number },
-  { pool, engine: { cacheBlocks } }: Expected,
+  { pool, engine: { cacheBlocks } }: ExpectedEngine,
   found: Findings,
 ): void {
   const { blockTokens } = engine
@@ -85,7 +85,7 @@ function checkSizes(
   if (Math.abs(configuredTokens - engineTokens) > SAME * engineTokens) {
     found.warn(
       'cache_blocks',
-      `the configuration says ${configuredTokens.toLocaleString('en')} tokens, it has ${engineTokens.toLocaleString('en')}`,
+      `configured: ${configuredTokens.toLocaleString('en')} tokens, reported: ${engineTokens.toLocaleString('en')}`,
       {
         costs:
           configuredTokens > engineTokens

@@ -11,9 +11,9 @@ export function checkExposure(
 ): void {
   const mark = guarded ? 'note' : markOf[reach]
   const here = guarded
-    ? ' (to those who show the headers of the configuration)'
+    ? ' (with the headers of the configuration)'
     : reach === 'loopback'
-      ? ' (reached over the loopback: see that its port is bound to it)'
+      ? ' (reached over loopback: check that its port is bound to loopback)'
       : ''
   const open = [
     ...(inDevMode(switches) ? (['dev_mode'] as const) : []),
@@ -26,7 +26,7 @@ export function checkExposure(
   }
   if (reach === 'public' && !guarded && withoutKey !== 200 && version !== null) {
     found.warn('open_routes', 'vLLM’s key protects only /v1, and the address is public', {
-      costs: 'Strangers can read /metrics and load the CPU with /tokenize.',
+      costs: 'Anyone can read /metrics and load the CPU with /tokenize.',
       next: 'Put a proxy or a tunnel in front that admits only the gateway.',
     })
   }

@@ -2,7 +2,7 @@
 import { IDLE_MS } from '../../../platform/node/http1/origin.ts'
 import { REQUEST_ID, summaryOf } from '../ask.ts'
 import type { Findings } from '../finding.ts'
-import type { Expected } from './checks-basic.ts'
+import type { ExpectedEngine } from './expected.ts'
 import { type EngineFacts, inDevMode } from './facts.ts'
 import { isAway } from './read.ts'
 import { cachedTokensNext, metricsNext } from './server-advice.ts'
@@ -21,7 +21,7 @@ export function checkMetrics(facts: EngineFacts, found: Findings): boolean {
   return false
 }
 
-export function checkAnswers(facts: EngineFacts, expected: Expected | null, found: Findings): void {
+export function checkAnswers(facts: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
   const { generated } = facts
   if (generated === null) {
     const why = isAway(facts.switches, facts.metrics) ? 'skipped: the request would hang' : 'skipped'
@@ -34,8 +34,9 @@ export function checkAnswers(facts: EngineFacts, expected: Expected | null, foun
     })
   }
   if (generated.kind === 'no_route') {
-    if (expected?.engine.role === 'encode') return found.ok('completion', 'none: it encodes')
-    if (facts.switches.isSpeechOnly) return found.ok('completion', 'none: it hears (/v1/audio/transcriptions)')
+    if (expected?.engine.role === 'encode') return found.ok('completion', 'none: its role is encode')
+    if (facts.switches.isSpeechOnly)
+      return found.ok('completion', 'none: it transcribes audio (/v1/audio/transcriptions)')
     return found.note('completion', 'neither completions nor chats: a model for embeddings, scores or ranking')
   }
   found.ok('completion', `one token in ${generated.tookMs.toFixed(0)} ms`)
@@ -77,7 +78,7 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
   }
   if (on.length === 0) {
     return found.note('kv_events', 'not published', {
-      costs: 'Its cached prefixes are estimated and corrected by responses, not known.',
+      costs: 'Its cached prefixes are estimates, corrected by responses.',
       next:
         'vllm serve … --kv-events-config ' +
         `'{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557",` +
@@ -101,7 +102,11 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
   }
 }
 
-export function checkTokenize({ tokens, switches }: EngineFacts, expected: Expected | null, found: Findings): void {
+export function checkTokenize(
+  { tokens, switches }: EngineFacts,
+  expected: ExpectedEngine | null,
+  found: Findings,
+): void {
   if (tokens.ids !== null) {
     const chat = tokens.chat === null ? '; the sample chat was rejected' : ', of chats too'
     return found.ok('tokenize', `ids${tokens.strings ? ' and texts' : ''}${chat}`)
@@ -116,7 +121,7 @@ export function checkTokenize({ tokens, switches }: EngineFacts, expected: Expec
   else if (switches.sleeping !== true) found.note('tokenize', 'there is no /tokenize', remedy)
 }
 
-export function checkLimits({ info, metrics }: EngineFacts, expected: Expected | null, found: Findings): void {
+export function checkLimits({ info, metrics }: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
   const limits =
     info === null
       ? []
@@ -143,7 +148,7 @@ export function checkSleepMode({ info, switches }: EngineFacts, found: Findings)
 }
 
 /** Determines the role in disaggregated serving, as far as the engine shows it. */
-export function checkRole({ info, metrics }: EngineFacts, expected: Expected | null, found: Findings): void {
+export function checkRole({ info, metrics }: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
   const shown = info?.transfer ?? null
   const connectors =
     shown === null ? metrics.connectors : [`${shown.connector}${shown.role === null ? '' : ` as ${shown.role}`}`]

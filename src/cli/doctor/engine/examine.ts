@@ -1,7 +1,10 @@
 /** Examines one engine: from its address to its findings. */
 import type { Endpoint } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
-import { checkClock, checkHealth, checkKey, checkModels, type Expected, LOOP_STATUS } from './checks-basic.ts'
+import { checkClock, checkHealth, LOOP_STATUS } from './checks-health.ts'
+import { checkKey } from './checks-key.ts'
+import { checkModels } from './checks-models.ts'
+import type { ExpectedEngine } from './expected.ts'
 import { checkCache } from './checks-cache.ts'
 import { checkExposure } from './checks-exposure.ts'
 import {
@@ -28,7 +31,7 @@ export interface EngineExamination {
 export async function examineEngine(
   name: string,
   place: Endpoint,
-  expected: Expected | null,
+  expected: ExpectedEngine | null,
   options: ReadOptions,
 ): Promise<EngineExamination> {
   const facts = await readEngine(place, options)
@@ -56,7 +59,7 @@ function softwareOf({ type, version }: EngineFacts): string {
   return version === null ? '' : `vLLM ${version}`
 }
 
-function judge(facts: EngineFacts, expected: Expected | null, found: Findings): void {
+function judge(facts: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
   if (!checkModels(facts, expected, found)) return
   if (checkMetrics(facts, found)) checkCache(facts, expected, found)
   checkAnswers(facts, expected, found)

@@ -5,7 +5,7 @@ import type { ModelCard } from '../../../engines/model-list.ts'
 import type { Answer, AskResult } from '../ask.ts'
 import type { KeepAliveResult } from '../keep-alive.ts'
 import type { Reach } from '../reach.ts'
-import type { Generated } from './sample.ts'
+import type { CompletionResult } from './sample.ts'
 import type { ServerInfo } from './server-info.ts'
 
 export interface EngineFacts {
@@ -24,11 +24,11 @@ export interface EngineFacts {
   readonly metrics: Metrics
   /** KV event sockets. null: the engine does not report them (before vLLM 0.32). */
   readonly events: readonly KvEventSource[] | null
-  readonly tokens: Tokenized
+  readonly tokens: TokenizeAnswers
   readonly switches: Switches
   readonly info: ServerInfo | null
   /** null: no completion was requested. */
-  readonly generated: Generated | null
+  readonly generated: CompletionResult | null
   readonly idle: KeepAliveResult | null
 }
 
@@ -50,7 +50,7 @@ export interface Metrics {
   readonly connectors: readonly string[]
 }
 
-export interface Tokenized {
+export interface TokenizeAnswers {
   readonly asked: AskResult
   /** Token ids of the sample text; null: no `/tokenize`. */
   readonly ids: readonly number[] | null

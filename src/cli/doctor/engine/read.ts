@@ -22,7 +22,7 @@ import {
   type Metrics,
   type ModelList,
   type Switches,
-  type Tokenized,
+  type TokenizeAnswers,
 } from './facts.ts'
 import { generate, SAMPLE_CHAT, SAMPLE_TEXT } from './sample.ts'
 import { readServerInfo } from './server-info.ts'
@@ -47,7 +47,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
   const health = await ask(place, { path: '/health', limitMs: options.limitMs })
   if (!isAnswer(health)) return health
   const idle = options.idleMs === 0 ? Promise.resolve(null) : watchIdle(place, '/health', options.idleMs)
-  const asks: Asks = (path) => ask(place, { path, limitMs: options.limitMs })
+  const asks: AskPath = (path) => ask(place, { path, limitMs: options.limitMs })
   const keyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
   const withoutKey = { url: place.url, headers: {} }
   const [version, models, keyless, keylessHealth, metrics, events, switches] = await Promise.all([
@@ -110,10 +110,10 @@ const CONNECTORS = [
   ['mooncake', 'Mooncake'],
 ] as const
 
-type Asks = (path: string) => Promise<AskResult>
+type AskPath = (path: string) => Promise<AskResult>
 
 /** Metrics of the first path that has them. */
-async function metricsOf(asks: Asks): Promise<Metrics> {
+async function metricsOf(asks: AskPath): Promise<Metrics> {
   let first: Metrics | null = null
   for (const path of METRICS_PATHS) {
     const metrics = readMetrics(await asks(path))
@@ -131,7 +131,7 @@ interface TypeSigns {
 }
 
 /** Routes that show a type are requested only if nothing else does. */
-async function typeOf(asks: Asks, { versionText, owner, metrics, health }: TypeSigns): Promise<EngineType> {
+async function typeOf(asks: AskPath, { versionText, owner, metrics, health }: TypeSigns): Promise<EngineType> {
   const evidence = {
     metrics: isAnswer(metrics.asked) && metrics.asked.status === 200 ? metrics.asked.text : null,
     owners: owner === null ? [] : [owner],
@@ -165,7 +165,7 @@ function readMetrics(asked: AskResult): Metrics {
 /** A GET on a POST route shows whether the route exists, without side effects. */
 const exists = (asked: AskResult): boolean => isAnswer(asked) && asked.status === 405
 
-async function readSwitches(asks: Asks): Promise<Switches> {
+async function readSwitches(asks: AskPath): Promise<Switches> {
   const [paused, sleeping, adapters, profiler, speech, chats] = await Promise.all(
     [
       '/is_paused',
@@ -193,7 +193,7 @@ function readFlag(asked: AskResult, name: string): boolean | null {
 
 const tokenAnswer = z.object({ tokens: z.array(z.int()), token_strs: z.nullish(z.array(z.string())) })
 
-async function tokenize(place: Endpoint, model: string | null, limitMs: number): Promise<Tokenized> {
+async function tokenize(place: Endpoint, model: string | null, limitMs: number): Promise<TokenizeAnswers> {
   const about = model === null ? {} : { model }
   const asks = (body: object): Promise<AskResult> =>
     ask(place, { method: 'POST', path: '/tokenize', limitMs, body: { ...about, ...body } })

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { isAnswer, ask, summaryOf, jsonOf, type AskResult, type Endpoint } from '../ask.ts'
 
-export type Generated =
+export type CompletionResult =
   | {
       readonly kind: 'answered'
       /** Cached tokens of the last answer; null: usage has no details. */
@@ -41,7 +41,7 @@ export async function generate(
   place: Endpoint,
   { id, maxModelLen }: SampledModel,
   limitMs: number,
-): Promise<Generated> {
+): Promise<CompletionResult> {
   const request = { model: id, prompt: promptFor(maxModelLen) }
   const first = await once(place, request, limitMs)
   return first.kind === 'answered' && first.cachedTokens === null ? once(place, request, limitMs) : first
@@ -52,7 +52,7 @@ interface SampleRequest {
   readonly prompt: string
 }
 
-async function once(place: Endpoint, request: SampleRequest, limitMs: number): Promise<Generated> {
+async function once(place: Endpoint, request: SampleRequest, limitMs: number): Promise<CompletionResult> {
   const asked = await oneToken(place, request, limitMs)
   if (isAnswer(asked) && asked.status === 404) return { kind: 'no_route' }
   const read = answer.safeParse(jsonOf(asked))

@@ -2,7 +2,7 @@
 import * as z from 'zod/mini'
 import { ask, type Endpoint, isAnswer, jsonOf, type Question, summaryOf } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
-import { expectedPlaces, type LmcacheExpected } from './expected.ts'
+import { expectedPlaces, type ExpectedLmcache } from './expected.ts'
 import { checkOpen } from './open-access.ts'
 
 const controllerLookupAnswer = z.object({ layout_info: z.record(z.string(), z.unknown()) })
@@ -12,7 +12,7 @@ const instanceAnswer = z.object({ res: z.nullish(z.string()) })
 export async function examineController(
   name: string,
   place: Endpoint,
-  expected: LmcacheExpected | null,
+  expected: ExpectedLmcache | null,
   limitMs: number,
 ): Promise<Subject> {
   const found = new Findings()
@@ -39,7 +39,7 @@ export async function examineController(
 
 async function checkHosts(
   place: Endpoint,
-  expected: LmcacheExpected,
+  expected: ExpectedLmcache,
   { found, limitMs }: { readonly found: Findings; readonly limitMs: number },
 ): Promise<void> {
   for (const { id, host, instance } of expectedPlaces(expected)) {

@@ -5,7 +5,7 @@ import { didYouMean } from '../../../config/suggest.ts'
 import { InstanceMap, type ListedInstance } from '../../../core/lmcache/instance-map.ts'
 import { ask, type Endpoint, isAnswer, jsonOf, summaryOf } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
-import { expectedPlaces, type LmcacheExpected } from './expected.ts'
+import { expectedPlaces, type ExpectedLmcache } from './expected.ts'
 import { checkOpen } from './open-access.ts'
 import { examineLmcacheServer } from './server.ts'
 
@@ -24,7 +24,7 @@ const lookupAnswer = z.object({ chunks: z.number() })
 export async function examineCoordinator(
   name: string,
   place: Endpoint,
-  expected: LmcacheExpected | null,
+  expected: ExpectedLmcache | null,
   limitMs: number,
 ): Promise<Subject[]> {
   const found = new Findings()
@@ -55,7 +55,7 @@ interface Examination {
 
 async function examine(
   place: Endpoint,
-  expected: LmcacheExpected | null,
+  expected: ExpectedLmcache | null,
   { found, limitMs }: Examination,
 ): Promise<readonly Subject[]> {
   const [listed, keyed] = await Promise.all([
@@ -104,7 +104,7 @@ async function examineServers(
   return reached
 }
 
-function checkInstances(instances: readonly ListedInstance[], expected: LmcacheExpected | null, found: Findings): void {
+function checkInstances(instances: readonly ListedInstance[], expected: ExpectedLmcache | null, found: Findings): void {
   if (instances.length === 0) {
     return found.problem('instances', 'no LMCache server has registered', {
       costs: 'Every lookup is empty.',
@@ -143,7 +143,7 @@ function checkInstances(instances: readonly ListedInstance[], expected: LmcacheE
     )
 }
 
-function checkKeys({ total, keys }: z.infer<typeof keyList>, expected: LmcacheExpected | null, found: Findings): void {
+function checkKeys({ total, keys }: z.infer<typeof keyList>, expected: ExpectedLmcache | null, found: Findings): void {
   const models = [...new Set(keys.map(({ key }) => key.model_name))]
   if (models.length === 0) {
     return found.note('directory', 'empty', {
@@ -167,7 +167,7 @@ const LOOKUP_TOKENS = 300
 
 async function checkLookup(
   place: Endpoint,
-  expected: LmcacheExpected | null,
+  expected: ExpectedLmcache | null,
   { found, limitMs }: Examination,
 ): Promise<void> {
   const body = {
@@ -188,9 +188,7 @@ async function checkLookup(
   if (budgetMs !== undefined && asked.tookMs > budgetMs) {
     found.warn('lookup', `takes ${took}, the budget is ${budgetMs} ms`, {
       costs: 'Late lookups are not used.',
-      next:
-        'Run the gateway closer to it, or raise lmcache.budget_ms. The first connection takes longer than later ' +
-        'ones.',
+      next: 'Run the gateway closer to it, or raise lmcache.budget_ms. The first connection takes longer than others.',
     })
   } else found.ok('lookup', `answered in ${took}`)
 }

@@ -2,11 +2,11 @@
 import type { PoolSettings } from '../../../config.ts'
 import { type EngineInstance, hostOf } from '../../../core/lmcache/instance-map.ts'
 
-export interface LmcacheExpected {
+export interface ExpectedLmcache {
   readonly pool: PoolSettings
   /** The model's name in LMCache's keys; null: neither configured nor reported by an engine. */
   readonly model: string | null
 }
 
-export const expectedPlaces = ({ pool }: LmcacheExpected): EngineInstance[] =>
+export const expectedPlaces = ({ pool }: ExpectedLmcache): EngineInstance[] =>
   pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance }))

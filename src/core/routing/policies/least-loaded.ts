@@ -4,8 +4,8 @@ import { definePolicy } from '../policy.ts'
 const leastLoadedCosts = new CostTable(['requests', 'weight'])
 
 /**
- * Fewest running and waiting requests for its weight, this one included: those booked here and those of other sources
- * by the engine's latest report. Without a recent report, those booked here.
+ * Ranks by running and waiting requests, this one included, divided by the weight: those booked here and those of
+ * other sources by the engine's latest report. Without a recent report, those booked here.
  */
 export const leastLoaded = definePolicy({
   name: 'least_loaded',

@@ -230,8 +230,7 @@ function meanQueued(candidates: readonly PredictedCandidate[]): number {
 
 /**
  * Largest number of leading tokens of the prompt that live requests hold on any engine. Computing them on another
- * engine
- * is no wasted work, because the next request with the same prefix finds a copy there.
+ * engine is no wasted work, because the next request with the same prefix finds a copy there.
  */
 function maxLiveTokens(candidates: readonly PredictedCandidate[]): number {
   let max = 0
@@ -285,9 +284,9 @@ function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: Predicted
  * the copy. A copy delays only requests that wait on this engine.
  */
 function externalityS(engine: PredictedCandidate, { queued, users, lastingS, uniqueS, size }: NewWork): number {
-  const { queuedPrefills: own, placeWaitS } = engine
-  const copyS = (MIN_COPY_COST + pressureOf(own, own) - users / (1 + users)) * lastingS
-  return pressureOf(queued, own) * uniqueS + copyS + sameStepS(engine, size) + placeWaitS
+  const { queuedPrefills, placeWaitS } = engine
+  const copyS = (MIN_COPY_COST + pressureOf(queuedPrefills, queuedPrefills) - users / (1 + users)) * lastingS
+  return pressureOf(queued, queuedPrefills) * uniqueS + copyS + sameStepS(engine, size) + placeWaitS
 }
 
 function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidate[], values: Values): void {

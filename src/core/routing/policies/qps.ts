@@ -3,7 +3,7 @@ import { definePolicy } from '../policy.ts'
 
 const qpsCosts = new CostTable(['arrivals', 'weight'])
 
-/** Fewest arrivals in the last 60 s for its weight, this one included. */
+/** Ranks by arrivals in the last 60 s, this one included, divided by the weight. */
 export const qps = definePolicy({
   name: 'qps',
   needs: ['arrivals'],

@@ -4,8 +4,8 @@ import { definePolicy } from '../policy.ts'
 const roundRobinCosts = new CostTable(['turn'])
 
 /**
- * Everyone in turn, by weight: the least virtual time is next (start-time fair queueing), so who comes back does not
- * catch up.
+ * Takes all engines in turn, by weight: the lowest virtual time is next (start-time fair queueing), so an engine that
+ * returns does not catch up.
  */
 export const roundRobin = definePolicy({
   name: 'round_robin',

@@ -9,14 +9,14 @@ const ttftOptions = {
     default: 'any',
     values: ['any', 'lookup'],
     doc:
-      'What is believed of caches: index and lookup, whichever knows more, or the lookup alone (no lookup: the ' +
+      'Source of cached tokens: index and lookup, whichever has more, or the lookup alone (no lookup: the ' +
       'fallback decides).',
   },
 } as const
 
 const ttftCostTable = new CostTable(['queued_work', 'new_work', 'cached_tokens'])
 
-/** Least queued plus new prefill work by the trapezoid formula. */
+/** Ranks by queued plus new prefill work, by the trapezoid formula. */
 export const ttft: PolicyKind = {
   name: 'ttft',
   doc: 'Least pending plus new prefill work, in query-key pairs.',

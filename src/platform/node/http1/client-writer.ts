@@ -1,6 +1,6 @@
 /**
- * Writes one response to the client: in the engine's chunk framing, or in chunks of its own where bytes were withheld or
- * added.
+ * Writes one response to the client: in the engine's chunk framing, or in chunks of its own where bytes were withheld
+ * or added.
  */
 import type { BodyFraming } from './body-framing.ts'
 import { chunkOf, CRLF, LAST_CHUNK } from './chunked.ts'
@@ -81,7 +81,7 @@ export class ClientWriter {
     return !this.#isRechunked || !inStep || framing.aligned
   }
 
-  /** Ends a broken response after `event`, without the last chunk: the client sees a cut. */
+  /** Ends a broken response after `event`, without the last chunk: the client sees that it is truncated. */
   truncate(event: Uint8Array | null): void {
     if (event === null || this.#response.gone) return this.#response.destroy()
     this.rebuilt([event], false)

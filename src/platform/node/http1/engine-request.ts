@@ -34,7 +34,7 @@ export class SocketAnswer extends PullAnswer {
   }
 
   override firstBytes(): Uint8Array {
-    return this.held.length === 0 ? this.#request.begun() : super.firstBytes()
+    return this.held.length === 0 ? this.#request.firstBytes() : super.firstBytes()
   }
 
   override pass(options: RelayOptions): Response {
@@ -240,7 +240,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   }
 
   /** Payload that has arrived and waits: at least one event, if there is one. */
-  begun(): Buffer {
+  firstBytes(): Buffer {
     if (this.#queue !== null || this.#currentRead === null)
       return Buffer.concat([...(this.#queue?.pieces ?? []), ...this.#payload()])
     const { ranges } = this.framing!

@@ -1,9 +1,4 @@
 /**
- * Header lines of requests and responses. What two parsers could read differently is rejected (RFC 9112, sections 2.2, 5
- * and 11.2).
- */
-
-/**
  * Header lines of requests and responses. What two parsers could read differently is rejected (RFC 9112, sections 2.2,
  * 5 and 11.2).
  */

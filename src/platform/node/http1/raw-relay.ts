@@ -100,7 +100,7 @@ export class RawRelay implements BodySink {
   clientGone(): void {
     if (this.#control.settled) return
     this.#settle('client_gone')
-    this.#parts.request.stop(new OriginError('reset', 'the client is gone'))
+    this.#parts.request.stop(new OriginError('reset', 'the client has disconnected'))
     this.#writer.truncate(null)
   }
 

@@ -26,7 +26,7 @@ export interface ResponseWriter {
   flush(): void
   /** The body is complete. */
   end(): void
-  /** Closes the connection behind what is written, without the end of the body: the client sees a cut. */
+  /** Closes the connection behind what is written, without the end of the body, so that it is truncated. */
   truncate(): void
   destroy(): void
   /** Calls `tell` once the socket has taken all that was written. */

@@ -1,6 +1,6 @@
 /**
- * One client connection: a request, its response, the next request. The first request that is not plain goes to node:http
- * with the whole connection, before any of its bytes are consumed.
+ * One client connection: a request, its response, the next request. The first request that is not plain goes to
+ * node:http with the whole connection, before any of its bytes are consumed.
  */
 import type { Socket } from 'node:net'
 import { Deadline } from '../deadline.ts'

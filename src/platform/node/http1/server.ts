@@ -5,7 +5,7 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
-import { isInferencePath } from '../../../api/endpoints.ts'
+import { endpointOf } from '../../../protocols/protocols.ts'
 import type { Gateway } from '../../../gateway.ts'
 import type { Log } from '../../../ports/log.ts'
 import type { RequestScope } from '../../../ports/request-scope.ts'
@@ -57,7 +57,7 @@ export class Http1Server {
     const connection = new ServerConnection({
       socket,
       timeouts,
-      serves: isInferencePath,
+      serves: (path) => endpointOf(path) !== undefined,
       serve: (request, writer) => this.#serve(request, writer),
       handOver: () => {
         this.#connections.delete(connection)
@@ -83,7 +83,7 @@ export class Http1Server {
 
 /** Writes a response that was not written to the client's socket as it arrived. */
 async function writeUnlessBegun(response: Response, writer: SocketResponseWriter): Promise<void> {
-  // Another response has begun: a cut, so that the client does not take it for complete.
+  // Another response has begun. It is truncated, so that the client does not take it for complete.
   if (writer.begun) writer.destroy()
   else await writeResponse(response, writer)
 }

@@ -37,13 +37,13 @@ export class TapResult {
     this.#before = this.#counted = this.#emitted.length
   }
 
-  /** Notes that the next range passed unchanged. */
+  /** Records that the next range passed unchanged. */
   addPassed(): void {
     this.#ends.push(-1)
     this.#results.push(ALL)
   }
 
-  /** Notes that the tap read the next range. `clean`: no bytes were held back before or after it. */
+  /** Records that the tap read the next range. `clean`: no bytes were held back before or after it. */
   addTapped(length: number, clean: boolean): void {
     let size = 0
     for (let i = this.#counted; i < this.#emitted.length; i++) size += this.#emitted[i]!.length

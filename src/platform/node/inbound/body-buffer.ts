@@ -53,8 +53,8 @@ export class BodyBuffer {
 }
 
 /**
- * Ends bytes that nobody will look at any more: their memory goes now, not with the next collection. V8 counts what
- * lies outside its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
+ * Frees bytes that are not read any more at once, not with the next garbage collection. V8 counts what lies outside
+ * its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
  */
 export function releaseBuffer({ buffer, length }: Buffer): void {
   if (length >= RELEASED_BYTES && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0)

@@ -1,7 +1,7 @@
 /**
  * Reads the body of a request that node:http has parsed. A web stream would cost some 5 µs a chunk; node:http itself
  * costs 2 µs, and parses all chunks of a 64 KiB read before anything else runs. So other clients get their turn between
- * reads, and bodies in chunks of a few bytes are refused here. `PlainRequest` reads them at no such cost.
+ * reads, and bodies in chunks of a few bytes are refused here. `ServerRequest` reads them at no such cost.
  */
 import type { IncomingMessage } from 'node:http'
 import type { BodyAllocation } from '../../../body-memory.ts'

@@ -1,4 +1,4 @@
-/** Access to a Kubernetes API server (the service account of the gateway's pod, or a kubeconfig file), and watches. */
+/** Access to a Kubernetes API server: the service account of the gateway's pod, or a kubeconfig file. */
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, resolve as resolvePath } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Lists and watches objects of the Kubernetes API: a watch resumes at the last version, and a version that expired (410)
- * leads to a new list.
+ * Lists and watches objects of the Kubernetes API: a watch resumes at the last version, and a version that expired
+ * (410) leads to a new list.
  * https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
  */
 import { get as getHttp, type IncomingMessage } from 'node:http'

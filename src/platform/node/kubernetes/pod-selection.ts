@@ -1,4 +1,7 @@
-/** Pods of one label selector: watches them, reads models and sleep state of each ready pod, and leaves out sleeping engines. */
+/**
+ * Pods of one label selector: watches them, reads models and sleep state of each ready pod, and leaves out sleeping
+ * engines.
+ */
 import type { EngineConfig } from '../../../config.ts'
 import type { DiscoveredPod } from '../../../config/discover.ts'
 import type { Log } from '../../../ports/log.ts'
@@ -9,7 +12,7 @@ import { invalidAnnotations, isReady, kvEventsPortOf, type Pod, portOf, weightOf
 /** Time limit of a request to a pod, milliseconds. */
 const ASK_MS = 2_000
 
-/** Interval at which a pod is asked that has not answered yet, milliseconds. */
+/** Interval at which a pod is polled that has not answered yet, milliseconds. */
 const FIRST_ASK_MS = 250
 
 interface TrackedPod {
@@ -19,7 +22,7 @@ interface TrackedPod {
   isSleeping: boolean
   /** True after the first attempt to read models and sleep state. */
   polled: boolean
-  /** Called after that attempt, and when the pod is no longer asked. */
+  /** Called after that attempt, and when the pod is no longer polled. */
   readonly settled: () => void
   readonly settling: Promise<void>
   /** Ends the questions to this pod; null: not Ready, so it is not asked. */
@@ -129,7 +132,7 @@ export class PodSelection {
     this.#reported.delete(uid)
   }
 
-  /** Asks a ready pod for models and sleep state, again and again. A failed question leaves the last answer. */
+  /** Reads models and sleep state of a ready pod periodically. A failed request leaves the last response. */
   async #poll(tracked: TrackedPod, signal: AbortSignal): Promise<void> {
     this.#check(tracked.pod)
     while (!signal.aborted) {

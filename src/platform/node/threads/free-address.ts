@@ -2,7 +2,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import type { Config } from '../../../config.ts'
 
 /**
- * Checks that nobody listens on the address, and returns it with a port. Rejects with the system's error if it is in
+ * Checks that the address is free, and returns it with a port. Rejects with the system's error if it is in
  * use. Otherwise the port would be shared with another gateway, and each would receive half of the requests.
  */
 export function freeAddress({

@@ -146,7 +146,7 @@ export class ThreadSupervisor {
   #ended(): void {
     const { channel, bookings } = this.#run!
     this.#run = null
-    channel.close(new Error('the thread is gone'))
+    channel.close(new Error('the thread has exited'))
     const released = bookings.close()
     if (!this.#stopping) this.#beginLater(released)
   }

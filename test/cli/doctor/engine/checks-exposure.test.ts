@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { checkKey } from '../../../../src/cli/doctor/engine/checks-basic.ts'
+import { checkKey } from '../../../../src/cli/doctor/engine/checks-key.ts'
 import { checkExposure } from '../../../../src/cli/doctor/engine/checks-exposure.ts'
 import type { EngineFacts } from '../../../../src/cli/doctor/engine/facts.ts'
 import { Findings } from '../../../../src/cli/doctor/finding.ts'

@@ -23,9 +23,7 @@ const CHARS_PER_TOKEN = 4
  */
 export const cacheAware: RouterKind = {
   name: 'cache_aware',
-  doc:
-    'Longest match above 0.3 in a tree of sent prompts; otherwise, or if imbalanced by 64 and x1.5, fewest in ' +
-    'flight.',
+  doc: 'Longest match above 0.3 in a tree of sent prompts; else, or if imbalanced by 64 and x1.5, least in flight.',
   source: 'vllm-project/router 0.1.17 and SGLang gateway, CLI defaults',
   create({ engines, blockTokens }) {
     const load = new InFlight(engines.length)

@@ -1,0 +1,87 @@
+import type { Metric } from './metric.ts'
+
+/** Metrics of routing decisions and of the queue of each pool. */
+export const DECISION_METRICS: readonly Metric[] = [
+  {
+    from: 'decision',
+    type: 'counter',
+    name: 'firstlight_decisions_total',
+    help: 'Routing decisions, by policy and by the policy it replaced.',
+    labels: ['policy', 'fallback'],
+    counts: (d) => d.refused === '',
+    panel: 'Decisions',
+  },
+  {
+    from: 'decision',
+    type: 'counter',
+    name: 'firstlight_placements_total',
+    help: 'Routing decisions, by kind of placement.',
+    labels: ['placement'],
+    counts: (d) => d.refused === '',
+    panel: 'Decisions',
+  },
+  {
+    from: 'decision',
+    type: 'counter',
+    name: 'firstlight_refusals_total',
+    help: 'Refused admissions, by reason.',
+    labels: ['refused'],
+    counts: (d) => d.refused !== '',
+    panel: 'Overload',
+  },
+  {
+    from: 'pool',
+    type: 'gauge',
+    name: 'firstlight_pool_waiting_requests',
+    help: 'Requests that wait for room in the queue of the pool. No sample: the pool has no queue.',
+    value: ({ queue }) => queue?.requests,
+    panel: 'Overload',
+  },
+  {
+    from: 'pool',
+    type: 'gauge',
+    name: 'firstlight_pool_oldest_wait_seconds',
+    help: 'Time that the oldest request in the queue of the pool has waited; 0: none waits.',
+    value: ({ queue }) => (queue === undefined ? undefined : queue.oldestMs / 1000),
+    panel: 'Overload',
+  },
+  {
+    from: 'decision',
+    type: 'counter',
+    name: 'firstlight_panic_decisions_total',
+    help:
+      'Routing decisions in panic mode: circuits were ignored, because a smaller share of engines than ' +
+      '`circuit.panic_share` was available.',
+    labels: [],
+    counts: (d) => d.panic === true,
+    panel: 'Health',
+  },
+  {
+    from: 'decision',
+    type: 'counter',
+    name: 'firstlight_shadow_decisions_total',
+    help: 'Routing decisions with a shadow policy, by whether it agreed.',
+    labels: ['policy', 'shadow'],
+    counts: (d) => (d.shadow ?? '') !== '',
+    panel: 'Decisions',
+  },
+  {
+    from: 'decision',
+    type: 'gauge',
+    name: 'firstlight_shadow_gain_seconds',
+    help: 'Sum of the predicted gains in TTFT of the shadow policy; negative: losses.',
+    labels: ['policy'],
+    counts: (d) => (d.shadow ?? '') !== '',
+    sum: (d) => d.shadowGainS ?? 0,
+    panel: 'Decisions',
+  },
+  {
+    from: 'decision',
+    type: 'counter',
+    name: 'firstlight_retries_total',
+    help: 'Routing decisions after a failed attempt.',
+    labels: [],
+    counts: (d) => d.retry && d.refused === '',
+    panel: 'Health',
+  },
+]

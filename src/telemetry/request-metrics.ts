@@ -1,0 +1,145 @@
+import type { Metric } from './metric.ts'
+
+/** Counts and durations of completed requests, from the rollups. */
+export const REQUEST_METRICS: readonly Metric[] = [
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_requests_total',
+    help: 'Completed requests, by result.',
+    count: 'requests',
+    label: 'result',
+    panel: 'Requests',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_responses_total',
+    help: 'Completed requests, by status class.',
+    count: 'status',
+    label: 'status',
+    panel: 'Requests',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_failed_attempts_total',
+    help: 'Failed attempts of requests that were retried, by failure.',
+    count: 'retries',
+    label: 'failure',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_stream_continuations_total',
+    help:
+      'Streams whose engine failed after the first byte: continued, replayed, finished without another engine, or ' +
+      'the reason why not. Pools with mid_stream only.',
+    count: 'continuations',
+    label: 'result',
+    panel: 'Health',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_hedges_total',
+    help:
+      'Requests whose first byte was late, by what became of the second engine: its first byte came first (won), ' +
+      'that of the first engine did (lost), neither came (failed), or the reason why none was asked. Pools with ' +
+      'hedge_ms only.',
+    count: 'hedges',
+    label: 'result',
+    panel: 'Health',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_notes_total',
+    help:
+      'Exceptional events of completed requests, as in x-firstlight-decision: failovers to other clusters, ' +
+      'decisions without the cluster object, skipped KV transfers.',
+    count: 'notes',
+    label: 'note',
+    panel: 'Health',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_prompt_tokens_total',
+    help: 'Prompt tokens, as reported by engines.',
+    count: 'prompt_tokens',
+    panel: 'Requests',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_generation_tokens_total',
+    help: 'Output tokens, as reported by engines.',
+    count: 'output_tokens',
+    panel: 'Requests',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_prompt_tokens_cached_total',
+    help: 'Cached prompt tokens, as reported by engines.',
+    count: 'cached_tokens',
+    panel: 'Cache',
+  },
+  {
+    from: 'count',
+    type: 'counter',
+    name: 'firstlight_prompt_tokens_judged_total',
+    help: 'Prompt tokens of requests whose engine reported cached tokens: the denominator of the hit rate.',
+    count: 'judged_prompt_tokens',
+    panel: 'Cache',
+  },
+  {
+    from: 'duration',
+    type: 'histogram',
+    name: 'gen_ai_server_time_to_first_token_seconds',
+    help: 'Time from the arrival of the request to the first byte of its stream.',
+    stage: 'ttft',
+    panel: 'TTFT',
+  },
+  {
+    from: 'duration',
+    type: 'histogram',
+    name: 'gen_ai_server_time_per_output_token_seconds',
+    help: 'Time per output token after the first.',
+    stage: 'output_token',
+    panel: 'Requests',
+  },
+  {
+    from: 'duration',
+    type: 'histogram',
+    name: 'gen_ai_server_request_duration_seconds',
+    help: 'Time from the arrival of the request to the end of its response.',
+    stage: 'duration',
+    panel: 'Requests',
+  },
+  {
+    from: 'duration',
+    type: 'histogram',
+    name: 'firstlight_predicted_time_to_first_token_seconds',
+    help: 'Predicted TTFT of requests with a measured one.',
+    stage: 'predicted_ttft',
+    panel: 'Prediction',
+  },
+  {
+    from: 'duration',
+    type: 'histogram',
+    name: 'firstlight_time_to_first_token_error_seconds',
+    help: 'Difference of predicted and measured TTFT.',
+    stage: 'ttft_error',
+    panel: 'Prediction',
+  },
+  {
+    from: 'duration',
+    type: 'histogram',
+    name: 'firstlight_stage_seconds',
+    help: 'Stages before the first token: the gateway’s, the legs of a split, and what engines report.',
+    stage: null,
+    panel: 'TTFT',
+  },
+]

@@ -1,0 +1,25 @@
+/** Texts of a chat stream, as vLLM sends them. */
+import type { Reply } from './engine-reply.ts'
+
+export const DONE = 'data: [DONE]\n\n'
+
+export const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+
+/** Event of one token. */
+export const token = (text: string): string =>
+  event({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] })
+
+/** A streamed response of these pieces. */
+export const stream = (pieces: NonNullable<Reply['pieces']>, reply: Omit<Reply, 'pieces'> = {}): Reply => ({
+  ...reply,
+  headers: { 'content-type': 'text/event-stream', ...reply.headers },
+  pieces,
+})
+
+/** A whole chat response. */
+export const completion = (text = 'hello', usage = { prompt_tokens: 4, completion_tokens: 1, total_tokens: 5 }) => ({
+  id: 'x',
+  object: 'chat.completion',
+  choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
+  usage,
+})

@@ -1,0 +1,47 @@
+import { expect, it } from 'vitest'
+import { lmcacheDocument } from '../../contracts/lmcache.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { CacheLookups, type LookupInput } from '../../../src/origin/lmcache/cache-lookups.ts'
+import { measureByEngine } from '../../../src/origin/engine-tokenizer.ts'
+import type { PoolRoute } from '../../../src/origin/exchange.ts'
+import type { Origin } from '../../../src/ports/origin.ts'
+import type { Ports } from '../../../src/ports.ts'
+import { analyzerOf, requestOf } from '../../core/tokens/support.ts'
+
+const request = { ...requestOf('completions', { prompt: 'a prompt in words' }), withIds: true }
+
+/** A pool of one engine whose `/tokenize` fails as `tokenize` does. */
+function open(tokenize: () => Promise<never>) {
+  const document = lmcacheDocument({ policy: 'kv_aware', lmcache: { coordinator: 'http://beside', budget_ms: 10 } }, [
+    { id: 'engine-0', url: 'http://engine' },
+  ])
+  const { clusters } = parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  const target = { id: 'engine-0', url: 'http://engine', headers: [], binding: null }
+  const [cluster] = clusters
+  const route: PoolRoute = { cluster: cluster!, pool: cluster!.pools[0]!, targets: new Map([['engine-0', target]]) }
+  const origin: Pick<Origin, 'send'> = { send: tokenize }
+  const lookups = new CacheLookups({ origin, now: () => 0 } as unknown as Ports)
+  const meter = analyzerOf()
+  const own = meter.measure(request)
+  const input: LookupInput = {
+    measure: own,
+    model: 'sim',
+    adapter: null,
+    salt: null,
+    byEngine: (tokenizer, call) => measureByEngine({ analyzer: meter, request, own }, tokenizer, call),
+    background: () => {},
+  }
+  return { skipped: () => lookups.counts(route)?.skipped, gather: () => lookups.gather(route, input) }
+}
+
+it('counts each lookup that token ids are missing for, and why', async () => {
+  const { gather, skipped } = open(() => Promise.reject(new Error('reset')))
+  for (let at = 0; at < 7; at += 1) expect((await gather()).known).toEqual({ hints: null })
+  expect(skipped()).toEqual({ tokenize_failed: 5, tokenize_paused: 2 })
+})
+
+it('counts a lookup whose budget ran out in /tokenize as late', async () => {
+  const { gather, skipped } = open(() => new Promise(() => {}))
+  await gather()
+  expect(skipped()).toEqual({ tokenize_late: 1 })
+})

@@ -1,0 +1,255 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { SseScanner } from '../../../src/origin/relay/sse-scanner.ts'
+import { LeadingComments } from '../../../src/origin/relay/leading-comments.ts'
+import { openTap } from '../../../src/origin/relay/tap.ts'
+
+const encode = (text: string) => new TextEncoder().encode(text)
+const decode = (pieces: readonly Uint8Array[]) =>
+  pieces.map((piece) => new TextDecoder('latin1').decode(piece)).join('')
+const latin1 = (text: string) => decode([encode(text)])
+
+const USAGE = '"usage":{"prompt_tokens":15,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}'
+const record = `data: {"id":"c","choices":[],${USAGE}}`
+
+interface Event {
+  readonly lines: readonly string[]
+  readonly data: boolean
+  readonly usageRecord: boolean
+}
+
+const event = fc.oneof(
+  fc.string({ unit: 'grapheme', maxLength: 40 }).map((text): Event => ({
+    lines: [`data: {"choices":[{"delta":{"content":${JSON.stringify(text)}}}]}`],
+    data: true,
+    usageRecord: false,
+  })),
+  fc.constantFrom<Event>(
+    { lines: [record], data: true, usageRecord: true },
+    { lines: [record.replaceAll(':', ': ')], data: true, usageRecord: true },
+    { lines: [`data: {"choices":[{"index":0}],${USAGE}}`], data: true, usageRecord: false },
+    { lines: ['data: {"choices":[],"usage":null}'], data: true, usageRecord: false },
+    { lines: ['data: {"choices":[{"text":"say \\"usage\\":{ twice"}]}'], data: true, usageRecord: false },
+    { lines: [': keep-alive'], data: false, usageRecord: false },
+    { lines: ['event: message_start', 'data: {"type":"x"}'], data: true, usageRecord: false },
+    { lines: ['id: 7', 'retry: 10'], data: false, usageRecord: false },
+    { lines: ['data: [DONE]'], data: true, usageRecord: false },
+  ),
+)
+const stream = fc.record({
+  events: fc.array(event, { maxLength: 12 }),
+  crlf: fc.boolean(),
+  cuts: fc.array(fc.nat(), { maxLength: 30 }),
+})
+
+function textOf(events: readonly Event[], crlf: boolean): string {
+  const end = crlf ? '\r\n' : '\n'
+  return events.map(({ lines }) => lines.join(end) + end + end).join('')
+}
+
+function cut(bytes: Uint8Array, cuts: readonly number[]): Uint8Array[] {
+  const at = [...new Set([0, ...cuts.map((one) => one % (bytes.length + 1)), bytes.length])].sort((a, b) => a - b)
+  return at.slice(1).map((to, i) => bytes.subarray(at[i], to))
+}
+
+describe('a tap', () => {
+  it('that hides usage releases an event without its blank line when the body ends', () => {
+    const tap = openTap(true, true)
+    const out: Uint8Array[] = []
+    const emit = (piece: Uint8Array): void => void out.push(piece.slice())
+    tap.take(encode('data: 1\n\ndata: {"last":'), emit)
+    expect(decode(out)).toBe('data: 1\n\n')
+    tap.end(emit)
+    expect(decode(out)).toBe('data: 1\n\ndata: {"last":')
+  })
+
+  it('reads usage with braces and quotes in a text of it', () => {
+    const tap = openTap(false, false)
+    tap.take(encode('{"usage":{"prompt_tokens":4,"note":"a } or \\" b","completion_tokens":2}}'), () => {})
+    expect(tap.usage()).toEqual({ promptTokens: 4, completionTokens: 2, cachedTokens: null })
+  })
+
+  it.each([
+    ['data: [DONE]\n\n', true],
+    ['data: {"text":"a"} data: [DONE]\n\n', false],
+  ])('finds the end of %j, truncated in its first line', (text, done) => {
+    const tap = openTap(true, false)
+    for (const piece of [text.slice(0, 3), text.slice(3)]) tap.take(encode(piece), () => {})
+    expect(tap.done).toBe(done)
+  })
+})
+
+describe('a stream cut anywhere', () => {
+  it('passes every byte, and counts data events and boundaries', () => {
+    fc.assert(
+      fc.property(stream, ({ events, crlf, cuts }) => {
+        const bytes = encode(textOf(events, crlf))
+        const tap = openTap(true, false)
+        const out: Uint8Array[] = []
+        for (const piece of cut(bytes, cuts)) tap.take(piece, (passed) => out.push(passed))
+        tap.end((passed) => out.push(passed))
+        expect(decode(out)).toBe(decode([bytes]))
+        expect(tap.events).toBe(events.filter(({ data }) => data).length)
+        expect(tap.atBoundary).toBe(true)
+        const hasUsage = events.some(({ lines }) =>
+          lines.some((line) => line.replaceAll(' ', '').includes('"prompt_tokens":15')),
+        )
+        expect(tap.usage()).toEqual(hasUsage ? { promptTokens: 15, completionTokens: 3, cachedTokens: 8 } : null)
+      }),
+      { numRuns: 400 },
+    )
+  })
+
+  it('removes only usage records if they are hidden', () => {
+    fc.assert(
+      fc.property(stream, ({ events, crlf, cuts }) => {
+        const bytes = encode(textOf(events, crlf))
+        const tap = openTap(true, true)
+        const out: Uint8Array[] = []
+        for (const piece of cut(bytes, cuts)) {
+          tap.take(piece, (passed) => out.push(passed))
+          expect(tap.atBoundary).toBe(true)
+        }
+        tap.end((passed) => out.push(passed))
+        const kept = events.filter(({ usageRecord }) => !usageRecord)
+        expect(decode(out)).toBe(latin1(textOf(kept, crlf)))
+        expect(tap.events).toBe(kept.filter(({ data }) => data).length)
+      }),
+      { numRuns: 400 },
+    )
+  })
+
+  it('gives the same result for whole events, split events and any split', () => {
+    fc.assert(
+      fc.property(stream, fc.boolean(), fc.boolean(), ({ events, crlf, cuts }, hideUsage, byEvent) => {
+        const bytes = encode(textOf(events, crlf))
+        const pieces = byEvent ? events.map((one) => encode(textOf([one], crlf))) : cut(bytes, cuts)
+        const tap = openTap(true, hideUsage)
+        const out: Uint8Array[] = []
+        for (const piece of pieces) {
+          // A part of a larger buffer.
+          const around = new Uint8Array(piece.length + 20).fill(10)
+          around.set(piece, 9)
+          if (!decode([piece]).includes('"usage"') && tap.takesWhole(around, 9, 9 + piece.length)) out.push(piece)
+          else tap.take(piece, (passed) => out.push(passed))
+        }
+        tap.end((passed) => out.push(passed))
+        const kept = hideUsage ? events.filter(({ usageRecord }) => !usageRecord) : events
+        expect(decode(out)).toBe(latin1(textOf(kept, crlf)))
+        expect(tap.events).toBe(kept.filter(({ data }) => data).length)
+        // Comments may follow the marker, up to the limit of remembered lines.
+        const said = events.findLast(({ lines }) => !lines[0]!.startsWith(':'))
+        const remarks = events.length - 1 - events.lastIndexOf(said!)
+        if (remarks < 5) expect(tap.done).toBe(said?.lines[0] === 'data: [DONE]')
+      }),
+      { numRuns: 400 },
+    )
+  })
+
+  it('passes an endless event without holding it, and reports no boundary in it', () => {
+    const tap = openTap(true, true)
+    const out: Uint8Array[] = []
+    const emit = (piece: Uint8Array) => void out.push(piece)
+    tap.take(encode('data: '), emit)
+    for (let i = 0; i < 20; i++) tap.take(encode('x'.repeat(8192)), emit)
+    expect(tap.atBoundary).toBe(false)
+    expect(out.reduce((total, piece) => total + piece.length, 0)).toBeGreaterThan(64 * 1024)
+    tap.take(encode('\n\ndata: [DONE]\n\n'), emit)
+    expect(tap.atBoundary).toBe(true)
+    expect(decode(out)).toBe(`data: ${'x'.repeat(8192 * 20)}\n\ndata: [DONE]\n\n`)
+    expect(tap.events).toBe(2)
+  })
+
+  it('does not end at half of a CRLF', () => {
+    const walker = new SseScanner()
+    expect(walker.next(encode('data: a\r\n\r'), 0)).toBe(-1)
+    expect(walker.next(encode('\n'), 0)).toBe(1)
+    expect(walker.closedData).toBe(true)
+  })
+})
+
+describe('usage in a body', () => {
+  const body = fc.record({
+    text: fc.string({ unit: 'grapheme', maxLength: 60 }),
+    prompt: fc.nat(1e6),
+    output: fc.nat(1e6),
+    cached: fc.option(fc.nat(1e6)),
+    shape: fc.constantFrom('chat', 'responses', 'spaced'),
+    cuts: fc.array(fc.nat(), { maxLength: 20 }),
+  })
+
+  it('is found wherever the bytes are cut, in both of OpenAI’s shapes', () => {
+    fc.assert(
+      fc.property(body, ({ text, prompt, output, cached, shape, cuts }) => {
+        const usage =
+          shape === 'responses'
+            ? {
+                input_tokens: prompt,
+                output_tokens: output,
+                input_tokens_details: cached === null ? null : { cached_tokens: cached },
+              }
+            : {
+                prompt_tokens: prompt,
+                completion_tokens: output,
+                prompt_tokens_details: cached === null ? null : { cached_tokens: cached },
+              }
+        const json = {
+          choices: [{ message: { content: `${text}"usage":{"prompt_tokens":1}` } }],
+          usage,
+          kv_transfer_params: null,
+          prompt_token_ids: [1, 2, 3],
+        }
+        const tap = openTap(false, false)
+        for (const piece of cut(encode(JSON.stringify(json, null, shape === 'spaced' ? 2 : 0)), cuts))
+          tap.take(piece, () => {})
+        expect(tap.usage()).toEqual({ promptTokens: prompt, completionTokens: output, cachedTokens: cached })
+      }),
+      { numRuns: 400 },
+    )
+  })
+
+  it('is put together from the first and the last event of Anthropic’s streams', () => {
+    const tap = openTap(true, false)
+    const events = [
+      'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1,"cache_read_input_tokens":16}}}\n\n',
+      'event: message_delta\ndata: {"type":"message_delta","delta":{},"usage":{"output_tokens":15}}\n\n',
+    ]
+    for (const one of events) tap.take(encode(one), () => {})
+    expect(tap.usage()).toEqual({ promptTokens: 25, completionTokens: 15, cachedTokens: 16 })
+  })
+
+  it('is null if it is no object, too long, has impossible numbers, or has no usage', () => {
+    for (const text of [
+      '{"usage":{"prompt_tokens":1e308}}',
+      '{"usage":{"prompt_tokens":1000000001}}',
+      '{"usage":{"prompt_tokens":0.5}}',
+      '{"usage":null}',
+      '{"usage":[1]}',
+      '{"usage":"usage"}',
+      `{"usage":{"x":"${'y'.repeat(10_000)}"}}`,
+      '{"usage":{"a":1}}',
+      '{"usage":{"prompt_tokens":-1}}',
+      '"usage"',
+    ]) {
+      const tap = openTap(false, false)
+      tap.take(encode(text), () => {})
+      expect(tap.usage()).toBeNull()
+    }
+  })
+})
+
+describe('keep-alives before the first token', () => {
+  it('are no content, however they are cut', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(': ping\n\n', ':\n', '\r\n', ': a\r\n\r\n'), { maxLength: 8 }),
+        fc.array(fc.nat(), { maxLength: 10 }),
+        (comments, cuts) => {
+          const prelude = new LeadingComments()
+          for (const piece of cut(encode(comments.join('')), cuts)) expect(prelude.hasContent(piece)).toBe(false)
+          expect(prelude.hasContent(encode('data: x'))).toBe(true)
+        },
+      ),
+    )
+  })
+})
