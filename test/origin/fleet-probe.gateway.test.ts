@@ -24,7 +24,6 @@ function open() {
           return state.observe(signals, world.now)
         },
       }) as Partial<PoolPort> as PoolPort,
-    origin: { send: () => Promise.reject(new Error('a gateway is not probed')) },
     now: () => world.now,
     origin: {} as Ports['origin'],
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },

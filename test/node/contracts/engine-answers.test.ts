@@ -1,4 +1,4 @@
 import { engineAnswersContract } from '../../contracts/engine-answers.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-engineAnswersContract('Node', startSilent)
+engineAnswersContract('Node', startNodeGateway)
