@@ -85,7 +85,7 @@ it('a stream through both Workers has one heartbeat per interval and is complete
   const response = await answer
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
-  const pings = () => text.match(/: ping\n\n/g)?.length ?? 0
+  const pings = () => text.match(/: ping\n/g)?.length ?? 0
   while (pings() < 8) {
     text += (await reader.read()).value ?? ''
     // A slow machine sends fewer; only a second sender sends more. The first one comes after two intervals.

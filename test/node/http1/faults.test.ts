@@ -94,7 +94,7 @@ describe('a broken stream never looks like a clean end', () => {
         socket.write(HEAD + chunk(EVENT) + (later ? '' : '0\r\n\r\n'))
         if (later) void turns().then(() => socket.write('0\r\n\r\n'))
       },
-      { endsWithDone: true },
+      { checksEnd: true },
     )
     expect(await ask(wire.port)).toMatchObject({ whole: false, body: `${EVENT}data: {"error":"reset"}\n\n` })
     await settledOnce()
@@ -228,7 +228,7 @@ it('writes comments while the engine is silent, between events only', async () =
   )
   const answer = await ask(wire.port)
   expect(answer.whole).toBe(true)
-  expect(answer.body).toMatch(/^(: ping\n\n)+data: .*\n\n(: ping\n\n)*$/)
+  expect(answer.body).toMatch(/^(: ping\n)+data: .*\n\n(: ping\n)*$/)
   expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 1 })
 })
 

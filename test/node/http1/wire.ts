@@ -1,4 +1,5 @@
 /** A raw engine, a raw client, and between them the own HTTP/1.1 client and server. */
+import { chat } from '../../../src/protocols/chat.ts'
 import net from 'node:net'
 import tls from 'node:tls'
 import type { AddressInfo } from 'node:net'
@@ -59,7 +60,7 @@ export async function rawEngine(answer: RawEngine['answer'], secure?: tls.TlsOpt
 
 export interface WireOptions {
   hideUsage?: boolean
-  endsWithDone?: boolean
+  checksEnd?: boolean
   onResponseId?: (id: string) => void
   firstByteMs?: number
   idleMs?: number
@@ -115,9 +116,10 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
             scope: { background: () => {}, client: env, remoteAddress: null },
             status: answer.status,
             headers: [...answer.headers, 'x-ours', 'yes'],
+            protocol: chat,
             observe: true,
             hideUsage: options.hideUsage ?? false,
-            endsWithDone: options.endsWithDone ?? false,
+            checksEnd: options.checksEnd ?? false,
             ...(options.onResponseId === undefined ? {} : { onResponseId: options.onResponseId }),
             heartbeatMs: options.heartbeatMs ?? 0,
             idleMs: options.idleMs ?? 5000,
