@@ -1,4 +1,5 @@
 /** A raw client, and between it and an engine the own HTTP/1.1 client and server. */
+import { chat } from '../../../src/protocols/chat.ts'
 import net from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
