@@ -38,6 +38,7 @@ export const failures = {
   rate_limited: { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retry: true },
   not_configured: { status: 503, type: 'server_error', code: 'not_configured', retry: false },
   no_engine: { status: 503, type: 'server_error', code: 'no_engine_available', retry: true },
+  model_not_loaded: { status: 503, type: 'server_error', code: 'model_not_loaded', retry: true },
   retry_budget: { status: 503, type: 'server_error', code: 'retry_budget_exhausted', retry: true },
   overloaded: { status: 429, type: 'rate_limit_error', code: 'overloaded', retry: true },
   /** A repetition with the same deadline would fail as well. */

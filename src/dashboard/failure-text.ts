@@ -11,6 +11,7 @@ const FAILURES: Readonly<Record<string, string>> = {
   idle_timeout: 'stream without output',
   status_5xx: 'status 5xx',
   busy: 'engine busy',
+  lacks_model: 'model or adapter not loaded',
   loop: 'routing loop: its address leads back to this gateway',
 }
 

@@ -43,4 +43,12 @@ export interface AttemptFailed {
   readonly failure: AttemptFailure
   /** Status of the engine's response. null: no response. */
   readonly status: number | null
+  /** Time after which a full engine asks to be tried again. Absent: it gave none. */
+  readonly retryAfterMs?: number
+  /** The engine takes no requests before its next good health check: it loads, is paused or is retired. */
+  readonly isAway?: boolean
+  /** `lacks_route`: the route, as in MissingRoutes. */
+  readonly route?: string
+  /** `lacks_route`: goes to the client if all engines lack the route. Absent: a preparatory leg lacks it. */
+  readonly answer?: OriginAnswer
 }

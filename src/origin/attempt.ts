@@ -4,13 +4,14 @@ import { drainFailure, Failure } from '../failure.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
-import { classifyFirstEvent } from './classify.ts'
+import { classifyFirstBytes, isSuccess } from './classify.ts'
 import { attributeFailure } from './disagg/attribute-failure.ts'
-import { wholeLeg } from './disagg/final-leg.ts'
+import { type FinalLeg, wholeLeg } from './disagg/final-leg.ts'
 import { runPreparatoryLegs } from './disagg/preparatory-legs.ts'
 import { dispatch } from './dispatch.ts'
 import { abortReason, type Exchange } from './exchange.ts'
 import { headerOf } from './headers.ts'
+import { forgetLacking } from './lacking-engines.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
 import { passedOthers } from './via.ts'
 
@@ -37,10 +38,9 @@ export async function runAttempt(attempt: AttemptContext): Promise<Response | At
     const { last } = prepared
     holder = last.holder
     isDispatched = true
-    const outcome = await dispatch(attempt, last, (answer, early) => {
-      const failed = (early ? null : classifyFirstEvent(answer, engine)) ?? lostRace(attempt, answer, early)
-      return failed ?? new AnswerRelay(attempt, { answer, dispatchedAt, engine, last }).pass(early)
-    })
+    const outcome = await dispatch(attempt, last, (answer, early) =>
+      begin(attempt, { answer, last, early, dispatchedAt }),
+    )
     return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, holder)) : outcome
   } catch (error) {
     refusal?.discard()
@@ -67,6 +67,25 @@ export async function runAttempt(attempt: AttemptContext): Promise<Response | At
   }
 }
 
+interface BegunAnswer {
+  readonly answer: OriginAnswer
+  readonly last: FinalLeg
+  /** The first byte is still to come, and heartbeats must start. */
+  readonly early: boolean
+  readonly dispatchedAt: number
+}
+
+/** Judges the first bytes, then passes the answer to the client. */
+function begin(attempt: AttemptContext, { answer, last, early, dispatchedAt }: BegunAnswer): Response | AttemptFailed {
+  const { exchange, ports, placed } = attempt
+  const { engine } = placed
+  const failed = early ? null : classifyFirstBytes(attempt, { answer, engine, path: last.path })
+  const lost = failed ?? lostRace(attempt, answer, early)
+  if (lost !== null) return lost
+  if (isSuccess(answer.status)) forgetLacking({ engine, path: last.path }, exchange, ports)
+  return new AnswerRelay(attempt, { answer, dispatchedAt, engine, last }).pass(early)
+}
+
 /** The failure of an attempt beside which another one answers the client. null: this one answers. */
 function lostRace({ race, placed }: AttemptContext, answer: OriginAnswer, early: boolean): AttemptFailed | null {
   if (race === undefined || race.claim(answer, early) === 'won') return null
@@ -86,13 +105,14 @@ function giveUp(attempt: AttemptContext, failed: AttemptFailed): AttemptFailed {
   const isExcused =
     isLost || failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attempt, failed))
   if (failed.failure !== 'loop' && !isLost) logFailedStatus(attempt, failed)
-  release(attempt, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
+  if (failed.failure === 'lacks_route' && !isLost) release(attempt, 'engine_refused', failed)
+  else release(attempt, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
   return failed
 }
 
 /**
- * Logs a failure with a status; others were logged with their cause. `busy` at debug: a full fleet sends it to each
- * request.
+ * Logs a failure with a status; others were logged with their cause. Answers without a fault at debug: a full fleet
+ * sends them to each request.
  */
 function logFailedStatus(
   { exchange, ports, placed }: AttemptContext,
@@ -100,7 +120,7 @@ function logFailedStatus(
 ): void {
   if (status === null) return
   const next = status === 401 ? { next: "The engine rejected the gateway's API key. Set `key` of this engine." } : {}
-  ports.log[failure === 'busy' ? 'debug' : 'warn']('attempt_failed', {
+  ports.log[failure === 'busy' || failure === 'lacks_route' ? 'debug' : 'warn']('attempt_failed', {
     id: exchange.id,
     cluster: placed.route.cluster.id,
     engine: engine.id,
@@ -132,7 +152,7 @@ function loopsThroughOthers(
 function release({ exchange, placed, stages }: AttemptContext, result: Result, failed: AttemptFailed | null): void {
   const released = placed.booking.release({
     ...endedAs(result),
-    failure: failed?.failure ?? null,
+    failure: failed === null || failed.failure === 'lacks_route' ? null : failed.failure,
     failedEngine: failed?.engine.id ?? null,
     status: failed?.status ?? null,
     stages: stages.snapshot(),

@@ -1,98 +1,124 @@
-/** Classification of failed attempts, for final legs and preparatory legs alike. */
-import { failures } from '../failure.ts'
+/** Judges answers of engines by the rules of their type, for final legs and preparatory legs alike. */
+import { ANSWER_PREFIX_BYTES, type AnswerMeaning } from '../engines/answer-meaning.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
-import type { AttemptFailed } from './attempt-context.ts'
+import { withDeadline } from '../timeout.ts'
+import { timersOf } from '../timers.ts'
+import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
+import { knownEngines } from './known-engines.ts'
+import { routeOf } from './missing-routes.ts'
 
-/** Part of an error body, bytes, that is read to recognize a busy engine. */
-const BUSY_BODY_BYTES = 16 * 1024
+/** Time limit, ms, of the body of an answer that does not go to the client: it only shows whether the engine is full. */
+const BODY_MS = 2_000
 
-/** Part of the first event, bytes, that is read; an error message fits. */
-const FIRST_EVENT_BYTES = 1024
+/** An answer, and the request that it belongs to. */
+interface ReceivedAnswer {
+  readonly answer: OriginAnswer
+  readonly engine: EngineTarget
+  readonly path: string
+}
 
-const ERROR_EVENT = /^(?:\s*:[^\n]*\n)*\s*data: ?(\{\s*"error"[^\n]*)\n/
+/** Whether the status alone shows that the answer can go to the client: no body is needed. */
+export const isSuccess = (status: number): boolean => status >= 200 && status < 300
 
 /**
- * Detects a stream that begins with an error event. vLLM sends the head before it checks its queue, so "busy" may
- * arrive as the only event of a 200. The client has got nothing yet, so another engine may try. Errors of the request
- * (4xx) pass.
+ * Reads the first part of an answer that is no success, and judges it. null: it goes to the client, and its first bytes
+ * are here. Rejects with an OriginError.
  */
-export function classifyFirstEvent(answer: OriginAnswer, engine: EngineTarget): AttemptFailed | null {
-  if (!answer.sse) return null
-  const bytes = answer.firstBytes()
-  if (!mayBeError(bytes)) return null
-  const match = ERROR_EVENT.exec(utf8.decode(bytes.subarray(0, FIRST_EVENT_BYTES)))
-  if (match === null) return null
-  const status = statusOf(match[1]!)
-  if (status === null || status < 500 || status === 501) return null
-  answer.discard()
-  return { engine, failure: match[1]!.includes(BUSY_TEXT) ? 'busy' : 'status_5xx', status }
+export async function classifyRefusal(
+  attempt: AttemptContext,
+  received: ReceivedAnswer,
+): Promise<AttemptFailed | null> {
+  const { answer } = received
+  if (isSuccess(answer.status)) return null
+  const body = answer.firstByte(ANSWER_PREFIX_BYTES)
+  if (isFault(answer.status)) await bodyOfFault(attempt, body)
+  else await body
+  const failed = failureOf(attempt, received, answer.firstBytes())
+  if (failed === null) await body
+  return failed
+}
+
+/** Waits for the body for a short time. A body that breaks or is late adds nothing to the status. */
+async function bodyOfFault({ exchange, ports }: AttemptContext, body: Promise<void>): Promise<void> {
+  try {
+    await withDeadline(BODY_MS, body, { timers: timersOf(exchange.scope, ports) })
+  } catch (error) {
+    if (exchange.signal.aborted) throw error
+  }
+}
+
+/** Statuses that no client gets, unless their text says otherwise. */
+const isFault = (status: number): boolean => status < 400 || (status >= 500 && status !== 501)
+
+/**
+ * Judges the first bytes of a success. vLLM sends the head before it checks its queue, so "busy" may arrive as the only
+ * event of a 200. The client has got nothing yet, so another engine may try. null: it goes to the client.
+ */
+export function classifyFirstBytes(
+  attempt: AttemptContext,
+  received: ReceivedAnswer,
+  bytes: Uint8Array = received.answer.firstBytes(),
+): AttemptFailed | null {
+  const { status, sse } = received.answer
+  return isSuccess(status) && mayBeError(bytes, sse) ? failureOf(attempt, received, bytes) : null
 }
 
 const utf8 = new TextDecoder()
 
-const ERROR_BEGINS = new TextEncoder().encode('data:{"error"')
-
-const COLON = 58
-
-/** Checks the first bytes without decoding them. */
-function mayBeError(bytes: Uint8Array): boolean {
-  // Comments may precede the event.
-  if (bytes[0] === COLON) return true
-  let matched = 0
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at]!
-    if (byte === ERROR_BEGINS[matched]) {
-      if (++matched === ERROR_BEGINS.length) return true
-    } else if (byte !== 32 && byte !== 9 && byte !== 10 && byte !== 13) return false
-  }
-  return false
+function failureOf(
+  { exchange, ports, placed }: AttemptContext,
+  { answer, engine, path }: ReceivedAnswer,
+  bytes: Uint8Array,
+): AttemptFailed | null {
+  const { model, adapter } = exchange.admission(placed.route)
+  const { status, headers } = answer
+  const body = utf8.decode(bytes.subarray(0, ANSWER_PREFIX_BYTES))
+  const sent = { path: path.split('?', 1)[0]!, model: engine.external?.model ?? model, adapter }
+  const failed = toFailure(knownEngines(ports.origin).typeOf(engine).answerOf({ status, headers, body }, sent))
+  if (failed === null) return null
+  if (failed.failure !== 'lacks_route') answer.discard()
+  const lacking = failed.failure === 'lacks_route' ? { answer, route: routeOf(exchange.method, path) } : {}
+  return { engine, status, ...failed, ...lacking }
 }
 
-function statusOf(event: string): number | null {
-  try {
-    const { error } = JSON.parse(event) as { error?: { code?: unknown } | null }
-    // Some versions send a number, others a string of digits.
-    return Number(error?.code) || null
-  } catch {
-    return null
+/** null: the answer goes to the client. */
+function toFailure(meaning: AnswerMeaning): Omit<AttemptFailed, 'engine' | 'status'> | null {
+  switch (meaning.kind) {
+    case 'ok':
+    case 'client':
+      return null
+    case 'busy':
+      return {
+        failure: 'busy',
+        ...(meaning.retryAfterS === null ? {} : { retryAfterMs: meaning.retryAfterS * 1000 }),
+        ...(meaning.lasts === 'until_healthy' ? { isAway: true } : {}),
+      }
+    case 'lacks':
+      return { failure: 'lacks_model' }
+    case 'lacks_route':
+      return { failure: 'lacks_route' }
+    case 'broken':
+      return { failure: meaning.failure }
   }
 }
 
-/** vLLM's message at its admission limit: "The engine is currently busy and cannot accept new requests." */
-const BUSY_TEXT = 'currently busy'
+/** Begin of an error as JSON. */
+const ERROR_JSON = String.raw`\{\s*"(?:error"|object"\s*:\s*"error"|type"\s*:\s*"(?:error|response\.failed)")`
 
-/**
- * Returns whether a status goes to the client as it is. 501 concerns the request. 401 and 407 do not go to the client:
- * they concern the gateway's own key at the engine.
- */
-export function isClientAnswer(status: number, { isGateway = false }: Pick<EngineTarget, 'isGateway'> = {}): boolean {
-  if (isGateway && status === failures.engines_full.status) return false
-  return (
-    (status >= 200 && status < 300) ||
-    (status >= 400 && status < 500 && status !== 401 && status !== 407) ||
-    status === 501
-  )
-}
+/** Begin of an error event. Comments may precede it. */
+const ERROR_EVENT = new RegExp(String.raw`^\s*(?::|event: ?(?:error|response\.failed)|data: ?${ERROR_JSON})`)
 
-/** Classifies a response. null: it goes to the client. Otherwise the engine failed or is full. */
-export async function classifyStatus(answer: OriginAnswer, engine: EngineTarget): Promise<AttemptFailed | null> {
-  const { status } = answer
-  if (isClientAnswer(status, engine)) return null
-  // Another gateway has already tried its engines: the gateway is healthy, the engines are unavailable.
-  if (engine.isGateway === true && (status === failures.engines_full.status || status === failures.no_engine.status)) {
-    answer.discard()
-    return { engine, failure: 'busy', status }
-  }
-  // A redirect would send the client past the gateway, and no engine has a reason to redirect.
-  if (status < 500) {
-    answer.discard()
-    return { engine, failure: 'malformed', status }
-  }
-  if (status !== 503) {
-    answer.discard()
-    return { engine, failure: status === failures.loop.status ? 'loop' : 'status_5xx', status }
-  }
-  const body = utf8.decode(await answer.read(BUSY_BODY_BYTES))
-  return { engine, failure: body.includes(BUSY_TEXT) ? 'busy' : 'status_5xx', status }
+/** Begin of an error document, or of a page of a proxy. */
+const ERROR_DOCUMENT = new RegExp(String.raw`^\s*(?:<|${ERROR_JSON})`)
+
+/** Part of the first bytes, bytes, that is decoded to find an error. */
+const BEGIN_BYTES = 64
+
+/** `data: {"id":`, the begin of nearly all streams. */
+const USUAL = [100, 97, 116, 97, 58, 32, 123, 34, 105, 100]
+
+function mayBeError(bytes: Uint8Array, sse: boolean): boolean {
+  if (sse && USUAL.every((byte, at) => bytes[at] === byte)) return false
+  return (sse ? ERROR_EVENT : ERROR_DOCUMENT).test(utf8.decode(bytes.subarray(0, BEGIN_BYTES)))
 }

@@ -61,7 +61,7 @@ export const isGatewayFailure = ({ failure }: AttemptFailed): boolean => failure
 
 /** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
 export function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
-  const others = failed.filter(({ failure }) => failure !== 'loop')
+  const others = failed.filter(({ failure }) => failure !== 'loop' && failure !== 'lacks_route')
   const hasOnlyUnreached = others.length > 0 && others.every(({ failure }) => unreached.has(failure))
   // Engines that could not be reached are away; those that are left have no room.
   if (hasOnlyUnreached && refusal !== null && isPoolFull(refusal)) return refusalFailure(refusal)
@@ -79,7 +79,7 @@ function failureOfAttempts(failed: readonly AttemptFailed[], isBudgetSpent: bool
   const attempts = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
   const options = {
     cause: isBudgetSpent ? `${attempts}; the retry budget is spent` : attempts,
-    retryAfterMs: RETRY_AFTER_MS,
+    retryAfterMs: retryAfterMs(failed),
   }
   const problem = (reason: FailureReason, what: string, next = ''): Failure =>
     new Failure(reason, `${what}${isBudgetSpent ? `, and ${BUDGET_EXHAUSTED}` : `.${next}`}`, options)
@@ -95,6 +95,8 @@ function failureOfAttempts(failed: readonly AttemptFailed[], isBudgetSpent: bool
       ? problem('engines_full', `${tried} had no room for the request`)
       : problem('engines_full', 'All engines for this model are busy', ' Try again shortly.')
   }
+  if (failed.every(({ failure }) => failure === 'lacks_model' || unreached.has(failure)))
+    return problem('model_not_loaded', 'No engine that could be asked has loaded this model or adapter')
   const last = failed.at(-1)!
   if (last.failure === 'answer_timeout')
     return new Failure('answer_timeout', 'The answer took too long. Ask for a stream, or for a shorter answer.', {
@@ -105,6 +107,12 @@ function failureOfAttempts(failed: readonly AttemptFailed[], isBudgetSpent: bool
   if (last.status !== null)
     return problem('engine_unreachable', `${tried} failed to answer (last status ${last.status})`)
   return problem('engine_unreachable', `${tried} gave no usable answer`)
+}
+
+/** Smallest time that a full engine gave. Clients such as Codex give up on a 429 without one. */
+const retryAfterMs = (failed: readonly AttemptFailed[]): number => {
+  const given = failed.flatMap((one) => one.retryAfterMs ?? [])
+  return given.length === 0 ? RETRY_AFTER_MS : Math.max(1, Math.min(...given))
 }
 
 /** A gateway without engines. It answers like a busy one, but load is not the cause. */

@@ -3,7 +3,7 @@ import type { OriginAnswer, OriginRequest, ResponseHandler } from '../ports/orig
 import type { Timers } from '../ports/timers.ts'
 import { defaultTimers } from '../timers.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
-import { classifyStatus, isClientAnswer } from './classify.ts'
+import { classifyRefusal, isSuccess } from './classify.ts'
 import type { FinalLeg } from './disagg/final-leg.ts'
 
 /** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
@@ -22,7 +22,7 @@ export function dispatch(
   const request = requestOf(attempt, last)
   if (origin.begin === undefined) return dispatchInSteps(attempt, request, onFirstByte)
   return new Promise((resolve, reject) =>
-    origin.begin!(request, new PendingDispatch({ attempt, engine: request.target, onFirstByte, resolve, reject })),
+    origin.begin!(request, new PendingDispatch({ attempt, request, onFirstByte, resolve, reject })),
   )
 }
 
@@ -48,7 +48,7 @@ function requestOf({ exchange, ports, placed, race }: AttemptContext, { target, 
 
 interface DispatchParts {
   readonly attempt: AttemptContext
-  readonly engine: OriginRequest['target']
+  readonly request: Pick<OriginRequest, 'target' | 'path'>
   readonly onFirstByte: OnFirstByte
   resolve(outcome: Response | AttemptFailed): void
   reject(error: unknown): void
@@ -66,12 +66,12 @@ class PendingDispatch implements ResponseHandler {
   }
 
   head(answer: OriginAnswer): boolean {
-    const { attempt, engine, resolve, reject } = this.#parts
+    const { attempt, request, resolve, reject } = this.#parts
+    const { target: engine, path } = request
     recordHead(attempt, answer, engine, this.#dispatchedAt)
-    if (isClientAnswer(answer.status, engine)) return true
-    // This status is no answer for the client, so the result is never null.
-    classifyStatus(answer, engine).then(
-      (failed) => resolve(failed!),
+    if (isSuccess(answer.status)) return true
+    classifyRefusal(attempt, { answer, engine, path }).then(
+      (failed) => (failed === null ? this.firstByte(answer, false) : resolve(failed)),
       (error: unknown) => rejectDispatch(answer, error, reject),
     )
     return false
@@ -106,8 +106,10 @@ async function dispatchInSteps(
   const answer = await ports.origin.send(request)
   try {
     recordHead(attempt, answer, request.target, dispatchedAt)
-    const failed = await classifyStatus(answer, request.target)
-    return failed ?? onFirstByte(answer, await firstByte(answer, exchange.heartbeatMs, request.timers))
+    const failed = await classifyRefusal(attempt, { answer, engine: request.target, path: request.path })
+    if (failed !== null) return failed
+    const isEarly = isSuccess(answer.status) && (await firstByte(answer, exchange.heartbeatMs, request.timers))
+    return onFirstByte(answer, isEarly)
   } catch (error) {
     answer.discard()
     throw error
@@ -131,7 +133,7 @@ function recordHead(
 /** Waits for the first byte. true: it has not come within `patienceMs`, so heartbeats must start. */
 function firstByte(answer: OriginAnswer, patienceMs: number, timers: Timers = defaultTimers): Promise<boolean> {
   const arrival = answer.firstByte()
-  if (patienceMs <= 0 || !answer.sse || answer.status >= 300) return arrival.then(() => false)
+  if (patienceMs <= 0 || !answer.sse) return arrival.then(() => false)
   return new Promise((resolve, reject) => {
     const timer = timers.set(patienceMs, () => resolve(true))
     arrival

@@ -3,11 +3,12 @@
  */
 import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { Placement } from '../core/contract/placement.ts'
-import type { RefusalReason } from '../core/contract/refusal.ts'
+import type { Refusal, RefusalReason } from '../core/contract/refusal.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
 import type { OpenRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
 import { acquirePlacement } from './acquire.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { AttemptFailed, Suspect } from './attempt-context.ts'
@@ -16,6 +17,8 @@ import { failureOfAll, isGatewayFailure, unreached } from './client-failure.ts'
 import type { Digests } from './digests.ts'
 import { abortReason, endExchange, type Exchange, type PoolRoute } from './exchange.ts'
 import { type FailedAttempt, mayHedge, Race } from './hedge.ts'
+import { discardLacking, enginesWithoutRoute, learnLacking } from './lacking-engines.ts'
+import { AnswerRelay } from './relay/answer-relay.ts'
 import { StageTimer } from './stage-timer.ts'
 
 /** Upper bound: the retry budget of the pool and the number of engines end the loop earlier. */
@@ -80,7 +83,7 @@ interface RetryState {
 }
 
 interface RoutedFailure extends AttemptFailed {
-  readonly route: PoolRoute
+  readonly placed: AcquiredPlacement
   /** The leg that failed; null: the final one. */
   readonly leg: EarlyLegRole | null
 }
@@ -97,8 +100,11 @@ function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[]
   return legs.has(null) ? null : ([...legs] as EarlyLegRole[])
 }
 
+/** The attempt caused no work on an engine, so another one is no retry. */
 const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
-  engine.isGateway === true && (failure === 'busy' || failure === 'loop' || unreached.has(failure))
+  failure === 'busy' ||
+  failure === 'lacks_route' ||
+  (engine.isGateway === true && (failure === 'loop' || unreached.has(failure)))
 
 /** A decode engine that failed on KV data of a prefill engine: either of the two may be at fault. */
 interface SplitBlame {
@@ -109,7 +115,7 @@ interface SplitBlame {
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
   const { ports, digests, suspect, stages, failed } = retry
-  const avoid = new Map<string, string[]>()
+  const avoid = enginesWithoutRoute(exchange, ports)
   let blame: SplitBlame | null = null
   let isLastTry = false
   while (failed.length < MAX_ATTEMPTS) {
@@ -122,7 +128,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
     })
     if ('refused' in placed) {
       retry.refused = placed.refused.reason
-      if (blame === null) throw failureOfAll(exchange, failed, placed.refused)
+      if (blame === null) return answerOfAll(exchange, retry, placed.refused)
       // No other decode engine is left: try this one again, with another prefill engine or alone.
       const { cluster, decode, prefill } = blame
       avoid.set(cluster, [...avoid.get(cluster)!.filter((id) => id !== decode), prefill])
@@ -132,27 +138,54 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
     }
     const attempt = { exchange, ports, placed, stages, earlier: [...failed], digests, suspect }
     const outcome = await (failed.length === 0 && mayHedge(attempt) ? new Race(attempt).run() : runAttempt(attempt))
-    if (!('failure' in outcome || 'failures' in outcome)) return outcome
+    if (!('failure' in outcome || 'failures' in outcome)) {
+      learnLacking(failed, ports)
+      discardLacking(failed)
+      return outcome
+    }
     retry.refused = null
-    for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }]) addFailure(one, retry, avoid)
+    for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }])
+      addFailure(exchange, one, retry, avoid)
     // Another engine would need as long, and the client has waited for the whole limit.
     if (failed.some(({ failure }) => failure === 'answer_timeout')) break
     if (!isLastTry) blame = splitBlame(placed, failed.at(-1)!) ?? blame
   }
-  throw failureOfAll(exchange, failed, null)
+  return answerOfAll(exchange, retry, null)
+}
+
+/** If all engines lack the route, the answer of the last one. Throws if there is none. */
+function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refusal | null): Response {
+  const { ports, digests, suspect, stages, failed } = retry
+  const last = failed.at(-1)
+  const answer = failed.every(({ failure }) => failure === 'lacks_route') ? last?.answer : undefined
+  discardLacking(failed, answer)
+  if (last === undefined || answer === undefined) throw failureOfAll(exchange, failed, refusal)
+  const attempt = { exchange, ports, placed: last.placed, stages, earlier: failed.slice(0, -1), digests, suspect }
+  const relay = new AnswerRelay(attempt, { answer, dispatchedAt: ports.now(), engine: last.engine, last: null })
+  return relay.pass(false)
 }
 
 /** Adds a failed attempt, whose engine is avoided from now on. */
 function addFailure(
-  { outcome, placed: { route, placement } }: FailedAttempt,
-  { failed, suspect }: RetryState,
+  exchange: Exchange,
+  { outcome, placed }: FailedAttempt,
+  { ports, failed, suspect }: RetryState,
   avoid: Map<string, string[]>,
 ): void {
-  failed.push({ ...outcome, route, leg: legOf(placement, outcome.engine.id) })
+  const { route: poolRoute, placement } = placed
+  failed.push({ ...outcome, placed, leg: legOf(placement, outcome.engine.id) })
   if (outcome.failure === 'answer_timeout') return
-  if (!isGatewayFailure(outcome)) suspect?.(route, outcome.engine)
-  const cluster = route.cluster.id
+  if (outcome.isAway === true) setAside(exchange, ports, poolRoute, outcome.engine)
+  if (!isGatewayFailure(outcome) && outcome.failure !== 'lacks_route') suspect?.(poolRoute, outcome.engine)
+  const cluster = poolRoute.cluster.id
   avoid.set(cluster, [...(avoid.get(cluster) ?? []), outcome.engine.id])
+}
+
+/** The engine loads, is paused or is retired: like one that sleeps, it gets no requests before its next good probe. */
+function setAside({ scope }: Exchange, ports: Ports, { cluster, pool }: PoolRoute, { id: engine }: EngineTarget): void {
+  const at = ports.now()
+  const signal = { kind: 'probe', engine, at, sentAt: at, healthy: true, asleep: true, stats: null } as const
+  scope.background(ports.pool(cluster.id, pool.model).observe([signal]))
 }
 
 /** null: the failure is that of the engine alone. */
@@ -175,8 +208,8 @@ function exonerate({ id, scope }: Exchange, { ports, failed, refused }: RetrySta
     .filter(({ failure }) => failure === 'status_5xx')
   const isProven = new Set(serverErrors.map(({ engine }) => engine)).size > 1
   if (isProven) ports.log.warn('poison_request', { id })
-  for (const { route, engine, booking } of serverErrors) {
-    const { cluster, pool } = route
+  for (const { placed, engine, booking } of serverErrors) {
+    const { cluster, pool } = placed.route
     if (!isProven && !(isBudgetSpent && hasRetries(pool))) continue
     const signal = { kind: 'excused', engine: engine.id, booking } as const
     scope.background(ports.pool(cluster.id, pool.model).observe([isProven ? signal : { ...signal, doubtful: true }]))

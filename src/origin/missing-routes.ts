@@ -10,12 +10,15 @@ const MAX_ROUTES = 10_000
 /** Routes that engines lack, learned from their answers. */
 export class MissingRoutes {
   readonly #until = new BoundedMap<string, number>(MAX_ROUTES)
+  /** false as long as no engine lacks a route, which is usual, so that a request costs nothing. */
+  isUsed = false
 
   isMissing(target: EngineTarget, route: string, now: number): boolean {
-    return (this.#until.get(keyOf(target, route)) ?? 0) > now
+    return this.isUsed && (this.#until.get(keyOf(target, route)) ?? 0) > now
   }
 
   learn(target: EngineTarget, route: string, now: number): void {
+    this.isUsed = true
     this.#until.set(keyOf(target, route), now + VALID_MS)
   }
 

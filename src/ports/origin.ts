@@ -70,8 +70,10 @@ export interface OriginAnswer {
   readonly sse: boolean
   /** The request is sent, and its memory is not read any more. Absent: unknown. */
   readonly written?: boolean
-  /** Resolves at the first byte or at the end of an empty body. Rejects with an OriginError. Call it once. */
-  firstByte(): Promise<void>
+  /**
+   * Resolves when `bytes` (default 1) of the body are here, or at its end. Rejects with an OriginError. Call it once.
+   */
+  firstByte(bytes?: number): Promise<void>
   /** The first bytes of the body, which `firstByte` read. They are not relayed yet. */
   firstBytes(): Uint8Array
   /** Reads the whole body. Rejects with an OriginError beyond `limitBytes`. */

@@ -15,6 +15,10 @@ export type AttemptFailure =
   | 'idle_timeout'
   | 'status_5xx'
   | 'busy'
+  /** The engine lacks the model or adapter that it should serve. */
+  | 'lacks_model'
+  /** The engine has no such route, which is no fault. Never the failure of an outcome. */
+  | 'lacks_route'
   /** The gateway has no descriptors or ports left. The engine is not at fault. */
   | 'gateway_limit'
   /** Routing loop: the address leads to a gateway that the request has passed. */

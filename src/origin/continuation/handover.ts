@@ -9,7 +9,7 @@ import { acquirePlacement } from '../acquire.ts'
 import type { AcquiredPlacement } from '../acquired-placement.ts'
 import { completions } from '../../protocols/completions.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
-import { classifyStatus } from '../classify.ts'
+import { classifyRefusal } from '../classify.ts'
 import type { Digests } from '../digests.ts'
 import type { Exchange } from '../exchange.ts'
 import { StageTimer } from '../stage-timer.ts'
@@ -245,10 +245,11 @@ async function continueByIds(attempt: AttemptContext, state: StreamState): Promi
 
 /** Sends the request. Returns the answer if it is a stream. Rejects with an OriginError. */
 async function send(
-  { exchange, ports, placed }: AttemptContext,
+  attempt: AttemptContext,
   { target, signal, timers }: CallContext,
   body: readonly Uint8Array[],
 ): Promise<OriginAnswer | AttemptFailed> {
+  const { exchange, ports, placed } = attempt
   const { connectMs, firstByteMs } = placed.route.pool.limits
   const answer = await ports.origin.send({
     target,
@@ -262,9 +263,9 @@ async function send(
     timers,
   })
   if (answer.status === 200 && answer.sse) return answer
-  const refused = await classifyStatus(answer, target)
-  if (refused !== null) return refused
+  const refused = await classifyRefusal(attempt, { answer, engine: target, path: exchange.path })
   answer.discard()
+  if (refused !== null && refused.failure !== 'lacks_route') return refused
   // An engine that rejects the request is healthy; another one may have the adapter or the room.
   return { engine: target, failure: 'busy', status: answer.status }
 }

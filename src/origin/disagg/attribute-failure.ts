@@ -3,6 +3,7 @@ import type { AttemptFailure } from '../../core/contract/outcome.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import { knownEngines } from '../known-engines.ts'
 
 /**
  * Time limit, ms, of the health check; the client waits for it. A healthy engine answers in milliseconds under full
@@ -23,11 +24,14 @@ export async function attributeFailure(
   if (holder === undefined || !(failed.failure === 'status_5xx' || failed.failure === 'first_byte_timeout'))
     return failed
   const { exchange, ports } = attempt
+  const [check] = knownEngines(ports.origin).typeOf(holder).health
+  if (check === undefined) return failed
+  const { path, badFrom } = check
   try {
     const answer = await ports.origin.send({
       target: holder,
       method: 'GET',
-      path: '/health',
+      path,
       headers: ['accept-encoding', 'identity'],
       body: null,
       connectMs: HEALTH_MS,
@@ -35,7 +39,7 @@ export async function attributeFailure(
       signal: exchange.signal,
     })
     answer.discard()
-    return answer.status < 500
+    return answer.status < badFrom
       ? failed
       : kvSourceFailure(attempt, { engine: holder, failure: 'status_5xx', status: answer.status })
   } catch (error) {

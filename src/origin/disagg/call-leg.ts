@@ -5,10 +5,10 @@ import type { AbortSignalLike } from '../../ports/abort-signal.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
-import { classifyStatus } from '../classify.ts'
 import { usageOfAnswer } from '../../protocols/answer.ts'
 import { protocolOf } from '../../protocols/protocols.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
+import { classifyFirstBytes, classifyRefusal } from '../classify.ts'
 
 interface LegCall {
   readonly target: EngineTarget
@@ -56,13 +56,13 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
       firstByteMs: call.limitMs,
       signal: call.signal ?? exchange.signal,
     })
-    const failed = await classifyStatus(answer, call.target)
-    if (failed !== null) return { failed }
-    if (answer.status >= 300) {
-      await answer.firstByte()
-      return { refusal: answer, engine: call.target }
-    }
+    const received = { answer, engine: call.target, path: call.path }
+    const refused = await classifyRefusal(attempt, received)
+    if (refused !== null) return { failed: withoutAnswer(refused) }
+    if (answer.status >= 300) return { refusal: answer, engine: call.target }
     const bytes = await answer.read(ANSWER_BYTES)
+    const error = classifyFirstBytes(attempt, received, bytes)
+    if (error !== null) return { failed: withoutAnswer(error) }
     const json = objectOf(bytes)
     return json === null
       ? { failed: failedBy(call.target, 'malformed', answer.status) }
@@ -79,6 +79,12 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
     })
     return { failed: failedBy(call.target, error.failure, null) }
   }
+}
+
+/** The answer of a leg never goes to the client in place of the response. */
+function withoutAnswer({ answer, ...failed }: AttemptFailed): AttemptFailed {
+  answer?.discard()
+  return failed
 }
 
 const failedBy = (engine: EngineTarget, failure: AttemptFailure, status: number | null): AttemptFailed => ({

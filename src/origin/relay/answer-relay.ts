@@ -185,6 +185,8 @@ export class AnswerRelay implements RequestRelay {
     // Another gateway reports its own engine and policy.
     const of = (name: string): string | null => (this.#engine.isGateway === true ? headerOf(received, name) : null)
     const headers = headersForClient(received)
+    // Codex gives up on a 429 without it.
+    if (this.#answer.status === 429 && headerOf(received, 'retry-after') === null) headers.push('retry-after', '1')
     headers.push(
       'x-request-id',
       exchange.requestId,

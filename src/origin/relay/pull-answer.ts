@@ -56,8 +56,8 @@ export class PullAnswer implements OriginAnswer {
     this.limits = limits
   }
 
-  async firstByte(): Promise<void> {
-    const prelude = this.sse ? new LeadingComments() : null
+  async firstByte(bytes = 1): Promise<void> {
+    const prelude = this.sse && bytes === 1 ? new LeadingComments() : null
     let heldBytes = 0
     try {
       while (this.#relay === null && this.takenOver === null) {
@@ -71,7 +71,7 @@ export class PullAnswer implements OriginAnswer {
         }
         this.held.push(chunk)
         heldBytes += chunk.length
-        if (prelude === null || prelude.hasContent(chunk) || heldBytes > PRELUDE_BYTES) break
+        if (prelude === null ? heldBytes >= bytes : prelude.hasContent(chunk) || heldBytes > PRELUDE_BYTES) break
       }
     } catch (error) {
       this.release()

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { fitCostModel, predictTtfts, costModels, type Prefill } from '../../../packages/bench/conformance/fitted-cost-models.ts'
+import {
+  fitCostModel,
+  predictTtfts,
+  costModels,
+  type Prefill,
+} from '../../../packages/bench/conformance/fitted-cost-models.ts'
 import { mergeResults, readPage, writePage, type RowResult } from '../../../packages/bench/conformance/page.ts'
 import type { Row } from '../../../packages/bench/conformance/row.ts'
 import { rows } from '../../../packages/bench/conformance/rows.ts'

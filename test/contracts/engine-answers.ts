@@ -1,0 +1,330 @@
+/** What answers of engines mean for routing: field cases, and each recorded answer of each engine type. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import vectors from '../vectors/engine-answers.json' with { type: 'json' }
+import type { RunningSubject } from './clients.ts'
+import { chatAnswer, ScriptedEngine, type ScriptedAnswer } from './scripted-engine.ts'
+
+type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
+
+interface Row extends ScriptedAnswer {
+  readonly name: string
+  readonly type: string
+  readonly sent?: { readonly model?: string | null; readonly adapter?: string | null; readonly path?: string }
+  readonly means: { readonly kind: string; readonly lasts?: string; readonly retryAfterS?: number }
+}
+
+const ADMIN = 'admin-secret-for-tests'
+const ROWS = vectors.answers as unknown as readonly Row[]
+const QUEUE_FULL = JSON.stringify({
+  object: 'error',
+  message: 'The request queue is full.',
+  type: 'ServiceUnavailableError',
+  param: null,
+  code: 503,
+})
+const SSE = ['content-type', 'text/event-stream'] as const
+const NO_MODEL: ScriptedAnswer = {
+  status: 404,
+  body: '{"error":{"message":"The model `m` does not exist.","type":"NotFoundError","param":"model","code":404}}',
+}
+
+interface EngineView {
+  readonly id: string
+  readonly circuit: string
+  readonly asleep: boolean
+  readonly failures_total: number
+}
+
+interface Asked {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+}
+
+/** Text of a body; what has arrived is lost if the gateway cuts the stream. */
+const textOf = (response: Response): Promise<string> => response.text().catch(() => 'cut')
+
+/** A gateway before two scripted engines, `a` of the given type and `b`, which answers. */
+class Pair {
+  readonly a: ScriptedEngine
+  readonly b: ScriptedEngine
+  readonly #subject: RunningSubject
+
+  constructor(a: ScriptedEngine, b: ScriptedEngine, subject: RunningSubject) {
+    this.a = a
+    this.b = b
+    this.#subject = subject
+  }
+
+  static async open(start: Start, type: string, pool: Record<string, unknown> = {}): Promise<Pair> {
+    const [a, b] = await Promise.all([ScriptedEngine.open(NO_MODEL), ScriptedEngine.open(NO_MODEL)])
+    const kind = type === 'unknown' ? 'auto' : type
+    const engines = [
+      { id: 'a', url: a!.url, type: kind },
+      { id: 'b', url: b!.url, type: kind },
+    ]
+    const subject = await start({
+      open: true,
+      admin: { secret: ADMIN },
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: 'm',
+              adapters: ['sql'],
+              policy: 'round_robin',
+              retry: { share: 0, min_per_s: 1000 },
+              circuit: { failures: 3, open_ms: 600_000 },
+              stats_interval_ms: 60_000,
+              engines,
+              ...pool,
+            },
+          ],
+        },
+      ],
+    })
+    return new Pair(a!, b!, subject)
+  }
+
+  /** `a` answers like this from now on, and `b` serves. */
+  set(answer: Pair['a']['answer']): void {
+    this.a.answer = answer
+    this.b.answer = chatAnswer('b')
+    for (const { seen } of [this.a, this.b]) seen.length = 0
+  }
+
+  async ask(more: Record<string, unknown> = {}, path = '/v1/chat/completions'): Promise<Asked> {
+    const response = await fetch(this.#subject.url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], max_tokens: 8, ...more }),
+    })
+    return { status: response.status, headers: response.headers, text: await textOf(response) }
+  }
+
+  /** Asks until `a` has had a request, and returns that answer. */
+  async askA(more: Record<string, unknown> = {}): Promise<Asked> {
+    for (let tries = 0; tries < 8; tries++) {
+      const before = this.a.posts.length
+      const asked = await this.ask(more)
+      if (this.a.posts.length > before) return asked
+    }
+    throw new Error('a got no request')
+  }
+
+  async view(): Promise<EngineView> {
+    const response = await fetch(`${this.#subject.url}/v1/firstlight/fleet`, {
+      headers: { authorization: `Bearer ${ADMIN}` },
+    })
+    const { pools } = (await response.json()) as { pools: { engines: EngineView[] }[] }
+    return pools[0]!.engines.find(({ id }) => id === 'a')!
+  }
+
+  async close(): Promise<void> {
+    await this.#subject.close()
+    this.a.close()
+    this.b.close()
+  }
+}
+
+export function engineAnswersContract(name: string, start: Start): void {
+  const types = [...new Set(ROWS.map(({ type }) => type))].filter((type) => type !== 'external')
+  describe.each(types)(`an answer of %s, on ${name}`, (type) => {
+    let pair: Pair
+    beforeAll(async () => {
+      pair = await Pair.open(start, type, { circuit: { failures: 1000 }, stats_interval_ms: 1000 })
+    })
+    afterAll(() => pair.close())
+
+    it.each(ROWS.filter((row) => row.type === type).map((row) => [row.name, row] as const))('%s', async (_, row) => {
+      const { headers = [], means, sent = {} } = row
+      const isStream = headers.some((text) => text.includes('event-stream'))
+      // A chat without its end would be a failure of its own.
+      const body = row.body.includes('[DONE]') || !isStream ? row.body : `${row.body}data: [DONE]\n\n`
+      pair.set({ ...row, body })
+      // What all engines lack is not learned, so that the next rows reach the engine.
+      if (means.kind === 'lacks_route') pair.b.answer = row
+      const before = (await pair.view()).failures_total
+      const asked = await pair.askA({ stream: isStream, model: sent.adapter ?? 'm' })
+      const isForwarded = ['ok', 'client', 'lacks_route'].includes(means.kind)
+      expect([asked.status, asked.text.includes('"b"')]).toEqual(isForwarded ? [row.status, false] : [200, true])
+      if (means.kind === 'lacks_route') expect([pair.a.posts.length, pair.b.posts.length]).toEqual([1, 1])
+      const isFault = ['lacks', 'broken'].includes(means.kind)
+      await expect.poll(async () => (await pair.view()).failures_total - before).toBe(isFault ? 1 : 0)
+      if (means.lasts === 'until_healthy') await expect.poll(async () => (await pair.view()).asleep).toBe(false)
+    })
+  })
+
+  describe(`engines that cannot serve a request, on ${name}`, () => {
+    let pair: Pair
+    beforeEach(async () => {
+      pair = await Pair.open(start, 'unknown')
+      return () => pair.close()
+    })
+    const many = async (count: number, more: Record<string, unknown> = {}, path?: string): Promise<Asked[]> => {
+      const all: Asked[] = []
+      for (let sent = 0; sent < count; sent++) all.push(await pair.ask(more, path))
+      return all
+    }
+    const served = (all: readonly Asked[]): boolean =>
+      all.every(({ status, text }) => status === 200 && text.includes('"b"'))
+
+    it.each<[string, ScriptedAnswer, Record<string, unknown>]>([
+      ['503', { status: 503, body: QUEUE_FULL }, {}],
+      ['the first event of a 200', { status: 200, headers: SSE, body: `data: ${QUEUE_FULL}\n\n` }, { stream: true }],
+      ['429', { status: 429, headers: ['retry-after', '7'], body: '{"detail":"slow down"}' }, {}],
+    ])('S4: a full queue as %s is no failure, and another engine serves', async (_, answer, more) => {
+      pair.set(answer)
+      expect(served(await many(10, more))).toBe(true)
+      expect(pair.a.posts.length).toBeGreaterThan(3)
+      expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
+      pair.set(chatAnswer('a'))
+      await many(4, more)
+      expect(pair.a.posts.length).toBeGreaterThan(0)
+    })
+
+    it('429 reaches the client only if all engines are full, with the smallest retry-after, or with one', async () => {
+      pair.set({ status: 429, headers: ['retry-after', '7'], body: '' })
+      pair.b.answer = { status: 503, headers: ['retry-after', '5'], body: QUEUE_FULL }
+      const full = await pair.ask()
+      expect([full.status, full.headers.get('retry-after')]).toEqual([429, '5'])
+      expect(JSON.parse(full.text)).toMatchObject({ error: { code: 'engines_full' } })
+      pair.a.answer = pair.b.answer = { status: 503, body: QUEUE_FULL }
+      expect((await pair.ask()).headers.get('retry-after')).toBe('1')
+      expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
+    })
+
+    it('S7: 404 for the configured model is a failure of its engine, and never the client’s answer', async () => {
+      pair.set(NO_MODEL)
+      expect(served(await many(10))).toBe(true)
+      await expect.poll(async () => (await pair.view()).circuit).toBe('open')
+      expect(pair.a.posts).toHaveLength(3)
+      pair.b.answer = NO_MODEL
+      const all = await pair.ask()
+      expect([all.status, (JSON.parse(all.text) as { error: { code: string } }).error.code]).toEqual([
+        503,
+        'model_not_loaded',
+      ])
+    })
+
+    it('a route that one engine lacks is not asked there again, and opens no circuit', async () => {
+      pair.set({ status: 404, body: '{"detail":"Not Found"}' })
+      pair.b.answer = {
+        status: 200,
+        body: '{"data":[{"embedding":[1],"b":"b"}],"usage":{"prompt_tokens":1,"total_tokens":1}}',
+      }
+      expect((await many(10, { input: 'x' }, '/v1/embeddings')).map(({ status }) => status)).toEqual(
+        Array(10).fill(200),
+      )
+      expect(pair.a.posts).toHaveLength(1)
+      expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
+      pair.set(chatAnswer('a'))
+      await many(4)
+      expect(pair.a.posts.length).toBeGreaterThan(0)
+    })
+
+    it('the answer of a route that all engines lack goes to the client, and nothing is learned', async () => {
+      const missing = { status: 404, body: '{"detail":"Not Found"}' }
+      pair.set(missing)
+      pair.b.answer = missing
+      const asked = await many(3, { input: 'x' }, '/v1/embeddings')
+      expect(asked.map(({ status, text }) => [status, text])).toEqual(asked.map(() => [404, missing.body]))
+      expect(pair.a.posts.length + pair.b.posts.length).toBe(6)
+      pair.b.answer = { status: 200, body: '{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":1,"total_tokens":1}}' }
+      expect((await pair.ask({ input: 'x' }, '/v1/embeddings')).status).toBe(200)
+      expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
+    })
+
+    it.each<[string, ScriptedAnswer]>([
+      ['an error document', { status: 200, body: '{"error":{"message":"x","code":500}}' }],
+      ['a page of a proxy', { status: 200, headers: ['content-type', 'text/html'], body: '<html>x</html>' }],
+      ['an error document for a stream', { status: 200, body: '{"error":{"message":"x","code":500}}' }],
+    ])('O4: 200 with %s is a failure, and another engine serves', async (what, answer) => {
+      pair.set(answer)
+      expect(served(await many(8, { stream: what.endsWith('stream') }))).toBe(true)
+      await expect.poll(async () => (await pair.view()).circuit).toBe('open')
+    })
+
+    it.each([
+      ['S9c: named `error`', `event: error\ndata: {"error":{"message":"x","code":500}}\n\n`],
+      [
+        'S10: longer than 1 KiB',
+        `data: {"error":{"message":"${'x'.repeat(1100)}","type":"InternalServerError","code":500}}\n\ndata: [DONE]\n\n`,
+      ],
+      [
+        'S10: longer than a read',
+        `data: {"error":{"message":"${'x'.repeat(40_000)}","type":"InternalServerError","code":500}}\n\n`,
+      ],
+      ['S10: flat', `data: {"object":"error","message":"x","type":"InternalServerError","code":500}\n\n`],
+    ])('%s as the first event is a failure, and another engine serves', async (_, body) => {
+      pair.set({ status: 200, headers: SSE, body })
+      expect(served(await many(8, { stream: true }))).toBe(true)
+      await expect.poll(async () => (await pair.view()).circuit).toBe('open')
+    })
+
+    it('an answer about the request goes to the client as it is, however long', async () => {
+      const body = JSON.stringify({
+        error: { message: `no: ${'y'.repeat(60_000)}`, type: 'BadRequestError', code: 400 },
+      })
+      pair.set({ status: 400, body })
+      expect(await pair.askA()).toMatchObject({ status: 400, text: body })
+      expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
+    })
+  })
+
+  describe(`one engine’s refusal of a prefill leg, on ${name}`, () => {
+    let pair: Pair
+    let decode: ScriptedEngine
+    beforeAll(async () => {
+      decode = await ScriptedEngine.open({ status: 500, body: '' })
+      const withRoles: Start = (document) => {
+        const [pool] = (document['clusters'] as { pools: { engines: Record<string, unknown>[] }[] }[])[0]!.pools
+        for (const engine of pool!.engines) engine['role'] = 'prefill'
+        pool!.engines.push({ id: 'd', url: decode.url, role: 'decode', type: 'vllm' })
+        return start(document)
+      }
+      pair = await Pair.open(withRoles, 'vllm', { split: { mode: 'always', connector: 'nixl' } })
+    })
+    afterAll(async () => {
+      await pair.close()
+      decode.close()
+    })
+
+    it('reaches the client if it is about the request', async () => {
+      pair.set({ status: 400, body: '{"error":{"message":"Grammar error","type":"BadRequestError","code":400}}' })
+      expect(await pair.askA()).toMatchObject({ status: 400 })
+    })
+
+    it.each<[string, ScriptedAnswer, number]>([
+      ['429', { status: 429, body: '{"error":"slow down"}' }, 0],
+      [
+        '503 of a full queue',
+        { status: 503, body: '{"error":{"message":"The engine is currently busy","code":503}}' },
+        0,
+      ],
+      ['404 for the model', NO_MODEL, 1],
+      ['a missing route', { status: 404, body: '{"detail":"Not Found"}' }, 0],
+    ])('O12: %s never reaches the client', async (_, answer, failures) => {
+      const prefilled = {
+        kv_transfer_params: {
+          do_remote_prefill: true,
+          remote_engine_id: 'e',
+          remote_block_ids: [1],
+          remote_host: 'h',
+          remote_port: 1,
+        },
+      }
+      pair.set(answer)
+      pair.b.answer = {
+        status: 200,
+        body: JSON.stringify({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 }, ...prefilled }),
+      }
+      decode.answer = chatAnswer('d')
+      const before = (await pair.view()).failures_total
+      const asked = await pair.askA()
+      expect([asked.status, asked.text.includes('"d"')]).toEqual([200, true])
+      await expect.poll(async () => (await pair.view()).failures_total - before).toBe(failures)
+    })
+  })
+}
