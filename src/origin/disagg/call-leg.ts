@@ -5,10 +5,10 @@ import type { AbortSignalLike } from '../../ports/abort-signal.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
-import { classifyFirstBytes, classifyRefusal } from '../classify.ts'
 import { usageOfAnswer } from '../../protocols/answer.ts'
 import { protocolOf } from '../../protocols/protocols.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
+import { classifyFirstBytes, classifyRefusal } from '../classify.ts'
 
 interface LegCall {
   readonly target: EngineTarget
