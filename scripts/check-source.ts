@@ -1,5 +1,6 @@
 /** Checks of the source text that the linter does not have. `npm run lint` runs it. */
 import { commentPlaces } from './source-checks/comment-places.ts'
+import { comparedDiscriminants } from './source-checks/discriminants.ts'
 import { longLines } from './source-checks/line-length.ts'
 import { retiredWords } from './source-checks/retired-words.ts'
 import { sourceFiles } from './source-checks/source-files.ts'
@@ -9,7 +10,12 @@ import { unusedExports } from './source-checks/unused-exports.ts'
 
 const files = sourceFiles()
 const problems = [
-  ...files.flatMap((file) => [...longLines(file), ...commentPlaces(file), ...retiredWords(file)]),
+  ...files.flatMap((file) => [
+    ...longLines(file),
+    ...commentPlaces(file),
+    ...retiredWords(file),
+    ...comparedDiscriminants(file),
+  ]),
   ...unusedExports(files),
   ...testNames(files),
   ...staleJudgements(files),

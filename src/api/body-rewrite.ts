@@ -1,4 +1,5 @@
 import { isJsonObject } from '../core/json.ts'
+import { vllm } from '../engines/vllm.ts'
 import type { BodyEdit } from '../origin/exchange.ts'
 import { scanObjectMembers, skipBlank, type Member } from './json-members.ts'
 
@@ -27,7 +28,7 @@ interface Splice {
  * Names that an engine must never get from a client. A body with `{"do_remote_prefill": true}` crashes a vLLM with
  * NIXL, and `vllm_xargs` is merged into the same dictionary (`SamplingParams.extra_args`).
  */
-const FORBIDDEN = ['kv_transfer_params', 'ec_transfer_params'] as const
+const FORBIDDEN: readonly string[] = vllm.privateFields.filter((name) => !name.includes('.'))
 const OWN = 'firstlight'
 const XARGS = 'vllm_xargs'
 
@@ -38,7 +39,7 @@ const USAGE_IN_FRONT = encoder.encode(`${USAGE},`)
 const NO_KEYS: readonly string[] = []
 const json = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value))
 
-export const isForbidden = (key: string): boolean => key === FORBIDDEN[0] || key === FORBIDDEN[1]
+export const isForbidden = (key: string): boolean => FORBIDDEN.includes(key)
 const isRemoved = (key: string): boolean => key === OWN || isForbidden(key)
 const removalTest = ({ leg }: Edits): ((key: string) => boolean) =>
   leg === undefined || leg.remove.length === 0 ? isRemoved : (key) => isRemoved(key) || leg.remove.includes(key)

@@ -3,6 +3,7 @@ import type { RequestClass } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import { isLimited } from '../core/limits/key-limiter.ts'
 import { type OpenRecord, openRecord } from '../core/reports/request-record.ts'
+import type { AddableField } from '../engines/engine-type.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
@@ -141,10 +142,11 @@ export class InferenceExchange implements Exchange {
     const provider = leg?.providerModel
     const name = provider ?? engineModel(model, pool).model
     if (endpoint.form) return replaceFormModel(body, name)
-    const cacheSalt = provider === undefined && endpoint.salted ? saltOf(caller, fields) : null
+    const mayAdd = (field: AddableField): boolean => leg?.addable?.includes(field) ?? true
+    const cacheSalt = mayAdd('cache_salt') && endpoint.salted ? saltOf(caller, fields) : null
     const { split } = pool
-    const priority = provider === undefined && endpoint.salted ? this.#priorityIn(pool) : undefined
-    const needsTokenIds = provider === undefined && this.#continuationIn(pool, priority)
+    const priority = mayAdd('priority') && endpoint.salted ? this.#priorityIn(pool) : undefined
+    const needsTokenIds = mayAdd('return_token_ids') && this.#continuationIn(pool, priority)
     // A client's own transfer parameters could name another client's prefill. NIXL's field is removed in every pool.
     const handOver =
       split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
@@ -167,7 +169,7 @@ export class InferenceExchange implements Exchange {
           }
     // Every attempt has its own legs, so nothing is cached.
     if (edit !== undefined) {
-      const includeUsage = this.hideUsage && !edit.remove.includes('stream_options')
+      const includeUsage = this.hideUsage && mayAdd('stream_options') && !edit.remove.includes('stream_options')
       return rewriteBody(body.bytes, body.json, { model: name, includeUsage, cacheSalt, leg: edit })
     }
     if (this.#rewrittenFor !== name) {

@@ -1,5 +1,6 @@
 import type { ClusterConfig, EngineConfig, PoolSettings } from '../config.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
+import { isProvider } from './is-provider.ts'
 
 /** Base URL and headers of each engine, by engine id. */
 export function toTargets(
@@ -13,7 +14,7 @@ export function toTargets(
 function toTarget(engine: EngineConfig, poolModel: string): EngineTarget {
   const headers = Object.entries(engine.headers).flatMap(([name, value]) => [name.toLowerCase(), value])
   if (engine.key !== null) headers.push('authorization', `Bearer ${engine.key}`)
-  const external = engine.kind === 'external' ? { external: { model: engine.providerModel ?? poolModel } } : {}
+  const external = isProvider(engine) ? { external: { model: engine.providerModel ?? poolModel } } : {}
   const type = engine.type === 'auto' ? {} : { type: engine.type }
   return { id: engine.id, url: engine.url, headers, binding: engine.binding, model: poolModel, ...type, ...external }
 }

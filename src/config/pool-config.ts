@@ -1,5 +1,6 @@
 import type { ClusterConfig, EngineConfig, PoolSettings } from '../config.ts'
 import type { EngineSpec, PoolConfig } from '../core/contract/pool-config.ts'
+import { isProvider } from './is-provider.ts'
 
 /**
  * Pool as its PoolState gets it: without addresses, secrets and settings of the edge. A list of the keys to copy, so
@@ -35,6 +36,6 @@ function toEngineSpec(engine: EngineConfig): EngineSpec {
   const { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance } =
     engine
   const spec = { id, role, models, labels, weight, maxInFlight, cacheBlocks, rttMs, profile, lmcacheInstance }
-  if (engine.kind !== 'external') return { ...spec, prefixCaching }
+  if (!isProvider(engine)) return { ...spec, prefixCaching }
   return { ...spec, prefixCaching: 'off', isExternal: true }
 }

@@ -2,6 +2,7 @@
 import type { EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/contract/pool-config.ts'
 import { durationText } from './units.ts'
+import { isProvider } from './is-provider.ts'
 
 export interface PoolConfigSummary {
   readonly model: string
@@ -86,7 +87,7 @@ function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfi
 
 export function summariseEngine(engine: EngineConfig): PoolConfigSummary['engines'][number] {
   const more = [
-    engine.kind === 'external' ? `last resort: ${engine.providerModel ?? 'the model'} at a provider` : null,
+    isProvider(engine) ? `last resort: ${engine.providerModel ?? 'the model'} at a provider` : null,
     engine.discover === 'dns' ? 'each address of its name' : null,
     engine.kubernetes === null ? null : `each ready pod with ${engine.kubernetes.selector}`,
     engine.key === null ? null : 'key',

@@ -4,6 +4,8 @@
  * editors are generated from them (`npm run docs`).
  */
 import * as z from 'zod/mini'
+import { PRIVATE_FIELDS } from '../engines/engine-registry.ts'
+import { vllm } from '../engines/vllm.ts'
 import { address } from './address.ts'
 import { cluster } from './cluster-schema.ts'
 import { describe, headerName, hostName, id, int, number, oneOf, strict, text, withDefault } from './fields.ts'
@@ -28,14 +30,9 @@ const cors = strict({
 /**
  * Fields that SGLang reads from a body and that a tenant must not set. vLLM's transfer parameters are always removed.
  */
-const DENIED_FIELDS = [
-  'bootstrap_host',
-  'bootstrap_port',
-  'bootstrap_room',
-  'bootstrap_pair_key',
-  'data_parallel_rank',
-  'routed_dp_rank',
-  'disagg_prefill_dp_rank',
+const DENIED_FIELDS: readonly string[] = [
+  // Those of vLLM are removed instead of rejected.
+  ...PRIVATE_FIELDS.filter((name) => !vllm.privateFields.includes(name)),
   'lora_path',
   'session_params',
   'custom_logit_processor',
@@ -75,11 +72,10 @@ const gatewayLimits = strict({
     z.optional(z.array(hostName)),
   ),
   denied_fields: describe(
-    'Fields of a body that no client may send, at its top or in `extra_body`: 400. By default those of SGLang that ' +
-      'name transfer servers, data-parallel ranks, files, sessions or code: `bootstrap_host`, `bootstrap_port`, ' +
-      '`bootstrap_room`, `bootstrap_pair_key`, `data_parallel_rank`, `routed_dp_rank`, `disagg_prefill_dp_rank`, ' +
-      '`lora_path`, `session_params`, `custom_logit_processor`. A list replaces the default; `[]`: none.',
-    withDefault(z.array(text(128)), DENIED_FIELDS),
+    'Fields of a body that no client may send, at its top or in `extra_body`: 400. By default those of SGLang ' +
+      'and TensorRT-LLM that name transfer servers, data-parallel ranks, files, sessions or code: ' +
+      `${DENIED_FIELDS.map((name) => `\`${name}\``).join(', ')}. A list replaces the default; \`[]\`: none.`,
+    withDefault(z.array(text(128)), [...DENIED_FIELDS]),
   ),
   heartbeat_ms: describe(
     'Interval of SSE comments to the client while an engine sends nothing. 0: none.',

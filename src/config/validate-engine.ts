@@ -3,11 +3,12 @@ import type { EngineConfig } from '../config.ts'
 import { checkDuplicates } from './duplicates.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
+import { isProvider } from './is-provider.ts'
 
 /** Rejects keys that do not apply to a provider. */
 export function checkProvider(findings: Finding[], engine: EngineConfig, at: Path): void {
   const rule = 'is for your own engines: remove it with `kind: external`'
-  if (engine.kind !== 'external') {
+  if (!isProvider(engine)) {
     if (engine.providerModel !== null)
       findings.push({ path: [...at, 'provider_model'], rule: 'needs `kind: external`; engines serve the pool’s model' })
     return

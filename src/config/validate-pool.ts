@@ -5,9 +5,10 @@ import type { Path } from './path.ts'
 import { didYouMean } from './suggest.ts'
 import { checkEngine, checkHeaders, checkProvider } from './validate-engine.ts'
 import { checkSplit } from './validate-split.ts'
+import { isProvider } from './is-provider.ts'
 
 export function checkPool(findings: Finding[], pool: PoolSettings, at: Path): void {
-  const roles = new Set(pool.engines.filter(({ kind }) => kind !== 'external').map(({ role }) => role))
+  const roles = new Set(pool.engines.filter((engine) => !isProvider(engine)).map(({ role }) => role))
   if (!roles.has('any') && !roles.has('decode')) {
     findings.push({
       path: [...at, 'engines'],

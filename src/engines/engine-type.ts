@@ -156,13 +156,16 @@ export interface Connector {
 }
 
 /** Fields that the gateway itself may add to the body of a request. */
-export type AddableField =
-  | 'stream_options'
-  | 'return_token_ids'
-  | 'priority'
-  | 'cache_salt'
-  | 'kv_transfer_params'
-  | 'ec_transfer_params'
+export const ADDABLE_FIELDS = [
+  'stream_options',
+  'return_token_ids',
+  'priority',
+  'cache_salt',
+  'kv_transfer_params',
+  'ec_transfer_params',
+] as const
+
+export type AddableField = (typeof ADDABLE_FIELDS)[number]
 
 export interface AdapterRules {
   /** `model` of a request for an adapter. */

@@ -1,6 +1,6 @@
 /** Another Firstlight gateway: the engine of a region. Source: src/failure.ts. */
 import { answersBy, type TextRule } from './answer-meaning.ts'
-import { PLAIN, type EngineType } from './engine-type.ts'
+import { ADDABLE_FIELDS, PLAIN, type EngineType } from './engine-type.ts'
 import { capacityFromModels } from './model-list.ts'
 import { PROXY_TEXTS } from './proxy-answers.ts'
 
@@ -33,6 +33,6 @@ export const firstlight: EngineType = {
     tooLong: [],
     tooManyRequests: 'busy',
   }),
-  addable: ['stream_options', 'return_token_ids', 'priority', 'cache_salt', 'kv_transfer_params', 'ec_transfer_params'],
+  addable: ADDABLE_FIELDS,
   aliases: ['firstlight'],
 }

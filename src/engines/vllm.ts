@@ -3,7 +3,7 @@
  */
 import { isJsonObject } from '../core/json.ts'
 import { answersBy, type TextRule } from './answer-meaning.ts'
-import { PLAIN, VERSION_PATTERN, type EngineType, type KvEventSource } from './engine-type.ts'
+import { ADDABLE_FIELDS, PLAIN, VERSION_PATTERN, type EngineType, type KvEventSource } from './engine-type.ts'
 import type { LoadMetrics } from './load-metrics.ts'
 import { capacityFromModels } from './model-list.ts'
 import { FULL, PROXY_TEXTS, UNKNOWN_NAME } from './proxy-answers.ts'
@@ -133,7 +133,7 @@ export const vllm: EngineType = {
     { name: 'mooncake', order: 'concurrent', implemented: false },
     { name: 'moriio', order: 'prefill_first', implemented: false },
   ],
-  addable: ['stream_options', 'return_token_ids', 'priority', 'cache_salt', 'kv_transfer_params', 'ec_transfer_params'],
+  addable: ADDABLE_FIELDS,
   // A body with `do_remote_prefill` ends the process of a NIXL engine; `vllm_xargs` is merged into the same fields.
   privateFields: [
     'kv_transfer_params',

@@ -5,6 +5,7 @@ import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
 import type { Protocol } from '../protocols/protocol.ts'
 import type { WaitingRequests } from './waiting-requests.ts'
+import type { AddableField } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
@@ -29,7 +30,9 @@ export interface BodyEdit {
   /** Field → value as JSON text. Replaces the client's value, or is added at the front. */
   readonly set: Readonly<Record<string, string>>
   readonly remove: readonly string[]
-  /** Name of the model at a provider. Fields that the gateway adds for vLLM are left out. */
+  /** Fields that the gateway may add for this engine. Absent: all. */
+  readonly addable?: readonly AddableField[]
+  /** Name of the model at a provider. */
   readonly providerModel?: string
 }
 

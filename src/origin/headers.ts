@@ -1,6 +1,7 @@
 /**
  * Rules for headers at a proxy (RFC 9110, section 7.6). Headers are flat lists of name, value; names are lower-case.
  */
+import { PRIVATE_HEADERS } from '../engines/engine-registry.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { withVia } from './via.ts'
 
@@ -34,8 +35,6 @@ const NOT_FOR_ENGINES: ReadonlySet<string> = new Set([
   // A browser's origin would make an engine add its own CORS headers.
   'origin',
   'referer',
-  // vLLM obeys it: a client could choose the engine and bypass the ledger.
-  'x-data-parallel-rank',
   // Clients can forge these, and engines do not need the client's address.
   'forwarded',
   'x-forwarded',
@@ -118,6 +117,8 @@ function goesToEngines(name: string): boolean {
   const goes =
     !HOP_BY_HOP.has(dashed) &&
     !NOT_FOR_ENGINES.has(dashed) &&
+    // A client could choose the rank, the priority or the transfer of an engine and bypass the ledger.
+    !PRIVATE_HEADERS.has(dashed) &&
     !NOT_FOR_ENGINES_PREFIXES.some((prefix) => dashed.startsWith(prefix))
   if (cachedNames.size < MAX_CACHED_NAMES) cachedNames.set(name, goes)
   return goes

@@ -14,12 +14,20 @@ export function externalContract(name: string, start: Start): void {
   let provider: FakeEngine
   let subject: RunningSubject
 
-  const ask = async (more: object = {}) => {
-    const response = await fetch(`${subject.url}/v1/chat/completions`, {
+  const post = (more: object) =>
+    fetch(`${subject.url}/v1/chat/completions`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: {
+        'content-type': 'application/json',
+        'X-Override-Priority': '-9',
+        x_override_rid: 'other',
+        'x-vllm-priority': '-9',
+        X_data_parallel_rank: '1',
+      },
       body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...more }),
     })
+  const ask = async (more: object = {}) => {
+    const response = await post(more)
     return { status: response.status, body: (await response.json()) as { model?: string } }
   }
   const posts = (site: FakeEngine) => site.requests.filter(({ method }) => method === 'POST')
@@ -63,6 +71,7 @@ export function externalContract(name: string, start: Start): void {
       for (let sent = 0; sent < 5; sent++) expect((await ask()).status).toBe(200)
       expect([posts(own).length, posts(provider).length]).toEqual([5, 0])
       expect(posts(own)[0]!.json).toMatchObject({ model: 'm' })
+      expect(Object.keys(posts(own)[0]!.headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
     })
 
     it('gets the request of a failed engine, with its own model name and key', async () => {
@@ -76,6 +85,22 @@ export function externalContract(name: string, start: Start): void {
           { model: 'their-m', messages: [{ role: 'user', content: 'x' }], temperature: 0.5 },
         ],
       ])
+    })
+
+    it('S19: gets no field that the client has not sent, nor private headers', async () => {
+      own.status = 500
+      await ask({ stream: true })
+      const [{ body, headers }] = posts(provider) as [Seen]
+      expect(body).toEqual({ model: 'their-m', messages: [{ role: 'user', content: 'x' }], stream: true })
+      expect(Object.keys(headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
+    })
+
+    it('sends its own 429 to the client, with a retry-after', async () => {
+      own.status = 500
+      provider.status = 429
+      const response = await post({})
+      expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
+      expect(await response.json()).toMatchObject({ model: 'named-by-the-server' })
     })
 
     it('is never probed', async () => {

@@ -1,5 +1,6 @@
 /** Engines of a configuration whose KV events a bridge forwards. */
 import type { Config, EngineConfig, PoolSettings } from '../../config.ts'
+import { isProvider } from '../../config/is-provider.ts'
 import type { BridgedEngine } from './engine-listener.ts'
 
 /** An engine of the configuration, before its event endpoints are known. */
@@ -12,7 +13,7 @@ export function enginesIn(config: Config): BridgeEngine[] {
   const own = config.clusters.filter(({ gateway }) => gateway === null)
   return own.flatMap(({ id: cluster, pools }) =>
     pools.flatMap((pool) =>
-      pool.engines.filter(({ kind }) => kind !== 'external').map((engine) => bridgeEngines(cluster, pool, engine)),
+      pool.engines.filter((engine) => !isProvider(engine)).map((engine) => bridgeEngines(cluster, pool, engine)),
     ),
   )
 }

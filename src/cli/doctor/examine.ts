@@ -1,5 +1,6 @@
 /** Examines everything that the command line or a configuration names. */
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../config.ts'
+import { isProvider } from '../../config/is-provider.ts'
 import { toTargets } from '../../config/engine-targets.ts'
 import type { Endpoint } from './ask.ts'
 import type { ExpectedEngine } from './engine/expected.ts'
@@ -46,7 +47,7 @@ export async function examinePlaces(places: readonly Endpoint[], options: Examin
 
 /** A completion at a provider costs money, and its server has no settings to check. */
 const ownEngines = ({ engines }: PoolSettings): readonly EngineConfig[] =>
-  engines.filter(({ kind }) => kind !== 'external')
+  engines.filter((engine) => !isProvider(engine))
 
 export async function examineConfig(config: Config, options: ExamineOptions): Promise<Subject[]> {
   const prefix = (cluster: ClusterConfig): string => (config.clusters.length > 1 ? `${cluster.id}/` : '')

@@ -1,7 +1,10 @@
 /** The last request of a placement, whose response goes to the client. */
+import { ADDABLE_FIELDS, type AddableField } from '../../engines/engine-type.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { BodyEdit } from '../exchange.ts'
+import { knownEngines } from '../known-engines.ts'
 import type { AnswerTransform } from '../relay/answer-transform.ts'
 
 /** The request whose response goes to the client. */
@@ -25,8 +28,15 @@ export type LegResult =
   | { readonly failed: AttemptFailed }
 
 /** The client's request to a single engine. */
-export function wholeLeg({ exchange, placed }: AttemptContext, notes: readonly string[] = []): FinalLeg {
-  const { external } = placed.engine
-  const edit = external === undefined ? undefined : { set: {}, remove: [], providerModel: external.model }
-  return { target: placed.engine, path: exchange.path, body: exchange.body(placed.route, edit), notes, transform: null }
+export function wholeLeg({ exchange, ports, placed }: AttemptContext, notes: readonly string[] = []): FinalLeg {
+  const { engine, route } = placed
+  const { addable } = knownEngines(ports.origin).typeOf(engine)
+  const edit = editFor(engine, addable)
+  return { target: engine, path: exchange.path, body: exchange.body(route, edit), notes, transform: null }
+}
+
+/** undefined: the engine gets the same body as most, so it is written once for all attempts. */
+function editFor({ external }: EngineTarget, addable: readonly AddableField[]): BodyEdit | undefined {
+  if (external !== undefined) return { set: {}, remove: [], addable, providerModel: external.model }
+  return addable.length === ADDABLE_FIELDS.length ? undefined : { set: {}, remove: [], addable }
 }

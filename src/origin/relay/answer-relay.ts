@@ -10,6 +10,7 @@ import { relayContinued, type RequestRelay } from '../continuation/continued-str
 import type { FinalLeg } from '../disagg/final-leg.ts'
 import { abortReason, endExchange } from '../exchange.ts'
 import { headerOf, headersForClient, isEncoded } from '../headers.ts'
+import { knownEngines } from '../known-engines.ts'
 import { serverTiming } from '../stage-timer.ts'
 import { type AnswerTransform, relayTransformed } from './answer-transform.ts'
 import { withLastComment } from './last-comment.ts'
@@ -139,7 +140,7 @@ export class AnswerRelay implements RequestRelay {
       status: this.#answer.status,
       headers: this.#headers(),
       observe: this.#observed,
-      hideUsage: exchange.hideUsage,
+      hideUsage: exchange.hideUsage && this.#hasAddedUsage,
       heartbeatMs: placed.engine.isGateway === true ? BEHIND_GATEWAY * exchange.heartbeatMs : exchange.heartbeatMs,
       ...(exchange.writeMs === undefined ? {} : { writeMs: exchange.writeMs }),
       idleMs: pool.limits.idleMs,
@@ -157,6 +158,12 @@ export class AnswerRelay implements RequestRelay {
         errorEvent(exchange.protocol, failure, { notContinued: this.#notContinued, sequence }),
       settled: (end) => this.#settled(end),
     }
+  }
+
+  /** Usage was requested only from an engine whose requests may have more fields. */
+  get #hasAddedUsage(): boolean {
+    const { origin } = this.#attempt.ports
+    return knownEngines(origin).typeOf(this.#engine).addable.includes('stream_options')
   }
 
   #outputBlocks(): OutputBlocks {

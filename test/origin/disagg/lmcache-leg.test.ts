@@ -8,6 +8,7 @@ it('a body with names that V8 misreads is served whole: a leg built from it woul
   const pool = { split: { lmcache: { receivers: { d: {} } } } }
   const attempt = {
     exchange: { path: '/v1/completions', body: () => [bytes] },
+    ports: { origin: {} },
     placed: { route: { pool }, engine },
   } as unknown as AttemptContext
   // The response depends only on the body: no engine gets a request.

@@ -1,4 +1,5 @@
 import type { EngineConfig, PoolSettings } from '../../../../src/config.ts'
+import { isProvider } from '../../../../src/config/is-provider.ts'
 import type { Env } from '../../../../src/config/parse-options.ts'
 import type { Profile } from '../../../simulator/src/profiles.ts'
 import { engineProfile, withCacheTokens } from '../replay/engine-profile.ts'
@@ -140,7 +141,7 @@ function configuredFleet(pool: PoolSettings, flags: FleetFlags): FleetPlan {
   return {
     // A provider's speed is unknown, and no policy chooses it.
     engines: pool.engines
-      .filter(({ kind }) => kind !== 'external')
+      .filter((engine) => !isProvider(engine))
       .map((engine) => plannedEngine(engine, pool.blockTokens, flags)),
     rttMs,
     split: { mode, thresholdTokens, fallback },
