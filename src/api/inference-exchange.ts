@@ -44,6 +44,7 @@ export class InferenceExchange implements Exchange {
   readonly receivedAt: number
   readonly method = 'POST'
   readonly protocol: Exchange['protocol']
+  readonly expectsJson: boolean
   readonly path: string
   readonly headers: readonly string[]
   readonly stream: boolean
@@ -84,6 +85,7 @@ export class InferenceExchange implements Exchange {
     this.requestId = requestId
     this.receivedAt = incoming.receivedAt
     this.protocol = endpoint.protocol
+    this.expectsJson = endpoint.protocol.answersJson(body.json)
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
     // Non-streaming responses are always read.
