@@ -45,6 +45,7 @@ export class InferenceExchange implements Exchange {
   readonly receivedAt: number
   readonly method = 'POST'
   readonly protocol: Exchange['protocol']
+  readonly expectsJson: boolean
   readonly path: string
   readonly headers: readonly string[]
   readonly stream: boolean
@@ -85,6 +86,7 @@ export class InferenceExchange implements Exchange {
     this.requestId = requestId
     this.receivedAt = incoming.receivedAt
     this.protocol = endpoint.protocol
+    this.expectsJson = endpoint.protocol.answersJson(body.json)
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
     // Non-streaming responses are always read.

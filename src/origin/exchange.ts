@@ -47,6 +47,8 @@ export interface Exchange {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Wire protocol of the request and its response. */
   readonly protocol: Protocol
+  /** Answers that are no stream are JSON. Absent: any. */
+  readonly expectsJson?: boolean
   /** Path and query for the engine. */
   readonly path: string
   /** Headers for the engine: flat, lower-case, without hop-by-hop headers and client credentials. */
