@@ -62,7 +62,7 @@ export function externalContract(name: string, start: Start): void {
     await Promise.all([own.close(), provider.close()])
   })
   beforeEach(() => {
-    own.routes['*'] = { body: ANSWER, end: 'close' }
+    for (const site of [own, provider]) site.routes['*'] = { body: ANSWER, end: 'close' }
     for (const { requests } of [own, provider]) requests.length = 0
   })
 
@@ -88,16 +88,16 @@ export function externalContract(name: string, start: Start): void {
     })
 
     it('S19: gets no field that the client has not sent, nor private headers', async () => {
-      own.status = 500
+      own.routes['*'] = { status: 500, body: ANSWER, end: 'close' }
       await ask({ stream: true })
-      const [{ body, headers }] = posts(provider) as [Seen]
-      expect(body).toEqual({ model: 'their-m', messages: [{ role: 'user', content: 'x' }], stream: true })
+      const { json, headers } = posts(provider)[0]!
+      expect(json).toEqual({ model: 'their-m', messages: [{ role: 'user', content: 'x' }], stream: true })
       expect(Object.keys(headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
     })
 
     it('sends its own 429 to the client, with a retry-after', async () => {
-      own.status = 500
-      provider.status = 429
+      own.routes['*'] = { status: 500, body: ANSWER, end: 'close' }
+      provider.routes['*'] = { status: 429, body: ANSWER, end: 'close' }
       const response = await post({})
       expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
       expect(await response.json()).toMatchObject({ model: 'named-by-the-server' })
