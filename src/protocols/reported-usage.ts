@@ -16,7 +16,7 @@ export const NO_USAGE: ReportedUsage = { promptTokens: null, cachedTokens: null,
 const MOST_TOKENS = 1e9
 
 /** null: the value is no plausible count. */
-export const countOf = (value: unknown): number | null =>
+const countOf = (value: unknown): number | null =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : null
 
 const detailsOf = (value: unknown): JsonObject => (isJsonObject(value) ? value : {})
@@ -72,6 +72,7 @@ export const completeUsage = ({ promptTokens, cachedTokens, outputTokens }: Repo
 /**
  * Tokens to charge a request that an engine has begun: reported counts where there are any, the gateway's own for the
  * rest. An aborted stream has no final usage, so its output is the number of output events.
+ * @testing
  */
 export function tokensToCharge(
   reported: ReportedUsage | null,
