@@ -1,4 +1,4 @@
-/** Whether the fleet is well, in words: the first line of the page. */
+/** Whether the fleet is healthy, in words: the first line of the page. */
 import type { Concern } from './concerns.ts'
 import { type EngineLine, objectiveOf } from './engine-state.ts'
 import { ms, number, percent, plural } from './format.ts'

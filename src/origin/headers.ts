@@ -201,6 +201,12 @@ export function headerOf(flat: readonly string[], name: string): string | null {
   return null
 }
 
+/** The body is compressed, so nothing in it can be read. */
+export function isEncoded(flat: readonly string[]): boolean {
+  const encoding = headerOf(flat, 'content-encoding')
+  return encoding !== null && encoding.toLowerCase() !== 'identity'
+}
+
 /**
  * Argument for `fetch` and `Response`, which create their own `Headers` from it. workerd reads a record in a third of
  * the time of a list of pairs.

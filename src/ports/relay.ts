@@ -1,9 +1,15 @@
 import type { AttemptFailure, Usage } from '../core/contract/outcome.ts'
+import type { ReportedUsage } from '../protocols/reported-usage.ts'
+import type { Protocol } from '../protocols/protocol.ts'
 import type { RequestScope } from './request-scope.ts'
 
 /** Options and callbacks of a relay. */
 export interface RelayOptions {
   readonly scope: RequestScope
+  /** Wire protocol of the body. */
+  readonly protocol: Protocol
+  /** The body has a `content-encoding`, so nothing in it can be read or changed. Absent: false. */
+  readonly isEncoded?: boolean
   readonly status: number
   /** Flat name, value: headers for the client, without those of the framing. */
   readonly headers: readonly string[]
@@ -35,22 +41,28 @@ export interface RelayOptions {
   onEvents(events: number, tokens: number | null): number
   /** First content of the body. May be called again for an answer that had begun before `pass`. */
   onFirstByte(): void
-  /** An observed stream that ends without `data: [DONE]` is truncated. */
-  readonly endsWithDone?: boolean
+  /** An observed stream that ends without the end of its protocol is truncated. Absent: any end is proper. */
+  readonly checksEnd?: boolean
   /**
    * The SSE error event at the end of a truncated stream. The connection is then closed without a clean end. Absent: it
    * ends at once, without an event.
+   * @param sequence number of the event; null: the protocol has none
    */
-  truncationEvent?(failure: AttemptFailure): Uint8Array
+  truncationEvent?(failure: AttemptFailure, sequence: number | null): Uint8Array
   /** Called exactly once, on every path. */
   settled(end: RelayResult): void
 }
 
 export interface RelayResult {
-  readonly end: 'complete' | 'client_gone' | 'engine_truncated' | 'lapsed'
+  /** `engine_error`: the engine reported an error or gave up, and the client has got all that it sent. */
+  readonly end: 'complete' | 'client_gone' | 'engine_truncated' | 'engine_error' | 'lapsed'
   readonly failure: AttemptFailure | null
   /** `data:` events that passed; 0 when not observed. */
   readonly events: number
   readonly usage: Usage | null
+  /** Token counts so far, whole or in part. Absent, null: none. */
+  readonly reported?: ReportedUsage | null
+  /** Events with output that passed. Absent: 0. */
+  readonly outputs?: number
   readonly bytes: number
 }

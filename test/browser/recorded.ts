@@ -55,7 +55,7 @@ export async function startRecordedWorld(clusters: readonly Cluster[], past: Pas
     clusters.map(({ id }) => [id, new LocalPool(new PoolState({ random: Math.random, epoch: id }), clock.now)]),
   )
   const log = openLog('error')
-  const ports = { ...nodePorts(config, log), cluster: (id: string) => pools.get(id)!, now: clock.now }
+  const ports = { ...nodePorts(config, log), pool: (id: string) => pools.get(id)!, now: clock.now }
   await configurePools(config, ports)
   const own = { ...past, requestsPerS: past.requestsPerS / clusters.length }
   const players = clusters.map(({ id, engines: its }, at) => {

@@ -176,7 +176,6 @@ function legs(name: string, runtime: SplitRuntime): void {
         stream: false,
         max_tokens: 1,
         max_completion_tokens: 1,
-        n: 1,
         temperature: 0.5,
         tools: fields.tools,
         kv_transfer_params: {

@@ -1,47 +1,17 @@
 /** An engine of a provider (`kind: external`): when it gets requests, and their contents. */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { FakeEngine } from '../kit/fake-engine.ts'
 import type { RunningSubject } from './clients.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
 
-interface Seen {
-  readonly method: string
-  readonly url: string
-  readonly headers: http.IncomingHttpHeaders
-  readonly body: Readonly<Record<string, unknown>> | null
-}
+const ANSWER = { model: 'named-by-the-server', choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } }
 
-interface Site {
-  readonly url: string
-  readonly seen: Seen[]
-  readonly server: http.Server
-  status: number
-}
-
-async function openSite(): Promise<Site> {
-  const seen: Seen[] = []
-  const site = { url: '', seen, status: 200 } as unknown as { -readonly [Key in keyof Site]: Site[Key] }
-  site.server = http.createServer((request, response) => {
-    void text(request).then((sent) => {
-      const { method, url, headers } = request
-      seen.push({ method: method!, url: url!, headers, body: sent === '' ? null : (JSON.parse(sent) as Seen['body']) })
-      const answer = { model: 'named-by-the-server', choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } }
-      response
-        .writeHead(site.status, { 'content-type': 'application/json', connection: 'close' })
-        .end(JSON.stringify(answer))
-    })
-  })
-  await new Promise<void>((resolve) => site.server.listen(0, '127.0.0.1', resolve))
-  site.url = `http://127.0.0.1:${(site.server.address() as AddressInfo).port}`
-  return site
-}
+const openSite = (): Promise<FakeEngine> => FakeEngine.open({ '*': { body: ANSWER, end: 'close' } })
 
 export function externalContract(name: string, start: Start): void {
-  let own: Site
-  let provider: Site
+  let own: FakeEngine
+  let provider: FakeEngine
   let subject: RunningSubject
 
   const post = (more: object) =>
@@ -60,7 +30,7 @@ export function externalContract(name: string, start: Start): void {
     const response = await post(more)
     return { status: response.status, body: (await response.json()) as { model?: string } }
   }
-  const posts = (site: Site) => site.seen.filter(({ method }) => method === 'POST')
+  const posts = (site: FakeEngine) => site.requests.filter(({ method }) => method === 'POST')
 
   beforeAll(async () => {
     own = await openSite()
@@ -89,27 +59,26 @@ export function externalContract(name: string, start: Start): void {
   })
   afterAll(async () => {
     await subject.close()
-    for (const { server } of [own, provider]) server.closeAllConnections()
-    for (const { server } of [own, provider]) server.close()
+    await Promise.all([own.close(), provider.close()])
   })
   beforeEach(() => {
-    own.status = 200
-    for (const { seen } of [own, provider]) seen.length = 0
+    own.routes['*'] = provider.routes['*'] = { body: ANSWER, end: 'close' }
+    for (const { requests } of [own, provider]) requests.length = 0
   })
 
   describe(`a provider as the last resort, on ${name}`, () => {
     it('gets no request while an engine serves', async () => {
       for (let sent = 0; sent < 5; sent++) expect((await ask()).status).toBe(200)
       expect([posts(own).length, posts(provider).length]).toEqual([5, 0])
-      expect(posts(own)[0]!.body).toMatchObject({ model: 'm' })
+      expect(posts(own)[0]!.json).toMatchObject({ model: 'm' })
       expect(Object.keys(posts(own)[0]!.headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
     })
 
     it('gets the request of a failed engine, with its own model name and key', async () => {
-      own.status = 500
+      own.routes['*'] = { status: 500, body: ANSWER, end: 'close' }
       const { status } = await ask({ model: 'alias', temperature: 0.5 })
       expect(status).toBe(200)
-      expect(posts(provider).map(({ url, headers, body }) => [url, headers.authorization, body])).toEqual([
+      expect(posts(provider).map(({ target, headers, json }) => [target, headers['authorization'], json])).toEqual([
         [
           '/v1/chat/completions',
           'Bearer provider-key',
@@ -119,16 +88,16 @@ export function externalContract(name: string, start: Start): void {
     })
 
     it('S19: gets no field that the client has not sent, nor private headers', async () => {
-      own.status = 500
+      own.routes['*'] = { status: 500, body: ANSWER, end: 'close' }
       await ask({ stream: true })
-      const [{ body, headers }] = posts(provider) as [Seen]
-      expect(body).toEqual({ model: 'their-m', messages: [{ role: 'user', content: 'x' }], stream: true })
+      const { json, headers } = posts(provider)[0]!
+      expect(json).toEqual({ model: 'their-m', messages: [{ role: 'user', content: 'x' }], stream: true })
       expect(Object.keys(headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
     })
 
     it('sends its own 429 to the client, with a retry-after', async () => {
-      own.status = 500
-      provider.status = 429
+      own.routes['*'] = { status: 500, body: ANSWER, end: 'close' }
+      provider.routes['*'] = { status: 429, body: ANSWER, end: 'close' }
       const response = await post({})
       expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
       expect(await response.json()).toMatchObject({ model: 'named-by-the-server' })
@@ -137,9 +106,9 @@ export function externalContract(name: string, start: Start): void {
     it('is never probed', async () => {
       // A Worker's object probes when its pool has traffic.
       await expect
-        .poll(async () => (await ask(), own.seen.some(({ method }) => method === 'GET')), { timeout: 10_000 })
+        .poll(async () => (await ask(), own.requests.some(({ method }) => method === 'GET')), { timeout: 10_000 })
         .toBe(true)
-      expect(provider.seen.filter(({ method }) => method === 'GET')).toEqual([])
+      expect(provider.requests.filter(({ method }) => method === 'GET')).toEqual([])
     })
   })
 }

@@ -1,7 +1,10 @@
 /** Requests that a second engine gets because the first byte is late, on any runtime. */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Reply } from '../kit/engine-reply.ts'
+import type { EngineRequest } from '../kit/engine-request.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
+import { HeldAnswer } from '../kit/held-engine.ts'
+import { completion, DONE, sseEvent, sseReply } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
 
@@ -17,79 +20,71 @@ const MODEL = 'base'
 const HEDGE_MS = 40
 
 /** A request that an engine has got and has not answered. */
-interface Held {
+class Held {
   readonly engine: string
-  readonly isAborted: boolean
-  answer(): void
-  refuse(status: number, message?: string): void
-  break(): void
+  readonly #answer: HeldAnswer
+
+  constructor(engine: string, answer: HeldAnswer) {
+    this.engine = engine
+    this.#answer = answer
+  }
+
+  get isAborted(): boolean {
+    return this.#answer.isAborted
+  }
+
+  answer(): void {
+    this.#answer.send(replyOf(this.engine, this.#answer.request))
+  }
+
+  refuse(status: number, message = 'no'): void {
+    this.#answer.send({ status, body: { error: { message, type: 'x', code: status } } })
+  }
+
+  break(): void {
+    this.#answer.reset()
+  }
 }
 
 /** An engine that answers a request when the test says so, or at once. */
-class HeldEngine {
+class PacedEngine {
   readonly id: string
-  readonly #server = http.createServer((request, response) => void this.#serve(request, response))
   readonly held: Held[] = []
   /** Time before it answers; null: when the test says so. */
   delayMs: number | null = null
   /** Further requests are answered with this status. */
   status: number | null = null
-  url = ''
+  engine!: FakeEngine
 
   constructor(id: string) {
     this.id = id
   }
 
   async open(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
-    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    this.engine = await FakeEngine.open({ 'POST *': (request) => this.#serve(request), '*': { body: '' } })
   }
 
-  close(): void {
-    this.#server.closeAllConnections()
-    this.#server.close()
+  get url(): string {
+    return this.engine.url
   }
 
-  async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
-    let text = ''
-    for await (const chunk of request) text += String(chunk)
-    if (request.method !== 'POST') return void response.end('')
-    const { stream = false } = JSON.parse(text) as { stream?: boolean }
-    let isAborted = false
-    response.on('close', () => {
-      isAborted = !response.writableFinished
-    })
-    const held: Held = {
-      engine: this.id,
-      get isAborted() {
-        return isAborted
-      },
-      answer: () => answer(response, this.id, stream),
-      refuse: (status, message = 'no') => {
-        response.writeHead(status, { 'content-type': 'application/json' })
-        response.end(JSON.stringify({ error: { message, type: 'x', code: status } }))
-      },
-      break: () => void response.socket?.resetAndDestroy(),
-    }
+  #serve(request: EngineRequest): Promise<Reply> {
+    const answer = new HeldAnswer(request)
+    const held = new Held(this.id, answer)
     if (this.status !== null) held.refuse(this.status)
     else if (this.delayMs === null) this.held.push(held)
-    else setTimeout(held.answer, this.delayMs)
+    else setTimeout(() => held.answer(), this.delayMs)
+    return answer.reply
   }
 }
 
-function answer(response: http.ServerResponse, text: string, stream: boolean): void {
+function replyOf(text: string, { json }: EngineRequest): Reply {
   const usage = { prompt_tokens: 7, completion_tokens: 1, total_tokens: 8 }
   const message = { id: 'chatcmpl-1', created: 1, model: MODEL }
-  if (!stream) {
-    response.setHeader('content-type', 'application/json')
-    const choices = [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }]
-    return void response.end(JSON.stringify({ ...message, object: 'chat.completion', choices, usage }))
-  }
-  response.writeHead(200, { 'content-type': 'text/event-stream' })
-  const chunk = (more: Json): string =>
-    `data: ${JSON.stringify({ ...message, object: 'chat.completion.chunk', ...more })}\n\n`
-  response.write(chunk({ choices: [{ index: 0, delta: { content: text }, finish_reason: 'stop' }] }))
-  response.end(`${chunk({ choices: [], usage })}data: [DONE]\n\n`)
+  if (json['stream'] !== true) return { body: { ...completion(text, usage), ...message } }
+  const chunk = (more: Json): string => sseEvent({ ...message, object: 'chat.completion.chunk', ...more })
+  const first = chunk({ choices: [{ index: 0, delta: { content: text }, finish_reason: 'stop' }] })
+  return sseReply([first, chunk({ choices: [], usage }) + DONE])
 }
 
 interface Answered {
@@ -101,17 +96,17 @@ interface Answered {
 }
 
 class Site {
-  readonly engines: readonly HeldEngine[]
+  readonly engines: readonly PacedEngine[]
   readonly #gateway: Awaited<ReturnType<HedgeRuntime['start']>>
   #asked = 0
 
-  constructor(engines: readonly HeldEngine[], gateway: Awaited<ReturnType<HedgeRuntime['start']>>) {
+  constructor(engines: readonly PacedEngine[], gateway: Awaited<ReturnType<HedgeRuntime['start']>>) {
     this.engines = engines
     this.#gateway = gateway
   }
 
   static async open({ start }: HedgeRuntime, retry: Json, ids: readonly string[] = ['a', 'b']): Promise<Site> {
-    const engines = ids.map((id) => new HeldEngine(id))
+    const engines = ids.map((id) => new PacedEngine(id))
     await Promise.all(engines.map((engine) => engine.open()))
     const gateway = await start({
       open: true,
@@ -139,7 +134,7 @@ class Site {
 
   async close(): Promise<void> {
     await this.#gateway.close()
-    for (const engine of this.engines) engine.close()
+    for (const { engine } of this.engines) await engine.close()
   }
 
   /** Engines answer when the test says so. */
@@ -151,7 +146,7 @@ class Site {
     }
   }
 
-  set(change: Partial<Pick<HeldEngine, 'delayMs' | 'status'>>): void {
+  set(change: Partial<Pick<PacedEngine, 'delayMs' | 'status'>>): void {
     for (const engine of this.engines) Object.assign(engine, change)
   }
 

@@ -3,7 +3,7 @@ import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { StageTimes } from '../../src/core/contract/stages.ts'
 import { METRICS } from '../../src/telemetry/metrics.ts'
-import { startFaultEngine, type FaultEngine, type Mode } from '../kit/fault-engine.ts'
+import { FaultEngine, type Mode } from '../kit/fault-engine.ts'
 import { labelsOf, metricsMarkdown } from '../../scripts/metrics-docs.ts'
 import { type Family, parseExposition } from '../telemetry/parse-exposition.ts'
 import { until } from '../wait.ts'
@@ -119,7 +119,7 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
     }
 
     beforeAll(async () => {
-      engines = await Promise.all(['a', 'b'].map(startFaultEngine))
+      engines = await Promise.all(['a', 'b'].map((id) => FaultEngine.open(id)))
       gateway = await start({
         version: Date.now(),
         open: true,

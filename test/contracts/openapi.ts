@@ -1,8 +1,7 @@
 /** Responses of the admin API against the schemas of `/openapi.json`. */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod'
+import { FakeEngine } from '../kit/fake-engine.ts'
 import type { RunningSubject } from './clients.ts'
 
 const ADMIN = { authorization: 'Bearer admin-key-1' }
@@ -23,7 +22,7 @@ function closed(schema: unknown): unknown {
 }
 
 export function openApiContract(name: string, start: (document: object) => Promise<RunningSubject>): void {
-  let engine: http.Server
+  let engine: FakeEngine
   let subject: RunningSubject
   let components: unknown
 
@@ -48,25 +47,20 @@ export function openApiContract(name: string, start: (document: object) => Promi
   }
 
   beforeAll(async () => {
-    engine = http.createServer((request, response) => {
-      if (request.url === '/metrics') return void response.end(METRICS)
-      response
-        .writeHead(200, { 'content-type': 'application/json' })
-        .end(JSON.stringify({ choices: [{ text: 'a' }], usage: { prompt_tokens: 3, completion_tokens: 1 } }))
+    engine = await FakeEngine.open({
+      'GET /metrics': { body: METRICS },
+      '*': { body: { choices: [{ text: 'a' }], usage: { prompt_tokens: 3, completion_tokens: 1 } } },
     })
-    await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
     subject = await start({
       open: true,
       admin: { secret: 'admin-key-1' },
-      clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 100, engines: [{ id: 'e', url }] }] }],
+      clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 100, engines: [{ id: 'e', url: engine.url }] }] }],
     })
     components = ((await ask('GET', '/openapi.json')).json as { components: unknown }).components
   })
   afterAll(async () => {
     await subject.close()
-    engine.closeAllConnections()
-    engine.close()
+    await engine.close()
   })
 
   describe(`the schemas of the OpenAPI document, on ${name}`, () => {

@@ -1,7 +1,8 @@
 /** Load of one streamed request in views and costs, from the client's request to the last byte, on any runtime. */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { HeldEngine } from '../kit/held-engine.ts'
+import { DONE, sseEvent } from '../kit/sse.ts'
+import { until } from '../wait.ts'
 
 const KEY = 'admin-key-of-the-load-suite'
 const BLOCK_TOKENS = 16
@@ -9,7 +10,7 @@ const BLOCK_TOKENS = 16
 const PROMPT_BLOCKS = 6_000
 /** Tokens in the partial block of the prompt. */
 const PARTIAL_TOKENS = 5
-const EVENT = `data: ${JSON.stringify({ id: 'c', object: 'text_completion', choices: [{ index: 0, text: 'a' }] })}\n\n`
+const EVENT = sseEvent({ id: 'c', object: 'text_completion', choices: [{ index: 0, text: 'a' }] })
 
 /** On Workers, progress updates follow the response. */
 const PATIENT = { timeout: 15_000 }
@@ -20,44 +21,11 @@ interface FleetEngine {
   readonly queued_prefill_s: number
 }
 
-/** An engine whose output a test sends. */
-class HeldEngine {
-  readonly #server = http.createServer((request, response) => {
-    if (request.method !== 'POST') return void response.end('{}')
-    request.resume()
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    response.flushHeaders()
-    this.#stream = response
-    this.#arrived.resolve()
-  })
-  #arrived = Promise.withResolvers<void>()
-  #stream: http.ServerResponse | null = null
-
-  /** Resolves when the next request has arrived. */
-  async arrived(): Promise<void> {
-    await this.#arrived.promise
-    this.#arrived = Promise.withResolvers<void>()
-  }
-
-  async open(): Promise<string> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
-  }
-
-  tokens(count: number): void {
-    this.#stream!.write(EVENT.repeat(count))
-  }
-
-  end(completionTokens = 0): void {
-    const usage = { prompt_tokens: 10, completion_tokens: completionTokens, total_tokens: 10 + completionTokens }
-    const record = `data: ${JSON.stringify({ id: 'c', object: 'text_completion', choices: [], usage })}\n\n`
-    this.#stream!.end(`${completionTokens > 0 ? record : ''}data: [DONE]\n\n`)
-  }
-
-  close(): void {
-    this.#server.closeAllConnections()
-    this.#server.close()
-  }
+/** The record of usage, if any, and the end. */
+const endOf = (completionTokens = 0): string => {
+  const usage = { prompt_tokens: 10, completion_tokens: completionTokens, total_tokens: 10 + completionTokens }
+  const record = sseEvent({ id: 'c', object: 'text_completion', choices: [], usage })
+  return `${completionTokens > 0 ? record : ''}${DONE}`
 }
 
 export function outputLoadContract(
@@ -65,11 +33,11 @@ export function outputLoadContract(
   start: (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>,
 ): void {
   describe(`load of a stream on ${name}`, () => {
-    const engine = new HeldEngine()
+    let engine: HeldEngine
     let gateway: Awaited<ReturnType<typeof start>>
 
     beforeAll(async () => {
-      const url = await engine.open()
+      engine = await HeldEngine.open({ opening: '' })
       gateway = await start({
         open: true,
         admin: { secret: KEY },
@@ -83,7 +51,7 @@ export function outputLoadContract(
                 policy: 'active_blocks',
                 block_tokens: BLOCK_TOKENS,
                 observe_share: 1,
-                engines: [{ id: 'e', url }],
+                engines: [{ id: 'e', url: engine.url }],
               },
             ],
           },
@@ -92,9 +60,10 @@ export function outputLoadContract(
     })
     afterAll(async () => {
       await gateway.close()
-      engine.close()
+      await engine.close()
     })
 
+    const arrived = (): Promise<unknown> => until(() => engine.held.length === 1)
     const admin = (init: RequestInit = {}): RequestInit => ({
       ...init,
       headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
@@ -136,18 +105,18 @@ export function outputLoadContract(
     it('counts its prompt as pending until its first token, then its output in blocks, then zero', async () => {
       const prompt = Array.from({ length: (PROMPT_BLOCKS - 1) * BLOCK_TOKENS + PARTIAL_TOKENS }, (_, at) => at)
       const answer = ask(prompt)
-      await engine.arrived()
+      await arrived()
       expect(await load()).toMatchObject({ active_blocks: PROMPT_BLOCKS, queued_prefill_tokens: prompt.length })
       expect((await load()).queued_prefill_s).toBeGreaterThan(0)
       expect(await metric('uncomputed_prefix_tokens')).toBe(prompt.length)
       expect(await metric('pending_prefill_seconds')).toBeGreaterThan(0)
       expect(await metric('prefill_todo_workload')).toBe((prompt.length * (prompt.length + 1)) / 2)
 
-      engine.tokens(2 * BLOCK_TOKENS - PARTIAL_TOKENS)
+      engine.held[0]!.write(EVENT.repeat(2 * BLOCK_TOKENS - PARTIAL_TOKENS))
       const reader = (await answer).body!.getReader()
       await reader.read()
       await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 1)
-      engine.tokens(1)
+      engine.held[0]!.write(EVENT.repeat(1))
       await reader.read()
       await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 2)
       expect(await load()).toMatchObject({ queued_prefill_tokens: 0, queued_prefill_s: 0 })
@@ -155,12 +124,12 @@ export function outputLoadContract(
       expect(await metric('pending_prefill_seconds')).toBe(0)
       expect(await metric('prefill_todo_workload')).toBe(0)
 
-      engine.tokens(3 * BLOCK_TOKENS)
+      engine.held[0]!.write(EVENT.repeat(3 * BLOCK_TOKENS))
       await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 5)
       expect(await metric('active_blocks')).toBe(PROMPT_BLOCKS + 5)
       expect(await priced()).toBe(PROMPT_BLOCKS + 5 + 1)
 
-      engine.end()
+      engine.finish(endOf())
       while (!(await reader.read()).done);
       await expect.poll(activeBlocks, PATIENT).toBe(0)
       expect(await priced()).toBe(1)
@@ -171,13 +140,13 @@ export function outputLoadContract(
       const [events, tokensPerEvent] = [200, 4]
       const drafting = async (): Promise<ReadableStreamDefaultReader<Uint8Array>> => {
         const answer = ask(prompt)
-        await engine.arrived()
-        engine.tokens(events)
+        await arrived()
+        engine.held[0]!.write(EVENT.repeat(events))
         return (await answer).body!.getReader()
       }
       const first = await drafting()
       await first.read()
-      engine.end(events * tokensPerEvent)
+      engine.finish(endOf(events * tokensPerEvent))
       while (!(await first.read()).done);
       await expect.poll(activeBlocks, PATIENT).toBe(0)
 
@@ -185,7 +154,7 @@ export function outputLoadContract(
       const tokensOfEvents = (events * tokensPerEvent) / BLOCK_TOKENS
       await expect.poll(activeBlocks, PATIENT).toBeGreaterThan(1 + 0.9 * tokensOfEvents)
       expect(await activeBlocks()).toBeLessThanOrEqual(1 + tokensOfEvents)
-      engine.end()
+      engine.finish(endOf())
       while (!(await second.read()).done);
       await expect.poll(activeBlocks, PATIENT).toBe(0)
     })

@@ -1,28 +1,20 @@
-import { createServer, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type RunningWorkers, startWorkers } from '../../scripts/edge-workers.ts'
+import { HeldEngine } from '../kit/held-engine.ts'
+import { DONE, sseEvent } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 import { admin, MODEL } from './isolates.ts'
 
 /** Engine that sends a head and a comment, and then what the test sends. */
-let engine: Server
-const responses: ServerResponse[] = []
+let engine: HeldEngine
 let workers: RunningWorkers
 let front = ''
 
 const HEARTBEAT_MS = 200
-const EVENT = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'hello' }, finish_reason: null }] })}\n\n`
+const EVENT = sseEvent({ choices: [{ index: 0, delta: { content: 'hello' }, finish_reason: null }] })
 
 beforeAll(async () => {
-  engine = createServer((request, response) => {
-    if (request.method === 'GET') return void response.end('{"data":[]}')
-    request.resume()
-    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': engine\n\n')
-    responses.push(response)
-  })
-  await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
+  engine = await HeldEngine.open({ opening: ': engine\n\n', routes: () => ({ 'GET *': { body: { data: [] } } }) })
   const common = {
     version: 1,
     admin: { secret: 'admin' },
@@ -32,7 +24,7 @@ beforeAll(async () => {
   const region = {
     ...common,
     keys: [{ name: 'edge', secret: 'k', edge: true, allow_overrides: true }],
-    clusters: [{ id: 'a', pools: [{ model: MODEL, engines: [{ id: 'a-0', url }] }] }],
+    clusters: [{ id: 'a', pools: [{ model: MODEL, engines: [{ id: 'a-0', url: engine.url }] }] }],
   }
   const gateway = { url: 'http://a.invalid', key: 'k', binding: 'REGION_A', models: [{ model: MODEL }] }
   const edge = { ...common, open: true, clusters: [{ id: 'a', gateway }] }
@@ -53,21 +45,20 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await workers.stop()
-  engine.closeAllConnections()
-  engine.close()
+  await engine.close()
 })
 
 /** Opens a stream and waits until the engine has it. */
 async function open(signal: AbortSignal) {
-  const before = responses.length
+  const before = engine.engine.asked.length
   const answer = fetch(`${front}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ model: MODEL, stream: true, messages: [{ role: 'user', content: 'hi' }] }),
     signal,
   })
-  await until(() => responses.length > before)
-  return { answer, engineSide: responses.at(-1)! }
+  await until(() => engine.engine.asked.length > before)
+  return { answer, engineSide: engine.held.at(-1)! }
 }
 
 async function bookings(): Promise<number> {
@@ -85,13 +76,13 @@ it('a stream through both Workers has one heartbeat per interval and is complete
   const response = await answer
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
-  const pings = () => text.match(/: ping\n\n/g)?.length ?? 0
+  const pings = () => text.match(/: ping\n/g)?.length ?? 0
   while (pings() < 8) {
     text += (await reader.read()).value ?? ''
     // A slow machine sends fewer; only a second sender sends more. The first one comes after two intervals.
     expect(pings()).toBeLessThanOrEqual((performance.now() - startedAt) / HEARTBEAT_MS)
   }
-  engineSide.end(`${EVENT}data: [DONE]\n\n`)
+  engineSide.end(EVENT + DONE)
   for (let part = await reader.read(); !part.done; part = await reader.read()) text += part.value
   expect(text).toContain('hello')
   expect(text).not.toContain('error')
@@ -102,7 +93,7 @@ it('a stream through both Workers has one heartbeat per interval and is complete
 it.each(['while the engine is silent', 'while it streams'])('the engine sees a client leave %s', async (when) => {
   const client = new AbortController()
   const { answer, engineSide } = await open(client.signal)
-  const closed = new Promise<void>((resolve) => engineSide.once('close', resolve))
+  const closed = engineSide.request.ended
   const streams = when === 'while it streams' ? setInterval(() => engineSide.write(EVENT), 50) : null
   const response = await answer
   await response.body!.getReader().read()

@@ -1,36 +1,35 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { FakeEngine } from '../kit/fake-engine.ts'
 import { until } from '../wait.ts'
 import { admin, chat, type Isolates, startIsolates } from './isolates.ts'
 
 const OPEN_MS = 6_000
 
 /** Region that refuses its digest, so that it stays a candidate, and breaks each request. */
-let broken: Server
+let broken: FakeEngine
 /** By id: the runtime sends a request again whose connection breaks. */
 const requests = new Set<string>()
 let edge: Isolates
 
 beforeAll(async () => {
-  broken = createServer((request, response) => {
-    if (request.method === 'GET') return void response.writeHead(403).end()
-    requests.add(String(request.headers['x-request-id']))
-    request.socket.destroy()
+  broken = await FakeEngine.open({
+    'GET *': { status: 403 },
+    '*': ({ headers, socket }) => {
+      requests.add(headers['x-request-id']!)
+      socket.destroy()
+    },
   })
-  await new Promise<void>((resolve) => broken.listen(0, '127.0.0.1', resolve))
-  const { port } = broken.address() as AddressInfo
   edge = await startIsolates({
     isolates: 4,
     regions: ['a'],
-    plain: { x: `http://127.0.0.1:${port}` },
+    plain: { x: broken.url },
     model: { circuit: { failures: 3, open_ms: OPEN_MS } },
   })
 })
 
 afterAll(async () => {
   await edge.close()
-  broken.close()
+  await broken.close()
 })
 
 interface Fleet {

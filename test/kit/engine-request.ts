@@ -35,6 +35,11 @@ export class EngineRequest {
     return this.target.split('?', 1)[0]!
   }
 
+  /** Head and body as received (Latin-1), without the framing of chunks. */
+  get raw(): string {
+    return `${this.head}\r\n\r\n${this.bytes.toString('latin1')}`
+  }
+
   get text(): string {
     return this.bytes.toString('utf8')
   }

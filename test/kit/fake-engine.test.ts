@@ -5,7 +5,7 @@ import { SILENCE, type Routes } from './engine-reply.ts'
 import { FakeEngine, type FakeEngineOptions } from './fake-engine.ts'
 import { HeldEngine } from './held-engine.ts'
 import { localhost } from './localhost-certificate.ts'
-import { DONE, stream, token } from './sse.ts'
+import { DONE, sseReply, token } from './sse.ts'
 import { until } from '../wait.ts'
 
 const engines: { close(): Promise<void> }[] = []
@@ -45,14 +45,14 @@ it('records method, path, headers and body, with chunks joined', async () => {
 })
 
 it('a stream has all pieces in order and a complete end', async () => {
-  const { url } = await open({ 'POST *': stream([token('a'), 5, Promise.resolve(), token('b'), DONE]) })
+  const { url } = await open({ 'POST *': sseReply([token('a'), 5, Promise.resolve(), token('b'), DONE]) })
   const response = await post(url)
   expect(response.headers.get('transfer-encoding')).toBe('chunked')
   expect(await response.text()).toBe(token('a') + token('b') + DONE)
 })
 
 it.each(['truncate', 'reset'] as const)('a stream that ends with %s is not complete', async (end) => {
-  const engine = await open({ 'POST *': stream([token('a'), 20], { end }) })
+  const engine = await open({ 'POST *': sseReply([token('a'), 20], { end }) })
   const response = await post(engine.url)
   await expect(response.text()).rejects.toThrow()
   expect(engine.asked.map(({ state }) => state)).toEqual(['truncated'])

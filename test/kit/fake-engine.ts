@@ -22,7 +22,7 @@ export interface FakeEngineOptions {
 export class FakeEngine {
   /** Answers by route; tests may replace entries at any time. */
   routes: Record<string, Route>
-  /** Requests in the order of their arrival, without those of `GET *`, which are probes. */
+  /** Requests in the order of their arrival, without GET requests, which are probes. A test may empty it. */
   readonly asked: EngineRequest[] = []
   /** All requests in the order of their arrival. */
   readonly requests: EngineRequest[] = []
@@ -30,6 +30,7 @@ export class FakeEngine {
   accepted = 0
   port = 0
   readonly sockets = new Set<net.Socket>()
+  readonly #open = new Set<EngineRequest>()
   readonly #options: FakeEngineOptions
   #server: net.Server | null = null
 
@@ -54,9 +55,9 @@ export class FakeEngine {
     return this.requests.map(({ method, path }) => `${method} ${path}`)
   }
 
-  /** Requests whose response has not ended. */
+  /** Requests, without probes, whose response has not ended. */
   get running(): number {
-    return this.asked.filter(({ state }) => state === 'open').length
+    return this.#open.size
   }
 
   /** Requests whose client disconnected before the end of the response. */
@@ -104,7 +105,11 @@ export class FakeEngine {
 
   #route(request: EngineRequest): Route {
     this.requests.push(request)
-    if (request.method !== 'GET') this.asked.push(request)
+    if (request.method !== 'GET') {
+      this.asked.push(request)
+      this.#open.add(request)
+      void request.ended.then(() => this.#open.delete(request))
+    }
     const { method, path } = request
     return this.routes[`${method} ${path}`] ?? this.routes[`${method} *`] ?? this.routes['*'] ?? { body: {} }
   }

@@ -1,7 +1,11 @@
 /** An engine that fails in every way an engine can; it implements enough of vLLM's API. */
-import http from 'node:http'
-import type { Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { ownPorts } from '../own-ports.ts'
+import { until } from '../wait.ts'
+import { SILENCE, type Piece, type Reply } from './engine-reply.ts'
+import type { EngineRequest } from './engine-request.ts'
+import { FakeEngine } from './fake-engine.ts'
+import { completion, DONE, sseEvent, sseReply, token } from './sse.ts'
 
 export type Mode =
   | 'ok'
@@ -24,30 +28,6 @@ export type Mode =
   | 'reset_midstream'
   | 'garbage'
 
-export interface FaultEngine {
-  readonly url: string
-  readonly id: string
-  mode: Mode
-  ttftMs: number
-  itlMs: number
-  tokens: number
-  requests: number
-  /** Number of running requests. */
-  readonly running: number
-  /** Requests whose client disconnected before the end. */
-  aborts: number
-  /** Resolves when no request runs. */
-  idle(): Promise<void>
-  /** Resolves when `count` requests came since the start. */
-  arrived(count: number): Promise<void>
-  /** Stops listening and breaks every connection, as when a process is killed. */
-  kill(): Promise<void>
-  /** Listens again on the same port, if it was killed. */
-  revive(): Promise<void>
-  close(): Promise<void>
-}
-
-const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
 const BUSY = {
   error: {
     message:
@@ -58,174 +38,143 @@ const BUSY = {
   },
 }
 
-export async function startFaultEngine(id: string): Promise<FaultEngine> {
-  const engine = new Engine(id)
-  await engine.revive()
-  return engine
-}
-
-class Engine implements FaultEngine {
+export class FaultEngine {
   readonly id: string
   mode: Mode = 'ok'
   ttftMs = 5
   itlMs = 5
   tokens = 4
-  requests = 0
-  running = 0
-  aborts = 0
-  #port = 0
-  #server: http.Server | null = null
-  readonly #sockets = new Set<Socket>()
-  #waiting: { until: () => boolean; resolve: () => void }[] = []
+  #engine!: FakeEngine
 
-  constructor(id: string) {
+  private constructor(id: string) {
     this.id = id
   }
 
+  static async open(id: string): Promise<FaultEngine> {
+    const fault = new FaultEngine(id)
+    const routes = {
+      'GET /is_paused': () => fault.#unlessHung({ body: { is_paused: fault.mode === 'paused' } }),
+      'GET /metrics': () => fault.#unlessHung({ body: fault.#metrics() }),
+      'GET *': () => fault.#unlessHung({ status: fault.mode === '500' ? 500 : 200 }),
+      '*': (request: EngineRequest) => fault.#answer(request),
+    }
+    fault.#engine = await FakeEngine.open(routes, { port: ownPorts(1) })
+    return fault
+  }
+
   get url(): string {
-    return `http://127.0.0.1:${this.#port}`
+    return this.#engine.url
   }
 
-  idle(): Promise<void> {
-    return this.#until(() => this.running === 0)
+  /** Restarts the counts of requests and aborts. */
+  forget(): void {
+    this.#engine.asked.length = 0
   }
 
-  arrived(count: number): Promise<void> {
-    return this.#until(() => this.requests >= count)
+  /** Requests since the start or `forget`. */
+  get requests(): number {
+    return this.#engine.asked.length
   }
 
-  async kill(): Promise<void> {
-    const server = this.#server
-    this.#server = null
-    for (const socket of this.#sockets) socket.resetAndDestroy()
-    await new Promise((done) => (server === null ? done(null) : server.close(done)))
+  get running(): number {
+    return this.#engine.running
   }
 
-  async revive(): Promise<void> {
-    if (this.#server !== null) return
-    const server = http.createServer((request, response) => void this.#serve(request, response))
-    server.on('connection', (socket) => {
-      this.#sockets.add(socket)
-      socket.on('close', () => this.#sockets.delete(socket))
-    })
-    this.#server = server
-    do {
-      const port = this.#port || ownPorts(1)
-      const heard = await new Promise<boolean>((resolve, reject) => {
-        server.once('error', (error: NodeJS.ErrnoException) =>
-          this.#port === 0 && error.code === 'EADDRINUSE' ? resolve(false) : reject(error),
-        )
-        server.listen(port, '127.0.0.1', () => resolve(true))
-      })
-      if (heard) this.#port = port
-    } while (this.#port === 0)
+  /** Requests that ended before their response, through the client or this engine. */
+  get aborts(): number {
+    return this.#engine.asked.filter(({ state }) => state === 'aborted' || state === 'truncated').length
+  }
+
+  /** Resolves when no request runs. */
+  async idle(): Promise<void> {
+    await until(() => this.running === 0)
+  }
+
+  /** Resolves when `count` requests came since then. */
+  async arrived(count: number): Promise<void> {
+    await until(() => this.requests >= count)
+  }
+
+  /** Stops listening and breaks every connection, as when a process is killed. */
+  kill(): Promise<void> {
+    return this.#engine.kill()
+  }
+
+  /** Listens again on the same port, if it was killed. */
+  revive(): Promise<void> {
+    return this.#engine.revive()
   }
 
   close(): Promise<void> {
-    return this.kill()
+    return this.#engine.close()
   }
 
-  async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
-    const pieces: Buffer[] = []
-    for await (const piece of request) pieces.push(piece as Buffer)
-    const hangs = this.mode === 'hang'
-    if (request.method === 'GET') {
-      if (hangs) return
-      if (request.url === '/is_paused')
-        return void response
-          .writeHead(200, { 'content-type': 'application/json' })
-          .end(`{"is_paused":${this.mode === 'paused'}}`)
-      if (request.url === '/metrics')
-        return void response.end(
-          `vllm:num_requests_running{engine="0"} ${this.running}\nvllm:num_requests_waiting{engine="0"} 0\n`,
-        )
-      return void response.writeHead(this.mode === '500' ? 500 : 200).end()
-    }
-    this.requests++
-    this.running++
-    response.on('close', () => {
-      this.running--
-      if (!response.writableFinished) this.aborts++
-      this.#changed()
-    })
-    this.#changed()
-    const body = JSON.parse(Buffer.concat(pieces).toString() || '{}') as {
-      stream?: boolean
-      stream_options?: { include_usage?: boolean }
-    }
-    await this.#answer(response, body.stream === true, body.stream_options?.include_usage === true)
+  #unlessHung(reply: Reply): Reply {
+    return this.mode === 'hang' ? SILENCE : reply
   }
 
-  async #answer(response: http.ServerResponse, stream: boolean, usage: boolean): Promise<void> {
-    const json = (status: number, value: unknown) =>
-      void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+  #metrics(): string {
+    return `vllm:num_requests_running{engine="0"} ${this.running}\nvllm:num_requests_waiting{engine="0"} 0\n`
+  }
+
+  #answer({ json }: EngineRequest): Reply | Promise<Reply> {
+    const isStream = json['stream'] === true
     switch (this.mode) {
       case 'hang':
       case 'paused':
-        return
+        return SILENCE
       case '500':
       case '500_but_healthy':
-        return json(500, {
-          error: { message: `secret of ${this.url}`, type: 'InternalServerError', param: null, code: 500 },
-        })
+        return {
+          status: 500,
+          body: { error: { message: `secret of ${this.url}`, type: 'InternalServerError', param: null, code: 500 } },
+        }
       case 'busy':
-        return json(503, BUSY)
+        return { status: 503, body: BUSY }
       case 'busy_inside':
-      case 'busy_inside_text':
         // vLLM has sent its head before it detects that it is full.
-        if (!stream) return json(503, BUSY)
-        return void response
-          .writeHead(200, { 'content-type': 'text/event-stream' })
-          .end(
-            `data: ${JSON.stringify(this.mode === 'busy_inside' ? BUSY : { error: { ...BUSY.error, code: '503' } })}\n\ndata: [DONE]\n\n`,
-          )
+        return isStream ? sseReply([sseEvent(BUSY), DONE]) : { status: 503, body: BUSY }
+      case 'busy_inside_text':
+        return isStream
+          ? sseReply([sseEvent({ error: { ...BUSY.error, code: '503' } }), DONE])
+          : { status: 503, body: BUSY }
       case 'reset':
-        return void response.socket?.resetAndDestroy()
+        return { raw: '', end: 'reset' }
       case 'garbage':
-        return void response.socket?.end('HTTP/1.1 OK\r\n\r\n')
+        return { raw: 'HTTP/1.1 OK\r\n\r\n', end: 'truncate' }
+      case 'hang_after_head':
+        if (isStream) return sseReply([], { end: 'hang' })
+        break
       default:
     }
-    const counts = {
+    if (!isStream) return this.#whole()
+    const { include_usage: usage } = (json['stream_options'] ?? {}) as { include_usage?: boolean }
+    return this.#stream(usage === true)
+  }
+
+  /** A response after the time of all its tokens. */
+  async #whole(): Promise<Reply> {
+    const body = completion('hello', this.#usage())
+    await setTimeout(this.ttftMs + this.tokens * this.itlMs)
+    return { body }
+  }
+
+  #stream(hasUsage: boolean): Reply {
+    const pieces: Piece[] = [this.ttftMs]
+    const isReset = this.mode === 'reset_midstream'
+    const count = isReset ? Math.min(2, this.tokens) : this.tokens
+    for (let at = 0; at < count; at++) pieces.push(token(`t${at} `), this.itlMs)
+    if (isReset) return sseReply(pieces, { end: 'reset' })
+    if (hasUsage) pieces.push(sseEvent({ object: 'chat.completion.chunk', choices: [], usage: this.#usage() }))
+    return sseReply([...pieces, DONE])
+  }
+
+  #usage() {
+    return {
       prompt_tokens: 3,
       completion_tokens: this.tokens,
       total_tokens: 3 + this.tokens,
       prompt_tokens_details: { cached_tokens: 0 },
     }
-    if (!stream) {
-      await pause(this.ttftMs + this.tokens * this.itlMs)
-      return json(200, {
-        id: 'x',
-        object: 'chat.completion',
-        choices: [{ index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' }],
-        usage: counts,
-      })
-    }
-    response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
-    response.flushHeaders()
-    if (this.mode === 'hang_after_head') return
-    await pause(this.ttftMs)
-    for (let i = 0; i < this.tokens && !response.destroyed; i++) {
-      response.write(
-        `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: `t${i} ` } }] })}\n\n`,
-      )
-      await pause(this.itlMs)
-      if (i >= 1 && this.mode === 'reset_midstream') return void response.socket?.resetAndDestroy()
-    }
-    if (usage)
-      response.write(
-        `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [], usage: counts })}\n\n`,
-      )
-    response.end('data: [DONE]\n\n')
-  }
-
-  #until(condition: () => boolean): Promise<void> {
-    if (condition()) return Promise.resolve()
-    return new Promise((resolve) => this.#waiting.push({ until: condition, resolve }))
-  }
-
-  #changed(): void {
-    const ready = this.#waiting.filter(({ until }) => until())
-    this.#waiting = this.#waiting.filter((waiter) => !ready.includes(waiter))
-    for (const { resolve } of ready) resolve()
   }
 }

@@ -2,7 +2,7 @@
 import type { Reply, Routes } from './engine-reply.ts'
 import type { EngineRequest } from './engine-request.ts'
 import { FakeEngine } from './fake-engine.ts'
-import { DONE, token } from './sse.ts'
+import { DONE, sseReply, token } from './sse.ts'
 
 /** A request whose answer the test sends. */
 export class HeldAnswer {
@@ -33,7 +33,7 @@ export class HeldAnswer {
   /** Sends the head of a stream and this text. */
   begin(text = ''): void {
     this.write(text)
-    this.send({ headers: { 'content-type': 'text/event-stream' }, pieces: this.#stream() })
+    this.send(sseReply(this.#stream()))
   }
 
   write(text: string): void {

@@ -3,16 +3,16 @@ import type { Reply } from './engine-reply.ts'
 
 export const DONE = 'data: [DONE]\n\n'
 
-export const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+export const sseEvent = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 
 /** Event of one token. */
 export const token = (text: string): string =>
-  event({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] })
+  sseEvent({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] })
 
 /** A streamed response of these pieces. */
-export const stream = (pieces: NonNullable<Reply['pieces']>, reply: Omit<Reply, 'pieces'> = {}): Reply => ({
+export const sseReply = (pieces: NonNullable<Reply['pieces']>, reply: Omit<Reply, 'pieces'> = {}): Reply => ({
   ...reply,
-  headers: { 'content-type': 'text/event-stream', ...reply.headers },
+  headers: { 'content-type': 'text/event-stream; charset=utf-8', ...reply.headers },
   pieces,
 })
 

@@ -1,7 +1,7 @@
 /** Failing engines and disconnecting clients, as seen by clients, engines and the ledger, on any runtime. */
 import http from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { startFaultEngine, type FaultEngine, type Mode } from '../kit/fault-engine.ts'
+import { FaultEngine, type Mode } from '../kit/fault-engine.ts'
 import { until } from '../wait.ts'
 
 export interface FaultGateway {
@@ -147,14 +147,16 @@ export function faultTable(name: string, table: FaultTable): void {
 
   describe(`${name} in front of engines that fail`, () => {
     beforeAll(async () => {
-      engines = await Promise.all(['a', 'b', 'c'].map(startFaultEngine))
+      engines = await Promise.all(['a', 'b', 'c'].map((id) => FaultEngine.open(id)))
       gateway = await start()
       beating = await start({ heartbeat_ms: 200 })
     })
     beforeEach(async () => {
       pool = patient++
-      for (const engine of engines)
-        Object.assign(engine, { mode: 'ok', ttftMs: 5, itlMs: 5, tokens: 4, requests: 0, aborts: 0 })
+      for (const engine of engines) {
+        engine.forget()
+        Object.assign(engine, { mode: 'ok', ttftMs: 5, itlMs: 5, tokens: 4 })
+      }
       await recovered()
     })
     afterEach(() => Promise.all(engines.map((engine) => engine.revive())))
@@ -194,7 +196,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await engines[0]!.kill()
       expect(statuses(await times(24, stream))).toEqual(Array(24).fill(200))
       await engines[0]!.revive()
-      engines[0]!.requests = 0
+      engines[0]!.forget()
       await until(async () => (await stream(), engines[0]!.requests > 0), 0)
       await quiet()
     })
@@ -206,7 +208,7 @@ export function faultTable(name: string, table: FaultTable): void {
         set(mode, 0)
         const first = await Promise.all(Array.from({ length: 12 }, () => stream()))
         expect(statuses(first)).toEqual(Array(12).fill(200))
-        engines[0]!.requests = 0
+        engines[0]!.forget()
         const more = await times(6, stream)
         expect(statuses(more)).toEqual(Array(6).fill(200))
         expect(engines[0]!.requests).toBeLessThanOrEqual(1)
@@ -223,7 +225,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await recovered()
       set('paused', 0)
       await expect.poll(asleep, { interval: 50 }).toEqual(['a'])
-      engines[0]!.requests = 0
+      engines[0]!.forget()
       expect(statuses(await times(6, stream))).toEqual(Array(6).fill(200))
       expect(engines[0]!.requests).toBe(0)
       set('ok', 0)

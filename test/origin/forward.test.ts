@@ -1,3 +1,4 @@
+import { speech } from '../../src/protocols/media.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'
@@ -166,7 +167,8 @@ describe('a request that successive engines fail', () => {
     expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([
       [{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }],
     ])
-    const event = (path: string) => new TextDecoder().decode(world.replies[0]!.truncationEvent!('reset')).includes(path)
+    const event = (path: string) =>
+      new TextDecoder().decode(world.replies[0]!.truncationEvent!('reset', null)).includes(path)
     expect(event('engine_stream_truncated')).toBe(true)
   })
 })
@@ -299,7 +301,7 @@ describe('the end of a stream', () => {
 
   it('is recorded by its status if no stream is read, or nothing is to be read', async () => {
     expect(await told({ observe: false }, { status: 200 }, 0)).toEqual([['complete', undefined]])
-    expect(await told({ observe: false, path: '/v1/messages' })).toEqual([['complete', undefined]])
+    expect(await told({ observe: false, protocol: speech })).toEqual([['complete', undefined]])
     expect(await told({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([
       ['complete', undefined],
     ])

@@ -13,10 +13,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { execFile } from 'node:child_process'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
@@ -27,11 +26,15 @@ import type { Admission } from '../../src/core/contract/admission.ts'
 import { PAYLOAD_VERSION } from '../../src/core/contract/payload-version.ts'
 import { Recording } from '../../src/platform/node/recording.ts'
 import { traceFile } from '../../src/platform/node/trace-file.ts'
+import { SILENCE } from '../kit/engine-reply.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
+import { DONE, sseEvent, sseReply } from '../kit/sse.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
 import { keysOf, readTrace } from '../../packages/replay/src/replay/trace.ts'
 import { until } from '../wait.ts'
 
+const TOKEN = sseEvent({ choices: [{ text: 'x' }] })
 const folder = mkdtempSync(join(tmpdir(), 'load-'))
 const at = (name: string): string => join(folder, name)
 const log = openLog('silent')
@@ -181,16 +184,13 @@ describe('firstlight load', () => {
 
   it('distinguishes engines of several clusters with the same name', async () => {
     let asked = 0
-    const two = createServer((_request, response) => {
-      response.writeHead(200, {
-        'content-type': 'text/event-stream',
-        'x-firstlight-engine': 'a',
-        'x-firstlight-cluster': ['paris', 'rome'][asked++ % 2]!,
-      })
-      response.end('data: {"choices":[{"text":"x"}]}\n\ndata: [DONE]\n\n')
+    const two = await FakeEngine.open({
+      '*': () =>
+        sseReply([TOKEN, DONE], {
+          headers: { 'x-firstlight-engine': 'a', 'x-firstlight-cluster': ['paris', 'rome'][asked++ % 2]! },
+        }),
     })
-    await new Promise<void>((resolve) => two.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(two.address() as AddressInfo).port}`
+    const { url } = two
     const { out } = await firstlight(
       'load',
       '--url',
@@ -209,25 +209,21 @@ describe('firstlight load', () => {
       .slice(1, 4)
       .map((line) => line.split(/ {2,}/)[0])
     expect(names).toEqual(['all', 'paris/a', 'rome/a'])
-    two.closeAllConnections()
-    two.close()
+    await two.close()
   })
 
   it('calls a truncated stream that, and counts it in the goodput of its engine and of all', async () => {
     let asked = 0
-    const server = createServer((_request, response) => {
-      const turn = asked++ % 3
-      response.writeHead(turn === 2 ? 503 : 200, {
-        'content-type': 'text/event-stream',
-        ...(turn === 2 ? {} : { 'x-firstlight-engine': 'a' }),
-      })
-      if (turn === 2) response.end('{}')
-      else if (turn === 0) response.end('data: {"choices":[{"text":"x"}]}\n\ndata: [DONE]\n\n')
-      else if (asked < 4) response.end('data: {"choices":[{"text":"x"}]}\n\n')
-      else response.write('data: {"choices":[{"text":"x"}]}\n\n', () => response.destroy())
+    const headers = { 'x-firstlight-engine': 'a' }
+    const server = await FakeEngine.open({
+      '*': () => {
+        const turn = asked++ % 3
+        if (turn === 2) return { status: 503, body: {} }
+        if (turn === 0) return sseReply([TOKEN, DONE], { headers })
+        return asked < 4 ? sseReply([TOKEN], { headers }) : sseReply([TOKEN], { headers, end: 'truncate' })
+      },
     })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const { url } = server
     const six = ['--num-users', '1', '--num-rounds', '6', '--qps', '100']
     const { code, out } = await firstlight('load', '--url', url, '--model', 'm', ...six, '--json', at('truncated.json'))
     expect(code).toBe(1)
@@ -241,8 +237,7 @@ describe('firstlight load', () => {
       { policy: 'all', requests: 2, refused: 4, goodput: 0.333333 },
       { policy: 'a', requests: 2, refused: 2, goodput: 0.5 },
     ])
-    server.closeAllConnections()
-    server.close()
+    await server.close()
   })
 
   it('counts no unsent request in goodput', async () => {
@@ -258,9 +253,8 @@ describe('firstlight load', () => {
 
   it('distinguishes requests that a signal cut off from unsent ones, and still writes its figures', async () => {
     const stop = new AbortController()
-    const silent = createServer(() => stop.abort())
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+    const silent = await FakeEngine.open({ '*': () => (stop.abort(), SILENCE) })
+    const { url } = silent
     const { code, out } = await firstlightUntil(
       stop.signal,
       'load',
@@ -283,8 +277,7 @@ describe('firstlight load', () => {
     expect(JSON.parse(readFileSync(at('cut.json'), 'utf8'))).toMatchObject({
       problems: { 'stopped before the answer': 1 },
     })
-    silent.closeAllConnections()
-    silent.close()
+    await silent.close()
   })
 
   it.each([
@@ -299,34 +292,29 @@ describe('firstlight load', () => {
 })
 
 describe('multi-round conversations', () => {
-  let server: Server
+  let server: FakeEngine
   let inFlight = 0
   let most = 0
   const prompts: number[][] = []
 
   beforeAll(async () => {
-    server = createServer((request, response) => {
-      inFlight += 1
-      most = Math.max(most, inFlight)
-      let body = ''
-      request.on('data', (piece: Buffer) => (body += piece.toString()))
-      request.on('end', () => {
-        prompts.push((JSON.parse(body) as { prompt: number[] }).prompt)
-        setTimeout(() => {
-          response.writeHead(200, { 'content-type': 'text/event-stream', 'x-firstlight-engine': 'one' })
-          response.end(
-            'data: {"choices":[{"text":"a"}]}\n\ndata: {"choices":[],"usage":{"completion_tokens":1}}\n\ndata: [DONE]\n\n',
-          )
-          inFlight -= 1
-        }, 20)
-      })
+    server = await FakeEngine.open({
+      '*': async ({ json }) => {
+        inFlight += 1
+        most = Math.max(most, inFlight)
+        prompts.push(json['prompt'] as number[])
+        await setTimeout(20)
+        inFlight -= 1
+        return sseReply([TOKEN, sseEvent({ choices: [], usage: { completion_tokens: 1 } }), DONE], {
+          headers: { 'x-firstlight-engine': 'one' },
+        })
+      },
     })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   })
   afterAll(() => server.close())
 
   it('keeps exactly the given number of unfinished requests, and sends every request', async () => {
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const { url } = server
     const { code, out } = await firstlight(
       'load',
       '--url',

@@ -1,36 +1,27 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
-import { startFaultEngine, type FaultEngine } from '../kit/fault-engine.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
+import { openGateway, type TestGateway } from '../kit/gateway.ts'
+import { DONE, sseReply, token } from '../kit/sse.ts'
 
-let engine: FaultEngine
-let gateway: RunningGateway
+let engine: FakeEngine
+let gateway: TestGateway
 
 beforeAll(async () => {
-  engine = await startFaultEngine('a')
-  const document = {
-    listen: '127.0.0.1:0',
-    ttft: { enabled: true },
-    clusters: [{ id: 'one', pools: [{ model: 'm', adapters: ['poet'], engines: [{ id: 'a', url: engine.url }] }] }],
-  }
-  gateway = await startGateway(
-    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
-    openLog('error', { write: () => undefined }),
-  )
+  engine = await FakeEngine.open({ 'POST *': sseReply([token('a'), DONE]) })
+  gateway = await openGateway({
+    engines: [engine],
+    pool: { adapters: ['poet'] },
+    config: { ttft: { enabled: true }, log: { level: 'error' } },
+  })
 })
 
 afterAll(async () => {
-  await gateway.stop(AbortSignal.abort())
+  await gateway.close()
   await engine.close()
 })
 
 const post = async (path: string, body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<number> => {
-  const response = await fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  })
+  const response = await gateway.post(path, body, { headers })
   await response.text()
   return response.status
 }
@@ -51,7 +42,7 @@ async function wave(word: string): Promise<void> {
 }
 
 async function series(): Promise<string[]> {
-  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  const text = await (await gateway.get('/metrics')).text()
   return text
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'))

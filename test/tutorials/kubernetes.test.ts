@@ -3,13 +3,12 @@
  * list pods in a fake API server, and start the gateway with the chart's document. test/deploy renders the chart.
  */
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { main } from '../../bin/commands.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
 import { FakeApi } from '../node/kubernetes/fake-api.ts'
 import { ownPorts } from '../own-ports.ts'
 import { bash, missingFrom, root, stepsOf } from './run-page.ts'
@@ -21,8 +20,8 @@ const api = new FakeApi()
 const over = new AbortController()
 const secrets: Record<string, string> = {}
 let ended: Promise<number> | null = null
-let engines: Server
-let control: Server
+let engines: FakeEngine
+let control: FakeEngine
 
 interface Manifest {
   readonly spec: {
@@ -65,10 +64,7 @@ async function helm(words: readonly string[]): Promise<void> {
     users: [{ name: 'x', user: { token: 'secret' } }],
   }
   writeFileSync(join(folder, 'kubeconfig'), JSON.stringify(kubeconfig))
-  const document = JSON.stringify({ ...config, log: { level: 'silent' } }).replace(
-    'pods:8000',
-    `pods:${(engines.address() as AddressInfo).port}`,
-  )
+  const document = JSON.stringify({ ...config, log: { level: 'silent' } }).replace('pods:8000', `pods:${engines.port}`)
   writeFileSync(join(folder, 'document.json'), document)
   const env = { ...secrets, KUBECONFIG: join(folder, 'kubeconfig') }
   const io = { out: () => undefined, err: () => undefined, env, stop: over.signal, stopNow: over.signal }
@@ -87,24 +83,26 @@ async function helm(words: readonly string[]): Promise<void> {
 }
 
 beforeAll(async () => {
-  engines = createServer((request, response) => {
-    response.setHeader('content-type', 'application/json')
-    if (request.method !== 'POST') return void response.end(JSON.stringify({ data: [{ id: 'sim' }] }))
-    request.resume().on('end', () => response.end('{"object":"chat.completion","choices":[]}'))
+  engines = await FakeEngine.open(
+    {
+      'POST *': { body: { object: 'chat.completion', choices: [] } },
+      '*': { body: { data: [{ id: 'sim' }] } },
+    },
+    { host: '0.0.0.0' },
+  )
+  control = await FakeEngine.open({
+    '*': async ({ target }) => {
+      const [program, ...rest] = JSON.parse(decodeURIComponent(target.slice(1))) as string[]
+      try {
+        if (program === 'kubectl') kubectl(rest)
+        else if (program === 'helm') await helm(rest)
+        return { body: '' }
+      } catch (error) {
+        return { status: 500, body: String(error) }
+      }
+    },
   })
-  await new Promise<void>((resolve) => engines.listen(0, '0.0.0.0', resolve))
-  control = createServer((request, response) => {
-    const words = JSON.parse(decodeURIComponent(request.url!.slice(1))) as string[]
-    const [program, ...rest] = words
-    const done =
-      program === 'kubectl' ? (async () => kubectl(rest))() : program === 'helm' ? helm(rest) : Promise.resolve()
-    done.then(
-      () => response.end(),
-      (error: unknown) => response.writeHead(500).end(String(error)),
-    )
-  })
-  await new Promise<void>((resolve) => control.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(control.address() as AddressInfo).port}/`
+  const url = `${control.url}/`
   mkdirSync(join(folder, 'bin'))
   symlinkSync(join(root, 'deploy'), join(folder, 'deploy'))
   for (const name of ['kind', 'docker', 'helm', 'kubectl']) {
@@ -121,10 +119,7 @@ afterAll(async () => {
   over.abort()
   await ended
   api.close()
-  for (const server of [engines, control]) {
-    server.close()
-    server.closeAllConnections()
-  }
+  await Promise.all([engines.close(), control.close()])
   rmSync(folder, { recursive: true, force: true })
 })
 

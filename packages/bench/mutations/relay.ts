@@ -171,8 +171,8 @@ export const relay: readonly Mutation[] = [
   {
     name: 'stream without [DONE] is complete',
     file: 'src/origin/relay/relay-controller.ts',
-    find: 'endsWithDone !== true || this.tap.done',
-    replace: 'endsWithDone !== true || this.tap.done || !this.tap.done',
+    find: 'checksEnd !== true || this.tap.done',
+    replace: 'checksEnd !== true || this.tap.done || !this.tap.done',
     impact: 'an engine that dies with a clean end looks well',
     tests: PULL,
   },

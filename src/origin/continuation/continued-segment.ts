@@ -1,7 +1,7 @@
 import type { StopMatch, StopWindow } from '../../core/continuation/stop-window.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { dataRecord } from '../relay/sse-records.ts'
-import { usageOf } from '../relay/usage.ts'
+import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
 import { ABORTED, type Chunk } from './chunk.ts'
 import { onWire, wholeUsage } from './closing-records.ts'
 import { LaterSegment } from './later-segment.ts'
@@ -62,7 +62,7 @@ export class ContinuedSegment extends LaterSegment {
   protected usageRecord({ json }: Chunk): string {
     const { state } = this
     const own = json['usage'] as JsonObject
-    this.usage = usageOf(own)
+    this.usage = completeUsage(usageOfPromptTokens(own))
     const whole = wholeUsage(state, this.#before + (this.usage?.completionTokens ?? 0))
     state.usage = whole
     if (!state.request.showsUsage) return ''

@@ -8,7 +8,7 @@ import type { Digests } from '../digests.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { abortReason } from '../exchange.ts'
 import { headersInit } from '../headers.ts'
-import { HEARTBEAT } from '../relay/heartbeat.ts'
+import { HEARTBEAT } from '../../protocols/stream/event.ts'
 import { ABORT_DELAY_MS, truncationError } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/truncation-event.ts'
 import { timersOf } from '../../timers.ts'
@@ -320,7 +320,10 @@ class ContinuedStream {
     this.#end('engine_failed')
     // The first byte of a later engine: the client has output.
     const isLate = failure === 'first_byte_timeout' && this.#state.hasOutput
-    yield errorEvent(attempt.exchange.path, isLate ? 'idle_timeout' : failure, reason)
+    yield errorEvent(attempt.exchange.protocol, isLate ? 'idle_timeout' : failure, {
+      notContinued: reason,
+      sequence: null,
+    })
     await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     throw truncationError()
   }

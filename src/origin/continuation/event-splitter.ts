@@ -1,11 +1,11 @@
 import { concatBytes } from '../../bytes.ts'
-import { SseScanner } from '../relay/sse-scanner.ts'
+import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
 
 const NOTHING = new Uint8Array(0)
 
 /** Splits a stream of bytes into events. */
 export class EventSplitter {
-  readonly #scanner = new SseScanner()
+  readonly #boundaries = new EventBoundaries()
   /** Beginning of an event that is not complete. */
   #rest = NOTHING
 
@@ -14,7 +14,7 @@ export class EventSplitter {
     const before = this.#rest.length
     const ends: number[] = []
     for (let at = 0; at < chunk.length;) {
-      at = this.#scanner.next(chunk, at)
+      at = this.#boundaries.next(chunk, at, chunk.length)
       if (at < 0) break
       ends.push(before + at)
     }

@@ -1,7 +1,7 @@
 import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { dataRecord, payloadOf } from '../relay/sse-records.ts'
-import { usageOf } from '../relay/usage.ts'
+import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
 import { addDeltas } from './choice-deltas.ts'
 import { ABORTED, type Chunk, DONE, readChunk, withoutIds } from './chunk.ts'
 import { EventTemplate } from './event-template.ts'
@@ -66,7 +66,7 @@ export class FirstSegment implements Segment {
   }
 
   #usageRecord({ json }: Chunk, record: string): string {
-    this.usage = this.#state.usage = usageOf(json['usage'] as JsonObject)
+    this.usage = this.#state.usage = completeUsage(usageOfPromptTokens(json['usage'] as JsonObject))
     return this.#state.request.showsUsage ? record : ''
   }
 

@@ -6,7 +6,7 @@ import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { BodyReader, OriginAnswer } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import type { AttemptContext } from '../attempt-context.ts'
-import { HEARTBEAT } from '../relay/heartbeat.ts'
+import { HEARTBEAT } from '../../protocols/stream/event.ts'
 import { EventSplitter } from './event-splitter.ts'
 import type { Segment } from './segment.ts'
 
@@ -52,7 +52,7 @@ export function openPart({ answer, ...part }: PartInput, clientOptions: RelayOpt
     idleMs: idleLimitOf(part.attempt.placed.engine).limitMs(options.idleMs),
     observe: true,
     hideUsage: false,
-    endsWithDone: false,
+    checksEnd: false,
     settled: (end) => void (opened.end = end),
   })
   return Object.assign(opened, { reader, events: new EventSplitter() })

@@ -2,7 +2,7 @@
 import { RepeatedDeltas, SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import { dataRecord } from '../relay/sse-records.ts'
-import { usageOf } from '../relay/usage.ts'
+import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
 import { headOf } from './output-chunk.ts'
 import { withoutIds, type Chunk } from './chunk.ts'
 import { ABORTED } from './chunk.ts'
@@ -77,7 +77,7 @@ export class RepeatedSegment extends LaterSegment {
 
   protected usageRecord({ json }: Chunk): string {
     const { state } = this
-    this.usage = state.usage = usageOf(json['usage'] as JsonObject)
+    this.usage = state.usage = completeUsage(usageOfPromptTokens(json['usage'] as JsonObject))
     return state.request.showsUsage ? dataRecord(JSON.stringify({ ...json, ...state.head })) : ''
   }
 }

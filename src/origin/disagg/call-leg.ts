@@ -1,12 +1,14 @@
 /** One preparatory leg of a split request: a call whose whole response the gateway reads. */
 import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
-import { isJsonObject } from '../../core/json.ts'
+import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import type { AbortSignalLike } from '../../ports/abort-signal.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { classifyFirstBytes, classifyRefusal } from '../classify.ts'
-import { UsageScanner } from '../relay/usage.ts'
+import { usageOfAnswer } from '../../protocols/answer.ts'
+import { protocolOf } from '../../protocols/protocols.ts'
+import { completeUsage } from '../../protocols/reported-usage.ts'
 
 interface LegCall {
   readonly target: EngineTarget
@@ -64,7 +66,7 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
     const json = objectOf(bytes)
     return json === null
       ? { failed: failedBy(call.target, 'malformed', answer.status) }
-      : { answer: { json, usage: usageOf(bytes) } }
+      : { answer: { json, usage: usageOf(json, call.path) } }
   } catch (error) {
     answer?.discard()
     if (!(error instanceof OriginError) || exchange.signal.aborted) throw error
@@ -91,10 +93,10 @@ const failedBy = (engine: EngineTarget, failure: AttemptFailure, status: number 
   status,
 })
 
-function usageOf(bytes: Uint8Array): Usage | null {
-  const scanner = new UsageScanner()
-  scanner.scan(bytes, 0, bytes.length)
-  return scanner.usage()
+function usageOf(json: JsonObject, path: string): Usage | null {
+  const protocol = protocolOf(path)
+  const reported = protocol === undefined ? null : usageOfAnswer(json, protocol.usage)
+  return reported === null ? null : completeUsage(reported)
 }
 
 /** null: not a JSON object. */

@@ -9,7 +9,7 @@ import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { relayContinued, type RequestRelay } from '../continuation/continued-stream.ts'
 import type { FinalLeg } from '../disagg/final-leg.ts'
 import { abortReason, endExchange } from '../exchange.ts'
-import { headerOf, headersForClient } from '../headers.ts'
+import { headerOf, headersForClient, isEncoded } from '../headers.ts'
 import { knownEngines } from '../known-engines.ts'
 import { serverTiming } from '../stage-timer.ts'
 import { type AnswerTransform, relayTransformed } from './answer-transform.ts'
@@ -129,16 +129,14 @@ export class AnswerRelay implements RequestRelay {
     return !stream || observe || hideUsage
   }
 
-  get #endsWithDone(): boolean {
-    return DONE_ENDS.test(this.#attempt.exchange.path)
-  }
-
   options(): RelayOptions {
     const { exchange, placed } = this.#attempt
     const { pool } = placed.route
     const output = this.#outputBlocks()
     return {
       scope: exchange.scope,
+      protocol: exchange.protocol,
+      isEncoded: isEncoded(this.#answer.headers),
       status: this.#answer.status,
       headers: this.#headers(),
       observe: this.#observed,
@@ -147,7 +145,7 @@ export class AnswerRelay implements RequestRelay {
       ...(exchange.writeMs === undefined ? {} : { writeMs: exchange.writeMs }),
       idleMs: pool.limits.idleMs,
       nativeMs: pool.limits.nativeMs,
-      endsWithDone: this.#endsWithDone,
+      checksEnd: this.#answer.status < 300,
       ...this.#watchId(),
       firstEvents: output.firstEvents,
       onEvents: (events, tokens) => {
@@ -156,7 +154,8 @@ export class AnswerRelay implements RequestRelay {
         return nextEvents
       },
       onFirstByte: () => this.#firstByte(),
-      truncationEvent: (failure) => errorEvent(exchange.path, failure, this.#notContinued),
+      truncationEvent: (failure, sequence) =>
+        errorEvent(exchange.protocol, failure, { notContinued: this.#notContinued, sequence }),
       settled: (end) => this.#settled(end),
     }
   }
@@ -235,7 +234,9 @@ export class AnswerRelay implements RequestRelay {
    * otherwise.
    */
   get #endUnseen(): boolean {
-    return this.#answer.sse && !this.#observed && this.#endsWithDone && this.#attempt.placed.route.pool.observeShare > 0
+    const { exchange, placed } = this.#attempt
+    const hasEnd = this.#answer.sse && exchange.protocol.stream !== null
+    return hasEnd && !this.#observed && placed.route.pool.observeShare > 0
   }
 
   /** Records which engine answers, and why. */
@@ -306,11 +307,9 @@ const UNSEEN = { endUnseen: true }
 
 const failureOf = ({ failure }: AttemptFailed): AttemptFailure => failure
 
-/** Paths whose streams end in `data: [DONE]`. Streams of responses and messages end in other events. */
-const DONE_ENDS = /^\/v1\/(?:(?:chat\/)?completions|audio\/trans(?:criptions|lations))(?:\?|$)/
-
 function resultOf(end: RelayResult, status: number): Result {
   if (end.end === 'client_gone' || end.end === 'lapsed') return end.end
   if (end.end === 'engine_truncated') return 'engine_failed'
+  if (end.end === 'engine_error') return end.failure === null ? 'engine_refused' : 'engine_failed'
   return status >= 300 ? 'engine_refused' : 'complete'
 }

@@ -3,7 +3,7 @@ import { type BodyReader, OriginError } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import { IdleTimer } from '../idle-timer.ts'
 import { Patience } from '../patience.ts'
-import { HEARTBEAT } from './heartbeat.ts'
+import { HEARTBEAT } from '../../protocols/stream/event.ts'
 import { RelayController } from './relay-controller.ts'
 
 interface PullRelayParts {

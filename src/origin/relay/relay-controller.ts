@@ -1,9 +1,10 @@
 import type { AttemptFailure } from '../../core/contract/outcome.ts'
 import { OriginError } from '../../ports/origin.ts'
+import { completeUsage } from '../../protocols/reported-usage.ts'
+import type { StreamOutcome } from '../../protocols/stream/event.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
-import { LeadingComments } from './leading-comments.ts'
 import { ResponseIdFinder } from './response-id-finder.ts'
-import { openTap, type Tap } from './tap.ts'
+import { openTap, type Tap, type WholeEvent } from './tap.ts'
 
 /** @testing */
 export interface RelayTraits {
@@ -24,8 +25,9 @@ export class RelayController {
   readonly #options: RelayOptions
   readonly #traits: RelayTraits
   readonly #idFinder: ResponseIdFinder | null
-  /** Read while no content has come. */
-  #comments: LeadingComments | null = null
+  /** Reads the beginning of a body that the tap does not read. null: there is none, or output has begun. */
+  #prelude: Tap | null
+  #outcome: StreamOutcome = 'complete'
   #started = false
   #settled = false
   #bytes = 0
@@ -38,7 +40,9 @@ export class RelayController {
     this.#options = options
     this.#reportAt = options.firstEvents > 0 ? options.firstEvents : Infinity
     this.#traits = traits
-    this.tap = openTap(traits.sse, options.hideUsage && traits.strips)
+    const { protocol, isEncoded = false, hideUsage } = options
+    this.tap = openTap({ sse: traits.sse, protocol, isEncoded, hidesUsage: hideUsage && traits.strips })
+    this.#prelude = traits.reads ? null : openTap({ sse: traits.sse, protocol, isEncoded, hidesUsage: false })
     this.#idFinder = ResponseIdFinder.for(options.onResponseId)
   }
 
@@ -59,37 +63,43 @@ export class RelayController {
     this.#count(payload, 0, payload.length)
   }
 
-  /**
-   * Reads a range that is one whole event and passes unchanged. The caller makes sure that it has no usage record.
-   * false: it is something else; `take` it.
-   */
-  takeWhole(bytes: Uint8Array, from: number, to: number): boolean {
-    if (!this.#traits.reads || !this.tap.takesWhole(bytes, from, to)) return false
-    this.#count(bytes, from, to)
-    return true
+  /** Reads a range that is one whole event. `unread`: it is something else, or must be held back; `take` it. */
+  takeWhole(bytes: Uint8Array, from: number, to: number): WholeEvent {
+    if (!this.#traits.reads) return 'unread'
+    const result = this.tap.takesWhole(bytes, from, to)
+    if (result !== 'unread') this.#count(bytes, from, to)
+    return result
   }
 
   /** Counts bytes, and reports the first byte, the response id and events. */
   #count(bytes: Uint8Array, from: number, to: number): void {
     this.#bytes += to - from
-    if (!this.#started && this.#hasContent(bytes, from, to)) {
-      this.#started = true
-      this.#comments = null
-      this.#options.onFirstByte()
-    }
+    if (!this.#started) this.#start(bytes, from, to)
     if (this.#idFinder?.looks === true) this.#idFinder.take(bytes.subarray(from, to))
     if (this.tap.events < this.#reportAt) return
-    this.#reportAt = this.#options.onEvents(this.tap.events, this.tap.usage()?.completionTokens ?? null)
+    this.#reportAt = this.#options.onEvents(this.tap.events, this.tap.usage()?.outputTokens ?? null)
+  }
+
+  /** Openings, which some engines send before the prefill, are no first byte. */
+  #start(bytes: Uint8Array, from: number, to: number): void {
+    this.#prelude?.take(bytes.subarray(from, to), () => {})
+    const tap = this.#prelude ?? this.tap
+    if (tap.isWaiting) return
+    this.#started = true
+    this.#prelude = null
+    if (tap.error === null) this.#options.onFirstByte()
   }
 
   /**
-   * Handles the clean end of the body. Returns the failure of a stream without `[DONE]`; null: the body is complete.
+   * Handles the clean end of the body. Returns the failure of a stream without its protocol's end; null: the client may
+   * have a clean end.
    */
   end(emit: (piece: Uint8Array) => void): OriginError | null {
     this.tap.end(emit)
-    const { observe, endsWithDone } = this.#options
-    const isComplete = !this.#traits.sse || !observe || endsWithDone !== true || this.tap.done
-    return isComplete ? null : new OriginError('reset', 'the stream ended without [DONE]')
+    const { observe, checksEnd } = this.#options
+    if (!this.#traits.sse || !observe || checksEnd !== true) return null
+    this.#outcome = this.tap.outcome()
+    return this.#outcome === 'truncated' ? new OriginError('reset', 'the stream ended without its last event') : null
   }
 
   /** Restarts the idle limit: bytes came, or the wait for bytes begins. */
@@ -128,7 +138,7 @@ export class RelayController {
   truncate(failure: AttemptFailure, hasRoom: boolean): Uint8Array | null {
     this.settle('engine_truncated', failure)
     return hasRoom && this.#traits.sse && this.tap.atBoundary
-      ? (this.#options.truncationEvent?.(failure) ?? null)
+      ? (this.#options.truncationEvent?.(failure, this.tap.nextSequence) ?? null)
       : null
   }
 
@@ -136,8 +146,22 @@ export class RelayController {
   settle(end: RelayResult['end'], failure: AttemptFailure | null = null): void {
     if (this.#settled) return
     this.#settled = true
-    const { events } = this.tap
-    this.#options.settled({ end, failure, events, usage: this.tap.usage(), bytes: this.#bytes })
+    const { events, outputs } = this.tap
+    const reported = this.tap.usage()
+    const counts = { events, outputs, reported, usage: reported === null ? null : completeUsage(reported) }
+    const fault = end === 'complete' ? this.#fault() : null
+    this.#options.settled({ end, failure, ...fault, ...counts, bytes: this.#bytes })
+  }
+
+  /** The engine's fault in a stream that has ended. null: the stream is complete. */
+  #fault(): Pick<RelayResult, 'end' | 'failure'> | null {
+    if (this.#outcome === 'complete') return null
+    const status = this.tap.error?.status ?? 500
+    const isRequestAtFault = this.#outcome === 'error' && status >= 400 && status < 500
+    return {
+      end: 'engine_error',
+      failure: isRequestAtFault ? null : this.#outcome === 'error' ? 'status_5xx' : 'reset',
+    }
   }
 
   get #heartbeatMs(): number {
@@ -146,9 +170,5 @@ export class RelayController {
 
   get #quietSince(): number {
     return Math.max(this.#idleSince, this.#heartbeatAt)
-  }
-
-  #hasContent(bytes: Uint8Array, from: number, to: number): boolean {
-    return !this.#traits.sse || (this.#comments ??= new LeadingComments()).hasContent(bytes, from, to)
   }
 }

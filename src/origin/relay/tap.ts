@@ -1,256 +1,240 @@
-/** Reads a response's bytes as they pass: data events, event boundaries, usage. Can remove the usage record. */
-import type { Usage } from '../../core/contract/outcome.ts'
-import { concatBytes } from '../../bytes.ts'
-import { SseScanner } from './sse-scanner.ts'
-import { DoneDetector, isOneLine } from './done-detector.ts'
-import { usageOf, UsageScanner } from './usage.ts'
+/** Reads a response's bytes as they pass: events, usage, errors, the end. Can remove the usage event. */
+import { AnswerReader } from '../../protocols/answer.ts'
+import type { EngineError } from '../../protocols/engine-error.ts'
+import type { Protocol } from '../../protocols/protocol.ts'
+import type { ReportedUsage } from '../../protocols/reported-usage.ts'
+import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
+import type { StreamOutcome } from '../../protocols/stream/event.ts'
+import { OPAQUE } from '../../protocols/stream/opaque.ts'
+import { StreamReader } from '../../protocols/stream/reader.ts'
+import { isOneEvent } from './one-event.ts'
 
-/** Limit, bytes, of an incomplete event that is held back. A longer one is no usage record and passes at once. */
+/** Limit, bytes, of an incomplete event that is held back. A longer one is no usage event and passes at once. */
 const HELD_BYTES = 64 * 1024
 
+/** What became of a whole event. `unread`: it is something else, `take` it. */
+export type WholeEvent = 'passed' | 'removed' | 'unread'
+
 export interface Tap {
-  /** `data:` events so far, including `[DONE]`. */
+  /** Data events that were emitted so far, with that of the end. */
   readonly events: number
+  /** Events with text of the output. */
+  readonly outputs: number
+  /** Nothing but comments and openings came. Always false for a body that is no stream. */
+  readonly isWaiting: boolean
+  /** First error that the engine reported. null: none. */
+  readonly error: EngineError | null
   /** The emitted bytes end at the end of an event. */
   readonly atBoundary: boolean
   /** Bytes held back. While it is not 0, the tap references memory of the chunks it took. */
   readonly heldBytes: number
-  /** The stream's last event is `data: [DONE]`. Always true for a body that is no stream. */
-  readonly done: boolean
+  /** Number of the next event, for an error event of the gateway. null: the protocol has none. */
+  readonly nextSequence: number | null
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void
-  /**
-   * Counts a range that is exactly one `data` line or comment and passes unchanged. The caller makes sure that it has
-   * no usage. false: it is something else; `take` it.
-   */
-  takesWhole(bytes: Uint8Array, from: number, to: number): boolean
+  /** Reads a range that is exactly one event, without a copy. */
+  takesWhole(bytes: Uint8Array, from: number, to: number): WholeEvent
   /** Emits what was held back at the end of the body. */
   end(emit: (piece: Uint8Array) => void): void
-  usage(): Usage | null
+  /** How the body ended. Call it after `end`. */
+  outcome(): StreamOutcome
+  usage(): ReportedUsage | null
 }
 
-export function openTap(sse: boolean, hideUsage: boolean): Tap {
-  if (!sse) return new BodyTap()
-  return hideUsage ? new UsageStrippingTap() : new StreamTap()
+export interface TapTraits {
+  /** The body is a stream of server-sent events. */
+  readonly sse: boolean
+  readonly protocol: Protocol
+  /** The body has a `content-encoding`: nothing in it can be read or removed. */
+  readonly isEncoded: boolean
+  readonly hidesUsage: boolean
 }
 
-const COLON = 58
-/** `d`, the first letter of `data` and of no other field. */
-const DATA = 100
-/** `}` */
-const CLOSE = 125
+export function openTap({ sse, protocol, isEncoded, hidesUsage }: TapTraits): Tap {
+  if (isEncoded || !sse) return new BodyTap(isEncoded ? null : new AnswerReader(protocol.usage))
+  const reader = new StreamReader(protocol.stream ?? OPAQUE)
+  return hidesUsage ? new UsageStrippingTap(reader) : new StreamTap(reader)
+}
 
-/** A body that is no event stream. */
+/** A body that is no event stream, or one that cannot be read. */
 class BodyTap implements Tap {
   readonly events = 0
+  readonly outputs = 0
+  readonly isWaiting = false
+  readonly error = null
   readonly atBoundary = false
   readonly heldBytes = 0
-  readonly done = true
-  readonly #usageScanner = new UsageScanner()
+  readonly nextSequence = null
+  readonly #reader: AnswerReader | null
+
+  constructor(reader: AnswerReader | null) {
+    this.#reader = reader
+  }
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    this.#usageScanner.scan(chunk, 0, chunk.length)
+    this.#reader?.take(chunk)
     emit(chunk)
   }
 
-  takesWhole(): boolean {
-    return false
+  takesWhole(): WholeEvent {
+    return 'unread'
   }
 
   end(): void {
     // This tap holds nothing back.
   }
 
-  usage(): Usage | null {
-    return this.#usageScanner.usage()
+  outcome(): StreamOutcome {
+    return 'complete'
+  }
+
+  usage(): ReportedUsage | null {
+    return this.#reader?.usage ?? null
   }
 }
 
 /** A stream that passes unchanged. */
 class StreamTap implements Tap {
-  events = 0
-  readonly heldBytes = 0
-  readonly #sseScanner = new SseScanner()
-  readonly #usageScanner = new UsageScanner()
-  readonly #doneDetector = new DoneDetector()
+  protected readonly reader: StreamReader
 
-  get done(): boolean {
-    return this.#doneDetector.done
+  constructor(reader: StreamReader) {
+    this.reader = reader
+  }
+
+  get heldBytes(): number {
+    return 0
+  }
+
+  get events(): number {
+    return this.reader.events
+  }
+
+  get outputs(): number {
+    return this.reader.outputs
+  }
+
+  get isWaiting(): boolean {
+    return this.reader.isWaiting
+  }
+
+  get error(): EngineError | null {
+    return this.reader.error
   }
 
   get atBoundary(): boolean {
-    return this.#sseScanner.atBoundary
+    return this.reader.atBoundary
+  }
+
+  get nextSequence(): number | null {
+    return this.reader.nextSequence
   }
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    for (let from = 0; from < chunk.length;) {
-      const begins = this.#sseScanner.atBoundary
-      const end = this.#sseScanner.next(chunk, from)
-      if (end >= 0 && this.#sseScanner.closedData) this.events++
-      const to = end < 0 ? chunk.length : end
-      this.#doneDetector.take(chunk, { from, to, whole: begins && end >= 0 })
-      from = to
-    }
-    this.#usageScanner.scan(chunk, 0, chunk.length)
+    this.reader.take(chunk)
     emit(chunk)
   }
 
-  takesWhole(bytes: Uint8Array, from: number, to: number): boolean {
-    if (!this.#sseScanner.atBoundary || !this.#usageScanner.idle || !isOneLine(bytes, from, to)) return false
-    if (bytes[from] === COLON) return true
-    if (bytes[from] !== DATA) return false
-    this.events++
-    this.#doneDetector.event(bytes, from, to)
-    return true
+  takesWhole(bytes: Uint8Array, from: number, to: number): WholeEvent {
+    if (!this.reader.isBetween || !isOneEvent(bytes, from, to)) return 'unread'
+    this.reader.event(bytes, from, to)
+    return 'passed'
   }
 
-  end(): void {
+  end(_emit: (piece: Uint8Array) => void): void {
     // This tap holds nothing back.
   }
 
-  usage(): Usage | null {
-    return this.#usageScanner.usage()
+  outcome(): StreamOutcome {
+    return this.reader.outcome()
+  }
+
+  usage(): ReportedUsage | null {
+    return this.reader.usage
   }
 }
 
-/** Passes whole events except the usage record. An incomplete event waits for its end. */
-class UsageStrippingTap implements Tap {
-  events = 0
-  readonly #sseScanner = new SseScanner()
-  readonly #usageScanner = new UsageScanner()
-  readonly #doneDetector = new DoneDetector()
+/** Passes whole events except the usage event. An incomplete event waits for its end. */
+class UsageStrippingTap extends StreamTap {
+  readonly #boundaries = new EventBoundaries()
   #held: Uint8Array[] = []
-  heldBytes = 0
-  /** Usage objects before the current event. */
-  #foundBefore = 0
-  /** Usage in the record that was removed. */
-  #hidden: Usage | null = null
+  #heldBytes = 0
+  #removed = 0
   /** Part of the current event was emitted, so the rest must be too. */
-  #passing = false
+  #isPassing = false
+  /** The reader has a part of the current event. */
+  #isPart = false
 
-  get atBoundary(): boolean {
-    return !this.#passing
+  override get events(): number {
+    return this.reader.events - this.#removed
   }
 
-  get done(): boolean {
-    return this.#doneDetector.done
+  override get heldBytes(): number {
+    return this.#heldBytes
   }
 
-  take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    let done = 0
+  override get atBoundary(): boolean {
+    return !this.#isPassing
+  }
+
+  override take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
+    let emitted = 0
     let at = 0
-    for (;;) {
-      const begins = this.#sseScanner.atBoundary
-      const end = this.#sseScanner.next(chunk, at)
-      const whole = begins && end >= 0
-      if (end >= 0 || at < chunk.length)
-        this.#doneDetector.take(chunk, { from: at, to: end < 0 ? chunk.length : end, whole })
-      const endsAsRecord = whole && this.#endsAsRecord(chunk, at, end)
-      if (endsAsRecord && this.#hides(chunk.subarray(at, end))) {
-        if (at > done) emit(chunk.subarray(done, at))
-        done = at = end
-        continue
-      }
-      this.#usageScanner.scan(chunk, at, end < 0 ? chunk.length : end)
+    while (at < chunk.length) {
+      const end = this.#boundaries.next(chunk, at, chunk.length)
       if (end < 0) break
-      const counted = this.#usageScanner.found > this.#foundBefore
-      this.#foundBefore = this.#usageScanner.found
-      if (counted && !endsAsRecord && !this.#passing && this.#hides(this.#event(chunk.subarray(at, end)))) {
-        if (at > done) emit(chunk.subarray(done, at))
-        done = end
+      const isUsage = this.#event(chunk, at, end) === 'usage' && !this.#isPassing
+      if (isUsage) {
+        this.#removed++
+        if (at > emitted) emit(chunk.subarray(emitted, at))
+        emitted = end
         this.#forget()
-      } else {
-        if (counted) this.#hidden = null
-        if (this.#sseScanner.closedData) this.events++
-        this.#letGo(emit)
-      }
-      this.#passing = false
+      } else this.#release(emit)
+      this.#isPassing = false
       at = end
     }
-    if (at > done) emit(chunk.subarray(done, at))
-    if (at < chunk.length) this.#hold(chunk.subarray(at), emit)
+    if (at > emitted) emit(chunk.subarray(emitted, at))
+    if (at === chunk.length) return
+    this.reader.part(chunk, at, chunk.length, false)
+    this.#isPart = true
+    // A comment line is no part of an event, and a heartbeat must not wait.
+    if (this.#boundaries.atBoundary && !this.#isPassing) {
+      this.#release(emit)
+      emit(chunk.subarray(at))
+    } else this.#hold(chunk.subarray(at), emit)
   }
 
-  takesWhole(bytes: Uint8Array, from: number, to: number): boolean {
-    if (
-      !this.#sseScanner.atBoundary ||
-      this.heldBytes > 0 ||
-      this.#passing ||
-      !this.#usageScanner.idle ||
-      !isOneLine(bytes, from, to)
-    )
-      return false
-    if (bytes[from] === COLON) return true
-    if (bytes[from] !== DATA) return false
-    this.events++
-    this.#doneDetector.event(bytes, from, to)
-    return true
+  override takesWhole(bytes: Uint8Array, from: number, to: number): WholeEvent {
+    if (this.#isPart || !this.#boundaries.atBoundary || !isOneEvent(bytes, from, to)) return 'unread'
+    if (this.reader.event(bytes, from, to) !== 'usage') return 'passed'
+    this.#removed++
+    return 'removed'
   }
 
-  end(emit: (piece: Uint8Array) => void): void {
-    this.#letGo(emit)
+  override end(emit: (piece: Uint8Array) => void): void {
+    this.#release(emit)
   }
 
-  usage(): Usage | null {
-    return this.#hidden ?? this.#usageScanner.usage()
-  }
-
-  /** Engines write the record in one piece with the usage last, so it needs no search. */
-  #endsAsRecord(chunk: Uint8Array, from: number, end: number): boolean {
-    return (
-      this.heldBytes === 0 &&
-      !this.#passing &&
-      this.#usageScanner.idle &&
-      end - from > 4 &&
-      chunk[end - 3] === CLOSE &&
-      chunk[end - 4] === CLOSE
-    )
-  }
-
-  /** Whether the event is the record. Keeps its usage. */
-  #hides(event: Uint8Array): boolean {
-    const record = usageRecord(event)
-    if (record === null) return false
-    this.#hidden = usageOf(record)
-    return true
-  }
-
-  #event(last: Uint8Array): Uint8Array {
-    return this.heldBytes === 0 ? last : concatBytes([...this.#held, last], this.heldBytes + last.length)
+  #event(chunk: Uint8Array, from: number, end: number): string | null {
+    if (!this.#isPart) return this.reader.event(chunk, from, end)
+    this.#isPart = false
+    return this.reader.part(chunk, from, end, true)
   }
 
   #hold(piece: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    if (this.#passing) return emit(piece)
+    if (this.#isPassing) return emit(piece)
     this.#held.push(piece)
-    this.heldBytes += piece.length
-    if (this.heldBytes <= HELD_BYTES) return
-    this.#letGo(emit)
-    this.#passing = true
+    this.#heldBytes += piece.length
+    if (this.#heldBytes <= HELD_BYTES) return
+    this.#release(emit)
+    this.#isPassing = true
   }
 
-  #letGo(emit: (piece: Uint8Array) => void): void {
+  #release(emit: (piece: Uint8Array) => void): void {
     for (const piece of this.#held) emit(piece)
     this.#forget()
   }
 
   #forget(): void {
     this.#held = []
-    this.heldBytes = 0
-  }
-}
-
-const utf8 = new TextDecoder()
-
-/** Usage in the record that closes a stream with `include_usage`: it has usage and no choice. null: another event. */
-function usageRecord(event: Uint8Array): Readonly<Record<string, unknown>> | null {
-  const text = utf8.decode(event)
-  const from = text.indexOf('{')
-  const to = text.lastIndexOf('}')
-  if (from < 0 || to < from) return null
-  try {
-    const { choices, usage } = JSON.parse(text.slice(from, to + 1)) as { choices?: unknown; usage?: unknown }
-    if (!Array.isArray(choices) || choices.length > 0 || typeof usage !== 'object') return null
-    return usage as Readonly<Record<string, unknown>> | null
-  } catch {
-    return null
+    this.#heldBytes = 0
   }
 }

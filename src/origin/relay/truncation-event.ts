@@ -2,29 +2,22 @@
 import type { NotContinued } from '../../core/continuation/continuable.ts'
 import type { AttemptFailure } from '../../core/contract/outcome.ts'
 import { failures } from '../../failure.ts'
+import type { Protocol } from '../../protocols/protocol.ts'
 
 const encoder = new TextEncoder()
 
-const CODE = failures.engine_truncated.code
-
-/**
- * @param path the engine's path
- * @param notContinued why no other engine continued the stream; null: that was not requested
- */
-export function errorEvent(path: string, failure: AttemptFailure, notContinued: NotContinued | null): Uint8Array {
-  const why = notContinued === null ? '' : ` No other engine continued it (${notContinued}).`
-  return encoder.encode(eventText(path, messageOf(failure) + why))
+interface EventDetails {
+  /** Why no other engine continued the stream; null: that was not requested. */
+  readonly notContinued: NotContinued | null
+  /** Number of the event; null: the protocol has none. */
+  readonly sequence: number | null
 }
 
-function eventText(path: string, message: string): string {
-  if (path.startsWith('/v1/messages')) {
-    return `event: error\ndata: ${JSON.stringify({ type: 'error', error: { type: 'api_error', message } })}\n\n`
-  }
-  if (path.startsWith('/v1/responses')) {
-    return `event: error\ndata: ${JSON.stringify({ type: 'error', code: CODE, message, param: null })}\n\n`
-  }
-  const { type } = failures.engine_truncated
-  return `data: ${JSON.stringify({ error: { message, type, param: null, code: CODE } })}\n\n`
+export function errorEvent({ errors }: Protocol, failure: AttemptFailure, details: EventDetails): Uint8Array {
+  const { notContinued, sequence } = details
+  const why = notContinued === null ? '' : ` No other engine continued it (${notContinued}).`
+  const { status, type, code } = failures.engine_truncated
+  return encoder.encode(errors.event({ status, type, code, param: null, message: messageOf(failure) + why }, sequence))
 }
 
 function messageOf(failure: AttemptFailure): string {

@@ -2,13 +2,16 @@
 
 const LF = 10
 const CR = 13
+const COLON = 58
 
 /** Finds the ends of events. One state machine for all chunks of a stream; it keeps no bytes. */
 export class EventBoundaries {
   #isInLine = false
+  /** The current line is a comment. */
+  #isComment = false
   #isOpen = false
 
-  /** The position is between two events. */
+  /** The position is between two events: an event or a comment may be put here. Comment lines begin no event. */
   get atBoundary(): boolean {
     return !this.#isOpen && !this.#isInLine
   }
@@ -20,7 +23,7 @@ export class EventBoundaries {
       const newline = chunk.indexOf(LF, at)
       if (newline < 0 || newline >= to) {
         // A lone CR may be half of the blank line's CRLF.
-        if (to - at > 1 || chunk[at] !== CR) this.#isInLine = true
+        if (to - at > 1 || (to > at && chunk[at] !== CR)) this.#beginLine(chunk[at]!)
         return -1
       }
       const isBlank = newline === at || (newline === at + 1 && chunk[at] === CR)
@@ -28,11 +31,16 @@ export class EventBoundaries {
         this.#isOpen = false
         return newline + 1
       }
+      if (this.#isInLine ? !this.#isComment : chunk[at] !== COLON) this.#isOpen = true
       this.#isInLine = false
-      this.#isOpen = true
       at = newline + 1
     }
     return -1
+  }
+
+  #beginLine(first: number): void {
+    if (!this.#isInLine) this.#isComment = first === COLON
+    this.#isInLine = true
   }
 }
 

@@ -60,6 +60,8 @@ export interface StreamGrammar {
   usage(fields: JsonObject): ReportedUsage
   /** A proper end needs a finish reason before it, of every choice that began. */
   readonly needsFinish: boolean
+  /** Any end is proper. Absent: false. */
+  readonly endsAnywhere?: boolean
   /** Events have numbers (`sequence_number`) that count from the first one. */
   readonly numbered: boolean
   /** Whether `data` may follow the end. */

@@ -63,8 +63,12 @@ export class StreamReader {
   #misses = 0
   #pieces: Pieces | null = null
   #hasBegun = false
+  #isWaiting = true
   #usage: JsonObject | null = null
+  /** Error that an event reported. */
   #error: EngineError | null = null
+  /** A finish reason of an engine that gave up. */
+  #gaveUp: EngineError | null = null
   #firstSequence: number | null = null
   /** Choices that began, and those with a finish reason. */
   readonly #choices = new Set<number>()
@@ -82,9 +86,24 @@ export class StreamReader {
     return this.#hasBegun
   }
 
+  /** Nothing but comments and openings came: another engine can still take the request. */
+  get isWaiting(): boolean {
+    return this.#isWaiting
+  }
+
+  /** The position is between two events, or after comment lines: an event may be put here. */
+  get atBoundary(): boolean {
+    return this.#boundaries.atBoundary
+  }
+
+  /** No bytes of an event were taken, so `event` may follow. */
+  get isBetween(): boolean {
+    return this.#pieces === null && this.#boundaries.atBoundary
+  }
+
   /** First error that the engine reported. null: none. */
   get error(): EngineError | null {
-    return this.#error
+    return this.#error ?? this.#gaveUp
   }
 
   /** The proper end of the protocol was read. */
@@ -105,8 +124,10 @@ export class StreamReader {
   /** How the stream ended. Call it after the last byte. */
   outcome(): StreamOutcome {
     if (this.#error !== null) return 'error'
+    if (this.#grammar.endsAnywhere === true) return 'complete'
     const last = this.#kindOfRest()
     if (this.#trails || last === 'other' || (last !== 'end' && !this.#hasEnded)) return 'truncated'
+    if (this.#gaveUp !== null) return 'error'
     if (!this.#grammar.needsFinish) return 'complete'
     const isFinished = this.#finished.size > 0 && this.#finished.size >= this.#choices.size
     return isFinished ? 'complete' : 'unfinished'
@@ -124,7 +145,7 @@ export class StreamReader {
   /** Reads bytes that may have any number of events, whole or in part. */
   take(chunk: Uint8Array, from = 0, to = chunk.length): void {
     for (let at = from; at < to;) {
-      const isStart = this.#pieces === null && this.#boundaries.atBoundary
+      const isStart = this.isBetween
       const end = this.#boundaries.next(chunk, at, to)
       if (isStart && end >= 0) this.event(chunk, at, end)
       else this.part(chunk, at, end < 0 ? to : end, end >= 0)
@@ -193,6 +214,7 @@ export class StreamReader {
     if (plain === undefined) return false
     this.#last = plain
     this.#hasBegun = true
+    this.#isWaiting = false
     this.#choices.add(plain.choice)
     return true
   }
@@ -208,6 +230,7 @@ export class StreamReader {
   #named(kind: EventKind): EventKind {
     if (kind === 'comment') return kind
     this.events++
+    if (kind !== 'opening') this.#isWaiting = false
     if (kind === 'output') this.outputs++
     if (kind === 'output' || kind === 'structure') this.#hasBegun = true
     this.#trails ||= this.#hasEnded
@@ -244,6 +267,7 @@ export class StreamReader {
     if (kind === 'comment') return kind
     if (this.events === 0 && sequence !== undefined) this.#firstSequence ??= sequence
     this.events++
+    if (kind !== 'opening') this.#isWaiting = false
     if (usage !== undefined) this.#usage = mergedFields(this.#usage, usage)
     if (kind === 'output') this.outputs++
     if (kind === 'output' || kind === 'structure') {
@@ -252,7 +276,7 @@ export class StreamReader {
     }
     if (finish !== undefined) {
       this.#finished.add(choice)
-      if (GAVE_UP.has(finish)) this.#error ??= { status: null, message: `finish_reason ${finish}`, body: '' }
+      if (GAVE_UP.has(finish)) this.#gaveUp ??= { status: null, message: `finish_reason ${finish}`, body: '' }
     }
     if (kind === 'error') this.#error ??= read.error
     if (kind === 'end') this.#hasEnded = true

@@ -8,7 +8,7 @@ import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import {
   MODEL,
-  RawEngine,
+  HostileEngine,
   rawRequest,
   sendRaw,
   wellAnswered,
@@ -29,10 +29,10 @@ const BODY = JSON.stringify({ model: MODEL, messages: [] })
 
 describe('a gateway on loopback without keys', () => {
   let gateway: RunningGateway
-  let engine: RawEngine
+  let engine: HostileEngine
 
   async function open(changes: object = {}): Promise<(host: string, path?: string) => Promise<number>> {
-    engine = await new RawEngine(wellAnswered).open()
+    engine = await new HostileEngine(wellAnswered).open()
     const clusters = [{ id: 'c', pools: [{ model: MODEL, engines: [{ id: 'e', url: engine.url }] }] }]
     const config = parseConfig(
       { listen: '127.0.0.1:0', clusters, log: { level: 'silent' }, ...changes },

@@ -1,6 +1,5 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { examineWorker, readPace } from '../../../src/cli/doctor/worker.ts'
 import type { Subject } from '../../../src/cli/doctor/finding.ts'
 import { chat, type Isolates, startIsolates } from '../../edge/isolates.ts'
@@ -55,21 +54,22 @@ it('the pace of admit is read over all engines', () => {
 /** A Worker whose counter of admits grows by `growth` with each read of `/metrics`. */
 async function paceOf(growth: number) {
   let calls = 100
-  const server = createServer(({ url = '' }, response) => {
-    if (!url.startsWith('/metrics')) return void response.end('{"status":"ready","shared":true,"pools":[]}')
-    calls += growth
-    response.end(
-      `firstlight_stage_seconds_bucket{stage="admit",le="0.002"} ${calls}\n` +
-        `firstlight_stage_seconds_bucket{stage="admit",le="+Inf"} ${calls}\n`,
-    )
+  const server = await FakeEngine.open({
+    'GET /metrics': () => {
+      calls += growth
+      const body =
+        `firstlight_stage_seconds_bucket{stage="admit",le="0.002"} ${calls}\n` +
+        `firstlight_stage_seconds_bucket{stage="admit",le="+Inf"} ${calls}\n`
+      return { body }
+    },
+    '*': { body: { status: 'ready', shared: true, pools: [] } },
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { url } = server
   try {
     const { findings } = await examineWorker({ url, headers: {} }, options)
     return findings.find(({ check }) => check === 'admit')
   } finally {
-    server.close()
+    await server.close()
   }
 }
 

@@ -3,9 +3,10 @@
  * clients. Every request of a test has the header `x-attack`, which the gateway forwards: it distinguishes these
  * requests from probes.
  */
-import { once } from 'node:events'
 import net from 'node:net'
-import type { AddressInfo } from 'node:net'
+import type { Reply } from '../../kit/engine-reply.ts'
+import type { EngineRequest as Received } from '../../kit/engine-request.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 
 export interface AttackedGateway {
   readonly url: string
@@ -56,26 +57,24 @@ export interface EngineRequest {
 /** Answers a request by writing to the socket. */
 type Respond = (socket: net.Socket, request: EngineRequest) => void
 
-export class RawEngine {
-  /** One URL for each port. */
-  urls: readonly string[] = []
+/** One engine at many ports. */
+export class HostileEngine {
   readonly asked: EngineRequest[] = []
   respond: Respond
-  readonly #sockets = new Set<net.Socket>()
-  readonly #servers: net.Server[] = []
+  #engines: readonly FakeEngine[] = []
 
   constructor(respond: Respond) {
     this.respond = respond
   }
 
   async open(ports = 1): Promise<this> {
-    for (let at = 0; at < ports; at++) {
-      const server = net.createServer((socket) => this.#serve(socket))
-      await once(server.listen(0, '127.0.0.1'), 'listening')
-      this.#servers.push(server)
-    }
-    this.urls = this.#servers.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const open = (): Promise<FakeEngine> => FakeEngine.open({ '*': (request) => this.#serve(request) })
+    this.#engines = await Promise.all(Array.from({ length: ports }, open))
     return this
+  }
+
+  get urls(): readonly string[] {
+    return this.#engines.map(({ url }) => url)
   }
 
   get url(): string {
@@ -83,35 +82,17 @@ export class RawEngine {
   }
 
   async close(): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy()
-    await Promise.all(this.#servers.map((server) => once(server.close(), 'close')))
+    await Promise.all(this.#engines.map((engine) => engine.close()))
   }
 
-  #serve(socket: net.Socket): void {
-    this.#sockets.add(socket)
-    socket.on('error', () => {}).on('close', () => this.#sockets.delete(socket))
-    let text = ''
-    socket.on('data', (bytes: Buffer) => {
-      text += bytes.toString('latin1')
-      for (;;) {
-        const end = text.indexOf('\r\n\r\n')
-        if (end < 0) return
-        const head = text.slice(0, end)
-        const length = Number(/^content-length: (\d+)$/im.exec(head)?.[1] ?? 0)
-        if (text.length < end + 4 + length) return
-        const request = { target: head.split(' ')[1]!, head, body: text.slice(end + 4, end + 4 + length) }
-        text = text.slice(end + 4 + length)
-        if (!/^x-attack: /im.test(head)) socket.write(HEALTHY)
-        else {
-          this.asked.push(request)
-          this.respond(socket, request)
-        }
-      }
-    })
+  #serve({ target, head, bytes, socket }: Received): Reply | void {
+    if (!/^x-attack: /im.test(head)) return { body: '' }
+    const request = { target, head, body: bytes.toString('latin1') }
+    this.asked.push(request)
+    this.respond(socket, request)
   }
 }
 
-const HEALTHY = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
 const WHOLE = JSON.stringify({
   id: 'x',
   choices: [{ text: 'WELL' }],
@@ -128,14 +109,14 @@ export const ANSWER_MS = 3_000
 export interface AttackWorld {
   readonly gateway: AttackedGateway
   readonly table: AttackTable
-  readonly engine: RawEngine
-  readonly hostile: RawEngine
+  readonly engine: HostileEngine
+  readonly hostile: HostileEngine
   close(): Promise<void>
 }
 
 export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> {
-  const engine = await new RawEngine(wellAnswered).open(HOSTILE_CASES)
-  const hostile = await new RawEngine(wellAnswered).open(HOSTILE_CASES)
+  const engine = await new HostileEngine(wellAnswered).open(HOSTILE_CASES)
+  const hostile = await new HostileEngine(wellAnswered).open(HOSTILE_CASES)
   const well = { id: 'well', url: engine.url, key: attackKeys.engine }
   // One response must not affect the next one: no circuit stays open and no retry is refused.
   const rest = { policy: 'round_robin', circuit: { failures: 1000, open_ms: 1 }, retry: { share: 1, min_per_s: 1000 } }

@@ -1,8 +1,7 @@
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import * as fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { steadyClock } from '../../../src/platform/node/steady-clock.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 /** A machine with a clock that a test sets. */
@@ -58,9 +57,8 @@ afterEach(() => {
 
 it('a gateway keeps probing engines if the system clock is set back', async () => {
   let status = 200
-  const engine = http.createServer((_request, response) => void response.writeHead(status).end())
-  await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
+  const engine = await FakeEngine.open({ '*': () => ({ status }) })
+  const { url } = engine
   const gateway = await startNodeGateway({
     clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 1_000, engines: [{ id: 'e', url }] }] }],
   })
@@ -79,6 +77,5 @@ it('a gateway keeps probing engines if the system clock is set back', async () =
   await turns(200)
   await turns(500)
   await gateway.stop(AbortSignal.abort())
-  engine.closeAllConnections()
-  engine.close()
+  await engine.close()
 })

@@ -1,11 +1,12 @@
 /** CORS headers of engines are about the engine's own address and never reach a client. */
 import http, { type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { corsContract, corsDocument, ours, readable } from '../../contracts/cors.ts'
 import { gatewayDocument, gatewayKeys, fetchRequest } from '../../contracts/gateway.ts'
 import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
+import { DONE, sseReply } from '../../kit/sse.ts'
 import { servers } from '../inbound/both-servers.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
@@ -21,33 +22,24 @@ const theirs = {
   'access-control-expose-headers': 'x-theirs',
   Vary: 'accept-encoding',
 }
-const origins: (string | undefined)[] = []
+const WHOLE = { headers: theirs, body: { id: 'resp_1', choices: [] } }
 const EVENT = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 
-const engine = http.createServer(async (request, response) => {
-  if (request.method === 'POST') origins.push(request.headers.origin)
-  const asked =
-    request.method === 'POST' ? (JSON.parse(await text(request)) as { stream?: boolean; user?: string }) : {}
-  if (asked.user === 'wrong')
-    return void response
-      .writeHead(400, { 'content-type': 'application/json', ...theirs })
-      .end('{"error":{"message":"wrong"}}')
-  if (asked.stream === true)
-    return void response
-      .writeHead(200, { 'content-type': 'text/event-stream', ...theirs })
-      .end(`${EVENT}data: [DONE]\n\n`)
-  response.writeHead(200, { 'content-type': 'application/json', ...theirs }).end('{"id":"resp_1","choices":[]}')
+let engine: FakeEngine
+beforeAll(async () => {
+  engine = await FakeEngine.open({
+    'POST *': ({ json: { user, stream: isStream } }) => {
+      if (user === 'wrong') return { status: 400, headers: theirs, body: { error: { message: 'wrong' } } }
+      return isStream === true ? sseReply([EVENT, DONE], { headers: theirs }) : WHOLE
+    },
+    '*': WHOLE,
+  })
 })
-
-beforeAll(() => new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve)))
-afterAll(() => {
-  engine.closeAllConnections()
-  engine.close()
-})
+afterAll(() => engine.close())
 
 /** Two pools: `qwen`, and `dead`, whose engine does not exist. */
 function documentOf(cors: object | null, pool: object = {}): Record<string, unknown> {
-  const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
+  const { url } = engine
   const base = cors === null ? gatewayDocument([url]) : corsDocument([url], cors)
   const [cluster] = base['clusters'] as { id: string; pools: object[] }[]
   const dead = { model: 'dead', engines: [{ id: 'dead', url: 'http://127.0.0.1:9' }] }
@@ -156,6 +148,7 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
   })
 
   it('is requested from the engine without the page’s origin', () => {
+    const origins = engine.asked.map(({ headers }) => headers['origin'])
     expect(origins.length).toBeGreaterThan(0)
     expect(new Set(origins)).toEqual(new Set([undefined]))
   })

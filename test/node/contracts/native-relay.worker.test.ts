@@ -1,21 +1,16 @@
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
+import { sseReply } from '../../kit/sse.ts'
 
 const KEY = 'an-admin-key-of-this-test'
 const EVENT = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
-const hanging = http.createServer((request, response) => {
-  if (request.method !== 'POST') return void response.end('{}')
-  response.writeHead(200, { 'content-type': 'text/event-stream' })
-  response.write(EVENT)
-})
+let hanging: FakeEngine
 let worker: BuiltWorker
 
 beforeAll(async () => {
-  await new Promise<void>((resolve) => hanging.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(hanging.address() as AddressInfo).port}`
-  const pool = { model: 'm', observe_share: 0, limits: { native_ms: 300 }, engines: [{ id: 'e', url }] }
+  hanging = await FakeEngine.open({ 'POST *': sseReply([EVENT], { end: 'hang' }) })
+  const pool = { model: 'm', observe_share: 0, limits: { native_ms: 300 }, engines: [{ id: 'e', url: hanging.url }] }
   worker = await startBuiltWorker({
     FIRSTLIGHT_CONFIG: JSON.stringify({
       open: true,
@@ -28,8 +23,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await worker.close()
-  hanging.closeAllConnections()
-  hanging.close()
+  await hanging.close()
 })
 
 const read = async (path: string) =>

@@ -1,10 +1,9 @@
 /** A fleet behind a DNS name that grows and shrinks. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Config } from '../../../src/config.ts'
 import { singleAddressNote } from '../../../src/config/discover.ts'
@@ -262,7 +261,7 @@ const vocabulary = compileVocabulary({
 describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
   'a gateway of %s threads before engines that are found by name',
   (workers) => {
-    let engines: Server
+    let engines: FakeEngine
     let addresses: readonly string[]
     let folder: string
     let url: string
@@ -273,17 +272,18 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
     /** One server with as many engines as addresses. */
     beforeEach(async () => {
       addresses = []
-      engines = createServer((request, response) => {
-        request.resume()
-        if (request.method !== 'POST') return void response.end('{}')
-        answered.push(request.socket.localAddress!)
-        response.setHeader('content-type', 'application/json')
-        response.end(JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }))
-      })
-      await new Promise<void>((resolve) => engines.listen(0, '0.0.0.0', resolve))
+      engines = await FakeEngine.open(
+        {
+          'POST *': ({ address }) => {
+            answered.push(address)
+            return { body: { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } } }
+          },
+        },
+        { host: '0.0.0.0' },
+      )
       folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
       const file = join(folder, 'firstlight.yaml')
-      const { port } = engines.address() as AddressInfo
+      const { port } = engines
       writeFileSync(join(folder, 'm.vocab'), vocabulary)
       const pool = {
         model: 'm',
@@ -324,8 +324,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
     afterEach(async () => {
       over.abort()
       await ended
-      engines.close()
-      engines.closeAllConnections()
+      await engines.close()
       rmSync(folder, { recursive: true })
     })
 

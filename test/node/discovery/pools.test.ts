@@ -1,11 +1,10 @@
 /** Pools of engines found by name, over sockets: a split by patterns, and one name in two pools. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { main } from '../../../bin/commands.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { ownPorts } from '../../own-ports.ts'
 
 interface Asked {
@@ -33,31 +32,27 @@ afterEach(async () => {
  * received.
  */
 async function serveEngines(): Promise<number> {
-  const server: Server = createServer((request, response) => {
-    if (request.method !== 'POST') return void request.resume().on('end', () => response.end('{}'))
-    const { localAddress: address, localPort: port } = request.socket
-    let text = ''
-    request.setEncoding('utf8').on('data', (piece: string) => (text += piece))
-    request.on('end', () => {
-      const body = JSON.parse(text) as Asked['body']
-      asked.push({ address: address!, port: port!, body })
-      const left = {
-        do_remote_prefill: true,
-        do_remote_decode: false,
-        remote_engine_id: address,
-        remote_block_ids: [1],
-        remote_host: address,
-        remote_port: 5600,
-      }
-      response.setHeader('content-type', 'application/json')
-      response.end(
-        JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 }, kv_transfer_params: left }),
-      )
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve))
-  ends.push(() => (server.close(), server.closeAllConnections()))
-  return (server.address() as AddressInfo).port
+  const engine = await FakeEngine.open(
+    {
+      'POST *': ({ address, json }) => {
+        asked.push({ address, port: engine.port, body: json })
+        const left = {
+          do_remote_prefill: true,
+          do_remote_decode: false,
+          remote_engine_id: address,
+          remote_block_ids: [1],
+          remote_host: address,
+          remote_port: 5600,
+        }
+        return {
+          body: { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 }, kv_transfer_params: left },
+        }
+      },
+    },
+    { host: '0.0.0.0' },
+  )
+  ends.push(() => engine.close())
+  return engine.port
 }
 
 async function serveGateway(pools: readonly object[]): Promise<string> {

@@ -1,35 +1,27 @@
+import type { Socket } from 'node:net'
 import net from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  ask,
-  chunked,
-  openWire,
-  parseRaw,
-  rawEngine,
-  requestText,
-  type RawEngine,
-  type Wire,
-  type WireOptions,
-} from './wire.ts'
+import { ask, chunked, openWire, parseRaw, requestText, type Wire, type WireOptions } from './wire.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { turns, until } from '../../wait.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
 const EVENT = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
 const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`
 
-let engine: RawEngine
+let engine: FakeEngine
 let wire: Wire
 
 beforeEach(async () => {
-  engine = await rawEngine(() => {})
+  engine = await FakeEngine.open()
 })
 afterEach(async () => {
   await wire.close()
   await engine.close()
 })
 
-async function open(answer: RawEngine['answer'], options: WireOptions = {}): Promise<void> {
-  engine.answer = answer
+async function open(answer: (socket: Socket) => void, options: WireOptions = {}): Promise<void> {
+  engine.routes['*'] = ({ socket }) => answer(socket)
   wire = await openWire(engine, options)
 }
 
@@ -94,11 +86,11 @@ describe('a broken stream never looks like a clean end', () => {
         socket.write(HEAD + chunk(EVENT) + (later ? '' : '0\r\n\r\n'))
         if (later) void turns().then(() => socket.write('0\r\n\r\n'))
       },
-      { endsWithDone: true },
+      { checksEnd: true },
     )
     expect(await ask(wire.port)).toMatchObject({ whole: false, body: `${EVENT}data: {"error":"reset"}\n\n` })
     await settledOnce()
-    engine.answer = (socket) =>
+    engine.routes['*'] = ({ socket }) =>
       void socket.write(HEAD + chunk(EVENT) + chunk('data: [DO') + chunk('NE]\r\n\r\n') + '0\r\n\r\n')
     expect((await ask(wire.port)).whole).toBe(true)
   })
@@ -135,7 +127,7 @@ describe('a broken stream never looks like a clean end', () => {
 it('gives up on an engine that sends no head, or no byte after it, within the limit', async () => {
   await open(() => {}, { firstByteMs: 80 })
   expect((await ask(wire.port)).body).toBe('first_byte_timeout')
-  engine.answer = (socket) => void socket.write(HEAD)
+  engine.routes['*'] = ({ socket }) => void socket.write(HEAD)
   expect((await ask(wire.port)).body).toBe('first_byte_timeout')
   await until(() => engine.sockets.size === 0)
 })
@@ -195,7 +187,7 @@ it('retries once on a new connection if the engine closed an idle one', async ()
   await open((socket) => void socket.write(answer))
   expect((await ask(wire.port)).body).toBe('ok')
   let closed = 0
-  engine.answer = (socket) => {
+  engine.routes['*'] = ({ socket }) => {
     if (closed++ === 0) socket.destroy()
     else socket.write(answer)
   }
@@ -228,7 +220,7 @@ it('writes comments while the engine is silent, between events only', async () =
   )
   const answer = await ask(wire.port)
   expect(answer.whole).toBe(true)
-  expect(answer.body).toMatch(/^(: ping\n\n)+data: .*\n\n(: ping\n\n)*$/)
+  expect(answer.body).toMatch(/^(: ping\n)+data: .*\n\n(: ping\n)*$/)
   expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 1 })
 })
 
@@ -245,7 +237,7 @@ it('reports the id of a stored response before the client can read it', async ()
     if (parseRaw(read).body.includes('"resp_0a1b"')) break
   }
   expect(ids).toEqual(['resp_0a1b'])
-  engine.answer = (socket) =>
+  engine.routes['*'] = ({ socket }) =>
     void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\n{"id":"resp_2","x":12345}')
   await ask(wire.port)
   expect(ids).toEqual(['resp_0a1b', 'resp_2'])

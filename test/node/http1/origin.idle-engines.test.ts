@@ -1,15 +1,15 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { expect, it } from 'vitest'
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
+import { SILENCE } from '../../kit/engine-reply.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { until } from '../../wait.ts'
 
 it('an unused engine is forgotten with its connections, and connected again on the next request', async () => {
-  const engines = await Promise.all([engine(), engine()])
+  const engines = await Promise.all([0, 1].map(() => FakeEngine.open({ 'GET /slow': SILENCE })))
   let now = 0
   const origin = socketOrigin({ now: () => now, sweepMs: 5 })
   const send = (at: number, path: string) => {
-    const url = `http://127.0.0.1:${(engines[at]!.address() as AddressInfo).port}`
+    const { url } = engines[at]!
     return origin.send({
       target: { id: 'a', url, headers: [], binding: null },
       method: 'GET',
@@ -33,18 +33,7 @@ it('an unused engine is forgotten with its connections, and connected again on t
   const slow = send(0, '/slow').catch(() => 'closed')
   now = 240_000
   await until(() => origin.size === 1)
-  for (const server of engines) {
-    server.close()
-    server.closeAllConnections()
-  }
+  for (const engine of engines) await engine.close()
   expect(await slow).toBe('closed')
   origin.close()
 })
-
-async function engine(): Promise<Server> {
-  const server = createServer(
-    (request, response) => void request.resume().on('end', () => request.url === '/slow' || response.end('{}')),
-  )
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return server
-}

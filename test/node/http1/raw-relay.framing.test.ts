@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ask, chunked, openWire, rawEngine, requestText, type RawEngine, type Wire } from './wire.ts'
+import { ask, chunked, openWire, requestText, type Wire } from './wire.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { turns } from '../../wait.ts'
 
 const EVENTS = [
@@ -21,14 +22,14 @@ const SHAPES: Record<string, string> = {
   trailers: chunked(EVENTS, '', 'x-checksum: 12\r\nx-more: 3\r\n'),
 }
 
-let engine: RawEngine
+let engine: FakeEngine
 let shown: Wire
 let hidden: Wire
 let shownInSteps: Wire
 let hiddenInSteps: Wire
 
 beforeAll(async () => {
-  engine = await rawEngine(() => {})
+  engine = await FakeEngine.open()
   shown = await openWire(engine)
   hidden = await openWire(engine, { hideUsage: true })
   shownInSteps = await openWire(engine, { inSteps: true })
@@ -41,7 +42,7 @@ afterAll(async () => {
 
 /** Sends each piece in its own read, as far as a socket allows. */
 async function inPieces(text: string, cuts: readonly number[]): Promise<void> {
-  engine.answer = async (socket) => {
+  engine.routes['*'] = async ({ socket }) => {
     socket.setNoDelay(true)
     let at = 0
     for (const cut of [...cuts, text.length]) {
@@ -89,7 +90,7 @@ describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => 
 })
 
 it('keeps the engine’s chunks if nothing is hidden', async () => {
-  engine.answer = async (socket) => {
+  engine.routes['*'] = async ({ socket }) => {
     socket.write(HEAD + chunked([EVENTS[0]!]).slice(0, -5), 'latin1')
     await turns()
     socket.write(chunked(EVENTS.slice(1), ';engine=1'), 'latin1')
@@ -100,7 +101,7 @@ it('keeps the engine’s chunks if nothing is hidden', async () => {
 
 it('writes exactly one head and the engine’s chunks, without Node’s own framing', async () => {
   const body = chunked(EVENTS.slice(0, 2), ';a=b')
-  engine.answer = (socket) => void socket.write(HEAD + body, 'latin1')
+  engine.routes['*'] = ({ socket }) => void socket.write(HEAD + body, 'latin1')
   const { raw } = await ask(shown.port)
   const undated = raw.replace(/\r\ndate: [^\r]+/i, '').replace(/\r\nkeep-alive: [^\r]+/i, '')
   expect(undated).toBe(
@@ -117,7 +118,7 @@ it('gives an HTTP/1.0 client the payload without chunks and closes', async () =>
 
 it('keeps the framing of a body with a length, and reads its usage', async () => {
   const body = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
-  engine.answer = (socket) =>
+  engine.routes['*'] = ({ socket }) =>
     void socket.write(
       `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     )
@@ -128,19 +129,20 @@ it('keeps the framing of a body with a length, and reads its usage', async () =>
 })
 
 it('skips interim answers, and passes answers without a body', async () => {
-  engine.answer = (socket) =>
+  engine.routes['*'] = ({ socket }) =>
     void socket.write(
       'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',
     )
   expect(await ask(shown.port)).toMatchObject({ whole: true, body: 'ok' })
-  engine.answer = (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n')
+  engine.routes['*'] = ({ socket }) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n')
   expect(await ask(shown.port)).toMatchObject({ whole: true, body: '' })
-  engine.answer = (socket) => void socket.write('HTTP/1.1 204 No Content\r\n\r\n')
+  engine.routes['*'] = ({ socket }) => void socket.write('HTTP/1.1 204 No Content\r\n\r\n')
   expect((await ask(shown.port)).head).toContain('204')
 })
 
 it('frames a body that only the close ends', async () => {
-  engine.answer = (socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nuntil the end')
+  engine.routes['*'] = ({ socket }) =>
+    void socket.end('HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nuntil the end')
   expect(await ask(shown.port)).toMatchObject({ whole: true, body: 'until the end' })
 })
 
@@ -153,8 +155,8 @@ it('serves fifty requests in sequence over one connection', async () => {
 
 it('delivers the response without later bytes of the engine', async () => {
   const one = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
-  engine.answer = (socket) => void socket.write(`${one}HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil`)
+  engine.routes['*'] = ({ socket }) => void socket.write(`${one}HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil`)
   expect((await ask(shown.port)).body).toBe('ok')
-  engine.answer = (socket) => void socket.write(one)
+  engine.routes['*'] = ({ socket }) => void socket.write(one)
   expect((await ask(shown.port)).body).toBe('ok')
 })

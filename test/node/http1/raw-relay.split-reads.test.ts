@@ -1,4 +1,5 @@
 /** The raw relay without a network: every way to cut a response, over memory that is reused as soon as allowed. */
+import { chat } from '../../../src/protocols/chat.ts'
 import { ServerResponse, type IncomingMessage } from 'node:http'
 import { Writable } from 'node:stream'
 import type { Socket } from 'node:net'
@@ -14,7 +15,7 @@ const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-enc
 const EVENTS = [
   ': keep-alive\n\n',
   'data: {"id":"1","choices":[{"delta":{"content":"h\xc3\xa9llo \\"usage\\":{ not this"}}]}\n\n',
-  'event: named\ndata: {"id":"1","choices":[{"delta":{"content":"!"}}]}\r\n\r\n',
+  'event: named\ndata: {"id":"1","choices":[{"delta":{"content":"!"},"finish_reason":"stop"}]}\r\n\r\n',
   'data: {"id":"1","choices":[],"usage":{"prompt_tokens":15,"completion_tokens":3}}\n\n',
   'data: [DONE]\n\n',
 ]
@@ -94,9 +95,10 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
       scope: { background: () => {}, client: { incoming, outgoing }, remoteAddress: null },
       status: 200,
       headers: answer.headers,
+      protocol: chat,
       observe: true,
       hideUsage,
-      endsWithDone: true,
+      checksEnd: true,
       heartbeatMs: 0,
       idleMs: 60_000,
       firstEvents: 0,
@@ -255,7 +257,7 @@ it('is whole however its events, its chunks and its reads are cut', () => {
         letEvery: fc.nat(3),
       }),
       ({ events, chunks, byEvent, reads, hideUsage, letEvery }) => {
-        const all = [...events, EVENTS[4]!]
+        const all = [...events, EVENTS[2]!, EVENTS[4]!]
         const pieces = byEvent ? all : cut(all.join(''), chunks).map((piece) => piece.toString('latin1'))
         expectPassed(passed(cut(chunked(pieces), reads), { hideUsage, letEvery }), all, hideUsage)
       },

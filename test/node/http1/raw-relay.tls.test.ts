@@ -4,18 +4,8 @@ import { once } from 'node:events'
 import tls from 'node:tls'
 import { afterEach, describe, expect, it } from 'vitest'
 import { localhost } from '../../kit/localhost-certificate.ts'
-import {
-  ask,
-  chunked,
-  openWire,
-  parseRaw,
-  rawEngine,
-  REQUEST_BODY,
-  requestText,
-  type RawEngine,
-  type Wire,
-  type WireOptions,
-} from './wire.ts'
+import { ask, chunked, openWire, parseRaw, REQUEST_BODY, requestText, type Wire, type WireOptions } from './wire.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
 const EVENTS = [
@@ -25,7 +15,7 @@ const EVENTS = [
 ]
 const SHOWN = EVENTS[0]! + EVENTS[2]!
 
-let engine: RawEngine
+let engine: FakeEngine
 let wire: Wire
 
 afterEach(async () => {
@@ -34,7 +24,10 @@ afterEach(async () => {
 })
 
 async function open(secure: tls.TlsOptions | undefined, options: WireOptions): Promise<void> {
-  engine = await rawEngine((socket) => void socket.write(HEAD + chunked(EVENTS)), secure)
+  engine = await FakeEngine.open(
+    { '*': ({ socket }) => void socket.write(HEAD + chunked(EVENTS)) },
+    secure === undefined ? {} : { secure },
+  )
   wire = await openWire(engine, options)
 }
 
@@ -51,7 +44,8 @@ describe('an engine behind TLS', () => {
   it('gets a long body whole, and answers at length', async () => {
     const answer = `data: ${'y'.repeat(300_000)}\n\n`
     await open(localhost, { ca: localhost.cert })
-    engine.answer = (socket, request) => void socket.write(HEAD + chunked([`: ${request.length}\n\n`, answer]))
+    engine.routes['*'] = ({ socket, raw: request }) =>
+      void socket.write(HEAD + chunked([`: ${request.length}\n\n`, answer]))
     const body = JSON.stringify({ prompt: 'x'.repeat(500_000) })
     const got = await ask(wire.port, requestText('1.1', body))
     expect(got.whole).toBe(true)
@@ -66,7 +60,7 @@ describe('an engine behind TLS', () => {
 
   it('that breaks off gives its client a cut', async () => {
     await open(localhost, { ca: localhost.cert })
-    engine.answer = (socket) => {
+    engine.routes['*'] = ({ socket }) => {
       socket.write(HEAD + chunked([EVENTS[0]!]).slice(0, -5))
       setTimeout(() => socket.destroy(), 40)
     }

@@ -1,65 +1,17 @@
-/** A raw engine, a raw client, and between them the own HTTP/1.1 client and server. */
+/** A raw client, and between it and an engine the own HTTP/1.1 client and server. */
+import { chat } from '../../../src/protocols/chat.ts'
 import net from 'node:net'
-import tls from 'node:tls'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { serve } from '@hono/node-server'
+import type { FakeEngine } from '../../kit/fake-engine.ts'
 import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import { type OriginAnswer, OriginError, type OriginRequest } from '../../../src/ports/origin.ts'
 import type { RelayResult } from '../../../src/ports/relay.ts'
 
-export interface RawEngine {
-  readonly url: string
-  readonly sockets: Set<net.Socket>
-  /** Connections accepted so far. */
-  accepted: number
-  /** Responds to one request: called with its full text. */
-  answer: (socket: net.Socket, request: string) => void
-  close(): Promise<void>
-}
-
-/** `secure`: behind TLS, with this key and certificate. */
-export async function rawEngine(answer: RawEngine['answer'], secure?: tls.TlsOptions): Promise<RawEngine> {
-  const sockets = new Set<net.Socket>()
-  const listener = (socket: net.Socket): void => {
-    engine.accepted++
-    sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket))
-    socket.on('error', () => {})
-    let text = ''
-    socket.on('data', (bytes) => {
-      text += bytes.toString('latin1')
-      for (;;) {
-        const end = text.indexOf('\r\n\r\n')
-        if (end < 0) return
-        const length = Number(/content-length: (\d+)/.exec(text.slice(0, end))?.[1] ?? 0)
-        if (text.length < end + 4 + length) return
-        const request = text.slice(0, end + 4 + length)
-        text = text.slice(end + 4 + length)
-        engine.answer(socket, request)
-      }
-    })
-  }
-  const server = secure === undefined ? net.createServer(listener) : tls.createServer(secure, listener)
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const engine: RawEngine = {
-    url: `${secure === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    sockets,
-    accepted: 0,
-    answer,
-    close: async () => {
-      for (const socket of sockets) socket.destroy()
-      server.close()
-      await once(server, 'close')
-    },
-  }
-  return engine
-}
-
 export interface WireOptions {
   hideUsage?: boolean
-  endsWithDone?: boolean
+  checksEnd?: boolean
   onResponseId?: (id: string) => void
   firstByteMs?: number
   idleMs?: number
@@ -84,7 +36,7 @@ export interface Wire {
 }
 
 /** A gateway that only relays. */
-export async function openWire(engine: RawEngine, options: WireOptions = {}): Promise<Wire> {
+export async function openWire(engine: FakeEngine, options: WireOptions = {}): Promise<Wire> {
   const origin = socketOrigin(options.ca === undefined ? {} : { ca: options.ca })
   const ends: RelayResult[] = []
   const failures: OriginError[] = []
@@ -115,9 +67,10 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
             scope: { background: () => {}, client: env, remoteAddress: null },
             status: answer.status,
             headers: [...answer.headers, 'x-ours', 'yes'],
+            protocol: chat,
             observe: true,
             hideUsage: options.hideUsage ?? false,
-            endsWithDone: options.endsWithDone ?? false,
+            checksEnd: options.checksEnd ?? false,
             ...(options.onResponseId === undefined ? {} : { onResponseId: options.onResponseId }),
             heartbeatMs: options.heartbeatMs ?? 0,
             idleMs: options.idleMs ?? 5000,

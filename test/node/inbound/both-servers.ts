@@ -9,7 +9,8 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { gatewayDocument, gatewayKeys } from '../../contracts/gateway.ts'
-import { parseRaw, rawEngine, type RawAnswer, type RawEngine } from '../http1/wire.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
+import { parseRaw, type RawAnswer } from '../http1/wire.ts'
 
 export const servers = { plain: 'gateway.test', adapter: 'Gateway.Test' } as const
 export type ServerName = keyof typeof servers
@@ -20,13 +21,12 @@ export interface BothServers {
   readonly asked: string[]
   /** Lines of the log. */
   readonly lines: string[]
-  readonly engine: RawEngine
+  readonly engine: FakeEngine
   /** Responds to the next POSTs. */
   answer: (socket: net.Socket, request: string) => void
   close(): Promise<void>
 }
 
-const HEALTHY = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
 const WHOLE = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
 export const jsonAnswer = (body = WHOLE, status = '200 OK'): string =>
   `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
@@ -37,10 +37,12 @@ type Limits = Readonly<Record<string, unknown>>
 export async function openBothServers(limits: Limits = {}, both = {} as BothServers): Promise<BothServers> {
   const asked: string[] = []
   const lines: string[] = []
-  const engine = await rawEngine((socket, request) => {
-    if (!request.startsWith('POST ')) return void socket.write(HEALTHY)
-    asked.push(request)
-    both.answer(socket, request)
+  const engine = await FakeEngine.open({
+    'GET *': { body: '' },
+    '*': ({ socket, raw }) => {
+      asked.push(raw)
+      both.answer(socket, raw)
+    },
   })
   const base = gatewayDocument([engine.url])
   const document = { ...base, limits: { ...(base['limits'] as object), ...limits }, listen: '127.0.0.1:0' }

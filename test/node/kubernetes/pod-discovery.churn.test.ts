@@ -1,12 +1,11 @@
 /** Pods that come and go behind a gateway under load. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import { main } from '../../../bin/commands.ts'
 import { ownPorts } from '../../own-ports.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { FakeApi } from './fake-api.ts'
 
 const ends: (() => unknown)[] = []
@@ -17,16 +16,18 @@ afterEach(async () => {
 it('50 pods come and go while clients ask, and no client gets an error', async () => {
   const gone = new Set<string>()
   const served = new Set<string>()
-  const engines = createServer((request, response) => {
-    const address = request.socket.localAddress!
-    if (gone.has(address)) return void request.socket.destroy()
-    response.setHeader('content-type', 'application/json')
-    if (request.method !== 'POST') return void response.end(JSON.stringify({ data: [{ id: 'm' }] }))
-    served.add(address)
-    request.resume().on('end', () => response.end('{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}'))
-  })
-  await new Promise<void>((resolve) => engines.listen(0, '0.0.0.0', resolve))
-  ends.push(() => (engines.close(), engines.closeAllConnections()))
+  const engines = await FakeEngine.open(
+    {
+      '*': ({ address, method, socket }) => {
+        if (gone.has(address)) return void socket.destroy()
+        if (method !== 'POST') return { body: { data: [{ id: 'm' }] } }
+        served.add(address)
+        return { body: { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } } }
+      },
+    },
+    { host: '0.0.0.0' },
+  )
+  ends.push(() => engines.close())
   const api = new FakeApi()
   ends.push(() => api.close())
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-kubernetes-'))
@@ -41,7 +42,7 @@ it('50 pods come and go while clients ask, and no client gets an error', async (
   const addressOf = (at: number) => `127.0.1.${at}`
   const create = (at: number) => api.set({ name: `p${at}`, address: addressOf(at) })
   for (const at of [1, 2, 3, 4]) create(at)
-  const url = `http://pods:${(engines.address() as AddressInfo).port}`
+  const url = `http://pods:${engines.port}`
   const engine = { id: 'e', url, discover: 'kubernetes', kubernetes: { selector: 'app=vllm' } }
   const pool = { model: 'm', policy: 'round_robin', engines: [engine] }
   const file = join(folder, 'firstlight.yaml')

@@ -1,10 +1,9 @@
 /** A fleet of pods that come and go, behind a gateway process with sockets. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Config } from '../../../src/config.ts'
 import { Discovery } from '../../../src/platform/node/discovery.ts'
@@ -12,7 +11,7 @@ import { quiet } from '../threads/quiet.ts'
 import { FakeApi } from './fake-api.ts'
 
 let api: FakeApi
-let engines: Server
+let engines: FakeEngine
 let port: number
 let folder: string
 let discovery: Discovery
@@ -26,16 +25,17 @@ beforeEach(async () => {
   models.clear()
   asleep.clear()
   logged = []
-  engines = createServer((request, response) => {
-    const address = request.socket.localAddress!
-    response.setHeader('content-type', 'application/json')
-    if (request.url === '/is_sleeping') return void response.end(JSON.stringify({ is_sleeping: asleep.has(address) }))
-    const list = models.get(address)
-    if (list === undefined) return void response.writeHead(503).end('{}')
-    response.end(JSON.stringify({ data: list.map((id) => ({ id })) }))
-  })
-  await new Promise<void>((resolve) => engines.listen(0, '0.0.0.0', resolve))
-  port = (engines.address() as AddressInfo).port
+  engines = await FakeEngine.open(
+    {
+      'GET /is_sleeping': ({ address }) => ({ body: { is_sleeping: asleep.has(address) } }),
+      '*': ({ address }) => {
+        const list = models.get(address)
+        return list === undefined ? { status: 503, body: {} } : { body: { data: list.map((id) => ({ id })) } }
+      },
+    },
+    { host: '0.0.0.0' },
+  )
+  port = engines.port
   folder = mkdtempSync(join(tmpdir(), 'firstlight-kubernetes-'))
   api = new FakeApi()
   writeFileSync(join(folder, 'token'), 'secret-token\n')
@@ -53,11 +53,10 @@ beforeEach(async () => {
   })
   stop = () => discovery.close()
 })
-afterEach(() => {
+afterEach(async () => {
   stop()
   api.close()
-  engines.close()
-  engines.closeAllConnections()
+  await engines.close()
   rmSync(folder, { recursive: true })
 })
 

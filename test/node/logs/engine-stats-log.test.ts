@@ -26,7 +26,7 @@ it('are written as often as ever, and go on counting, under configurations that 
   let total = 0
   const info = (_event: string, { engine, qps }: { engine: string; qps: number | null }) =>
     void lines.push([engine, qps])
-  const cluster = (_cluster: string, pool: string) =>
+  const poolOf = (_cluster: string, pool: string) =>
     ({
       digest: async () => ({
         cluster: 'c',
@@ -35,7 +35,7 @@ it('are written as often as ever, and go on counting, under configurations that 
       }),
     }) as unknown as PoolPort
   const stats = logEngineStats(configOf(60, 'm'), {
-    cluster,
+    pool: poolOf,
     now: () => Date.now(),
     log: { debug: info, info, warn: info, error: info },
   } as unknown as Ports)

@@ -1,3 +1,4 @@
+import { chat } from '../../../src/protocols/chat.ts'
 import { describe, expect, it, vi } from 'vitest'
 import { OriginError } from '../../../src/ports/origin.ts'
 import type { RelayOptions } from '../../../src/ports/relay.ts'
@@ -43,6 +44,7 @@ const reply = (): RelayOptions => ({
   scope: { background: () => undefined, client: null, remoteAddress: null },
   status: 200,
   headers: [],
+  protocol: chat,
   observe: true,
   hideUsage: false,
   heartbeatMs: 60_000,

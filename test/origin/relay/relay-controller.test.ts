@@ -1,3 +1,4 @@
+import { chat } from '../../../src/protocols/chat.ts'
 import { expect, it } from 'vitest'
 import { RelayController, type RelayTraits } from '../../../src/origin/relay/relay-controller.ts'
 import { OriginError } from '../../../src/ports/origin.ts'
@@ -5,6 +6,8 @@ import type { RelayOptions, RelayResult } from '../../../src/ports/relay.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const drop = () => {}
+const event = (text: number, more = '') => `data: {"choices":[{"index":0,"delta":{"content":"${text}"}${more}}]}\n\n`
+const last = event(1, ',"finish_reason":"stop"')
 const STREAM: RelayTraits = { sse: true, reads: true, strips: true }
 
 interface Calls {
@@ -21,12 +24,13 @@ function controller(options: Partial<RelayOptions> = {}, traits: Partial<RelayTr
       scope: { background: drop, client: null, remoteAddress: null },
       status: 200,
       headers: [],
+      protocol: chat,
       observe: true,
       hideUsage: false,
       heartbeatMs: 0,
       idleMs: 0,
       firstEvents: 0,
-      endsWithDone: true,
+      checksEnd: true,
       onEvents: (events) => {
         calls.events.push(events)
         return events + 2
@@ -45,16 +49,16 @@ it('reports the first byte once, at the first content behind keep-alive comments
   const { calls, take } = controller()
   take(': wait\n\n')
   expect(calls.firstBytes).toBe(0)
-  take('data: 1\n\n')
-  take('data: 2\n\n')
+  take(event(1))
+  take(event(2))
   expect(calls.firstBytes).toBe(1)
 })
 
 it.each([
-  { body: 'data: 1\n\ndata: [DONE]\n\n', traits: {}, options: {}, failure: null },
-  { body: 'data: 1\n\n', traits: {}, options: {}, failure: 'reset' },
-  { body: 'data: 1\n\n', traits: {}, options: { endsWithDone: false }, failure: null },
-  { body: 'data: 1\n\n', traits: { reads: false }, options: { observe: false }, failure: null },
+  { body: `${last}data: [DONE]\n\n`, traits: {}, options: {}, failure: null },
+  { body: event(1), traits: {}, options: {}, failure: 'reset' },
+  { body: event(1), traits: {}, options: { checksEnd: false }, failure: null },
+  { body: event(1), traits: { reads: false }, options: { observe: false }, failure: null },
   { body: '{}', traits: { sse: false }, options: {}, failure: null },
 ])('ends $body ($traits, $options) with the failure $failure', ({ body, traits, options, failure }) => {
   const { control, take } = controller(options, traits)
@@ -68,7 +72,7 @@ it('limits the silence after the first byte by idleMs, and before it by the firs
   expect(control.checkInMs(0, 40)).toBe(40)
   expect(control.check(99, 1)).toBeNull()
   expect((control.check(40, 0) as OriginError).failure).toBe('first_byte_timeout')
-  take('data: 1\n\n')
+  take(event(1))
   control.active(50)
   expect(control.checkInMs(60)).toBe(90)
   expect(control.check(140)).toBeNull()
@@ -96,19 +100,21 @@ it('allows no heartbeat inside an event, and none in a body that does not stream
 it('reports events when the receiver asked for it, and the response id', () => {
   const { calls, take } = controller({ firstEvents: 2, onResponseId: (id) => void calls.ids.push(id) })
   take('data: {"id":"resp_1"}\n\n')
-  take('data: 2\n\ndata: 3\n\n')
-  take('data: 4\n\n')
-  take('data: 5\n\n')
-  take('data: 6\n\n')
+  take(event(2) + event(3))
+  take(event(4))
+  take(event(5))
+  take(event(6))
   expect(calls.events).toEqual([3, 5])
   expect(calls.ids).toEqual(['resp_1'])
 })
 
 it('returns an error event for a truncated stream only between events and with room', () => {
   const between = controller()
-  between.take('data: 1\n\n')
+  between.take(event(1))
   expect(between.control.truncate('reset', true)).toEqual(bytes('data: reset\n\n'))
-  expect(between.calls.ends).toMatchObject([{ end: 'engine_truncated', failure: 'reset', events: 1, bytes: 9 }])
+  expect(between.calls.ends).toMatchObject([
+    { end: 'engine_truncated', failure: 'reset', events: 1, bytes: event(1).length },
+  ])
   const inside = controller()
   inside.take('data: 1')
   expect(inside.control.truncate('reset', true)).toBeNull()

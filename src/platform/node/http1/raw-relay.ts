@@ -3,7 +3,7 @@
  * their read, with the engine's chunk framing. Framing is rebuilt only if the tap removed an event inside a chunk, or
  * held bytes back, until engine and client are at the same chunk boundary again.
  */
-import { HEARTBEAT } from '../../../origin/relay/heartbeat.ts'
+import { HEARTBEAT } from '../../../protocols/stream/event.ts'
 import { RelayController } from '../../../origin/relay/relay-controller.ts'
 import type { Tap } from '../../../origin/relay/tap.ts'
 import { OriginError } from '../../../ports/origin.ts'
@@ -21,8 +21,6 @@ interface RawRelayParts {
   readonly request: RelayedRequest
   readonly writer: ResponseWriter
 }
-
-const USAGE = Buffer.from('"usage"')
 
 export class RawRelay implements BodySink {
   readonly #parts: RawRelayParts
@@ -190,13 +188,12 @@ export class RawRelay implements BodySink {
   }
 
   #readRanges(bytes: Buffer, ranges: readonly number[]): void {
-    let usageAt = this.#reads && this.#parts.sse ? bytes.indexOf(USAGE) : -1
     for (let i = 0; i < ranges.length; i += 2) {
       const from = ranges[i]!
       const to = ranges[i + 1]!
-      if (usageAt >= 0 && usageAt < from) usageAt = bytes.indexOf(USAGE, from)
-      const hasUsage = usageAt >= 0 && usageAt < to
-      if (!hasUsage && this.#control.takeWhole(bytes, from, to)) this.#tapResult.addPassed()
+      const whole = this.#control.takeWhole(bytes, from, to)
+      if (whole === 'passed') this.#tapResult.addPassed()
+      else if (whole === 'removed') this.#tapResult.addTapped(to - from, true)
       else {
         const clean = this.#tap.heldBytes === 0
         this.#control.take(bytes.subarray(from, to), this.#tapResult.emit)

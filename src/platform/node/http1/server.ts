@@ -57,7 +57,8 @@ export class Http1Server {
     const connection = new ServerConnection({
       socket,
       timeouts,
-      serves: (path) => endpointOf(path) !== undefined,
+      // A path with a query is left to node:http.
+      serves: (path) => endpointOf(path)?.path === path,
       serve: (request, writer) => this.#serve(request, writer),
       handOver: () => {
         this.#connections.delete(connection)
