@@ -1,13 +1,15 @@
-/** Token ids from an engine's `/tokenize`, for pools without a vocabulary: exact, at the cost of a round trip. */
+/** Token ids from an engine, by the calls of its type, for pools without a vocabulary: exact, at the cost of a round trip. */
 import { chainText } from '../core/tokens/block-hash.ts'
-import type { ChatPrompt } from '../core/tokens/chat.ts'
 import type { PromptProfile, PromptAnalyzer } from '../core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../core/tokens/prompt-request.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
 import { SegmentCache } from '../core/tokens/segment-cache.ts'
+import type { EngineType, TokenizeCall as RouteCall } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Origin } from '../ports/origin.ts'
 import { Breaker } from './breaker.ts'
+import { jsonOf } from './engine-detection.ts'
+import { knownEngines } from './known-engines.ts'
 
 export interface TokenizeCall {
   readonly target: EngineTarget
@@ -27,8 +29,6 @@ interface EngineTokenizerOptions {
 
 const CACHE_BYTES = 8 * 1024 * 1024
 const ANSWER_BYTES = 16 * 1024 * 1024
-/** Most texts of one request, since each is a call. Requests with more are measured in bytes. */
-const MAX_TEXTS = 4
 /** Pause, ms, of an engine without the endpoint. */
 const MISSING_PAUSE_MS = 600_000
 /** Time, ms, after which other requests do not join a call. On Workers a call ends with the request that started it. */
@@ -53,30 +53,35 @@ export class EngineTokenizer {
 
   /** Ids of each prompt. null: not available within the deadline. Never rejects. */
   async ids(prompt: Prompt, call: TokenizeCall): Promise<readonly Uint32Array[] | null> {
-    const bodies = tokenizeBodies(prompt, call.model)
-    if (bodies === null) return null
-    const lists = await Promise.all(bodies.map((body) => this.#one(body, call)))
+    const calls = this.#rulesOf(call.target)?.calls(prompt, call.model) ?? null
+    if (calls === null) return null
+    const lists = await Promise.all(calls.map((one) => this.#one(one, call)))
     return lists.includes(null) ? null : (lists as Uint32Array[])
   }
 
   /** false: its last calls failed or were late, several in a row, or it has no such endpoint. */
   mayAsk(target: EngineTarget): boolean {
+    if (this.#rulesOf(target) === null) return false
     const now = this.#options.now()
     return (this.#missingUntil.get(target.id) ?? 0) <= now && !this.#breaker(target).isOpen(now)
   }
 
-  async #one(body: string, call: TokenizeCall): Promise<Uint32Array | null> {
-    const key = keyOf(body)
+  #rulesOf(target: EngineTarget): EngineType['tokenize'] {
+    return knownEngines(this.#options.origin).typeOf(target).tokenize
+  }
+
+  async #one(one: RouteCall, call: TokenizeCall): Promise<Uint32Array | null> {
+    const key = keyOf(one, call.model)
     const known = this.#cache.get(key)
     if (known !== undefined) return known
     if (!this.mayAsk(call.target)) return null
     const pending = this.#pending.get(key)
     const isLost = pending === undefined || this.#options.now() - pending.since > LOST_AFTER_MS
-    return await (isLost ? this.#request(body, key, call) : pending.answer)
+    return await (isLost ? this.#request(one, key, call) : pending.answer)
   }
 
-  #request(body: string, key: number, call: TokenizeCall): Promise<Uint32Array | null> {
-    const answer = this.#fetch(body, call).then((ids) => {
+  #request(one: RouteCall, key: number, call: TokenizeCall): Promise<Uint32Array | null> {
+    const answer = this.#fetch(one, call).then((ids) => {
       this.#pending.delete(key)
       if (ids !== null) this.#cache.set(key, ids)
       return ids
@@ -85,12 +90,12 @@ export class EngineTokenizer {
     return answer
   }
 
-  async #fetch(body: string, { target, signal, budgetMs }: TokenizeCall): Promise<Uint32Array | null> {
+  async #fetch({ path, body }: RouteCall, { target, signal, budgetMs }: TokenizeCall): Promise<Uint32Array | null> {
     try {
       const answer = await this.#options.origin.send({
         target,
         method: 'POST',
-        path: '/tokenize',
+        path,
         headers: ['content-type', 'application/json'],
         body: [new TextEncoder().encode(body)],
         connectMs: budgetMs,
@@ -102,7 +107,8 @@ export class EngineTokenizer {
         this.#recordRejection(target, answer.status)
         return null
       }
-      const ids = idsOf(await answer.read(ANSWER_BYTES))
+      const json = jsonOf(new TextDecoder().decode(await answer.read(ANSWER_BYTES)))
+      const ids = this.#rulesOf(target)?.ids(json) ?? null
       this.#breaker(target).succeeded()
       return ids
     } catch {
@@ -146,58 +152,11 @@ export async function measureByEngine(
   return lists === null ? own : { ...analyzer.measureIds(request, lists, 'engine'), stages: own.stages }
 }
 
-/** Bodies of the calls, one per prompt. null: `/tokenize` cannot express the prompt. */
-function tokenizeBodies(prompt: Prompt, model: string): readonly string[] | null {
-  try {
-    if (prompt.form === 'chat' && prompt.items === 0 && !prompt.ownTemplate)
-      return [JSON.stringify({ model, ...chatBody(prompt) })]
-    if (prompt.form !== 'texts' || prompt.texts.length > MAX_TEXTS) return null
-    return prompt.texts.map((text) => JSON.stringify({ model, prompt: text, add_special_tokens: prompt.addSpecial }))
-  } catch {
-    return null
-  }
-}
-
-function chatBody({ messages, tools, variables, addSpecial }: ChatPrompt): Record<string, unknown> {
-  const { add_generation_prompt: opened, continue_final_message: continued, documents: _, ...kwargs } = variables
-  return {
-    messages: messages.map(({ role, parts, extra }) => ({
-      ...withTextToolCalls(extra),
-      role,
-      content: parts.length === 1 ? parts[0] : parts.map((text) => ({ type: 'text', text })),
-    })),
-    add_generation_prompt: opened,
-    add_special_tokens: addSpecial,
-    ...(continued === undefined ? {} : { continue_final_message: continued }),
-    ...(tools === null ? {} : { tools }),
-    ...(Object.keys(kwargs).length === 0 ? {} : { chat_template_kwargs: kwargs }),
-  }
-}
-
-/** Arguments of tool calls are JSON text on the wire. */
-function withTextToolCalls(extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const calls = extra['tool_calls']
-  if (!Array.isArray(calls)) return { ...extra }
-  return { ...extra, tool_calls: calls.map((call: unknown) => withTextArguments(call)) }
-}
-
-function withTextArguments(call: unknown): unknown {
-  const named = (call as { function?: { arguments?: unknown } } | null)?.function
-  if (named === undefined || typeof named.arguments === 'string') return call
-  return { ...(call as object), function: { ...named, arguments: JSON.stringify(named.arguments ?? {}) } }
-}
-
-function keyOf(body: string): number {
+/** Calls of some types do not name the model. */
+function keyOf({ path, body }: RouteCall, model: string): number {
   const state = { lo: 0x7a3d19c5, hi: 0x1b56c4e9 }
+  chainText(state, path)
+  chainText(state, model)
   chainText(state, body)
   return (state.hi & 0x1fffff) * 2 ** 32 + state.lo
-}
-
-/** Reads the ids. null: not a `/tokenize` response. */
-function idsOf(bytes: Uint8Array): Uint32Array | null {
-  const answer = JSON.parse(new TextDecoder().decode(bytes)) as { tokens?: unknown } | null
-  const tokens = answer?.tokens
-  return Array.isArray(tokens) && tokens.every((id) => Number.isInteger(id) && id >= 0)
-    ? Uint32Array.from(tokens as number[])
-    : null
 }

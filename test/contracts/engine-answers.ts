@@ -2,9 +2,19 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import vectors from '../vectors/engine-answers.json' with { type: 'json' }
 import type { RunningSubject } from './clients.ts'
-import { chatAnswer, ScriptedEngine, type ScriptedAnswer } from './scripted-engine.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
+import type { Route } from '../kit/engine-reply.ts'
+import { completion, DONE, sseEvent, sseReply } from '../kit/sse.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
+
+/** An answer as test/vectors has it. */
+interface ScriptedAnswer {
+  readonly status: number
+  /** Flat. Absent: JSON. */
+  readonly headers?: readonly string[]
+  readonly body: string
+}
 
 interface Row extends ScriptedAnswer {
   readonly name: string
@@ -30,6 +40,28 @@ const NO_MODEL: ScriptedAnswer = {
   body: '{"error":{"message":"The model `m` does not exist.","type":"NotFoundError","param":"model","code":404}}',
 }
 
+const routeOf = ({ status, headers = ['content-type', 'application/json'], body }: ScriptedAnswer): Route => ({
+  status,
+  headers: Object.fromEntries(headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1]!]] : []))),
+  body,
+})
+
+/** Answers a chat, as a stream or not. */
+const chatOf =
+  (said: string): Route =>
+  ({ json }) =>
+    json['stream'] === true
+      ? sseReply([
+          sseEvent({ id: 'c', choices: [{ index: 0, delta: { content: said }, finish_reason: 'stop' }] }),
+          sseEvent({ id: 'c', choices: [], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } }),
+          DONE,
+        ])
+      : { body: completion(said) }
+
+/** Health is good; other GET routes do not exist. */
+const openEngine = (): Promise<FakeEngine> =>
+  FakeEngine.open({ 'GET /health': { body: {} }, 'GET *': { status: 404, body: { detail: 'Not Found' } } })
+
 interface EngineView {
   readonly id: string
   readonly circuit: string
@@ -48,18 +80,18 @@ const textOf = (response: Response): Promise<string> => response.text().catch(()
 
 /** A gateway before two scripted engines, `a` of the given type and `b`, which answers. */
 class Pair {
-  readonly a: ScriptedEngine
-  readonly b: ScriptedEngine
+  readonly a: FakeEngine
+  readonly b: FakeEngine
   readonly #subject: RunningSubject
 
-  constructor(a: ScriptedEngine, b: ScriptedEngine, subject: RunningSubject) {
+  constructor(a: FakeEngine, b: FakeEngine, subject: RunningSubject) {
     this.a = a
     this.b = b
     this.#subject = subject
   }
 
   static async open(start: Start, type: string, pool: Record<string, unknown> = {}): Promise<Pair> {
-    const [a, b] = await Promise.all([ScriptedEngine.open(NO_MODEL), ScriptedEngine.open(NO_MODEL)])
+    const [a, b] = await Promise.all([openEngine(), openEngine()])
     const kind = type === 'unknown' ? 'auto' : type
     const engines = [
       { id: 'a', url: a!.url, type: kind },
@@ -90,10 +122,14 @@ class Pair {
   }
 
   /** `a` answers like this from now on, and `b` serves. */
-  set(answer: Pair['a']['answer']): void {
-    this.a.answer = answer
-    this.b.answer = chatAnswer('b')
-    for (const { seen } of [this.a, this.b]) seen.length = 0
+  set(answer: ScriptedAnswer | 'serves'): void {
+    this.a.routes['POST *'] = answer === 'serves' ? chatOf('a') : routeOf(answer)
+    this.b.routes['POST *'] = chatOf('b')
+    for (const { asked } of [this.a, this.b]) asked.length = 0
+  }
+
+  setB(answer: ScriptedAnswer): void {
+    this.b.routes['POST *'] = routeOf(answer)
   }
 
   async ask(more: Record<string, unknown> = {}, path = '/v1/chat/completions'): Promise<Asked> {
@@ -108,9 +144,9 @@ class Pair {
   /** Asks until `a` has had a request, and returns that answer. */
   async askA(more: Record<string, unknown> = {}): Promise<Asked> {
     for (let tries = 0; tries < 8; tries++) {
-      const before = this.a.posts.length
+      const before = this.a.asked.length
       const asked = await this.ask(more)
-      if (this.a.posts.length > before) return asked
+      if (this.a.asked.length > before) return asked
     }
     throw new Error('a got no request')
   }
@@ -125,8 +161,7 @@ class Pair {
 
   async close(): Promise<void> {
     await this.#subject.close()
-    this.a.close()
-    this.b.close()
+    await Promise.all([this.a.close(), this.b.close()])
   }
 }
 
@@ -146,13 +181,15 @@ export function engineAnswersContract(name: string, start: Start): void {
       const body = row.body.includes('[DONE]') || !isStream ? row.body : `${row.body}data: [DONE]\n\n`
       pair.set({ ...row, body })
       // What all engines lack is not learned, so that the next rows reach the engine.
-      if (means.kind === 'lacks_route') pair.b.answer = row
+      if (means.kind === 'lacks_route') pair.setB(row)
       const before = (await pair.view()).failures_total
       const asked = await pair.askA({ stream: isStream, model: sent.adapter ?? 'm' })
       const isForwarded = ['ok', 'client', 'lacks_route'].includes(means.kind)
       expect([asked.status, asked.text.includes('"b"')]).toEqual(isForwarded ? [row.status, false] : [200, true])
-      if (means.kind === 'lacks_route') expect([pair.a.posts.length, pair.b.posts.length]).toEqual([1, 1])
+      if (means.kind === 'lacks_route') expect([pair.a.asked.length, pair.b.asked.length]).toEqual([1, 1])
       const isFault = ['lacks', 'broken'].includes(means.kind)
+      // These streams are no whole answers, which is a failure of its own.
+      if (means.kind === 'ok' && isStream) return
       await expect.poll(async () => (await pair.view()).failures_total - before).toBe(isFault ? 1 : 0)
       if (means.lasts === 'until_healthy') await expect.poll(async () => (await pair.view()).asleep).toBe(false)
     })
@@ -179,20 +216,21 @@ export function engineAnswersContract(name: string, start: Start): void {
     ])('S4: a full queue as %s is no failure, and another engine serves', async (_, answer, more) => {
       pair.set(answer)
       expect(served(await many(10, more))).toBe(true)
-      expect(pair.a.posts.length).toBeGreaterThan(3)
+      expect(pair.a.asked.length).toBeGreaterThan(3)
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
-      pair.set(chatAnswer('a'))
+      pair.set('serves')
       await many(4, more)
-      expect(pair.a.posts.length).toBeGreaterThan(0)
+      expect(pair.a.asked.length).toBeGreaterThan(0)
     })
 
     it('429 reaches the client only if all engines are full, with the smallest retry-after, or with one', async () => {
       pair.set({ status: 429, headers: ['retry-after', '7'], body: '' })
-      pair.b.answer = { status: 503, headers: ['retry-after', '5'], body: QUEUE_FULL }
+      pair.setB({ status: 503, headers: ['retry-after', '5'], body: QUEUE_FULL })
       const full = await pair.ask()
       expect([full.status, full.headers.get('retry-after')]).toEqual([429, '5'])
       expect(JSON.parse(full.text)).toMatchObject({ error: { code: 'engines_full' } })
-      pair.a.answer = pair.b.answer = { status: 503, body: QUEUE_FULL }
+      pair.set({ status: 503, body: QUEUE_FULL })
+      pair.setB({ status: 503, body: QUEUE_FULL })
       expect((await pair.ask()).headers.get('retry-after')).toBe('1')
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
     })
@@ -201,8 +239,8 @@ export function engineAnswersContract(name: string, start: Start): void {
       pair.set(NO_MODEL)
       expect(served(await many(10))).toBe(true)
       await expect.poll(async () => (await pair.view()).circuit).toBe('open')
-      expect(pair.a.posts).toHaveLength(3)
-      pair.b.answer = NO_MODEL
+      expect(pair.a.asked).toHaveLength(3)
+      pair.setB(NO_MODEL)
       const all = await pair.ask()
       expect([all.status, (JSON.parse(all.text) as { error: { code: string } }).error.code]).toEqual([
         503,
@@ -212,28 +250,28 @@ export function engineAnswersContract(name: string, start: Start): void {
 
     it('a route that one engine lacks is not asked there again, and opens no circuit', async () => {
       pair.set({ status: 404, body: '{"detail":"Not Found"}' })
-      pair.b.answer = {
+      pair.setB({
         status: 200,
         body: '{"data":[{"embedding":[1],"b":"b"}],"usage":{"prompt_tokens":1,"total_tokens":1}}',
-      }
+      })
       expect((await many(10, { input: 'x' }, '/v1/embeddings')).map(({ status }) => status)).toEqual(
         Array(10).fill(200),
       )
-      expect(pair.a.posts).toHaveLength(1)
+      expect(pair.a.asked).toHaveLength(1)
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
-      pair.set(chatAnswer('a'))
+      pair.set('serves')
       await many(4)
-      expect(pair.a.posts.length).toBeGreaterThan(0)
+      expect(pair.a.asked.length).toBeGreaterThan(0)
     })
 
     it('the answer of a route that all engines lack goes to the client, and nothing is learned', async () => {
       const missing = { status: 404, body: '{"detail":"Not Found"}' }
       pair.set(missing)
-      pair.b.answer = missing
+      pair.setB(missing)
       const asked = await many(3, { input: 'x' }, '/v1/embeddings')
       expect(asked.map(({ status, text }) => [status, text])).toEqual(asked.map(() => [404, missing.body]))
-      expect(pair.a.posts.length + pair.b.posts.length).toBe(6)
-      pair.b.answer = { status: 200, body: '{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":1,"total_tokens":1}}' }
+      expect(pair.a.asked.length + pair.b.asked.length).toBe(6)
+      pair.setB({ status: 200, body: '{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":1,"total_tokens":1}}' })
       expect((await pair.ask({ input: 'x' }, '/v1/embeddings')).status).toBe(200)
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
     })
@@ -277,9 +315,9 @@ export function engineAnswersContract(name: string, start: Start): void {
 
   describe(`one engine’s refusal of a prefill leg, on ${name}`, () => {
     let pair: Pair
-    let decode: ScriptedEngine
+    let decode: FakeEngine
     beforeAll(async () => {
-      decode = await ScriptedEngine.open({ status: 500, body: '' })
+      decode = await openEngine()
       const withRoles: Start = (document) => {
         const [pool] = (document['clusters'] as { pools: { engines: Record<string, unknown>[] }[] }[])[0]!.pools
         for (const engine of pool!.engines) engine['role'] = 'prefill'
@@ -290,7 +328,7 @@ export function engineAnswersContract(name: string, start: Start): void {
     })
     afterAll(async () => {
       await pair.close()
-      decode.close()
+      await decode.close()
     })
 
     it('reaches the client if it is about the request', async () => {
@@ -318,11 +356,11 @@ export function engineAnswersContract(name: string, start: Start): void {
         },
       }
       pair.set(answer)
-      pair.b.answer = {
+      pair.setB({
         status: 200,
         body: JSON.stringify({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 }, ...prefilled }),
-      }
-      decode.answer = chatAnswer('d')
+      })
+      decode.routes['POST *'] = chatOf('d')
       const before = (await pair.view()).failures_total
       const asked = await pair.askA()
       expect([asked.status, asked.text.includes('"d"')]).toEqual([200, true])

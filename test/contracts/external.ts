@@ -7,7 +7,8 @@ type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
 
 const ANSWER = { model: 'named-by-the-server', choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } }
 
-const openSite = (): Promise<FakeEngine> => FakeEngine.open({ '*': { body: ANSWER, end: 'close' } })
+const openSite = (): Promise<FakeEngine> =>
+  FakeEngine.open({ '*': { body: ANSWER, headers: { connection: 'close' }, end: 'close' } })
 
 export function externalContract(name: string, start: Start): void {
   let own: FakeEngine
@@ -62,7 +63,7 @@ export function externalContract(name: string, start: Start): void {
     await Promise.all([own.close(), provider.close()])
   })
   beforeEach(() => {
-    for (const site of [own, provider]) site.routes['*'] = { body: ANSWER, end: 'close' }
+    own.routes['*'] = provider.routes['*'] = { body: ANSWER, headers: { connection: 'close' }, end: 'close' }
     for (const { requests } of [own, provider]) requests.length = 0
   })
 
@@ -75,7 +76,7 @@ export function externalContract(name: string, start: Start): void {
     })
 
     it('gets the request of a failed engine, with its own model name and key', async () => {
-      own.routes['*'] = { status: 500, body: ANSWER, end: 'close' }
+      own.routes['*'] = { status: 500, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       const { status } = await ask({ model: 'alias', temperature: 0.5 })
       expect(status).toBe(200)
       expect(posts(provider).map(({ target, headers, json }) => [target, headers['authorization'], json])).toEqual([
@@ -88,7 +89,7 @@ export function externalContract(name: string, start: Start): void {
     })
 
     it('S19: gets no field that the client has not sent, nor private headers', async () => {
-      own.routes['*'] = { status: 500, body: ANSWER, end: 'close' }
+      own.routes['*'] = { status: 500, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       await ask({ stream: true })
       const { json, headers } = posts(provider)[0]!
       expect(json).toEqual({ model: 'their-m', messages: [{ role: 'user', content: 'x' }], stream: true })
@@ -96,8 +97,8 @@ export function externalContract(name: string, start: Start): void {
     })
 
     it('sends its own 429 to the client, with a retry-after', async () => {
-      own.routes['*'] = { status: 500, body: ANSWER, end: 'close' }
-      provider.routes['*'] = { status: 429, body: ANSWER, end: 'close' }
+      own.routes['*'] = { status: 500, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
+      provider.routes['*'] = { status: 429, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       const response = await post({})
       expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
       expect(await response.json()).toMatchObject({ model: 'named-by-the-server' })

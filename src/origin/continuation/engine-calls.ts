@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import type { OriginRequest } from '../../ports/origin.ts'
 import type { Ports } from '../../ports.ts'
 import { OriginError } from '../../ports/origin.ts'
+import { knownEngines } from '../known-engines.ts'
 
 /** Limit of a response, bytes. */
 const RESPONSE_BYTES = 16 * 1024 * 1024
@@ -21,20 +22,28 @@ export type CallContext = Pick<OriginRequest, 'target' | 'signal' | 'timers'> & 
 /** Text of these ids, special tokens included. Rejects with an OriginError. */
 export async function detokenize(context: CallContext, ids: ArrayLike<number>): Promise<string> {
   if (ids.length === 0) return ''
-  const { prompt } = await postJson(context, '/detokenize', { tokens: Array.from(ids) })
-  if (typeof prompt === 'string') return prompt
-  throw new OriginError('malformed', `engine ${context.target.id} answered /detokenize without a prompt`)
+  const { ports, target, model } = context
+  const call = knownEngines(ports.origin).typeOf(target).tokenize?.detokenize ?? null
+  if (call === null)
+    throw new OriginError('malformed', `engine ${target.id} is of a type that has no text for token ids`)
+  const text = call.text(await postJson(context, call.path, call.body(ids, model)))
+  if (text !== null) return text
+  throw new OriginError('malformed', `engine ${target.id} answered ${call.path} without a text`)
 }
 
 /** Longest context of the engine, tokens. Rejects with an OriginError. */
 export async function maxModelLen(context: CallContext): Promise<number> {
-  const { max_model_len: tokens } = await postJson(context, '/tokenize', { prompt: 'a' })
+  const { max_model_len: tokens } = await postJson(
+    context,
+    '/tokenize',
+    JSON.stringify({ model: context.model, prompt: 'a' }),
+  )
   if (typeof tokens === 'number') return tokens
   throw new OriginError('malformed', `engine ${context.target.id} answered /tokenize without max_model_len`)
 }
 
 /** Calls once more after a lost connection: the engine may have closed one that was idle. */
-async function postJson(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
+async function postJson(context: CallContext, path: string, body: string): Promise<JsonObject> {
   try {
     return await postJsonOnce(context, path, body)
   } catch (error) {
@@ -43,14 +52,14 @@ async function postJson(context: CallContext, path: string, body: JsonObject): P
   }
 }
 
-async function postJsonOnce(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
-  const { ports, target, signal, timers, model } = context
+async function postJsonOnce(context: CallContext, path: string, body: string): Promise<JsonObject> {
+  const { ports, target, signal, timers } = context
   const answer = await ports.origin.send({
     target,
     method: 'POST',
     path,
     headers: ['content-type', 'application/json'],
-    body: [new TextEncoder().encode(JSON.stringify({ model, ...body }))],
+    body: [new TextEncoder().encode(body)],
     connectMs: CALL_MS,
     firstByteMs: CALL_MS,
     signal,
