@@ -173,6 +173,7 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
     session: sessionOf(parsed, route),
     priority: options.priority ?? (caller.allowOverrides ? fields.priority : null) ?? 0,
     expectedOutputTokens: options.expected_output_tokens ?? null,
+    ...outputLimit(parsed),
     streams: parsed.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,
     requestClass: options.class ?? caller.requestClass,
@@ -188,6 +189,12 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
   return route.pool.split.estimate === 'chars4'
     ? { ...admission, splitTokens: estimateTokensByChars(body.json) }
     : admission
+}
+
+/** An upload has no JSON with a limit. */
+function outputLimit({ endpoint, body }: InferenceRequest): Pick<Admission, 'outputLimitTokens'> {
+  const tokens = endpoint.form ? null : endpoint.protocol.bounds.limit(body.json)
+  return tokens === null ? {} : { outputLimitTokens: Math.max(0, tokens) }
 }
 
 const computesAll = ({ endpoint, body }: InferenceRequest): boolean => endpoint.protocol.computesAll(body.json)

@@ -94,6 +94,11 @@ export const engineShape = {
       'learned.',
     z.optional(int(1, 100_000_000)),
   ),
+  context_tokens: describe(
+    'Longest prompt with its output, in tokens. Longer requests go to other engines of the pool, if one has room. ' +
+      'Absent: read from the engine’s model list.',
+    z.optional(int(1, 1_000_000_000)),
+  ),
   rtt_ms: describe('Network round trip from the gateway.', withDefault(number(0, 10_000), 0)),
   profile: describe(
     'Hardware whose speed is assumed until the engine’s own speed is learned: GPU, count and billions of ' +

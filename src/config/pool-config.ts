@@ -33,9 +33,33 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
 
 /** A list of the keys to copy, so that a new key, such as a secret, stays at the edge. */
 function toEngineSpec(engine: EngineConfig): EngineSpec {
-  const { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance } =
-    engine
-  const spec = { id, role, models, labels, weight, maxInFlight, cacheBlocks, rttMs, profile, lmcacheInstance }
+  const {
+    id,
+    role,
+    models,
+    labels,
+    weight,
+    maxInFlight,
+    prefixCaching,
+    cacheBlocks,
+    contextTokens,
+    rttMs,
+    profile,
+    lmcacheInstance,
+  } = engine
+  const spec = {
+    id,
+    role,
+    models,
+    labels,
+    weight,
+    maxInFlight,
+    cacheBlocks,
+    contextTokens,
+    rttMs,
+    profile,
+    lmcacheInstance,
+  }
   if (!isProvider(engine)) return { ...spec, prefixCaching }
   return { ...spec, prefixCaching: 'off', isExternal: true }
 }

@@ -313,6 +313,49 @@ export function engineAnswersContract(name: string, start: Start): void {
     })
   })
 
+  describe(`engines of different context, on ${name}`, () => {
+    let pair: Pair
+    beforeAll(async () => {
+      const small: Start = (document) => {
+        const [pool] = (document['clusters'] as { pools: { engines: Record<string, unknown>[] }[] }[])[0]!.pools
+        pool!.engines[0]!['context_tokens'] = 1000
+        return start(document)
+      }
+      pair = await Pair.open(small, 'vllm', { stats_interval_ms: 1000 })
+      pair.b.routes['GET /v1/models'] = { body: { data: [{ id: 'm', owned_by: 'vllm', max_model_len: 8000 }] } }
+    })
+    afterAll(() => pair.close())
+    const words = (count: number): Record<string, unknown> => ({
+      messages: [{ role: 'user', content: 'word '.repeat(count) }],
+    })
+
+    it('a long prompt, and a short one with a large output limit, never visit the small one', async () => {
+      pair.set('serves')
+      for (let sent = 0; sent < 6; sent++) {
+        expect((await pair.ask(words(3000))).text).toContain('"b"')
+        expect((await pair.ask({ max_tokens: 2000 })).text).toContain('"b"')
+      }
+      expect(pair.a.asked).toHaveLength(0)
+      for (let sent = 0; sent < 4; sent++) await pair.ask()
+      expect(pair.a.asked.length).toBeGreaterThan(0)
+    })
+
+    it('a prompt that is too long for all gets the answer of the largest', async () => {
+      // A Worker's object probes when its pool has traffic.
+      await expect
+        .poll(async () => (await pair.ask(), pair.b.requests.some(({ path }) => path === '/v1/models')), {
+          timeout: 10_000,
+        })
+        .toBe(true)
+      const tooLong = '{"error":{"message":"This model\'s maximum context length is 8000 tokens.","code":400}}'
+      pair.set({ status: 500, body: '' })
+      pair.setB({ status: 400, body: tooLong })
+      for (let sent = 0; sent < 4; sent++)
+        expect(await pair.ask(words(40_000))).toMatchObject({ status: 400, text: tooLong })
+      expect(pair.a.asked).toHaveLength(0)
+    })
+  })
+
   describe(`one engine’s refusal of a prefill leg, on ${name}`, () => {
     let pair: Pair
     let decode: FakeEngine

@@ -37,6 +37,8 @@ export interface Admission {
   /** Lower is more urgent, as in vLLM. */
   readonly priority: number
   readonly expectedOutputTokens: number | null
+  /** Most output tokens of one answer, as the client limits them. Absent: no limit. */
+  readonly outputLimitTokens?: number
   /** Whether the first token is visible when it is produced. Absent: unknown. */
   readonly streams?: boolean
   readonly tenant: string

@@ -12,6 +12,8 @@ export type ExclusionReason =
   | 'asleep'
   | 'role'
   | 'model'
+  /** Prompt and output limit exceed its context, and another engine has a larger one. */
+  | 'context'
   | 'full'
   | 'avoided'
   /** An engine of a provider, while others can serve the request. */

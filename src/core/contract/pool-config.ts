@@ -15,6 +15,8 @@ export interface EngineSpec {
   readonly prefixCaching: 'auto' | 'on' | 'off'
   /** Capacity in KV blocks of the pool's `blockTokens`; null: reported or learned. */
   readonly cacheBlocks: number | null
+  /** Longest prompt with output, tokens; null or absent: reported, or unknown. */
+  readonly contextTokens?: number | null
   /** Network round trip from the gateway, milliseconds. */
   readonly rttMs: number
   /** Name of a hardware profile for cold-start priors; null: the pool's or the default. */

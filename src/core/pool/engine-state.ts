@@ -42,6 +42,8 @@ export class EngineState implements EngineRef {
   /** Why the last probe failed; undefined: it did not. */
   problem: string | undefined = undefined
   version: string | undefined = undefined
+  /** Longest prompt with output by its last good probe, tokens; null: not reported. */
+  reportedContextTokens: number | null = null
   lastFailure: EngineDigest['lastFailure'] = undefined
   /** When any of its responses last produced output, milliseconds since the epoch. */
   movedAt = -Infinity
@@ -65,6 +67,11 @@ export class EngineState implements EngineRef {
     this.slot = slot
     this.spec = spec
     this.signals = new EngineSignals(spec.id)
+  }
+
+  /** Longest prompt with output, tokens; null: unknown. */
+  get contextTokens(): number | null {
+    return this.spec.contextTokens ?? this.reportedContextTokens
   }
 
   /** Whether it gets no new requests: removed, draining, or weight 0. */

@@ -2,7 +2,7 @@
 import type { Admission } from '../contract/admission.ts'
 import type { ExclusionReason } from '../contract/decision.ts'
 import type { PoolConfig } from '../contract/pool-config.ts'
-import { exclusion } from './eligibility.ts'
+import { exclusion, serves } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
 import { overlaps, supportsRole } from './roles.ts'
 
@@ -26,9 +26,13 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput):
   const excluded: Exclusion[] = []
   const trials: EngineState[] = []
   const usable: EngineState[] = []
+  const neededTokens = contextNeeded(engines, admission)
   for (let at = 0; at < engines.length; at++) {
     const engine = engines[at]!
-    const reason = exclusion(engine, admission, engine.signals.requests, now)
+    const reason =
+      (engine.contextTokens ?? Infinity) < neededTokens
+        ? 'context'
+        : exclusion(engine, admission, engine.signals.requests, now)
     if (reason !== null) excluded.push({ engine, reason })
     else if (engine.circuit.state === 'closed') usable.push(engine)
     else trials.push(engine)
@@ -40,6 +44,19 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput):
     if (hasOther && waitsForShort(engine, pool.circuit.openMs, now)) excluded.push({ engine, reason: 'circuit_open' })
   }
   return excluded
+}
+
+/**
+ * Context that an engine needs, tokens: that of the request, but at most the largest of the pool, whose engine then
+ * answers for itself. A provider is no reason to pay for a request that is too long for the other engines.
+ */
+function contextNeeded(engines: readonly EngineState[], admission: Admission): number {
+  const { promptTokens, outputLimitTokens = 0 } = admission
+  let largest = 0
+  for (const engine of engines)
+    if (!isExternal(engine) && serves(engine.spec, admission))
+      largest = Math.max(largest, engine.contextTokens ?? Infinity)
+  return Math.min(promptTokens + outputLimitTokens, largest)
 }
 
 export const isExternal = ({ spec }: EngineState): boolean => spec.isExternal === true

@@ -98,6 +98,7 @@ export class Fleet {
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
     engine.problem = signal.problem
+    if (signal.healthy) engine.reportedContextTokens = signal.contextTokens ?? engine.reportedContextTokens
     engine.version = signal.version ?? (signal.healthy ? undefined : engine.version)
     if (signal.stats === null) return
     engine.stats = { value: signal.stats, at }
