@@ -9,7 +9,7 @@ const TEXT = /(?:[^"\\]|\\.)*/sy
 const START = /^data: ?\{/
 const END = /\r?\n\r?\n$/
 /** Longer events are parsed: they are no ordinary chunks. */
-const MOST_BYTES = 2048
+const MAX_BYTES = 2048
 const latin1 = new TextDecoder('latin1')
 
 /**
@@ -35,7 +35,7 @@ export class PlainChunk {
    * @param isPlain whether the same event with another text is output, too: with this text, no usage and no end
    */
   static of(event: Uint8Array, choice: number, isPlain: (data: string, text: string) => boolean): PlainChunk | null {
-    if (event.length > MOST_BYTES) return null
+    if (event.length > MAX_BYTES) return null
     // One character for each byte, so that indices are the same.
     const text = latin1.decode(event)
     const choices = text.indexOf('"choices"')
@@ -61,9 +61,23 @@ export class PlainChunk {
     const view = viewOf(bytes)
     const { byteOffset } = bytes
     return (
-      isAt(view, byteOffset + from + this.#headBytes - before.bytes, before) && isAt(view, byteOffset + afterAt, after)
+      isAt(view, byteOffset + from + this.#headBytes - before.bytes, before) &&
+      isAt(view, byteOffset + afterAt, after) &&
+      isOneText(bytes, from + this.#headBytes, afterAt)
     )
   }
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/** Whether the range has no end of a text: `","finish_reason":"stop` may stand between text and rest as well. */
+function isOneText(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) {
+    if (bytes[at] === QUOTE) return false
+    if (bytes[at] === BACKSLASH) at++
+  }
+  return true
 }
 
 /** Bytes as 32-bit words, the last of which may overlap: comparing words takes a fourth of the time. */
@@ -96,7 +110,7 @@ function viewOf({ buffer }: Uint8Array): DataView {
 }
 
 /** Templates that are kept: forms of the engines behind the gateway, with the lengths of their ids and names. */
-const MOST_KEPT = 16
+const MAX_KEPT = 16
 
 /**
  * Templates of one grammar, for all streams: they have no text of a request or an answer. The last hit of a stream is
@@ -114,6 +128,6 @@ export class PlainChunks {
 
   add(plain: PlainChunk): void {
     this.#kept.unshift(plain)
-    if (this.#kept.length > MOST_KEPT) this.#kept.pop()
+    if (this.#kept.length > MAX_KEPT) this.#kept.pop()
   }
 }

@@ -16,9 +16,9 @@ const NAME_LINE = /^(?:\uFEFF)?event: ?([^\r\n]*)\r?\n/
 /** Longer names are no known ones. */
 const NAME_BYTES = 80
 /** First lines of named events that are compared with each event. */
-const MOST_NAMES = 4
+const MAX_NAMES = 4
 /** Templates that are made without a hit: the events of some streams differ in more than a text. */
-const MOST_MISSES = 8
+const MAX_MISSES = 8
 /** First letters of `data` and `event`. */
 const LETTER_D = 100
 const LETTER_E = 101
@@ -205,7 +205,7 @@ export class StreamReader {
     if (found === null || found[0].startsWith('\uFEFF')) return null
     const line = new TextEncoder().encode(found[0])
     this.#names.unshift({ line, name: found[1]! })
-    if (this.#names.length > MOST_NAMES) this.#names.pop()
+    if (this.#names.length > MAX_NAMES) this.#names.pop()
     return found[1]!
   }
 
@@ -285,7 +285,7 @@ export class StreamReader {
 
   /** Makes a template of an output event that matched none. */
   #learn(event: Uint8Array, { choice, usage, finish }: StreamEvent & { readonly kind: 'output' }): void {
-    if (usage !== undefined || finish !== undefined || this.#misses >= MOST_MISSES) return
+    if (usage !== undefined || finish !== undefined || this.#misses >= MAX_MISSES) return
     this.#misses++
     const plain = PlainChunk.of(event, choice, (data, text) => {
       const again = this.#grammar.read(null, data)

@@ -368,3 +368,11 @@ describe('the fast path', () => {
     expect(reader.usage?.outputTokens).toBe(4)
   })
 })
+
+it('reads the finish reason of an event that is like an output event up to the end of its text', () => {
+  const event = (choice: object): string => data({ object: 'text_completion', choices: [{ index: 0, ...choice }] })
+  const reader = readerOf('/v1/completions', encode(''))
+  for (const text of ['a', 'b', 'c']) reader.take(encode(event({ text })))
+  reader.take(encode(event({ text: '', finish_reason: 'stop' }) + DONE))
+  expect([reader.outputs, reader.outcome()]).toEqual([3, 'complete'])
+})
