@@ -7,6 +7,7 @@ import { chatAnswer, ScriptedEngine, type ScriptedAnswer } from './scripted-engi
 type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
 
 interface Row extends ScriptedAnswer {
+  readonly body: string
   readonly name: string
   readonly type: string
   readonly sent?: { readonly model?: string | null; readonly adapter?: string | null; readonly path?: string }

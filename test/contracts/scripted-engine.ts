@@ -7,7 +7,11 @@ export interface ScriptedAnswer {
   readonly status: number
   /** Flat. Absent: JSON. */
   readonly headers?: readonly string[]
-  readonly body: string
+  readonly body: string | Uint8Array
+  /** Sent before `body`, one write each. A number is a pause, ms. */
+  readonly pieces?: readonly (string | number)[]
+  /** The connection breaks after the body. */
+  readonly breaks?: boolean
 }
 
 export interface SeenRequest {
@@ -66,13 +70,16 @@ export class ScriptedEngine {
         .end(found ?? '{"detail":"Not Found"}')
       return
     }
-    const {
-      status,
-      headers: flat = JSON_TYPE,
-      body,
-    } = typeof this.answer === 'function' ? this.answer(seen) : this.answer
+    const answer = typeof this.answer === 'function' ? this.answer(seen) : this.answer
+    const { status, headers: flat = JSON_TYPE, body, pieces = [], breaks = false } = answer
     // An answer of length 0 keeps its head in one piece.
-    response.writeHead(status, [...flat, 'connection', 'close']).end(body)
+    response.writeHead(status, [...flat, 'connection', 'close'])
+    for (const piece of pieces) {
+      if (typeof piece === 'number') await new Promise((resolve) => setTimeout(resolve, piece))
+      else response.write(piece)
+    }
+    if (!breaks) return void response.end(body)
+    response.write(body, () => response.destroy())
   }
 }
 
