@@ -7,7 +7,10 @@
 const TEXTS = /"(?:content|reasoning_content|reasoning|text|arguments)": ?"/g
 const TEXT = /(?:[^"\\]|\\.)*/sy
 const START = /^data: ?\{/
+const NO_FINISH = '"finish_reason":null'
 const END = /\r?\n\r?\n$/
+const QUOTE = 34
+const BACKSLASH = 92
 /** Longer events are parsed: they are no ordinary chunks. */
 const MAX_BYTES = 2048
 const latin1 = new TextDecoder('latin1')
@@ -22,10 +25,13 @@ export class PlainChunk {
   readonly #headBytes: number
   readonly #beforeText: Words
   readonly #afterText: Words
+  /** The compared bytes show that there is no finish reason. Otherwise one may be where the text ends. */
+  readonly #isUnfinished: boolean
 
   private constructor(choice: number, headBytes: number, beforeText: Uint8Array, afterText: Uint8Array) {
     this.choice = choice
     this.#headBytes = headBytes
+    this.#isUnfinished = [beforeText, afterText].some((part) => latin1.decode(part).includes(NO_FINISH))
     this.#beforeText = wordsOf(beforeText)
     this.#afterText = wordsOf(afterText)
   }
@@ -60,18 +66,16 @@ export class PlainChunk {
     if (afterAt <= from + this.#headBytes) return false
     const view = viewOf(bytes)
     const { byteOffset } = bytes
+    const textAt = from + this.#headBytes
     return (
-      isAt(view, byteOffset + from + this.#headBytes - before.bytes, before) &&
+      isAt(view, byteOffset + textAt - before.bytes, before) &&
       isAt(view, byteOffset + afterAt, after) &&
-      isOneText(bytes, from + this.#headBytes, afterAt)
+      (this.#isUnfinished || isOneText(bytes, textAt, afterAt))
     )
   }
 }
 
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-
-/** Whether the range has no end of a text: `","finish_reason":"stop` may stand between text and rest as well. */
+/** No quote ends the text before `to`. */
 function isOneText(bytes: Uint8Array, from: number, to: number): boolean {
   for (let at = from; at < to; at++) {
     if (bytes[at] === QUOTE) return false

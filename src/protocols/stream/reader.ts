@@ -67,6 +67,8 @@ export class StreamReader {
   #usage: JsonObject | null = null
   /** Error that an event reported. */
   #error: EngineError | null = null
+  /** The same, if it came before any output. */
+  #earlyError: EngineError | null = null
   /** A finish reason of an engine that gave up. */
   #gaveUp: EngineError | null = null
   #firstSequence: number | null = null
@@ -104,6 +106,11 @@ export class StreamReader {
   /** First error that the engine reported. null: none. */
   get error(): EngineError | null {
     return this.#error ?? this.#gaveUp
+  }
+
+  /** First error before any output. null: none. */
+  get earlyError(): EngineError | null {
+    return this.#earlyError
   }
 
   /** The proper end of the protocol was read. */
@@ -278,9 +285,14 @@ export class StreamReader {
       this.#finished.add(choice)
       if (GAVE_UP.has(finish)) this.#gaveUp ??= { status: null, message: `finish_reason ${finish}`, body: '' }
     }
-    if (kind === 'error') this.#error ??= read.error
+    if (kind === 'error') this.#noteError(read.error)
     if (kind === 'end') this.#hasEnded = true
     return kind
+  }
+
+  #noteError(error: EngineError): void {
+    if (!this.#hasBegun) this.#earlyError ??= error
+    this.#error ??= error
   }
 
   /** Makes a template of an output event that matched none. */
