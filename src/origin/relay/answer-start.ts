@@ -33,7 +33,7 @@ export const expectedOf = ({ protocol, expectsJson }: ExpectingRequest): Expecte
 
 type ExpectingRequest = Pick<OriginRequest, 'protocol' | 'expectsJson'>
 
-/** Types of documents that are read. Others (audio, subtitles, vectors as bytes) are answers whatever they begin with. */
+/** Types of documents that are read. Others (audio, vectors as bytes) are answers whatever they begin with. */
 const DOCUMENT = /json|^text\/(?:html|plain)/
 
 /** Statuses of a success without a body. */

@@ -311,7 +311,7 @@ describe('other forms of streams', () => {
   })
 })
 
-const text = fc.oneof(
+const anyText = fc.oneof(
   fc.string({ unit: 'grapheme', maxLength: 30 }),
   fc.constantFrom(
     '"finish_reason":"stop"',
@@ -324,15 +324,15 @@ const text = fc.oneof(
   ),
 )
 const field = fc.constantFrom('content', 'reasoning', 'reasoning_content')
-const chunk = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ text, field, index: fc.nat(1) }) },
+const anyChunk = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ text: anyText, field, index: fc.nat(1) }) },
   { weight: 1, arbitrary: fc.constantFrom('usage', 'stop', 'error', 'comment', 'abort') },
 )
 
 describe('the fast path', () => {
   it('finds the same as parsing each event', () => {
     fc.assert(
-      fc.property(fc.array(chunk, { maxLength: 30 }), (chunks) => {
+      fc.property(fc.array(anyChunk, { maxLength: 30 }), (chunks) => {
         let outputs = 0
         let hasError = false
         const events = chunks.map((one) => {
