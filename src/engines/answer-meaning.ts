@@ -58,17 +58,9 @@ export interface TextRule {
 }
 
 /** `lacks_*` counts only if the missing name is the one that was sent. */
-export type TextMeaning =
-  | 'busy'
-  | 'busy_rank'
-  | 'away'
-  | 'lacks_model'
-  | 'lacks_adapter'
-  | 'lacks_route'
-  | 'client'
-  | 'broken'
+type TextMeaning = 'busy' | 'busy_rank' | 'away' | 'lacks_model' | 'lacks_adapter' | 'lacks_route' | 'client' | 'broken'
 
-export interface AnswerRules {
+interface AnswerRules {
   readonly texts: readonly TextRule[]
   /** Messages of prompts that exceed the context; the group `limit` is the context in tokens. */
   readonly tooLong: readonly RegExp[]
@@ -76,7 +68,7 @@ export interface AnswerRules {
   readonly tooManyRequests: 'busy' | 'client'
 }
 
-export const OK: AnswerMeaning = { kind: 'ok' }
+const OK: AnswerMeaning = { kind: 'ok' }
 const BROKEN: AnswerMeaning = { kind: 'broken', failure: 'status_5xx' }
 const MALFORMED: AnswerMeaning = { kind: 'broken', failure: 'malformed' }
 
@@ -211,7 +203,7 @@ function retryAfterS(headers: readonly string[]): number | null {
   return text !== null && /^\d{1,6}(?:\.\d{1,6})?$/.test(text) ? Number(text) : null
 }
 
-export function headerIn(flat: readonly string[], name: string): string | null {
+function headerIn(flat: readonly string[], name: string): string | null {
   for (let at = 0; at < flat.length; at += 2) if (flat[at] === name) return flat[at + 1] ?? null
   return null
 }

@@ -70,7 +70,7 @@ export function readMetrics(text: string, rank: string | null = null): MeasuredL
   return null
 }
 
-/** What is known about a server. Every part may be missing. */
+/** What is known about a server. Every part may be missing. @testing */
 export interface EngineEvidence {
   /** Type in the configuration: it wins. */
   readonly configured?: EngineKind | null

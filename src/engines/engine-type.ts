@@ -11,13 +11,13 @@ export const SERVER_KINDS = ['vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'tgi
 export type EngineKind = (typeof SERVER_KINDS)[number] | 'external' | 'unknown'
 
 /** A request to an engine's management routes. */
-export interface EngineCall {
+interface EngineCall {
   readonly method: 'GET' | 'POST'
   readonly path: string
 }
 
 /** Signs of the type, from strong to weak in this order. */
-export interface Detection {
+interface Detection {
   /** Metric prefixes. */
   readonly metrics: readonly string[]
   /** `owned_by` in `/v1/models`. */
@@ -38,7 +38,7 @@ export interface HealthCheck {
   readonly badFrom: 500
 }
 
-export interface LoadSource {
+interface LoadSource {
   /** Paths of Prometheus metrics. The second is read if the first is missing or JSON. */
   readonly paths: readonly string[]
   readonly metrics: LoadMetrics
@@ -60,10 +60,10 @@ export interface RankLoad {
 }
 
 /** Data-parallel ranks behind one address. */
-export interface RankRules {
+interface RankRules {
   /** Header that chooses the rank. */
   readonly header: string
-  /** Numbers in the header: `local` counts from the first rank of the server; `global` from the first of all servers. */
+  /** Numbers in the header: `local` counts from the first rank of the server; `global` from that of all servers. */
   readonly numbering: 'local' | 'global'
   /** Answer (400) to a rank that does not exist: the gateway's mistake, never for the client. */
   readonly outOfRange: RegExp
@@ -79,13 +79,13 @@ export interface Capacity {
   readonly slots: number | null
 }
 
-export interface CapacitySource {
+interface CapacitySource {
   readonly path: string
   readonly read: (json: unknown, model: string) => Capacity
 }
 
 /** Calls that return token ids. */
-export interface TokenizeCalls {
+interface TokenizeCalls {
   /** One call per prompt. null: the calls cannot express the prompt. */
   readonly calls: (prompt: Prompt, model: string) => readonly TokenizeCall[] | null
   /** null: no token ids. */
@@ -99,14 +99,14 @@ export interface TokenizeCall {
   readonly body: string
 }
 
-export interface DetokenizeCall {
+interface DetokenizeCall {
   readonly path: string
   readonly body: (ids: ArrayLike<number>, model: string) => string
   readonly text: (json: unknown) => string | null
 }
 
 /** States in which a healthy engine serves nothing, and how they are changed. */
-export interface SleepRules {
+interface SleepRules {
   readonly states: readonly { readonly path: string; readonly field: string; readonly means: 'asleep' | 'paused' }[]
   readonly sleep: EngineCall | null
   readonly wake: EngineCall | null
@@ -118,7 +118,7 @@ export interface SleepRules {
   readonly enabledBy: string | null
 }
 
-export interface CacheReset {
+interface CacheReset {
   readonly call: EngineCall
   /** false: try again, since running requests hold blocks. */
   readonly succeeded: (status: number, json: unknown) => boolean
@@ -145,10 +145,10 @@ export interface KvEventRules {
   readonly enabledBy: string
 }
 
-export type ConnectorName = 'nixl' | 'lmcache' | 'response' | 'mooncake' | 'moriio' | 'sglang' | 'tensorrt'
+type ConnectorName = 'nixl' | 'lmcache' | 'response' | 'mooncake' | 'moriio' | 'sglang' | 'tensorrt'
 
 /** A way to hand the KV cache from a prefill to a decode engine. */
-export interface Connector {
+interface Connector {
   readonly name: ConnectorName
   readonly order: 'prefill_first' | 'concurrent'
   /** false: known from sources, and the gateway has no code for it. */
@@ -167,7 +167,7 @@ export const ADDABLE_FIELDS = [
 
 export type AddableField = (typeof ADDABLE_FIELDS)[number]
 
-export interface AdapterRules {
+interface AdapterRules {
   /** `model` of a request for an adapter. */
   readonly nameFor: (base: string, adapter: string) => string
   readonly load: EngineCall | null
@@ -175,7 +175,7 @@ export interface AdapterRules {
 }
 
 /** Something an operator has to know. `firstlight doctor` prints it. */
-export interface Quirk {
+interface Quirk {
   readonly message: string
   readonly costs: string
   readonly next: string

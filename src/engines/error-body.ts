@@ -108,7 +108,7 @@ function statusIn(code: unknown): number | null {
   return status !== null && Number.isInteger(status) && status >= 400 && status < 600 ? status : null
 }
 
-export interface StreamEvent {
+interface StreamEvent {
   /** `event:` of the event. null: it has no name. */
   readonly name: string | null
   /** Lines of `data:`, joined. */

@@ -3,7 +3,7 @@ import type { EngineStats } from '../core/contract/engine-signal.ts'
 import type { Sample, Samples } from './prometheus-text.ts'
 
 /** Value of a metric, or of one of its labels. */
-export interface MetricValue {
+interface MetricValue {
   readonly metric: string
   readonly label?: string
 }
@@ -94,7 +94,7 @@ export function readLoad(metrics: LoadMetrics, samples: Samples, rank: string | 
   }
 }
 
-/** Requests completed by each rank. */
+/** Requests completed by each rank. @testing */
 export function completedByRank(metrics: LoadMetrics, samples: Samples): ReadonlyMap<string, number> {
   const byRank = new Map<string, number>()
   for (const { labels, value } of firstOf(samples, metrics.completed)) {

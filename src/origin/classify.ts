@@ -8,7 +8,7 @@ import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { knownEngines } from './known-engines.ts'
 import { routeOf } from './missing-routes.ts'
 
-/** Time limit, ms, of the body of an answer that does not go to the client: it only shows whether the engine is full. */
+/** Time limit, ms, of the body of a fault, which only shows whether the engine is full. */
 const BODY_MS = 2_000
 
 /** An answer, and the request that it belongs to. */

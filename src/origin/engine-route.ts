@@ -8,7 +8,7 @@ import { headerOf } from './headers.ts'
  * a separate process.
  */
 const CONNECT_MS = 2_000
-export const ANSWER_MS = 5_000
+const ANSWER_MS = 5_000
 
 /** Limit of an answer, bytes. */
 const ROUTE_BYTES = 1024 * 1024

@@ -1,4 +1,4 @@
-/** Token ids from an engine, by the calls of its type, for pools without a vocabulary: exact, at the cost of a round trip. */
+/** Token ids from an engine, by the calls of its type, for pools without a vocabulary: exact, but a round trip. */
 import { chainText } from '../core/tokens/block-hash.ts'
 import type { PromptProfile, PromptAnalyzer } from '../core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../core/tokens/prompt-request.ts'

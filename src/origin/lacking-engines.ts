@@ -1,4 +1,4 @@
-/** What a request does about engines that lack its route: such an answer is no fault, and no client can eject an engine. */
+/** What a request does about engines that lack its route. That is no fault, so no client can eject an engine. */
 import type { Ports } from '../ports.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
 import type { AttemptFailed } from './attempt-context.ts'
