@@ -19,7 +19,7 @@ export function problemResponse(failure: Failure, shape: ErrorShape, requestId: 
 }
 
 /** A failure as the client may see it. */
-export const gatewayError = ({ shape: { status, type, code }, param, message }: Failure): GatewayError => ({
+const gatewayError = ({ shape: { status, type, code }, param, message }: Failure): GatewayError => ({
   status,
   type,
   code,

@@ -1,6 +1,7 @@
 import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
 import type { RequestClass } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
+import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import { isLimited } from '../core/limits/key-limiter.ts'
 import { type OpenRecord, openRecord } from '../core/reports/request-record.ts'
 import type { AddableField } from '../engines/engine-type.ts'
@@ -16,7 +17,7 @@ import type { GatewayContext } from './context.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
 import { replaceFormModel } from './multipart.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import { type Permit, reserve } from './key-limits.ts'
+import { countsTokens, type Permit, reserve } from './key-limits.ts'
 import { engineModel } from './model-registry.ts'
 import { RequestLifecycle } from './request-lifecycle.ts'
 
@@ -33,6 +34,9 @@ const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
   sheddable: 1,
 }
 
+/** Without an engine nothing is used. */
+const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
+
 const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
 
 /**
@@ -45,6 +49,7 @@ export class InferenceExchange implements Exchange {
   readonly receivedAt: number
   readonly method = 'POST'
   readonly protocol: Exchange['protocol']
+  readonly expectsJson: boolean
   readonly path: string
   readonly headers: readonly string[]
   readonly stream: boolean
@@ -65,6 +70,8 @@ export class InferenceExchange implements Exchange {
   onResponseId?: NonNullable<Exchange['onResponseId']>
   limitHeaders: readonly string[]
   #permit: Permit | null = null
+  /** null: unknown. */
+  #used: UsedTokens | null = NOTHING_USED
   readonly #parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #lifecycle: RequestLifecycle
@@ -85,10 +92,15 @@ export class InferenceExchange implements Exchange {
     this.requestId = requestId
     this.receivedAt = incoming.receivedAt
     this.protocol = endpoint.protocol
+    this.expectsJson = endpoint.protocol.answersJson(body.json)
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
     // Non-streaming responses are always read.
-    this.observe = !this.stream || chance < routes[0]!.pool.observeShare || routes[0]!.pool.retry.midStream !== 'off'
+    this.observe =
+      !this.stream ||
+      chance < routes[0]!.pool.observeShare ||
+      routes[0]!.pool.retry.midStream !== 'off' ||
+      countsTokens(parsed.caller.limits)
     this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && canRequestUsage(body.json)
     this.writeMs = config.limits.writeMs
     this.heartbeatMs = this.stream ? config.limits.heartbeatMs : 0
@@ -205,7 +217,8 @@ export class InferenceExchange implements Exchange {
     if (!isLimited(caller.limits)) return
     const { promptTokens, sequences = 1 } = this.#admissions.of(this.routes[0]!)
     const timers = timersOf(this.scope, context.ports)
-    this.#permit = await reserve(context, caller, { id: this.id, timers, promptTokens, sequences, json: body.json })
+    const outputLimit = this.protocol.bounds.limit(body.json)
+    this.#permit = await reserve(context, caller, { id: this.id, timers, promptTokens, sequences, outputLimit })
     if (this.#permit !== null) this.limitHeaders = [...this.limitHeaders, ...this.#permit.headers]
   }
 
@@ -228,12 +241,18 @@ export class InferenceExchange implements Exchange {
     return this.#admissions.hints(route)
   }
 
+  used(tokens: UsedTokens | null): void {
+    this.#used = tokens
+  }
+
   onEnd(): void {
     const { cluster, model, usage } = this.record
     const route = this.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
     if (usage !== null && route !== undefined) this.#admissions.learn(route, usage)
     this.#parsed.incoming.memory?.release()
-    if (this.#permit !== null) this.scope.background(this.#permit.settle(this.record))
-    this.#lifecycle.ended(this)
+    const used = this.#used
+    const tokens = used === null ? null : used.promptTokens + used.outputTokens
+    if (this.#permit !== null) this.scope.background(this.#permit.settle(tokens))
+    this.#lifecycle.ended(this, used)
   }
 }

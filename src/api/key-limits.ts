@@ -1,7 +1,6 @@
 /** Exact limits per key: reservation of a request, its headers and its settlement. */
 import { isLimited } from '../core/limits/key-limiter.ts'
 import type { KeyLimits, LimitAnswer, LimitName, LimitState, RunningRequest } from '../core/limits/key-limits.ts'
-import type { RequestRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
 import type { Limiter } from '../ports/limiter.ts'
 import type { Timer, Timers } from '../ports/timers.ts'
@@ -11,22 +10,24 @@ import type { GatewayContext } from './context.ts'
 /** Output of a request that sets no limit of its own, in tokens. */
 const DEFAULT_OUTPUT_TOKENS = 256
 
-const OUTPUT_FIELDS = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const
-
 interface LimitedRequest {
   readonly id: string
   readonly timers: Timers
   readonly promptTokens: number
   readonly sequences: number
-  readonly json: Readonly<Record<string, unknown>>
+  /** Limit of one answer in tokens. null: the request has none. */
+  readonly outputLimit: number | null
 }
 
 /** A reserved request. */
 export interface Permit {
   /** `x-ratelimit-*` headers of the response, flat. */
   readonly headers: readonly string[]
-  /** Call once, when the request has ended. */
-  settle(record: Pick<RequestRecord, 'engine' | 'usage'>): Promise<void>
+  /**
+   * Call once, when the request has ended.
+   * @param tokens tokens that it used; null: unknown, so the reservation stays
+   */
+  settle(tokens: number | null): Promise<void>
 }
 
 /** Reserves a request. null: the key has no limits. Rejects with `rate_limited`. */
@@ -49,12 +50,10 @@ export async function reserve(
   const renewal = limits.concurrent === null ? null : startRenewal(limiter, { key, id }, timers)
   return {
     headers,
-    async settle({ engine, usage }) {
+    async settle(tokens) {
       renewal?.cancel()
-      // Without an engine nothing was used. Without usage the estimate stays.
-      const used = usage === null ? null : usage.promptTokens + usage.completionTokens
       try {
-        await limiter.settle({ key, id, tokens: engine === null ? 0 : used })
+        await limiter.settle({ key, id, tokens })
       } catch (error) {
         ports.log.warn('key_limit_unsettled', { error, tenant: key })
       }
@@ -77,10 +76,13 @@ function startRenewal({ renewal }: Limiter, running: RunningRequest, timers: Tim
   return { cancel: () => timer.cancel() }
 }
 
-function estimateOf({ promptTokens, sequences, json }: LimitedRequest): number {
-  const maxOutput = OUTPUT_FIELDS.map((name) => json[name]).find((value) => typeof value === 'number' && value >= 0)
-  return promptTokens + sequences * ((maxOutput as number | undefined) ?? DEFAULT_OUTPUT_TOKENS)
+function estimateOf({ promptTokens, sequences, outputLimit }: LimitedRequest): number {
+  return promptTokens + sequences * (outputLimit ?? DEFAULT_OUTPUT_TOKENS)
 }
+
+/** Whether a key's limits need the token counts of its streams. */
+export const countsTokens = ({ tokensPerMin, tokensPerDay }: KeyLimits): boolean =>
+  tokensPerMin !== null || tokensPerDay !== null
 
 const RULES: Readonly<Record<LimitName, (limits: KeyLimits) => string>> = {
   requests_per_min: ({ requestsPerMin }) => `${requestsPerMin} requests per minute`,

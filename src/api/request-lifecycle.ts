@@ -1,4 +1,5 @@
 /** Consumers of the record of a request: history, reports, traces and access log. */
+import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import { hasEnded, type OpenRecord, type RequestRecord } from '../core/reports/request-record.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import { beginTrace, type Trace } from '../telemetry/trace-context.ts'
@@ -31,12 +32,12 @@ export class RequestLifecycle {
   }
 
   /** Passes the complete record to reports, traces and log. */
-  ended(exchange: Exchange): void {
+  ended(exchange: Exchange, used: UsedTokens | null): void {
     const { record } = exchange
     if (!hasEnded(record)) throw new Error(`request ${record.id} has no result: fill in its record first`)
     const { incoming, caller } = this.#parsed
     const { config, ports, telemetry, usage, shared } = this.#context
-    usage.add(caller.tenant, record)
+    usage.add(caller.tenant, record, used)
     shared?.ended?.({ model: this.#parsed.model, tenant: caller.tenant, record }, incoming.scope)
     telemetry.recordEnded(record, this.trace, incoming.scope)
     if (logsRequests(ports.log)) Object.assign(incoming.logFields, accessLogFields(record))

@@ -29,7 +29,7 @@ const BY_KIND: ReadonlyMap<EngineKind, EngineType> = new Map(ENGINE_TYPES.map((t
 
 export const engineTypeOf = (kind: EngineKind): EngineType => BY_KIND.get(kind) ?? unknown
 
-/** Type by a name in another product's configuration; null: no such type. */
+/** Type by a name in another product's configuration; null: no such type. @testing */
 export const engineTypeNamed = (name: string): EngineType | null =>
   ENGINE_TYPES.find(({ aliases }) => aliases.includes(name)) ?? null
 

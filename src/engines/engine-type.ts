@@ -63,7 +63,7 @@ export interface RankLoad {
 interface RankRules {
   /** Header that chooses the rank. */
   readonly header: string
-  /** Numbers in the header: `local` counts from the first rank of the server; `global` from that of all servers. */
+  /** Numbers in the header: `local` counts from the first rank of the server, `global` from the first of all. */
   readonly numbering: 'local' | 'global'
   /** Answer (400) to a rank that does not exist: the gateway's mistake, never for the client. */
   readonly outOfRange: RegExp

@@ -4,7 +4,7 @@ import { drainFailure, Failure } from '../failure.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
-import { classifyFirstBytes, isSuccess } from './classify.ts'
+import { classifyFault, isSuccess } from './classify.ts'
 import { attributeFailure } from './disagg/attribute-failure.ts'
 import { type FinalLeg, wholeLeg } from './disagg/final-leg.ts'
 import { runPreparatoryLegs } from './disagg/preparatory-legs.ts'
@@ -79,7 +79,7 @@ interface BegunAnswer {
 function begin(attempt: AttemptContext, { answer, last, early, dispatchedAt }: BegunAnswer): Response | AttemptFailed {
   const { exchange, ports, placed } = attempt
   const { engine } = placed
-  const failed = early ? null : classifyFirstBytes(attempt, { answer, engine, path: last.path })
+  const failed = early ? null : classifyFault(attempt, { answer, engine, path: last.path })
   const lost = failed ?? lostRace(attempt, answer, early)
   if (lost !== null) return lost
   if (isSuccess(answer.status)) forgetLacking({ engine, path: last.path }, exchange, ports)

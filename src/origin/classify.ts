@@ -1,5 +1,6 @@
 /** Judges answers of engines by the rules of their type, for final legs and preparatory legs alike. */
 import { ANSWER_PREFIX_BYTES, type AnswerMeaning } from '../engines/answer-meaning.ts'
+import type { EngineError } from '../protocols/engine-error.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
 import { withDeadline } from '../timeout.ts'
@@ -8,7 +9,7 @@ import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { knownEngines } from './known-engines.ts'
 import { routeOf } from './missing-routes.ts'
 
-/** Time limit, ms, of the body of a fault, which only shows whether the engine is full. */
+/** Time limit, ms, of the body of an answer that does not go to the client: it shows whether the engine is full. */
 const BODY_MS = 2_000
 
 /** An answer, and the request that it belongs to. */
@@ -52,28 +53,36 @@ async function bodyOfFault({ exchange, ports }: AttemptContext, body: Promise<vo
 const isFault = (status: number): boolean => status < 400 || (status >= 500 && status !== 501)
 
 /**
- * Judges the first bytes of a success. vLLM sends the head before it checks its queue, so "busy" may arrive as the only
- * event of a 200. The client has got nothing yet, so another engine may try. null: it goes to the client.
+ * Judges an error that came with a success status before any output. vLLM sends the head before it checks its queue, so
+ * "busy" may arrive as the only event of a 200. The client has got nothing yet, so another engine may try. null: the
+ * answer goes to the client.
  */
-export function classifyFirstBytes(
+export function classifyFault(
   attempt: AttemptContext,
   received: ReceivedAnswer,
-  bytes: Uint8Array = received.answer.firstBytes(),
+  fault: EngineError | null = received.answer.fault(),
 ): AttemptFailed | null {
-  const { status, sse } = received.answer
-  return isSuccess(status) && mayBeError(bytes, sse) ? failureOf(attempt, received, bytes) : null
+  if (fault === null || !isSuccess(received.answer.status)) return null
+  return failureBy(attempt, received, { status: fault.status ?? INTERNAL_ERROR, body: fault.body })
 }
+
+/** Status of an error that names none. */
+const INTERNAL_ERROR = 500
 
 const utf8 = new TextDecoder()
 
-function failureOf(
+function failureOf(attempt: AttemptContext, received: ReceivedAnswer, bytes: Uint8Array): AttemptFailed | null {
+  const body = utf8.decode(bytes.subarray(0, ANSWER_PREFIX_BYTES))
+  return failureBy(attempt, received, { status: received.answer.status, body })
+}
+
+function failureBy(
   { exchange, ports, placed }: AttemptContext,
   { answer, engine, path }: ReceivedAnswer,
-  bytes: Uint8Array,
+  { status, body }: { readonly status: number; readonly body: string },
 ): AttemptFailed | null {
   const { model, adapter } = exchange.admission(placed.route)
-  const { status, headers } = answer
-  const body = utf8.decode(bytes.subarray(0, ANSWER_PREFIX_BYTES))
+  const { headers } = answer
   const sent = { path: path.split('?', 1)[0]!, model: engine.external?.model ?? model, adapter }
   const failed = toFailure(knownEngines(ports.origin).typeOf(engine).answerOf({ status, headers, body }, sent))
   if (failed === null) return null
@@ -101,24 +110,4 @@ function toFailure(meaning: AnswerMeaning): Omit<AttemptFailed, 'engine' | 'stat
     case 'broken':
       return { failure: meaning.failure }
   }
-}
-
-/** Begin of an error as JSON. */
-const ERROR_JSON = String.raw`\{\s*"(?:error"|object"\s*:\s*"error"|type"\s*:\s*"(?:error|response\.failed)")`
-
-/** Begin of an error event. Comments may precede it. */
-const ERROR_EVENT = new RegExp(String.raw`^\s*(?::|event: ?(?:error|response\.failed)|data: ?${ERROR_JSON})`)
-
-/** Begin of an error document, or of a page of a proxy. */
-const ERROR_DOCUMENT = new RegExp(String.raw`^\s*(?:<|${ERROR_JSON})`)
-
-/** Part of the first bytes, bytes, that is decoded to find an error. */
-const BEGIN_BYTES = 64
-
-/** `data: {"id":`, the begin of nearly all streams. */
-const USUAL = [100, 97, 116, 97, 58, 32, 123, 34, 105, 100]
-
-function mayBeError(bytes: Uint8Array, sse: boolean): boolean {
-  if (sse && USUAL.every((byte, at) => bytes[at] === byte)) return false
-  return (sse ? ERROR_EVENT : ERROR_DOCUMENT).test(utf8.decode(bytes.subarray(0, BEGIN_BYTES)))
 }

@@ -4,6 +4,7 @@ import type { Timers } from '../ports/timers.ts'
 import { defaultTimers } from '../timers.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { classifyRefusal, isSuccess } from './classify.ts'
+import { completions } from '../protocols/completions.ts'
 import type { FinalLeg } from './disagg/final-leg.ts'
 
 /** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
@@ -26,7 +27,10 @@ export function dispatch(
   )
 }
 
-function requestOf({ exchange, ports, placed, race }: AttemptContext, { target, path, body }: FinalLeg): OriginRequest {
+function requestOf(
+  { exchange, ports, placed, race }: AttemptContext,
+  { target, path, body, transform }: FinalLeg,
+): OriginRequest {
   const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
   const headers =
     target.isGateway === true && exchange.forGateway !== undefined
@@ -41,6 +45,9 @@ function requestOf({ exchange, ports, placed, race }: AttemptContext, { target, 
     connectMs,
     // An engine sends a response that does not stream when it is complete.
     firstByteMs: exchange.stream ? firstByteMs : answerMs,
+    // A leg may be a request of another protocol, whose answer is transformed.
+    protocol: transform === null ? exchange.protocol : completions,
+    expectsJson: exchange.expectsJson === true,
     signal: race?.signal ?? exchange.signal,
     timers: exchange.scope.timers ?? ports.timers,
   }

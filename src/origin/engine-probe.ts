@@ -1,4 +1,4 @@
-/** Probes one engine by the routes of its type: health, load and sleep state; once type, version and context. */
+/** Probes one engine by the routes of its type: health, load, sleep state; once type, version and capacity. */
 import { METRICS_PATHS, readMetrics, type MeasuredLoad } from '../engines/engine-registry.ts'
 import { PLAIN, type EngineType, type HealthCheck } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'

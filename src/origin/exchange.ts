@@ -1,5 +1,6 @@
 import type { Admission } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
+import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import type { OpenRecord, RequestRecord } from '../core/reports/request-record.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
@@ -47,6 +48,8 @@ export interface Exchange {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Wire protocol of the request and its response. */
   readonly protocol: Protocol
+  /** Answers that are no stream are JSON. Absent: any. */
+  readonly expectsJson?: boolean
   /** Path and query for the engine. */
   readonly path: string
   /** Headers for the engine: flat, lower-case, without hop-by-hop headers and client credentials. */
@@ -109,6 +112,11 @@ export interface Exchange {
    * same route. Absent, null: streams are not continued.
    */
   continuation?(route: PoolRoute): Continuable | NotContinued | null
+  /**
+   * Called before `onEnd` if an engine has begun the request. null: it is unknown how much was generated, as in an
+   * answer without usage.
+   */
+  used?(tokens: UsedTokens | null): void
   /** Called exactly once, when `record` is complete: after the last byte, or before `forward` throws. */
   onEnd?(): void
 }

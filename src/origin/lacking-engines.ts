@@ -1,4 +1,4 @@
-/** What a request does about engines that lack its route. That is no fault, so no client can eject an engine. */
+/** Engines that lack the route of a request. Such an answer is no fault, so that no client can eject an engine. */
 import type { Ports } from '../ports.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
 import type { AttemptFailed } from './attempt-context.ts'

@@ -33,5 +33,5 @@ const keyOf = ({ url }: EngineTarget, route: string): string => `${url} ${route}
 /** Method and path without ids and query. */
 export function routeOf(method: string, path: string): string {
   const bare = path.split('?', 1)[0]!
-  return `${method} ${bare.replace(/^(\/v1\/responses)\/[^/]+/, '$1/ID')}`
+  return `${method} ${bare.replace(/^\/v1\/responses\/[^/]+/, '/v1/responses/ID')}`
 }

@@ -1,6 +1,8 @@
 /** Port of the HTTP client for engines. */
 import type { AttemptFailure } from '../core/contract/outcome.ts'
 import type { AbortSignalLike } from './abort-signal.ts'
+import type { EngineError } from '../protocols/engine-error.ts'
+import type { Protocol } from '../protocols/protocol.ts'
 import type { EngineTarget } from './engine-target.ts'
 import type { RelayOptions } from './relay.ts'
 import type { Timers } from './timers.ts'
@@ -15,8 +17,12 @@ export interface OriginRequest {
   /** Parts of the body, sent unchanged. */
   readonly body: readonly Uint8Array[] | null
   readonly connectMs: number
-  /** Limit until the first byte of the body. */
+  /** Limit until the first byte of the body that is output. */
   readonly firstByteMs: number
+  /** Wire protocol of the answer: what comes before its output is held back. Absent: any byte is output. */
+  readonly protocol?: Protocol
+  /** An answer that is no stream is JSON. Absent: any answer is good. */
+  readonly expectsJson?: boolean
   /** Aborted when the client disconnects or the gateway ends the attempt. */
   readonly signal: AbortSignalLike
   /** Absent: timers of the runtime. */
@@ -71,11 +77,13 @@ export interface OriginAnswer {
   /** The request is sent, and its memory is not read any more. Absent: unknown. */
   readonly written?: boolean
   /**
-   * Resolves when `bytes` (default 1) of the body are here, or at its end. Rejects with an OriginError. Call it once.
+   * Resolves when output or `bytes` of the body are here, or at its end. Rejects with an OriginError. Call it once.
    */
   firstByte(bytes?: number): Promise<void>
   /** The first bytes of the body, which `firstByte` read. They are not relayed yet. */
   firstBytes(): Uint8Array
+  /** Error that the engine reported before any output, with a success status. Valid after `firstByte`. null: none. */
+  fault(): EngineError | null
   /** Reads the whole body. Rejects with an OriginError beyond `limitBytes`. */
   read(limitBytes: number): Promise<Uint8Array>
   /** Relays head and body to the client. Call it after `firstByte` has resolved, or before with `heartbeatMs` set. */

@@ -2,12 +2,15 @@
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 
 /** Values as received; the schema of the `firstlight` object checks them. */
-export interface HintedOptions {
+interface HintedOptions {
   readonly priority?: unknown
   readonly expected_output_tokens?: unknown
 }
 
-/** Options in `nvext.agent_hints`. Dynamo serves higher priorities first, vLLM and the gateway lower ones. */
+/**
+ * Options in `nvext.agent_hints`. Dynamo serves higher priorities first, vLLM and the gateway lower ones.
+ * @testing
+ */
 export function hintedOptions(body: JsonObject): HintedOptions {
   const { nvext } = body
   const hints = isJsonObject(nvext) ? nvext['agent_hints'] : undefined

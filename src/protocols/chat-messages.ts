@@ -96,7 +96,7 @@ function textOf(part: unknown): Text | null {
 }
 
 /** Marker of a part that is not text: equal for equal bytes or URL. */
-export function itemMarker(part: JsonObject): string {
+function itemMarker(part: JsonObject): string {
   const state = { lo: 1, hi: 2 }
   const type = typeof part['type'] === 'string' ? part['type'] : 'item'
   hashValue(state, part, 0)

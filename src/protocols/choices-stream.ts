@@ -8,7 +8,7 @@ import { objectIn } from './stream/reader.ts'
 /** Text of a choice, all of its fields together. null: the choice has no field for text. */
 type TextOfChoice = (choice: JsonObject) => string | null
 
-export interface ChoicesGrammarOptions {
+interface ChoicesGrammarOptions {
   readonly textOf: TextOfChoice
   /** The event comes before the engine's output although it has a choice. */
   readonly isOpening: (choice: JsonObject) => boolean

@@ -72,8 +72,9 @@ function errorOf(fields: JsonObject, text: string): EngineError {
 }
 
 /** Status by number, by a string of digits, or by type. null: none is known. */
-function statusIn({ code, status, status_code: statusCode, type, error_type: errorType }: JsonObject): number | null {
-  for (const value of [code, statusCode, status]) {
+function statusIn(fields: JsonObject): number | null {
+  const { code, status, status_code: statusCode, http_status_code: httpStatus, type, error_type: errorType } = fields
+  for (const value of [code, statusCode, httpStatus, status]) {
     const number = typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN
     if (Number.isInteger(number) && number >= 400 && number <= 599) return number
   }

@@ -39,7 +39,7 @@ const DROPPED = [
 ] as const
 
 /** What a protocol adds to the shared edit. */
-export interface PrefillChanges {
+interface PrefillChanges {
   /** Name of the limit that is set if the request has none. */
   readonly limit: string
   /** Further values to set, as JSON text. */

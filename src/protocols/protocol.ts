@@ -25,7 +25,7 @@ export interface Endpoint {
 }
 
 /** How much output a request may have. */
-export interface OutputBounds {
+interface OutputBounds {
   /** Names of the fields that bound the output, the decisive one first. */
   readonly fields: readonly string[]
   /** Limit of one answer in tokens. null: none is given, and the protocol has no default. */

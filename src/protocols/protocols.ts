@@ -12,6 +12,7 @@ import { responses } from './responses.ts'
 import { score } from './score.ts'
 import { detokenize, tokenize } from './tokenize.ts'
 
+/** @testing */
 export const protocols: readonly Protocol[] = [
   chat,
   completions,

@@ -1,5 +1,6 @@
 /** Token counts that an engine reports, in the gateway's own terms. A count that is absent is unknown, never zero. */
 import type { Usage } from '../core/contract/outcome.ts'
+import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 
 /** Counts of one `usage` object, or of all usage objects of a stream. null: not reported. */
@@ -16,7 +17,7 @@ export const NO_USAGE: ReportedUsage = { promptTokens: null, cachedTokens: null,
 const MOST_TOKENS = 1e9
 
 /** null: the value is no plausible count. */
-export const countOf = (value: unknown): number | null =>
+const countOf = (value: unknown): number | null =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : null
 
 const detailsOf = (value: unknown): JsonObject => (isJsonObject(value) ? value : {})
@@ -70,13 +71,13 @@ export const completeUsage = ({ promptTokens, cachedTokens, outputTokens }: Repo
   promptTokens === null ? null : { promptTokens, completionTokens: outputTokens ?? 0, cachedTokens }
 
 /**
- * Tokens to charge a request that an engine has begun: reported counts where there are any, the gateway's own for the
- * rest. An aborted stream has no final usage, so its output is the number of output events.
+ * Tokens of a request that an engine has begun: reported counts where there are any, the gateway's own for the rest. An
+ * aborted stream has no final usage, so its output is the number of output events.
  */
-export function tokensToCharge(
+export const usedTokens = (
   reported: ReportedUsage | null,
   own: { readonly promptTokens: number; readonly outputEvents: number },
-): number {
-  const output = Math.max(reported?.outputTokens ?? 0, reported?.outputTokens == null ? own.outputEvents : 0)
-  return (reported?.promptTokens ?? own.promptTokens) + output
-}
+): UsedTokens => ({
+  promptTokens: reported?.promptTokens ?? own.promptTokens,
+  outputTokens: reported?.outputTokens ?? own.outputEvents,
+})

@@ -9,7 +9,7 @@ export type SessionSource =
   | { readonly path: readonly string[]; readonly read?: (text: string) => string | null }
 
 /** A session id is the client's word: use it within one key only. */
-export interface ClientSession {
+interface ClientSession {
   readonly id: string
   /** Place of the id, such as `header x-session-id` or `body metadata.user_id`. */
   readonly source: string
@@ -19,7 +19,7 @@ export interface ClientSession {
   readonly parent: string | null
 }
 
-export type HeaderReader = (name: string) => string | null | undefined
+type HeaderReader = (name: string) => string | null | undefined
 
 const SESSION_CHARS = 512
 
@@ -81,6 +81,7 @@ function sessionInUserId(text: string): string | null {
 /**
  * The session of a request. null: it names none.
  * @param sources configured sources, then those of the protocol
+ * @testing
  */
 export function sessionOf(
   headerOf: HeaderReader,

@@ -31,7 +31,7 @@ function setUp() {
   const context = { limiter } as unknown as GatewayContext
   const ask = (limits: Partial<KeyLimits>) =>
     reserve(context, { tenant: 'team', limits: { ...UNLIMITED, ...limits } }, request)
-  const request = { id: 'r', timers, promptTokens: 1, sequences: 1, json: {} }
+  const request = { id: 'r', timers, promptTokens: 1, sequences: 1, outputLimit: null }
   return { renewed, settled, ask, ring: () => ring?.(), isSet: () => ring !== null }
 }
 
@@ -41,7 +41,7 @@ it('a request with a limit of concurrent requests is renewed until it is settled
   ring()
   ring()
   expect(renewed).toEqual(['team r', 'team r'])
-  await permit!.settle({ engine: 'e', usage: null })
+  await permit!.settle(null)
   expect(settled).toEqual(['r'])
   expect(isSet()).toBe(false)
 })

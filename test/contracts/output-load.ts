@@ -11,6 +11,11 @@ const PROMPT_BLOCKS = 6_000
 /** Tokens in the partial block of the prompt. */
 const PARTIAL_TOKENS = 5
 const EVENT = sseEvent({ id: 'c', object: 'text_completion', choices: [{ index: 0, text: 'a' }] })
+const FINISH = sseEvent({
+  id: 'c',
+  object: 'text_completion',
+  choices: [{ index: 0, text: '', finish_reason: 'stop' }],
+})
 
 /** On Workers, progress updates follow the response. */
 const PATIENT = { timeout: 15_000 }
@@ -25,7 +30,7 @@ interface FleetEngine {
 const endOf = (completionTokens = 0): string => {
   const usage = { prompt_tokens: 10, completion_tokens: completionTokens, total_tokens: 10 + completionTokens }
   const record = sseEvent({ id: 'c', object: 'text_completion', choices: [], usage })
-  return `${completionTokens > 0 ? record : ''}${DONE}`
+  return `${FINISH}${completionTokens > 0 ? record : ''}${DONE}`
 }
 
 export function outputLoadContract(

@@ -127,6 +127,8 @@ function headOf(reply: Reply, body: Buffer, isChunked: boolean): Buffer {
   const isJson = reply.body !== undefined && typeof reply.body !== 'string' && !(reply.body instanceof Uint8Array)
   if (isJson && !has('content-type')) lines.push('content-type: application/json\r\n')
   if (!has('date')) lines.push(`date: ${new Date().toUTCString()}\r\n`)
+  // Otherwise a client may send its next request on the connection that ends.
+  if (reply.end === 'close' && !has('connection')) lines.push('connection: close\r\n')
   if (isChunked) lines.push('transfer-encoding: chunked\r\n')
   else if (version === '1.1' && !has('content-length') && reply.pieces === undefined)
     lines.push(`content-length: ${body.length}\r\n`)

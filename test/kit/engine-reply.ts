@@ -17,7 +17,7 @@ export interface Reply {
   /** The body has no framing and ends with the connection. */
   readonly version?: '1.0'
   /**
-   * What follows the last byte. `keep` (default) keeps the connection, `close` ends it. The others leave the body
+   * What follows the last byte. `keep` (default) keeps the connection, `close` ends it, as its head announces. The others leave the body
    * without its end: `truncate` ends the connection, `reset` resets it, `hang` leaves it open and silent.
    */
   readonly end?: 'keep' | 'close' | 'truncate' | 'reset' | 'hang'

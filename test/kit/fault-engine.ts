@@ -5,7 +5,7 @@ import { until } from '../wait.ts'
 import { SILENCE, type Piece, type Reply } from './engine-reply.ts'
 import type { EngineRequest } from './engine-request.ts'
 import { FakeEngine } from './fake-engine.ts'
-import { completion, DONE, sseEvent, sseReply, token } from './sse.ts'
+import { completion, DONE, FINISH, sseEvent, sseReply, token } from './sse.ts'
 
 export type Mode =
   | 'ok'
@@ -165,6 +165,7 @@ export class FaultEngine {
     const count = isReset ? Math.min(2, this.tokens) : this.tokens
     for (let at = 0; at < count; at++) pieces.push(token(`t${at} `), this.itlMs)
     if (isReset) return sseReply(pieces, { end: 'reset' })
+    pieces.push(FINISH)
     if (hasUsage) pieces.push(sseEvent({ object: 'chat.completion.chunk', choices: [], usage: this.#usage() }))
     return sseReply([...pieces, DONE])
   }

@@ -201,6 +201,7 @@ function answerOf(world: RecordingPorts, request: OriginRequest): OriginAnswer {
     pass: (reply) => pass(reply, bytes, answer),
     reader: () => ({ read: async () => null, cancel: () => {} }),
     firstBytes: () => new Uint8Array(),
+    fault: () => null,
     discard: () => undefined,
   }
 }

@@ -1,4 +1,6 @@
 /** Scripted dependencies of a forwarder: engines that respond or fail, clusters that book and count. */
+import { AnswerStart } from '../../src/origin/relay/answer-start.ts'
+import type { EngineError } from '../../src/protocols/engine-error.ts'
 import { chat } from '../../src/protocols/chat.ts'
 import type { Admission } from '../../src/core/contract/admission.ts'
 import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
@@ -218,9 +220,18 @@ export class ScriptedForwarder {
         return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })
       },
       firstBytes: () => new TextEncoder().encode(body),
+      fault: () => (body.includes('"error"') ? faultIn(body) : null),
       discard: () => {},
     }
   }
+}
+
+function faultIn(body: string): EngineError | null {
+  const head = { status: 200, headers: [], sse: true }
+  const start = new AnswerStart(head, { protocol: chat, isJson: false })
+  const bytes = new TextEncoder().encode(body)
+  start.take(bytes)
+  return start.fault(() => bytes)
 }
 
 export function pairs(flat: readonly string[]): [string, string][] {

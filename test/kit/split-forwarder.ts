@@ -205,6 +205,7 @@ function answerOf(status: number, id: string): OriginAnswer {
     sse,
     firstByte: async () => {},
     firstBytes: () => new TextEncoder().encode(body),
+    fault: () => null,
     read: async () => new TextEncoder().encode(body),
     reader: () => ({ read: async () => null, cancel: () => {} }),
     pass: (reply: RelayOptions) => {

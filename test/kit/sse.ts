@@ -9,6 +9,12 @@ export const sseEvent = (value: unknown): string => `data: ${JSON.stringify(valu
 export const token = (text: string): string =>
   sseEvent({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] })
 
+/** Event that ends an answer. Streams without it are unfinished. */
+export const FINISH = sseEvent({
+  object: 'chat.completion.chunk',
+  choices: [{ index: 0, delta: {}, finish_reason: 'stop' }],
+})
+
 /** A streamed response of these pieces. */
 export const sseReply = (pieces: NonNullable<Reply['pieces']>, reply: Omit<Reply, 'pieces'> = {}): Reply => ({
   ...reply,

@@ -34,6 +34,7 @@ class TokenizeOnly implements Origin {
       reader: () => ({ read: async () => null, cancel: () => {} }),
       pass: () => new Response(),
       firstBytes: () => new Uint8Array(),
+      fault: () => null,
       discard: () => {},
     }
   }

@@ -168,6 +168,7 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
     sse: false,
     firstByte: async () => undefined,
     firstBytes: () => bytes,
+    fault: () => null,
     read: async () => bytes,
     reader: () => ({ read: async () => null, cancel: () => {} }),
     discard: () => undefined,

@@ -93,6 +93,7 @@ class Play {
       read: async () => new TextEncoder().encode('currently busy'),
       reader: () => ({ read: async () => null, cancel: () => {} }),
       firstBytes: () => new TextEncoder().encode('data: x\n\n'),
+      fault: () => null,
       pass: (reply) => {
         this.passed.push(id)
         queueMicrotask(() => reply.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: 9 }))

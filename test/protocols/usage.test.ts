@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { AnswerReader, usageOfAnswer } from '../../src/protocols/answer.ts'
-import { completeUsage, NO_USAGE, tokensToCharge } from '../../src/protocols/reported-usage.ts'
+import { completeUsage, NO_USAGE, usedTokens } from '../../src/protocols/reported-usage.ts'
 import { protocolOf } from '../../src/protocols/protocols.ts'
 import { chatChunk, encode, named, readerOf, ROLE } from './read-stream.ts'
 
 const messages = protocolOf('/v1/messages')!
 const usageOf = (fields: object) => messages.usage(fields as Record<string, unknown>)
+
+const sumOf = ({ promptTokens, outputTokens }: ReturnType<typeof usedTokens>) => promptTokens + outputTokens
 
 describe('usage of messages (S1)', () => {
   it('adds cached tokens to the prompt', () => {
@@ -88,7 +90,7 @@ describe('usage that a client could choose (O2)', () => {
     const delta = named({ type: 'response.output_text.delta', delta: 'a' } as { type: string })
     const reader = readerOf('/v1/responses', created + delta.repeat(1000))
     expect([reader.usage, reader.outputs]).toEqual([null, 1000])
-    expect(tokensToCharge(reader.usage, { promptTokens: 14, outputEvents: reader.outputs })).toBe(1014)
+    expect(sumOf(usedTokens(reader.usage, { promptTokens: 14, outputEvents: reader.outputs }))).toBe(1014)
   })
 
   it('is not read from tools in the last event', () => {
@@ -124,17 +126,17 @@ describe('tokens to charge (S16, S17, O27)', () => {
     })
     const delta = named({ type: 'content_block_delta', delta: { type: 'text_delta', text: 'a' } } as { type: string })
     const reader = readerOf('/v1/messages', start + named({ type: 'content_block_start' }) + delta.repeat(500))
-    expect(tokensToCharge(reader.usage, { promptTokens: 20, outputEvents: reader.outputs })).toBe(514)
+    expect(sumOf(usedTokens(reader.usage, { promptTokens: 20, outputEvents: reader.outputs }))).toBe(514)
   })
 
   it('are prompt and output events of a chat closed after 3 events', () => {
     const reader = readerOf('/v1/chat/completions', ROLE + chatChunk({ content: 'a' }) + chatChunk({ content: 'b' }))
-    expect(tokensToCharge(reader.usage, { promptTokens: 10, outputEvents: reader.outputs })).toBe(12)
+    expect(sumOf(usedTokens(reader.usage, { promptTokens: 10, outputEvents: reader.outputs }))).toBe(12)
   })
 
   it('are the reported ones of a complete answer', () => {
-    expect(tokensToCharge({ promptTokens: 70, cachedTokens: null, outputTokens: 9 }, own)).toBe(79)
-    expect(tokensToCharge(null, own)).toBe(514)
+    expect(sumOf(usedTokens({ promptTokens: 70, cachedTokens: null, outputTokens: 9 }, own))).toBe(79)
+    expect(sumOf(usedTokens(null, own))).toBe(514)
   })
 })
 

@@ -1,4 +1,5 @@
 import type { RequestRecord } from '../reports/request-record.ts'
+import type { UsedTokens } from './used-tokens.ts'
 
 /** Counters of one key since the start. */
 export interface KeyCounts {
@@ -22,15 +23,18 @@ const NOTHING: KeyCounts = { requests: 0, refused: 0, promptTokens: 0, cachedTok
 export class KeyUsage {
   readonly #keys = new Map<string, KeyCounts>()
 
-  /** Adds an ended request. */
-  add(key: string, { engine, usage }: Pick<RequestRecord, 'engine' | 'usage'>): void {
+  /**
+   * Adds an ended request.
+   * @param used counts of a request without the engine's usage; null: none
+   */
+  add(key: string, { engine, usage }: Pick<RequestRecord, 'engine' | 'usage'>, used: UsedTokens | null = null): void {
     const name = this.#keys.has(key) || this.#keys.size < MAX_KEYS ? key : 'other'
     const added = {
       requests: 1,
       refused: engine === null ? 1 : 0,
-      promptTokens: usage?.promptTokens ?? 0,
+      promptTokens: usage?.promptTokens ?? used?.promptTokens ?? 0,
       cachedTokens: usage?.cachedTokens ?? 0,
-      outputTokens: usage?.completionTokens ?? 0,
+      outputTokens: used?.outputTokens ?? usage?.completionTokens ?? 0,
     }
     this.#keys.set(name, sum(this.#keys.get(name) ?? NOTHING, added))
   }

@@ -16,7 +16,7 @@ import { handOver, type Handover, type HandoverResult } from './handover.ts'
 import { truncatedEnd, clientGoneEnd, openPart, passEvents, readPart, type Part, type SegmentRelay } from './part.ts'
 import { CheckedSegment } from './checked-segment.ts'
 import { RepeatedSegment } from './repeated-segment.ts'
-import { closingRecords, finishRecords } from './closing-records.ts'
+import { closingRecords, finishRecords, wholeUsage } from './closing-records.ts'
 import { ContinuedSegment } from './continued-segment.ts'
 import { FirstSegment } from './first-segment.ts'
 import { newState, type StreamState } from './stream-state.ts'
@@ -366,7 +366,11 @@ class ContinuedStream {
     if (this.#isOver) return
     this.#isOver = true
     this.#dropRequest()
-    this.#parts.relay.finish(result, this.#state.usage, this.#failed)
+    const { usage, record } = this.#state
+    const { exchange, placed } = this.#parts.attempt
+    const { promptTokens, completionTokens } = usage ?? wholeUsage(this.#state, record.tokens)
+    exchange.used?.({ promptTokens: promptTokens || placed.promptTokens, outputTokens: completionTokens })
+    this.#parts.relay.finish(result, usage, this.#failed)
   }
 }
 

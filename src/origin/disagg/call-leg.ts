@@ -5,10 +5,10 @@ import type { AbortSignalLike } from '../../ports/abort-signal.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
-import { classifyFirstBytes, classifyRefusal } from '../classify.ts'
-import { usageOfAnswer } from '../../protocols/answer.ts'
+import { faultOfAnswer, usageOfAnswer } from '../../protocols/answer.ts'
 import { protocolOf } from '../../protocols/protocols.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
+import { classifyFault, classifyRefusal } from '../classify.ts'
 
 interface LegCall {
   readonly target: EngineTarget
@@ -61,12 +61,11 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
     if (refused !== null) return { failed: withoutAnswer(refused) }
     if (answer.status >= 300) return { refusal: answer, engine: call.target }
     const bytes = await answer.read(ANSWER_BYTES)
-    const error = classifyFirstBytes(attempt, received, bytes)
-    if (error !== null) return { failed: withoutAnswer(error) }
     const json = objectOf(bytes)
-    return json === null
-      ? { failed: failedBy(call.target, 'malformed', answer.status) }
-      : { answer: { json, usage: usageOf(json, call.path) } }
+    if (json === null) return { failed: failedBy(call.target, 'malformed', answer.status) }
+    const failed = classifyFault(attempt, received, faultOfAnswer(bytes, true))
+    if (failed !== null) return { failed: withoutAnswer(failed) }
+    return { answer: { json, usage: usageOf(json, call.path) } }
   } catch (error) {
     answer?.discard()
     if (!(error instanceof OriginError) || exchange.signal.aborted) throw error

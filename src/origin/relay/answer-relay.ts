@@ -1,6 +1,8 @@
 /** Turns an engine's response into the client's: headers, first token, progress and end. */
 import type { NotContinued } from '../../core/continuation/continuable.ts'
 import type { AttemptFailure, Outcome, Result, Usage } from '../../core/contract/outcome.ts'
+import type { UsedTokens } from '../../core/limits/used-tokens.ts'
+import { usedTokens } from '../../protocols/reported-usage.ts'
 import { PAYLOAD_VERSION } from '../../core/contract/payload-version.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
@@ -261,7 +263,16 @@ export class AnswerRelay implements RequestRelay {
     if (end.end === 'engine_truncated' && this.#notContinued !== null)
       this.#attempt.exchange.record.continuations = [this.#notContinued]
     this.release(end, usage)
+    this.#attempt.exchange.used?.(this.#used(end))
     this.finish(result, usage, this.#attempt.earlier)
+  }
+
+  #used({ end, reported = null, outputs = 0, failure }: RelayResult): UsedTokens | null {
+    const isRefusal = this.#answer.status >= 300 || (end === 'engine_error' && failure === null && outputs === 0)
+    if (isRefusal) return NOTHING_USED
+    // A whole answer without usage does not show how long it is.
+    if (reported === null && !this.#answer.sse && end === 'complete') return null
+    return usedTokens(reported, { promptTokens: this.#attempt.placed.promptTokens, outputEvents: outputs })
   }
 
   release(end: RelayResult, usage: Usage | null): void {
@@ -304,6 +315,8 @@ export class AnswerRelay implements RequestRelay {
 }
 
 const UNSEEN = { endUnseen: true }
+
+const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 
 const failureOf = ({ failure }: AttemptFailed): AttemptFailure => failure
 

@@ -1,8 +1,9 @@
 /** An engine's response behind a pull source: the part of `OriginAnswer` that does not depend on the transport. */
+import type { EngineError } from '../../protocols/engine-error.ts'
 import { type BodyReader, OriginError, type OriginAnswer } from '../../ports/origin.ts'
 import type { RelayResult, RelayOptions } from '../../ports/relay.ts'
 import { concatBytes } from '../../bytes.ts'
-import { LeadingComments } from './leading-comments.ts'
+import { AnswerStart, type ExpectedAnswer } from './answer-start.ts'
 import { headerOf, headersInit } from '../headers.ts'
 import { PullRelay } from './pull-relay.ts'
 
@@ -25,12 +26,14 @@ export interface AnswerHead {
 
 export interface AnswerLimits {
   readonly now: () => number
+  /** What the request expects of its answer. Absent: any answer is good. */
+  readonly expected?: ExpectedAnswer
 }
+
+const ANY: ExpectedAnswer = { protocol: null, isJson: false }
 
 /** Statuses without a body, whatever the headers say. */
 export const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304])
-/** Limit, bytes, of keep-alive comments that are held back before the first token. */
-const PRELUDE_BYTES = 16 * 1024
 
 /** The platform enforces the limit for the first byte, watches the client, and calls `gone`. */
 export class PullAnswer implements OriginAnswer {
@@ -39,6 +42,7 @@ export class PullAnswer implements OriginAnswer {
   readonly sse: boolean
   protected readonly source: ByteSource
   protected readonly limits: AnswerLimits
+  readonly start: AnswerStart
   /** Bytes that were read and not yet passed on. */
   protected held: Uint8Array[] = []
   protected ended = false
@@ -54,10 +58,10 @@ export class PullAnswer implements OriginAnswer {
     this.sse = (headerOf(head.headers, 'content-type') ?? '').toLowerCase().startsWith('text/event-stream')
     this.source = source
     this.limits = limits
+    this.start = new AnswerStart(this, limits.expected ?? ANY)
   }
 
-  async firstByte(bytes = 1): Promise<void> {
-    const prelude = this.sse && bytes === 1 ? new LeadingComments() : null
+  async firstByte(bytes = 0): Promise<void> {
     let heldBytes = 0
     try {
       while (this.#relay === null && this.takenOver === null) {
@@ -67,11 +71,12 @@ export class PullAnswer implements OriginAnswer {
         this.#reading = null
         if (chunk === null) {
           this.ended = true
+          this.start.end()
           break
         }
         this.held.push(chunk)
         heldBytes += chunk.length
-        if (prelude === null ? heldBytes >= bytes : prelude.hasContent(chunk) || heldBytes > PRELUDE_BYTES) break
+        if (bytes > 0 ? heldBytes >= bytes : this.start.take(chunk)) break
       }
     } catch (error) {
       this.release()
@@ -87,6 +92,10 @@ export class PullAnswer implements OriginAnswer {
           this.held,
           this.held.reduce((size, { length }) => size + length, 0),
         )
+  }
+
+  fault(): EngineError | null {
+    return this.start.fault(() => this.firstBytes())
   }
 
   async read(limitBytes: number): Promise<Uint8Array> {

@@ -40,7 +40,7 @@ export interface Tap {
   usage(): ReportedUsage | null
 }
 
-export interface TapTraits {
+interface TapTraits {
   /** The body is a stream of server-sent events. */
   readonly sse: boolean
   readonly protocol: Protocol

@@ -1,4 +1,5 @@
 /** Calls engines with fetch. Bytes pass natively unless the gateway must read them. */
+import { expectedOf } from '../../origin/relay/answer-start.ts'
 import { headersForTarget, headersInit, headersOfAnswer } from '../../origin/headers.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { type Origin, type OriginAnswer, OriginError, type OriginRequest } from '../../ports/origin.ts'
@@ -74,7 +75,11 @@ async function send({ request, fetcher, now }: SendParts): Promise<OriginAnswer>
     response.headers.forEach((value, name) => raw.push(name, value))
     const headers = headersOfAnswer(raw)
     const source = new ReaderSource(response.body, controller)
-    return new FetchedAnswer({ status: response.status, headers }, source, { now, guard })
+    return new FetchedAnswer({ status: response.status, headers }, source, {
+      now,
+      guard,
+      expected: expectedOf(request),
+    })
   } catch (error) {
     guard.over()
     // The gateway's own abort reason instead of fetch's error.

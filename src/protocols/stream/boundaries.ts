@@ -45,7 +45,7 @@ export class EventBoundaries {
 }
 
 /** One event as its fields. */
-export interface EventFields {
+interface EventFields {
   readonly name: string | null
   /** All `data` lines, joined. null: there is none. */
   readonly data: string | null

@@ -37,6 +37,7 @@ function originOf(services: Readonly<Record<string, Fetch>>): Origin {
         reader: () => ({ read: async () => null, cancel: () => {} }),
         pass: () => new Response(),
         firstBytes: () => new Uint8Array(),
+        fault: () => null,
         discard: () => {},
       }
     },

@@ -4,7 +4,7 @@
  */
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { type ByteSource, PullAnswer } from '../../../origin/relay/pull-answer.ts'
-import { LeadingComments } from '../../../origin/relay/leading-comments.ts'
+import { expectedOf, type ExpectedAnswer } from '../../../origin/relay/answer-start.ts'
 import type { AbortSignalLike } from '../../../ports/abort-signal.ts'
 import { OriginError, type OriginRequest, type ResponseHandler } from '../../../ports/origin.ts'
 import type { RelayOptions } from '../../../ports/relay.ts'
@@ -18,14 +18,14 @@ import { RawRelay } from './raw-relay.ts'
 import type { ResponseHead } from './response-head.ts'
 import { responseWriterOf } from './response-writer.ts'
 
-const clock = { now: () => performance.now() }
+const now = (): number => performance.now()
 
 /** A response whose bytes can go to the client's socket without web streams. */
 export class SocketAnswer extends PullAnswer {
   readonly #request: EngineRequest
 
   constructor(head: ResponseHead, request: EngineRequest) {
-    super(head, request, clock)
+    super(head, request, { now, expected: request.expected })
     this.#request = request
   }
 
@@ -58,9 +58,6 @@ export class SocketAnswer extends PullAnswer {
 /** Bytes queued for a reader before the engine's socket is paused. */
 const QUEUE_BYTES = 256 * 1024
 
-/** Keep-alive comments held back before the first token. */
-const PRELUDE_BYTES = 16 * 1024
-
 /** A stall of the event loop this long extends the timeouts that ran meanwhile. */
 const STALL_MS = 100
 
@@ -84,13 +81,13 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #parts: EngineRequestParts | null
   readonly #host: string
   readonly #signal: AbortSignalLike
+  readonly expected: ExpectedAnswer
   /** null: the response has begun, or its reader pulls. */
   #handler: ResponseHandler | null
   #connection!: EngineConnection
   #retried = false
   framing: BodyFraming | null = null
   #answer: SocketAnswer | null = null
-  readonly #prelude = new LeadingComments()
   readonly #deadline = new Deadline(() => this.#onTimeout())
   /** `performance.now()` at which the first byte is due. */
   #firstByteBy: number
@@ -111,6 +108,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     this.#parts = parts
     this.#host = host
     this.#signal = request.signal
+    this.expected = expectedOf(request)
     this.#handler = handler
     this.#firstByteBy = performance.now() + request.firstByteMs
   }
@@ -264,12 +262,11 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   }
 
   #hasContent(bytes: Buffer, { ranges, ended }: BodyFraming): boolean {
-    if (ended) return true
-    if (!this.#answer!.sse) return ranges.length > 0
-    if (this.#queue !== null && this.#queue.size > PRELUDE_BYTES) return true
-    for (let i = 0; i < ranges.length; i += 2)
-      if (this.#prelude.hasContent(bytes, ranges[i]!, ranges[i + 1]!)) return true
-    return false
+    const { start } = this.#answer!
+    let isOver = false
+    for (let i = 0; i < ranges.length; i += 2) if (start.take(bytes, ranges[i]!, ranges[i + 1]!)) isOver = true
+    if (ended) start.end()
+    return ended || isOver
   }
 
   #begin(read: BodyRead, framing: BodyFraming): void {
@@ -368,6 +365,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     this.resume()
     this.#ended = true
     this.#connection.free(reusable)
+    this.#answer?.start.end()
     const handler = this.#handler
     this.#handler = null
     handler?.firstByte(this.#answer!, false)

@@ -1,0 +1,87 @@
+/** The beginning of an answer, which is held back until it has output: before, another engine can still be tried. */
+import { faultOfAnswer } from '../../protocols/answer.ts'
+import type { EngineError } from '../../protocols/engine-error.ts'
+import { OPAQUE } from '../../protocols/stream/opaque.ts'
+import { StreamReader } from '../../protocols/stream/reader.ts'
+import type { Protocol } from '../../protocols/protocol.ts'
+import type { OriginAnswer, OriginRequest } from '../../ports/origin.ts'
+import { headerOf, isEncoded } from '../headers.ts'
+
+/**
+ * Limit, bytes, of a beginning that is held back. Openings of Responses echo the request, with all of its tools. The
+ * platform's buffer must be larger.
+ */
+const HELD_BYTES = 192 * 1024
+
+/** Part of a document, bytes, that shows whether it is an answer. */
+const DOCUMENT_BYTES = 64
+
+const EMPTY: EngineError = { status: null, message: 'The stream ended before any output.', body: '' }
+
+/** What a request expects of its answer. It has no reference to the request. */
+export interface ExpectedAnswer {
+  /** null: any byte is output. */
+  readonly protocol: Protocol | null
+  /** An answer that is no stream is JSON. */
+  readonly isJson: boolean
+}
+
+export const expectedOf = ({ protocol, expectsJson }: ExpectingRequest): ExpectedAnswer => ({
+  protocol: protocol ?? null,
+  isJson: expectsJson === true,
+})
+
+type ExpectingRequest = Pick<OriginRequest, 'protocol' | 'expectsJson'>
+
+/** Types of documents that are read. Others (audio, vectors as bytes) are answers whatever they begin with. */
+const DOCUMENT = /json|^text\//
+
+export class AnswerStart {
+  /** null: the answer is no stream, or cannot be read. */
+  readonly #reader: StreamReader | null
+  readonly #isDocument: boolean
+  #bytes = 0
+  #hasEnded = false
+
+  constructor(
+    { status, headers, sse }: Pick<OriginAnswer, 'status' | 'headers' | 'sse'>,
+    { protocol, isJson }: ExpectedAnswer,
+  ) {
+    const isRead = status >= 200 && status < 300 && !isEncoded(headers)
+    this.#reader = isRead && sse ? new StreamReader(protocol?.stream ?? OPAQUE) : null
+    this.#isDocument = isRead && !sse && isJson && isDocument(headers)
+  }
+
+  /** Takes the next bytes. Returns whether the answer need not be held back any longer. */
+  take(bytes: Uint8Array, from = 0, to = bytes.length): boolean {
+    this.#bytes += to - from
+    if (this.#isDocument) return this.#bytes >= DOCUMENT_BYTES
+    if (this.#reader === null) return this.#bytes > 0
+    this.#reader.take(bytes, from, to)
+    return !this.#reader.isWaiting || this.#bytes > HELD_BYTES
+  }
+
+  /** The body has ended. */
+  end(): void {
+    this.#hasEnded = true
+  }
+
+  /**
+   * Error that the engine reported before any output, with a success status. null: there is output, or may be.
+   * @param firstBytes bytes that were taken, or the first of them
+   */
+  fault(firstBytes: () => Uint8Array): EngineError | null {
+    if (this.#isDocument) return faultOfAnswer(firstBytes(), this.#hasEnded)
+    const reader = this.#reader
+    if (reader === null || reader.hasBegun) return null
+    if (reader.error !== null) return reader.error
+    // Without output the end counts only if the protocol has such answers, as a transcript of silence.
+    const isOver = this.#hasEnded || reader.hasEnded
+    return isOver && reader.outcome() !== 'complete' ? EMPTY : null
+  }
+}
+
+function isDocument(headers: readonly string[]): boolean {
+  const type = headerOf(headers, 'content-type')
+  return type === null || DOCUMENT.test(type.toLowerCase())
+}
