@@ -5,7 +5,7 @@ import type { Prompt } from '../core/tokens/prompt.ts'
 import type { TokenizeCall } from './engine-type.ts'
 
 /** Most texts of one request, since each is a call. */
-const MOST_TEXTS = 4
+const MAX_TEXTS = 4
 
 /** Calls for the texts of a prompt. null: it is no list of texts, or of too many. */
 export function callsForTexts(
@@ -13,7 +13,7 @@ export function callsForTexts(
   path: string,
   bodyOf: (text: unknown, addSpecial: boolean) => object,
 ): readonly TokenizeCall[] | null {
-  if (prompt.form !== 'texts' || prompt.texts.length > MOST_TEXTS) return null
+  if (prompt.form !== 'texts' || prompt.texts.length > MAX_TEXTS) return null
   try {
     return prompt.texts.map((text) => ({ path, body: JSON.stringify(bodyOf(text, prompt.addSpecial)) }))
   } catch {

@@ -14,11 +14,11 @@ export interface ReportedUsage {
 export const NO_USAGE: ReportedUsage = { promptTokens: null, cachedTokens: null, outputTokens: null }
 
 /** Upper limit of a plausible count. A larger one is an engine's defect and would falsify what is learned. */
-const MOST_TOKENS = 1e9
+const MAX_TOKENS = 1e9
 
 /** null: the value is no plausible count. */
 const countOf = (value: unknown): number | null =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : null
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_TOKENS ? value : null
 
 const detailsOf = (value: unknown): JsonObject => (isJsonObject(value) ? value : {})
 

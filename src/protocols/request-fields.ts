@@ -21,13 +21,13 @@ export const isSeveralPrompts = (prompt: unknown): prompt is readonly unknown[] 
   Array.isArray(prompt) && prompt.length > 1 && typeof prompt[0] !== 'number'
 
 /** vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests include it, so a client's 2^53 must not dominate them. */
-const MOST_SEQUENCES = 16_384
+const MAX_SEQUENCES = 16_384
 
 /** Number of parallel answers: `n` per prompt. */
 export function sequencesOf({ n, prompt }: JsonObject): number {
   const choices = Number(n)
   const each = Number.isSafeInteger(choices) && choices > 1 ? choices : 1
-  return Math.min(MOST_SEQUENCES, each * (isSeveralPrompts(prompt) ? prompt.length : 1))
+  return Math.min(MAX_SEQUENCES, each * (isSeveralPrompts(prompt) ? prompt.length : 1))
 }
 
 /**

@@ -17,6 +17,7 @@ interface ScriptedAnswer {
 }
 
 interface Row extends ScriptedAnswer {
+  readonly body: string
   readonly name: string
   readonly type: string
   readonly sent?: { readonly model?: string | null; readonly adapter?: string | null; readonly path?: string }

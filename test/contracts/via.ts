@@ -72,7 +72,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
     if (stream === true)
       return void response
         .writeHead(200, { 'content-type': 'text/event-stream' })
-        .end('data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n')
+        .end('data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
     response
       .writeHead(200, { 'content-type': 'application/json' })
       .end(JSON.stringify({ id: 'resp_1', choices: [{ text: 'a' }], ...PAIR }))

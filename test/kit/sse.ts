@@ -1,9 +1,10 @@
 /** Texts of a chat stream, as vLLM sends them. */
 import type { Reply } from './engine-reply.ts'
 
-export const DONE = 'data: [DONE]\n\n'
-
 export const sseEvent = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+
+/** The finish reason and the end. */
+export const DONE = `${sseEvent({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}data: [DONE]\n\n`
 
 /** Event of one token. */
 export const token = (text: string): string =>

@@ -257,12 +257,4 @@ export const legs: readonly Mutation[] = [
     impact: 'each request pays a round trip for a 404',
     tests: { node: ['test/origin/engine-tokenizer.test.ts'] },
   },
-  {
-    name: 'equal questions to /tokenize are asked each',
-    file: 'src/origin/engine-tokenizer.ts',
-    find: 'return await (isLost ? this.#request(body, key, call) : pending.answer)',
-    replace: 'return await this.#request(body, key, call)',
-    impact: 'a burst of one prompt floods /tokenize',
-    tests: { node: ['test/origin/engine-tokenizer.test.ts'] },
-  },
 ]

@@ -103,14 +103,6 @@ export const origin: readonly Mutation[] = [
     tests: { node: ['test/origin/headers.test.ts'] },
   },
   {
-    name: 'engine rank can be chosen by clients',
-    file: 'src/origin/headers.ts',
-    find: "  'x-data-parallel-rank',\n",
-    replace: '',
-    impact: 'a client chooses the rank and bypasses the ledger',
-    tests: { node: ['test/origin/headers.test.ts'] },
-  },
-  {
     name: 'engine headers pass under our names',
     file: 'src/origin/headers.ts',
     find:
@@ -169,14 +161,6 @@ export const origin: readonly Mutation[] = [
     find: "failure: 'busy',",
     replace: "failure: 'status_5xx',",
     impact: 'a full fleet opens all its circuits',
-    tests: { node: ['test/origin/', 'test/node/contracts/origin.faults.test.ts'] },
-  },
-  {
-    name: 'failure inside a stream passes to the client',
-    file: 'src/origin/classify.ts',
-    find: 'isSuccess(status) && mayBeError(bytes, sse)',
-    replace: 'isSuccess(status) && bytes.length < 0 && mayBeError(bytes, sse)',
-    impact: 'vLLM’s busy event of a 200 is not retried',
     tests: { node: ['test/origin/', 'test/node/contracts/origin.faults.test.ts'] },
   },
   {

@@ -1,7 +1,6 @@
 /** Mutations of the relay: streams, SSE events, usage, release of the booking. */
 import type { Mutation } from './mutation.ts'
 
-const TAP = { node: ['test/origin/relay/tap.test.ts'] }
 const PULL = { node: ['test/origin/relay/relay-controller.test.ts'], workers: ['test/workers/origin.test.ts'] }
 const LOAD = {
   node: ['test/node/contracts/output-load.test.ts'],
@@ -72,109 +71,6 @@ export const relay: readonly Mutation[] = [
     replace: "return status > 400 ? 'engine_refused' : 'complete'",
     impact: 'answers of 400 are counted as served',
     tests: FORWARD,
-  },
-  {
-    name: 'comment counts as the first token',
-    file: 'src/origin/relay/leading-comments.ts',
-    find: 'if (byte !== COLON) return true',
-    replace: 'return true',
-    impact: 'a keep-alive ends failover and counts as TTFT',
-    tests: {
-      node: ['test/origin/relay/tap.test.ts', 'test/node/http1/origin.contract.test.ts'],
-      workers: ['test/workers/origin.test.ts'],
-    },
-  },
-  {
-    name: 'events end at a lone CR',
-    file: 'src/origin/relay/sse-scanner.ts',
-    find: 'if (left === 0 || (left === 1 && chunk[at] === CR)) return',
-    replace: 'if (left === 0) return',
-    impact: 'CRLF cut between two chunks joins two events',
-    tests: TAP,
-  },
-  {
-    name: 'comments count as events',
-    file: 'src/origin/relay/tap.ts',
-    find: 'if (end >= 0 && this.#sseScanner.closedData) this.events++',
-    replace: 'if (end >= 0) this.events++',
-    impact: 'keep-alives count as output',
-    tests: { node: ['test/origin/relay/tap.test.ts'], workers: ['test/workers/origin.test.ts'] },
-  },
-  {
-    name: 'usage record is shown to clients that did not ask',
-    file: 'src/origin/relay/tap.ts',
-    find: 'if (!Array.isArray(choices) || choices.length > 0 || typeof usage',
-    replace: 'if (!Array.isArray(choices) || choices.length >= 0 || typeof usage',
-    impact: 'clients get a chunk without choices and crash',
-    tests: {
-      node: ['test/origin/relay/tap.test.ts', 'test/node/http1/origin.contract.test.ts'],
-      workers: ['test/workers/origin.test.ts'],
-    },
-  },
-  {
-    name: 'last token is hidden with the usage',
-    file: 'src/origin/relay/tap.ts',
-    find: 'choices.length > 0 || typeof usage',
-    replace: 'typeof usage',
-    impact: 'engines that send usage in their last chunk lose a token',
-    tests: { node: ['test/origin/relay/tap.test.ts'] },
-  },
-  {
-    name: 'held bytes are lost at the end',
-    file: 'src/origin/relay/tap.ts',
-    find: 'end(emit: (piece: Uint8Array) => void): void {\n    this.#letGo(emit)',
-    replace: 'end(emit: (piece: Uint8Array) => void): void {\n    void emit',
-    impact: 'a stream without a last blank line loses its end',
-    tests: TAP,
-  },
-  {
-    name: 'a long event is buffered whole',
-    file: 'src/origin/relay/tap.ts',
-    find: 'if (this.heldBytes <= HELD_BYTES) return',
-    replace: 'if (this.heldBytes > 0) return',
-    impact: 'an event of a gigabyte takes a gigabyte of memory',
-    tests: TAP,
-  },
-  {
-    name: 'usage in text counts',
-    file: 'src/origin/relay/usage.ts',
-    find: 'const object = byte === OPEN && this.#afterColon',
-    replace: 'const object = byte === OPEN',
-    impact: 'generated text with a usage object is counted',
-    equivalent: 'in JSON a colon follows each name, and no object follows any other string',
-    tests: TAP,
-  },
-  {
-    name: 'quoted braces end a usage object',
-    file: 'src/origin/relay/usage.ts',
-    find: 'else if (byte === QUOTE) this.#quoted = false',
-    replace: 'else this.#quoted = false',
-    impact: 'usage with a text in it is read wrong',
-    tests: TAP,
-  },
-  {
-    name: 'Anthropic usage loses its prompt',
-    file: 'src/origin/relay/usage.ts',
-    find: 'const prompt = last?.promptTokens ?? first?.promptTokens ?? null',
-    replace: 'const prompt = last?.promptTokens ?? null',
-    impact: 'streams of /v1/messages are not counted',
-    tests: { node: ['test/origin/relay/tap.test.ts'] },
-  },
-  {
-    name: 'done mark inside a text ends a stream',
-    file: 'src/origin/relay/done-detector.ts',
-    find: 'const MARK = /(?:^|[\\r\\n])data: ?',
-    replace: 'const MARK = /data: ?',
-    impact: 'a model that writes data: [DONE] hides that its engine died',
-    tests: { node: ['test/origin/relay/tap.test.ts', 'test/origin/relay/answer-relay.vectors.test.ts'] },
-  },
-  {
-    name: 'stream without [DONE] is complete',
-    file: 'src/origin/relay/relay-controller.ts',
-    find: 'checksEnd !== true || this.tap.done',
-    replace: 'checksEnd !== true || this.tap.done || !this.tap.done',
-    impact: 'an engine that dies with a clean end looks well',
-    tests: PULL,
   },
   {
     name: 'client that disconnects does not stop the engine',

@@ -9,11 +9,14 @@ const HEAD = Buffer.from(
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n',
 )
 const frame = (text: string): Buffer => Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
-const TOKEN = frame(
-  'data: ' +
-    '{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token ' +
-    '"},"finish_reason":null}]}\n\n',
-)
+const tokenFrame = (finish: string): Buffer =>
+  frame(
+    'data: ' +
+      '{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token ' +
+      `"},"finish_reason":${finish}}]}\n\n`,
+  )
+const TOKEN = tokenFrame('null')
+const LAST_TOKEN = tokenFrame('"length"')
 const USAGE = frame(
   'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[],"usage":{"prompt_tokens":256,"total_tokens":272,"completion_tokens":16,"prompt_tokens_details":{"cached_tokens":0}}}\n\n',
 )
@@ -29,7 +32,8 @@ function stream(socket: net.Socket, pace: Pace, usage: boolean): void {
   const end = usage ? Buffer.concat([USAGE, DONE]) : DONE
   if (pace.ttftMs === 0 && pace.itlMs === 0) {
     socket.write(HEAD)
-    for (let i = 0; i < CHUNKS; i++) socket.write(TOKEN)
+    for (let i = 1; i < CHUNKS; i++) socket.write(TOKEN)
+    socket.write(LAST_TOKEN)
     socket.write(end)
     return
   }
@@ -38,7 +42,7 @@ function stream(socket: net.Socket, pace: Pace, usage: boolean): void {
   const next = (): void => {
     if (socket.destroyed) return
     if (sent++ === CHUNKS) return void socket.write(end)
-    socket.write(TOKEN)
+    socket.write(sent === CHUNKS ? LAST_TOKEN : TOKEN)
     setTimeout(next, pace.itlMs)
   }
   setTimeout(next, pace.ttftMs)

@@ -14,8 +14,11 @@ const BEGIN = Buffer.from(
 )
 const END = Buffer.from(
   chunk(
-    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[],"usage":{"prompt_tokens":20,"total_tokens":21,"completion_tokens":1}}\n\n',
+    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n',
   ) +
+    chunk(
+      'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[],"usage":{"prompt_tokens":20,"total_tokens":21,"completion_tokens":1}}\n\n',
+    ) +
     chunk('data: [DONE]\n\n') +
     '0\r\n\r\n',
 )

@@ -33,8 +33,11 @@ export const expectedOf = ({ protocol, expectsJson }: ExpectingRequest): Expecte
 
 type ExpectingRequest = Pick<OriginRequest, 'protocol' | 'expectsJson'>
 
-/** Types of documents that are read. Others (audio, vectors as bytes) are answers whatever they begin with. */
-const DOCUMENT = /json|^text\//
+/** Types of documents that are read. Others (audio, subtitles, vectors as bytes) are answers whatever they begin with. */
+const DOCUMENT = /json|^text\/(?:html|plain)/
+
+/** Statuses of a success without a body. */
+const BODILESS: ReadonlySet<number> = new Set([204, 205])
 
 export class AnswerStart {
   /** null: the answer is no stream, or cannot be read. */
@@ -47,7 +50,7 @@ export class AnswerStart {
     { status, headers, sse }: Pick<OriginAnswer, 'status' | 'headers' | 'sse'>,
     { protocol, isJson }: ExpectedAnswer,
   ) {
-    const isRead = status >= 200 && status < 300 && !isEncoded(headers)
+    const isRead = status >= 200 && status < 300 && !BODILESS.has(status) && !isEncoded(headers)
     this.#reader = isRead && sse ? new StreamReader(protocol?.stream ?? OPAQUE) : null
     this.#isDocument = isRead && !sse && isJson && isDocument(headers)
   }
@@ -73,8 +76,8 @@ export class AnswerStart {
   fault(firstBytes: () => Uint8Array): EngineError | null {
     if (this.#isDocument) return faultOfAnswer(firstBytes(), this.#hasEnded)
     const reader = this.#reader
-    if (reader === null || reader.hasBegun) return null
-    if (reader.error !== null) return reader.error
+    if (reader === null) return null
+    if (reader.earlyError !== null || reader.hasBegun) return reader.earlyError
     // Without output the end counts only if the protocol has such answers, as a transcript of silence.
     const isOver = this.#hasEnded || reader.hasEnded
     return isOver && reader.outcome() !== 'complete' ? EMPTY : null

@@ -7,9 +7,12 @@
 const TEXTS = /"(?:content|reasoning_content|reasoning|text|arguments)": ?"/g
 const TEXT = /(?:[^"\\]|\\.)*/sy
 const START = /^data: ?\{/
+const NO_FINISH = '"finish_reason":null'
 const END = /\r?\n\r?\n$/
+const QUOTE = 34
+const BACKSLASH = 92
 /** Longer events are parsed: they are no ordinary chunks. */
-const MOST_BYTES = 2048
+const MAX_BYTES = 2048
 const latin1 = new TextDecoder('latin1')
 
 /**
@@ -22,10 +25,13 @@ export class PlainChunk {
   readonly #headBytes: number
   readonly #beforeText: Words
   readonly #afterText: Words
+  /** The compared bytes show that there is no finish reason. Otherwise one may be where the text ends. */
+  readonly #isUnfinished: boolean
 
   private constructor(choice: number, headBytes: number, beforeText: Uint8Array, afterText: Uint8Array) {
     this.choice = choice
     this.#headBytes = headBytes
+    this.#isUnfinished = [beforeText, afterText].some((part) => latin1.decode(part).includes(NO_FINISH))
     this.#beforeText = wordsOf(beforeText)
     this.#afterText = wordsOf(afterText)
   }
@@ -35,7 +41,7 @@ export class PlainChunk {
    * @param isPlain whether the same event with another text is output, too: with this text, no usage and no end
    */
   static of(event: Uint8Array, choice: number, isPlain: (data: string, text: string) => boolean): PlainChunk | null {
-    if (event.length > MOST_BYTES) return null
+    if (event.length > MAX_BYTES) return null
     // One character for each byte, so that indices are the same.
     const text = latin1.decode(event)
     const choices = text.indexOf('"choices"')
@@ -60,10 +66,22 @@ export class PlainChunk {
     if (afterAt <= from + this.#headBytes) return false
     const view = viewOf(bytes)
     const { byteOffset } = bytes
+    const textAt = from + this.#headBytes
     return (
-      isAt(view, byteOffset + from + this.#headBytes - before.bytes, before) && isAt(view, byteOffset + afterAt, after)
+      isAt(view, byteOffset + textAt - before.bytes, before) &&
+      isAt(view, byteOffset + afterAt, after) &&
+      (this.#isUnfinished || isOneText(bytes, textAt, afterAt))
     )
   }
+}
+
+/** No quote ends the text before `to`. */
+function isOneText(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) {
+    if (bytes[at] === QUOTE) return false
+    if (bytes[at] === BACKSLASH) at++
+  }
+  return true
 }
 
 /** Bytes as 32-bit words, the last of which may overlap: comparing words takes a fourth of the time. */
@@ -96,7 +114,7 @@ function viewOf({ buffer }: Uint8Array): DataView {
 }
 
 /** Templates that are kept: forms of the engines behind the gateway, with the lengths of their ids and names. */
-const MOST_KEPT = 16
+const MAX_KEPT = 16
 
 /**
  * Templates of one grammar, for all streams: they have no text of a request or an answer. The last hit of a stream is
@@ -114,6 +132,6 @@ export class PlainChunks {
 
   add(plain: PlainChunk): void {
     this.#kept.unshift(plain)
-    if (this.#kept.length > MOST_KEPT) this.#kept.pop()
+    if (this.#kept.length > MAX_KEPT) this.#kept.pop()
   }
 }

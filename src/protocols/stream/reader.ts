@@ -16,9 +16,9 @@ const NAME_LINE = /^(?:\uFEFF)?event: ?([^\r\n]*)\r?\n/
 /** Longer names are no known ones. */
 const NAME_BYTES = 80
 /** First lines of named events that are compared with each event. */
-const MOST_NAMES = 4
+const MAX_NAMES = 4
 /** Templates that are made without a hit: the events of some streams differ in more than a text. */
-const MOST_MISSES = 8
+const MAX_MISSES = 8
 /** First letters of `data` and `event`. */
 const LETTER_D = 100
 const LETTER_E = 101
@@ -67,6 +67,8 @@ export class StreamReader {
   #usage: JsonObject | null = null
   /** Error that an event reported. */
   #error: EngineError | null = null
+  /** The same, if it came before any output. */
+  #earlyError: EngineError | null = null
   /** A finish reason of an engine that gave up. */
   #gaveUp: EngineError | null = null
   #firstSequence: number | null = null
@@ -104,6 +106,11 @@ export class StreamReader {
   /** First error that the engine reported. null: none. */
   get error(): EngineError | null {
     return this.#error ?? this.#gaveUp
+  }
+
+  /** First error before any output. null: none. */
+  get earlyError(): EngineError | null {
+    return this.#earlyError
   }
 
   /** The proper end of the protocol was read. */
@@ -205,7 +212,7 @@ export class StreamReader {
     if (found === null || found[0].startsWith('\uFEFF')) return null
     const line = new TextEncoder().encode(found[0])
     this.#names.unshift({ line, name: found[1]! })
-    if (this.#names.length > MOST_NAMES) this.#names.pop()
+    if (this.#names.length > MAX_NAMES) this.#names.pop()
     return found[1]!
   }
 
@@ -278,14 +285,19 @@ export class StreamReader {
       this.#finished.add(choice)
       if (GAVE_UP.has(finish)) this.#gaveUp ??= { status: null, message: `finish_reason ${finish}`, body: '' }
     }
-    if (kind === 'error') this.#error ??= read.error
+    if (kind === 'error') this.#noteError(read.error)
     if (kind === 'end') this.#hasEnded = true
     return kind
   }
 
+  #noteError(error: EngineError): void {
+    if (!this.#hasBegun) this.#earlyError ??= error
+    this.#error ??= error
+  }
+
   /** Makes a template of an output event that matched none. */
   #learn(event: Uint8Array, { choice, usage, finish }: StreamEvent & { readonly kind: 'output' }): void {
-    if (usage !== undefined || finish !== undefined || this.#misses >= MOST_MISSES) return
+    if (usage !== undefined || finish !== undefined || this.#misses >= MAX_MISSES) return
     this.#misses++
     const plain = PlainChunk.of(event, choice, (data, text) => {
       const again = this.#grammar.read(null, data)

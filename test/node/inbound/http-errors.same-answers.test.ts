@@ -122,7 +122,7 @@ describe('both servers of a gateway on Node reject alike:', () => {
 })
 
 const STREAM = [
-  'data: {"choices":[{"text":"a"}]}\n\n',
+  'data: {"choices":[{"text":"a","finish_reason":"stop"}]}\n\n',
   'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1}}\n\n',
   'data: [DONE]\n\n',
 ]

@@ -11,6 +11,7 @@ const { both, connect } = useBothServers()
 
 const bodyOf = (request: string): string => request.slice(request.indexOf('\r\n\r\n') + 4)
 const pieces = (text: string, size: number): string[] => text.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? []
+const EVENT = 'data: {"choices":[{"text":"a"}]}\n\n'
 const CHUNKED = 'transfer-encoding: chunked'
 
 describe.each(Object.entries(servers))('a client on the %s server', (_, host) => {
@@ -120,11 +121,11 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
       open++
       socket.on('close', () => open--)
       socket.write('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n')
-      socket.write('9\r\ndata: 1\n\n\r\n')
+      socket.write(chunked([EVENT]).slice(0, -'0\r\n\r\n'.length))
     }
     const body = chatBody('x', { stream: true })
     const client = connect().send(ask({ body }) + ask({ body }))
-    await until(() => open === 2 && client.pending.includes('data: 1'))
+    await until(() => open === 2 && client.pending.includes(EVENT))
     await client.close()
     await until(() => open === 0)
   })
@@ -132,12 +133,12 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
   it('of HTTP/1.0 gets no chunks, and the end of the connection as the end', async () => {
     both.answer = (socket) =>
       void socket.write(
-        `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n${CHUNKED}\r\n\r\n${chunked(['data: 1\n\n', 'data: [DONE]\n\n'])}`,
+        `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n${CHUNKED}\r\n\r\n${chunked([EVENT, 'data: [DONE]\n\n'])}`,
       )
     const client = connect().send(ask({ version: '1.0', body: chatBody('x', { stream: true }) }))
     const answer = await client.answer()
     expect(answer.head).not.toContain('chunked')
-    expect(answer.body).toBe('data: 1\n\ndata: [DONE]\n\n')
+    expect(answer.body).toBe(`${EVENT}data: [DONE]\n\n`)
     expect(client.closed).toBe(true)
   })
 

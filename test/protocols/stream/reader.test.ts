@@ -363,8 +363,26 @@ describe('the fast path', () => {
     expect(readerOf(CHAT, llama('a', null) + llama('b', null) + DONE).outcome()).toBe('unfinished')
   })
 
+  it('takes no finish reason behind the text for a part of it', () => {
+    const reader = readerOf('/v1/completions', '')
+    const chunk = (choice: object): string =>
+      `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, ...choice }] })}\n\n`
+    for (const text of ['a', 'b "c"', 'd']) reader.take(encode(chunk({ text })))
+    reader.take(encode(chunk({ text: '', finish_reason: 'stop' })))
+    reader.take(encode('data: [DONE]\n\n'))
+    expect([reader.outputs, reader.outcome()]).toEqual([3, 'complete'])
+  })
+
   it('reads usage that each chunk has (continuous_usage_stats)', () => {
     const reader = readerOf(CHAT, vector('chat-usage-each'))
     expect(reader.usage?.outputTokens).toBe(4)
   })
+})
+
+it('reads the finish reason of an event that is like an output event up to the end of its text', () => {
+  const event = (choice: object): string => data({ object: 'text_completion', choices: [{ index: 0, ...choice }] })
+  const reader = readerOf('/v1/completions', '')
+  for (const text of ['a', 'b', 'c']) reader.take(encode(event({ text })))
+  reader.take(encode(event({ text: '', finish_reason: 'stop' }) + DONE))
+  expect([reader.outputs, reader.outcome()]).toEqual([3, 'complete'])
 })
