@@ -1,7 +1,8 @@
 /** Writes the generated pages. A test fails if they are out of date. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cliMarkdown } from './cli-docs.ts'
 import { configJsonSchema, configMarkdown } from './config-docs.ts'
+import { enginesMarkdown } from './engines-docs.ts'
 import { grafanaDashboard } from './grafana.ts'
 import { metricsMarkdown } from './metrics-docs.ts'
 
@@ -9,10 +10,11 @@ const page = (name: string) => new URL(`../docs/${name}`, import.meta.url)
 
 writeFileSync(page('cli.md'), await cliMarkdown())
 writeFileSync(page('config.md'), configMarkdown())
+writeFileSync(page('engines.md'), enginesMarkdown(readFileSync(page('engines.md'), 'utf8')))
 writeFileSync(page('firstlight.schema.json'), configJsonSchema())
 writeFileSync(page('metrics.md'), metricsMarkdown())
 mkdirSync(new URL('../examples/grafana', import.meta.url), { recursive: true })
 writeFileSync(new URL('../examples/grafana/firstlight.json', import.meta.url), grafanaDashboard())
 console.log(
-  'Wrote docs/cli.md, docs/config.md, docs/firstlight.schema.json, docs/metrics.md and examples/grafana/firstlight.json.',
+  'Wrote docs/cli.md, docs/config.md, docs/engines.md, docs/firstlight.schema.json, docs/metrics.md and examples/grafana/firstlight.json.',
 )

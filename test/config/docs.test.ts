@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { parseConfigText } from '../../src/config/parse.ts'
 import { cliMarkdown } from '../../scripts/cli-docs.ts'
 import { configJsonSchema, configMarkdown } from '../../scripts/config-docs.ts'
+import { enginesMarkdown } from '../../scripts/engines-docs.ts'
 
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
@@ -14,6 +15,12 @@ describe('generated from the current schema (else: npm run docs)', () => {
 
   it('docs/config.md', () => {
     expect(file('docs/config.md')).toBe(configMarkdown())
+  })
+
+  it('the tables of docs/engines.md', () => {
+    const page = file('docs/engines.md')
+    expect(page).toContain('| SGLang |')
+    expect(page).toBe(enginesMarkdown(page))
   })
 
   it('docs/firstlight.schema.json', () => {

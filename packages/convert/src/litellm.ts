@@ -1,20 +1,12 @@
 /** Conversion of LiteLLM's proxy configuration (`config.yaml`). */
+import { engineTypeNamed } from '../../../src/engines/engine-registry.ts'
+import { ollama } from '../../../src/engines/ollama.ts'
 import { Draft, baseUrlOf, compact, type Source } from './draft.ts'
 import { idOf, uniqueIds } from './engine-ids.ts'
 import { documentsOf, items, text, tree, type Tree } from './documents.ts'
 
-/** Prefixes of `litellm_params.model` whose servers have OpenAI's API. */
-const OPENAI_API = [
-  'openai',
-  'hosted_vllm',
-  'vllm',
-  'text-completion-openai',
-  'lm_studio',
-  'llamafile',
-  'custom_openai',
-  'ollama',
-  'ollama_chat',
-]
+/** Further prefixes of `litellm_params.model` whose servers have OpenAI's API. */
+const OPENAI_API = ['text-completion-openai', 'lm_studio']
 /** Where LiteLLM expects a server without an address. */
 const OLLAMA_URL = 'http://localhost:11434'
 
@@ -153,11 +145,11 @@ function addProviders(
 /** Base URL of a deployment, or null with a note if it is no server with OpenAI's API. */
 function addressOf(draft: Draft, target: string, params: Tree): string | null {
   const [provider] = target.includes('/') ? target.split('/') : ['openai']
-  const isOllama = provider!.startsWith('ollama')
-  const base = text(params['api_base']) ?? text(params['base_url']) ?? (isOllama ? OLLAMA_URL : null)
+  const type = engineTypeNamed(provider!)
+  const base = text(params['api_base']) ?? text(params['base_url']) ?? (type === ollama ? OLLAMA_URL : null)
   const item = `model ${target}`
   if (target.endsWith('*')) draft.dropped(item, 'wildcards are not supported. Name each model.')
-  else if (!OPENAI_API.includes(provider!))
+  else if (type === null && !OPENAI_API.includes(provider!))
     draft.dropped(item, `not supported: requests are not translated to the API of ${provider}.`)
   else if (base === null)
     draft.dropped(item, 'not supported: a provider’s cloud is no engine; it has no health and metrics.')
