@@ -24,8 +24,8 @@ export const messagesGrammar: StreamGrammar = {
 }
 
 function readEvent(name: string | null, data: string): StreamEvent {
-  // vLLM adds it after `message_stop`, and after an error.
-  if (data.trim() === DONE) return { kind: 'other' }
+  // vLLM adds it after `message_stop`, and after an error. It is no end by itself.
+  if (data.trim() === DONE) return { kind: 'comment' }
   const json = objectIn(data)
   if (name === 'error') return { kind: 'error', error: errorNamed(json, data) }
   if (json === null) return { kind: 'error', error: errorOfText(data) }

@@ -62,8 +62,8 @@ export const responsesGrammar: StreamGrammar = {
 }
 
 function readEvent(name: string | null, data: string): StreamEvent {
-  // Some servers end these streams as chats end, too.
-  if (data.trim() === DONE) return { kind: 'other' }
+  // Some servers end these streams as chats end, too. It is no end by itself.
+  if (data.trim() === DONE) return { kind: 'comment' }
   const json = objectIn(data)
   if (name === 'error') return { kind: 'error', error: errorNamed(json, data) }
   if (json === null) return { kind: 'error', error: errorOfText(data) }
