@@ -10,10 +10,11 @@ import {
   type BothServers,
 } from '../node/inbound/both-servers.ts'
 import { gatewayKeys } from '../contracts/gateway.ts'
+import { token } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
-const EVENT = `data: ${'x'.repeat(64 * 1024)}\n\n`
+const EVENT = token('x'.repeat(64 * 1024))
 const CHUNK = `${EVENT.length.toString(16)}\r\n${EVENT}\r\n`
 
 let both: BothServers
