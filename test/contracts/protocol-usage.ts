@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { RunningSubject } from './clients.ts'
 import { type ProtocolStream, protocolStreams, streamed, wholeStream } from './protocol-streams.ts'
-import { ScriptedEngine, type ScriptedAnswer, type SeenRequest } from './scripted-engine.ts'
+import { ScriptedEngine, type ScriptedAnswer, type SeenRequest } from './answering-engine.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
 
