@@ -1,5 +1,5 @@
 /**
- * Exports that nobody needs. An export is used if production code, a tool, a benchmark or a script imports it, or if the
+ * Exports without a use. An export is used if production code, a tool, a benchmark or a script imports it, or if the
  * file is an entry of the package. An export for tests alone has `@testing` in its docstring; a type that only the
  * package's generated declarations name, through inference, has `@declared`.
  */

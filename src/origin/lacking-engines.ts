@@ -29,7 +29,7 @@ function addTo(lists: Map<string, string[]>, key: string, value: string): void {
   else list.push(value)
 }
 
-/** Remembers the engines that lacked the route after another one answered there. */
+/** Records engines that lacked the route, after another engine has answered on it. */
 export function learnLacking(failed: readonly AttemptFailed[], ports: Ports): void {
   const { missingRoutes } = knownEngines(ports.origin)
   for (const { engine, route } of failed) if (route !== undefined) missingRoutes.learn(engine, route, ports.now())
@@ -45,7 +45,7 @@ export function forgetLacking(
   if (missingRoutes.isUsed) missingRoutes.forget(engine, routeOf(method, path))
 }
 
-/** Ends the calls whose answers nobody gets. `used`: the one that the client gets. */
+/** Ends calls whose answers are not forwarded. `used`: the answer that the client gets. */
 export function discardLacking(failed: readonly AttemptFailed[], used: OriginAnswer | null = null): void {
   for (const { answer } of failed) if (answer !== used) answer?.discard()
 }

@@ -102,7 +102,7 @@ it('is at an https address with a certificate', async () => {
   expect(response.statusCode).toBe(200)
 })
 
-it('a held answer begins and ends when the test says so', async () => {
+it('a held answer begins and ends at the calls of the test', async () => {
   const engine = await HeldEngine.open()
   engines.push(engine)
   const answer = post(`${engine.url}/v1/completions`)

@@ -1,4 +1,4 @@
-/** An engine whose answers begin and end when the test says so. */
+/** An engine whose answers the test begins and ends. */
 import type { Reply, Routes } from './engine-reply.ts'
 import type { EngineRequest } from './engine-request.ts'
 import { FakeEngine } from './fake-engine.ts'

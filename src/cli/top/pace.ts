@@ -21,7 +21,7 @@ export interface Growth {
 export class Pace {
   #samples = new Map<string, readonly Sample[]>()
 
-  /** Forgets engines that are no longer in the view. */
+  /** Removes engines that are no longer in the view. */
   record({ pools }: View): void {
     const next = new Map<string, readonly Sample[]>()
     for (const { cluster, model, at, engines } of pools) {

@@ -21,7 +21,7 @@ export class SentBlocks {
     return at
   }
 
-  /** Remembers a prompt, tail first, so that its head is evicted last. */
+  /** Adds a prompt, tail first, so that its head is evicted last. */
   add(blocks: Uint32Array, limit = Infinity): void {
     for (let at = Math.min(limit, blocks.length >> 1) - 1; at >= 0; at -= 1) {
       const key = keyAt(blocks, at)
