@@ -1,10 +1,10 @@
 /** Grammar of Messages streams: named events. They end in `message_stop`. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
-import { errorIn, errorNamed, errorOfText } from './engine-error.ts'
+import { errorIn } from './engine-error.ts'
+import { readNamedEvent } from './named-event.ts'
 import { usageOfUncachedTokens } from './reported-usage.ts'
 import { textIn } from './choices-stream.ts'
-import { DONE, type EventKind, type StreamEvent, type StreamGrammar } from './stream/event.ts'
-import { objectIn } from './stream/reader.ts'
+import { type EventKind, type StreamEvent, type StreamGrammar } from './stream/event.ts'
 
 const NAMED: ReadonlyMap<string, EventKind> = new Map([
   ['ping', 'comment'],
@@ -18,18 +18,12 @@ export const messagesGrammar: StreamGrammar = {
   outlines: new Map(),
   needsFinish: true,
   numbered: false,
-  read: readEvent,
+  read: (name, data) => readNamedEvent(name, data, (type, json) => readType(type, json, data)),
   usage: usageOfUncachedTokens,
   mayFollowEnd: () => false,
 }
 
-function readEvent(name: string | null, data: string): StreamEvent {
-  // vLLM adds it after `message_stop`, and after an error. It is no end by itself.
-  if (data.trim() === DONE) return { kind: 'comment' }
-  const json = objectIn(data)
-  if (name === 'error') return { kind: 'error', error: errorNamed(json, data) }
-  if (json === null) return { kind: 'error', error: errorOfText(data) }
-  const type = name ?? textIn(json['type'])
+function readType(type: string, json: JsonObject, data: string): StreamEvent {
   switch (type) {
     case 'message_start':
       return { kind: 'opening', ...startUsage(json['message']) }

@@ -2,11 +2,11 @@
  * Grammar of Responses streams: named, numbered events. They end in `response.completed`, `.incomplete` or `.failed`.
  */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
-import { errorIn, errorNamed, errorOfText, type EngineError } from './engine-error.ts'
+import { errorIn, type EngineError } from './engine-error.ts'
+import { readNamedEvent } from './named-event.ts'
 import { usageOfInputTokens } from './reported-usage.ts'
 import { textIn } from './choices-stream.ts'
-import { DONE, type EventKind, type Outline, type StreamEvent, type StreamGrammar } from './stream/event.ts'
-import { objectIn } from './stream/reader.ts'
+import { type EventKind, type Outline, type StreamEvent, type StreamGrammar } from './stream/event.ts'
 
 /** vLLM sends these before the prefill. They echo the request, so nothing in them is read. */
 const OPENINGS = ['response.created', 'response.queued', 'response.in_progress'] as const
@@ -56,18 +56,12 @@ export const responsesGrammar: StreamGrammar = {
   outlines: new Map(LAST.map((name) => [name, OUTLINE])),
   needsFinish: false,
   numbered: true,
-  read: readEvent,
+  read: (name, data) => readNamedEvent(name, data, (type, json) => readType(type, json, data)),
   usage: usageOfInputTokens,
   mayFollowEnd: () => false,
 }
 
-function readEvent(name: string | null, data: string): StreamEvent {
-  // Some servers end these streams as chats end, too. It is no end by itself.
-  if (data.trim() === DONE) return { kind: 'comment' }
-  const json = objectIn(data)
-  if (name === 'error') return { kind: 'error', error: errorNamed(json, data) }
-  if (json === null) return { kind: 'error', error: errorOfText(data) }
-  const type = name ?? textIn(json['type'])
+function readType(type: string, json: JsonObject, data: string): StreamEvent {
   const number = json['sequence_number']
   const counted = typeof number === 'number' ? { sequence: number } : {}
   if ((LAST as readonly string[]).includes(type)) return { ...readLast(type, json, data), ...counted }
