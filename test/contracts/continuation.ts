@@ -146,7 +146,10 @@ export async function read(response: Response): Promise<Streamed> {
   } catch {
     isClean = false
   }
-  const payloads = [...raw.matchAll(/^data: (.*)$/gm)].map((match) => match[1]!)
+  const payloads = raw.split(/\r?\n\r?\n/).flatMap((event) => {
+    const lines = [...event.matchAll(/^data: ?(.*?)\r?$/gm)].map((match) => match[1]!)
+    return lines.length === 0 ? [] : [lines.join('\n')]
+  })
   const chunks = payloads.filter((one) => one !== '[DONE]').map((one) => JSON.parse(one) as Chunk)
   return {
     status: response.status,
@@ -350,6 +353,24 @@ export function continuationContract(name: string, start: Start): void {
           })
         }
         await vi.waitFor(async () => expect(await bench.booked()).toBe(0), PATIENT)
+      } finally {
+        await bench.close()
+      }
+    }, 60_000)
+  })
+
+  describe(`a stream with heartbeats between its tokens on ${name}`, () => {
+    it('is read as it is, from one engine', async () => {
+      const bench = await Bench.open(start, { mid_stream: 'ids' }, 50)
+      try {
+        for (const [path, body] of Object.entries(endpoints)) {
+          await bench.ready()
+          const request = body({ max_tokens: 4 })
+          bench.fault('e0', { kind: 'slow', factor: 250, count: 1 })
+          const [slow, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
+          expect(slow).toMatchObject({ engine: 'e0', text: whole.text, finish: whole.finish, error: null })
+          expect(slow.payloads.filter((payload) => /token_ids":\s*\[/.test(payload))).toEqual([])
+        }
       } finally {
         await bench.close()
       }

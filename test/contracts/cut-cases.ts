@@ -1,6 +1,6 @@
 /** Single cases of streams whose engine fails, on any runtime. The engines have bytes as tokens. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { ByteEngine, type Script } from '../kit/byte-engine.ts'
+import { ByteEngine, framings, type Script } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
 
@@ -110,6 +110,15 @@ export function cutCasesContract(name: string, start: Start): void {
       const { text, error, isClean } = await cut({ fault: 'end', after: bytesTo(before + REPLACED.length) })
       expect({ text, isClean }).toEqual({ text: OUTPUT.slice(0, before), isClean: false })
       expect(error).toMatchObject({ message: expect.stringContaining('(incomplete_character)') })
+    })
+
+    it.each(framings)('is read and continued if its events are written with %s', async (framing) => {
+      for (const engine of engines.slice(1)) engine.next({ framing })
+      for (const script of [{}, { fault: 'end', after: 9 }] as const) {
+        const { text, finish, error, payloads } = await cut({ ...script, framing })
+        expect({ text, finish, error }).toEqual({ text: OUTPUT, finish: ['stop'], error: null })
+        expect(payloads.filter((payload) => /token_ids":\s*\[/.test(payload))).toEqual([])
+      }
     })
 
     it('is continued if the connection ends inside the head of an HTTP chunk', async () => {

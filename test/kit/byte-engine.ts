@@ -3,6 +3,17 @@ import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 
+/** Ways to write one event that mean the same (WHATWG HTML, 9.2.6). */
+const FRAMINGS = {
+  comment: (data: string) => `: keep-alive\ndata: ${data}\n\n`,
+  id: (data: string) => `id: 7\nretry: 100\ndata:${data}\n\n`,
+  crlf: (data: string) => `: keep-alive\r\ndata: ${data}\r\n\r\n`,
+  lines: (data: string) => `data: ${data.replace(/^\{/, '{\ndata: ')}\n\n`,
+} as const
+
+type Framing = keyof typeof FRAMINGS
+export const framings = Object.keys(FRAMINGS) as readonly Framing[]
+
 export interface Script {
   /** What happens after `after` tokens of the next stream. Absent: nothing. */
   readonly fault?:
@@ -31,6 +42,8 @@ export interface Script {
   readonly id?: string
   /** Tokens of one chunk. */
   readonly merge?: number
+  /** How events are written. Absent: one line of `data: `. */
+  readonly framing?: Framing
   /** Tokens before the tool call, if the request has tools. Absent: the whole output is one. */
   readonly callsAt?: number
   /** Tokens of the reasoning of a chat. Its first and last ones are as `<think>`: the parser removes their text. */
@@ -272,8 +285,8 @@ class ChunkWriter {
     }
     if (this.#script.fault === 'lost_done') return void setTimeout(() => this.#response.socket?.resetAndDestroy(), 30)
     if ((this.#body['stream_options'] as Json | undefined)?.['include_usage'] === true)
-      this.#response.write(`data: ${JSON.stringify({ ...this.#head(), choices: [], usage })}\n\n`)
-    this.#response.end('data: [DONE]\n\n')
+      this.#response.write(this.#event(JSON.stringify({ ...this.#head(), choices: [], usage })))
+    this.#response.end(this.#event('[DONE]'))
   }
 
   #idsOf(ids: readonly number[]): readonly number[] | null {
@@ -305,6 +318,11 @@ class ChunkWriter {
   #write(choice: Json, promptIds?: readonly number[] | null): void {
     const more = promptIds === undefined ? {} : { prompt_token_ids: promptIds, prompt_text: null }
     const chunk = { ...this.#head(), choices: [{ index: 0, ...choice, logprobs: null }], ...more }
-    this.#response.write(`data: ${JSON.stringify(chunk)}\n\n`)
+    this.#response.write(this.#event(JSON.stringify(chunk)))
+  }
+
+  #event(data: string): string {
+    const { framing } = this.#script
+    return framing === undefined ? `data: ${data}\n\n` : FRAMINGS[framing](data)
   }
 }

@@ -145,7 +145,8 @@ class ContinuedStream {
       if (this.#mustLeave(part)) return 'drained'
       const chunk = await readPart(part)
       if (chunk === null) break
-      const passed = passEvents(part, chunk)
+      // A heartbeat of the relay is no part of the engine's events.
+      const passed = chunk === HEARTBEAT ? null : passEvents(part, chunk)
       const out = passed instanceof Promise ? await passed : passed
       this.#dropLateRequest()
       if (out === null && !this.#isHeartbeatDue()) continue

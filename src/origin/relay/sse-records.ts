@@ -1,3 +1,5 @@
+import { fieldsOf } from '../../protocols/stream/boundaries.ts'
+
 /** Splits a stream of server-sent events into records. A record ends in an empty line. */
 export class SseRecords {
   readonly #decoder = new TextDecoder()
@@ -17,10 +19,10 @@ export class SseRecords {
   }
 }
 
-/** Payload of a record of one `data` line; null: a comment, or another event. */
+/** Data of a record, whatever comments and other fields stand beside it. null: there is none, or the event has a name. */
 export function payloadOf(record: string): string | null {
-  const match = /^data: ?(.*)\r?\n\r?\n$/s.exec(record)
-  return match === null || match[1]!.includes('\n') ? null : match[1]!
+  const { name, data } = fieldsOf(record)
+  return name === null ? data : null
 }
 
-export const dataRecord = (payload: string): string => `data: ${payload}\n\n`
+export const dataRecord = (payload: string): string => `data: ${payload.replaceAll('\n', '\ndata: ')}\n\n`
