@@ -19,7 +19,7 @@ export class SseRecords {
   }
 }
 
-/** Data of a record, whatever comments and other fields stand beside it. null: there is none, or the event has a name. */
+/** Data of a record, whatever comments and other fields it has. null: there is none, or the event has a name. */
 export function payloadOf(record: string): string | null {
   const { name, data } = fieldsOf(record)
   return name === null ? data : null
