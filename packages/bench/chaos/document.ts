@@ -24,7 +24,7 @@ export const LIMITED_KEY = 'chaos-limited-key-of-no-use-elsewhere'
 export const LIMITED_CONCURRENT = 3
 const limited = { name: 'limited', secret: LIMITED_KEY, limits: { concurrent: LIMITED_CONCURRENT } }
 
-/** Key that clients use while `turn` is the newest configuration. The previous configuration accepts it too. */
+/** Key that clients use while `turn` is the newest configuration. The two configurations after it accept it too. */
 export const keyOf = (turn: number): string => `chaos-key-${turn}-of-no-use-elsewhere`
 
 // Most engines have faults at times, and a stream may meet several of them.
@@ -44,9 +44,12 @@ function documentWith(pool: object, rest: object): object {
   }
 }
 
-/** Keys of this configuration and the one before, and the limited one. */
+/**
+ * Keys of this configuration and the two before, and the limited one. Clients send the key of the one before, and a
+ * request may still be on its way while the next configuration is adopted.
+ */
 const keysOf = (turn: number): object[] => [
-  ...[turn, turn - 1].map((at) => ({ name: `turn-${at}`, secret: keyOf(at) })),
+  ...[turn, turn - 1, turn - 2].map((at) => ({ name: `turn-${at}`, secret: keyOf(at) })),
   limited,
 ]
 
