@@ -1,7 +1,6 @@
 /** A gateway in front of engines, on Node or as the built Worker in workerd, with one pool unless a test says more. */
 import { until } from '../wait.ts'
 import { startBuiltWorker } from './built-worker.ts'
-import type { FakeEngine } from './fake-engine.ts'
 import { nodeConfig } from './node-gateway.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway } from '../../src/platform/node/start-gateway.ts'
@@ -17,11 +16,19 @@ export const runtimes = [
 export const MODEL = 'm'
 export const ADMIN_KEY = 'admin-key-of-the-test-kit'
 
+/** An engine of the kit. */
+interface RunningEngine {
+  readonly url: string
+  close(): Promise<unknown> | void
+}
+
+type EngineEntry = Readonly<Record<string, unknown>> & { readonly id: string; readonly close?: never }
+
 export interface GatewayOptions {
   /** Default: node. */
   readonly runtime?: Runtime
-  /** Engines of the pool, named e0, e1 …; an object is an engine of the configuration. */
-  readonly engines?: readonly (FakeEngine | string | Readonly<Record<string, unknown>>)[]
+  /** Engines of the pool: those of the kit and addresses get the ids e0, e1 …; others are as in a configuration. */
+  readonly engines?: readonly (RunningEngine | string | EngineEntry)[]
   /** Further keys of the pool. */
   readonly pool?: Readonly<Record<string, unknown>>
   /** Further keys of the configuration; `clusters` replaces the pool. */
@@ -125,5 +132,5 @@ export function gatewayDocument({ runtime = 'node', engines = [], pool = {}, con
 
 function engineOf(engine: NonNullable<GatewayOptions['engines']>[number], at: number): object {
   if (typeof engine === 'string') return { id: `e${at}`, url: engine }
-  return 'url' in engine && 'routes' in engine ? { id: `e${at}`, url: engine.url } : engine
+  return typeof engine.close === 'function' ? { id: `e${at}`, url: engine.url } : engine
 }

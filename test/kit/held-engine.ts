@@ -125,4 +125,8 @@ export class HeldEngine {
   close(): Promise<void> {
     return this.engine.close()
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
 }

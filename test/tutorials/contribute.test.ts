@@ -25,5 +25,5 @@ it.each(steps.map((step, at) => ({ ...step, at, first: step.commands.split('\n')
     expect(code, output).toBe(0)
     expect(missingFrom(output, expected), output).toEqual([])
   },
-  180_000,
+  330_000,
 )

@@ -39,7 +39,7 @@ export function bash(commands: string, folder: string, path: string): Promise<Ra
   const { npm_lifecycle_event: _started, ...inherited } = process.env
   const env = { ...inherited, PATH: path, NO_COLOR: '1', CI: '1', npm_config_loglevel: 'error' }
   return new Promise((resolve) => {
-    execFile('bash', ['-c', `set -e\n${commands}`], { cwd: folder, env, timeout: 120_000 }, (error, out, err) => {
+    execFile('bash', ['-c', `set -e\n${commands}`], { cwd: folder, env, timeout: 300_000 }, (error, out, err) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : 1
       resolve({ code, output: stripVTControlCharacters(`${out}${err}`) })
     })

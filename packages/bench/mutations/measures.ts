@@ -77,7 +77,7 @@ export const measures: readonly Mutation[] = [
     find: 'costModel.fixedS * Math.min(1, newTokens(size) / STEP_TOKENS)',
     replace: 'costModel.fixedS',
     impact: 'a queue of short prompts looks too long',
-    tests: { node: ['test/core/latency/', 'test/core/pool/', 'test/core/routing/policies.load.test.ts'] },
+    tests: { node: ['test/core/latency/', 'test/core/pool/', 'test/core/routing/policies/'] },
   },
   {
     name: 'cost model fitter never resets',
