@@ -189,6 +189,19 @@ describe('faults', () => {
     expect((await fetch(`${running.urls[0]}/health`)).status).toBe(200)
   })
 
+  it('stops running streams when the core freezes, and continues them afterwards', async () => {
+    const running = await start({ engines: 1, costModel: { stepMs: 2 } })
+    const [engine] = running.engines
+    const answer = await ask(running.urls[0]!, { stream: true, max_tokens: 200, ignore_eos: true })
+    await until(() => engine!.driver.model.counters.steps > 3)
+    await control(running, { kind: 'freeze' })
+    const { steps } = engine!.driver.model.counters
+    for (let at = 0; at < 10; at++) expect((await fetch(`${running.urls[0]}/health`)).status).toBe(200)
+    expect(engine!.driver.model.counters.steps).toBe(steps)
+    await control(running, null)
+    expect(await answer.text()).toContain('[DONE]')
+  })
+
   it.each([
     [{ kind: 'boom' }, 'unknown fault "boom"'],
     [

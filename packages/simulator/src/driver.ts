@@ -56,6 +56,12 @@ export class Driver {
     this.arm()
   }
 
+  /** Stops the engine core, or lets it continue. */
+  freeze(isFrozen: boolean): void {
+    this.model.freeze(isFrozen, this.#clock.now())
+    this.arm()
+  }
+
   /** Call this after any external change to the model. */
   arm(): void {
     const at = this.model.nextEventAt()

@@ -67,6 +67,7 @@ export class EngineModel {
   /** Time of the next check whether a step can start. */
   #wakeAt = Infinity
   #paused = false
+  #frozen = false
   #advancing = false
 
   constructor(options: EngineModelOptions, listener: EngineListener = {}) {
@@ -172,6 +173,15 @@ export class EngineModel {
     this.#wake(now)
   }
 
+  /** Stops everything, the step in progress included. The time until it continues is lost. */
+  freeze(isFrozen: boolean, now: number): void {
+    if (this.#frozen && !isFrozen) {
+      this.#now = Math.max(this.#now, now)
+      if (this.#stepEndsAt !== Infinity) this.#stepEndsAt = Math.max(this.#stepEndsAt, now)
+    }
+    this.#frozen = isFrozen
+  }
+
   /** Discards all cached content. Returns false while any block is referenced, as vLLM does. */
   resetCache(): boolean {
     if (this.pool.freeCount !== this.pool.size) return false
@@ -191,6 +201,7 @@ export class EngineModel {
 
   /** Time of the next event; Infinity: none. */
   nextEventAt(): number {
+    if (this.#frozen) return Infinity
     const at = Math.min(this.#stepEndsAt, this.#held.nextAt())
     if (this.#stepEndsAt !== Infinity || this.#paused) return at
     return Math.min(at, this.#wakeAt, this.#transfers.nextAt())

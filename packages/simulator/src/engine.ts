@@ -65,7 +65,7 @@ export class SimulatedEngine {
   /** Injects a fault; null clears it. `refuse` also resets running answers, as kill -9 does. */
   setFault(rule: FaultRule | null): void {
     this.#faults.set(rule)
-    this.#slow()
+    this.#applyToModel()
     if (rule?.kind === 'refuse') this.#breakAll()
     this.#notifyObservers()
   }
@@ -84,7 +84,7 @@ export class SimulatedEngine {
     this.#down = false
     this.events?.restarted()
     this.#process = this.#boot()
-    this.#slow()
+    this.#applyToModel()
     this.#notifyObservers()
   }
 
@@ -121,9 +121,10 @@ export class SimulatedEngine {
     return started
   }
 
-  #slow(): void {
+  #applyToModel(): void {
     const { rule } = this.#faults
     this.driver.model.slowdown = rule?.kind === 'slow' ? (rule.factor ?? 1) : 1
+    this.driver.freeze(rule?.kind === 'freeze')
   }
 
   #breakAll(): void {

@@ -9,6 +9,7 @@ import type { Clock } from './clock.ts'
  * - `reset`: the connection is reset: before the head (`after: 0`) or in the middle.
  * - `cut`: the answer ends too early, as if it were complete.
  * - `status`: an immediate error response.
+ * - `freeze`: the engine core stops: nothing moves, running answers included. The HTTP server still answers.
  * - `slow`: every step takes `factor` times as long, with `delayMs` before the head.
  * - `close_idle`: a kept-alive connection is closed when the next request arrives on it.
  * - `malformed`: bytes that are not HTTP, a body that is not JSON, or a broken record.
@@ -19,6 +20,7 @@ type Fault =
   | { readonly kind: 'reset'; readonly after?: number }
   | { readonly kind: 'cut'; readonly after?: number }
   | { readonly kind: 'status'; readonly status: number; readonly body?: unknown }
+  | { readonly kind: 'freeze' }
   | { readonly kind: 'slow'; readonly factor?: number; readonly delayMs?: number }
   | { readonly kind: 'close_idle' }
   | { readonly kind: 'malformed'; readonly where: 'head' | 'body' | 'record' }
@@ -34,7 +36,17 @@ interface FaultScope {
 
 export type FaultRule = Fault & FaultScope
 
-export const faultKinds = ['refuse', 'hang', 'reset', 'cut', 'status', 'slow', 'close_idle', 'malformed'] as const
+export const faultKinds = [
+  'refuse',
+  'hang',
+  'reset',
+  'cut',
+  'status',
+  'freeze',
+  'slow',
+  'close_idle',
+  'malformed',
+] as const
 
 /** The fault of one engine, with its scope. */
 export class FaultSwitch {
@@ -98,6 +110,7 @@ export class FaultSwitch {
       case 'malformed':
         return malformed(rule.where, await serve())
       case 'close_idle':
+      case 'freeze':
       case 'refuse':
         return serve()
     }

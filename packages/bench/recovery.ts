@@ -1,0 +1,98 @@
+/**
+ * Time to recovery: plays each fault against one of three simulated engines behind a gateway with ordinary settings.
+ * Clients send short streams and give up after 10 s without a token.
+ *
+ * Flags: --only NAME,NAME (faults) · --engines 3 · --rate 8 (requests per second) · --parallel 3 (faults at the same
+ * time, each with its own fleet and gateway).
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { faults, type Fault } from './recovery/faults.ts'
+import { type Figures, figuresOf } from './recovery/figures.ts'
+import { falseEjections } from './recovery/healthy.ts'
+import { steadyLoad } from './recovery/load.ts'
+import { Site } from './recovery/site.ts'
+import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
+
+/** Time without a fault, in which the gateway learns the engines, ms. */
+const WARM_MS = 8_000
+const FAULT_MS = 20_000
+const HEALED_MS = 15_000
+
+interface Plan {
+  readonly engines: number
+  readonly perS: number
+}
+
+interface Row extends Figures {
+  readonly fault: Fault
+}
+
+export default async function recovery({ flags, note }: BenchOptions): Promise<BenchResult> {
+  const plan = { engines: Number(flags['engines'] ?? 3), perS: Number(flags['rate'] ?? 8) }
+  const only = flags['only'] === undefined ? null : String(flags['only']).split(',')
+  const unknown = only?.find((name) => name !== HEALTHY && !faults.some((fault) => fault.name === name))
+  if (unknown !== undefined)
+    throw new Error(`--only: "${unknown}" is none of ${[...faults.map(({ name }) => name), HEALTHY].join(', ')}.`)
+  const chosen = faults.filter(({ name }) => only === null || only.includes(name))
+  const rows: Row[] = []
+  const waiting = [...chosen]
+  const next = async (): Promise<void> => {
+    for (let fault = waiting.shift(); fault !== undefined; fault = waiting.shift()) {
+      note(fault.name)
+      rows.push({ fault, ...(await play(fault, plan)) })
+    }
+  }
+  await Promise.all(Array.from({ length: Number(flags['parallel'] ?? 3) }, next))
+  rows.sort((a, b) => faults.indexOf(a.fault) - faults.indexOf(b.fault))
+  const reference = rows.some(({ fault }) => fault.kind === 'slow') ? await withoutSick(plan) : null
+  const healthy = only === null || only.includes(HEALTHY) ? await falseEjections(plan.engines, note) : []
+  return {
+    rows: [...rows.map(shown), ...healthy.map(({ name, ejections }) => ({ fault: name, false_ejections: ejections }))],
+    headline: {
+      ...headlineOf(rows, reference),
+      ...(healthy.length === 0 ? {} : { false_ejections: healthy.reduce((sum, one) => sum + one.ejections, 0) }),
+    },
+  }
+}
+
+const HEALTHY = 'healthy'
+
+const shown = ({ fault, ...figures }: Row): BenchRow => ({ fault: fault.name, ...figures })
+
+async function play(fault: Fault, { engines, perS }: Plan): Promise<Figures> {
+  const site = await Site.start({ engines })
+  try {
+    const [sick] = site.fleet.engines
+    const stop = new AbortController()
+    const load = steadyLoad({ url: site.url, perS, signal: stop.signal })
+    await sleep(WARM_MS)
+    const faultAt = performance.now()
+    fault.start(sick!)
+    await sleep(fault.ms ?? FAULT_MS)
+    const healedAt = performance.now()
+    fault.end(sick!)
+    await sleep(HEALED_MS)
+    stop.abort()
+    const sent = await load
+    return figuresOf({ sent, placed: site.log.placed, sick: sick!.settings.id, faultAt, healedAt })
+  } finally {
+    await site.stop()
+  }
+}
+
+/** p99 of the time to first token of the same load without the sick engine, ms. */
+async function withoutSick({ engines, perS }: Plan): Promise<number | null> {
+  const none: Fault = { name: 'none', kind: 'out', start: () => undefined, end: () => undefined }
+  return (await play(none, { engines: engines - 1, perS })).p99_before_ms
+}
+
+function headlineOf(rows: readonly Row[], reference: number | null): Record<string, number> {
+  const out = rows.filter(({ fault }) => fault.kind === 'out')
+  const slow = rows.find(({ fault }) => fault.name === '10x slow')?.siblings_p99_ms ?? null
+  return {
+    last_placement_s_max: Math.max(0, ...out.map(({ last_placement_s: seconds }) => seconds ?? 0)),
+    lost_requests: rows.reduce((sum, { lost }) => sum + lost, 0),
+    ...(slow === null || reference === null ? {} : { slow_sibling_p99_ratio: slow / reference }),
+    back_in_use_s_max: Math.max(0, ...rows.map(({ back_in_use_s: seconds }) => seconds ?? HEALED_MS / 1000)),
+  }
+}
