@@ -76,4 +76,8 @@ export function ask({ url, id, body, key, patienceMs = PATIENCE_MS }: Ask): Prom
 }
 
 const problemOf = (status: number, tail: string): string | null =>
-  status !== 200 ? `status ${status}` : tail.includes('data: [DONE]') && !tail.includes('"error"') ? null : 'error event'
+  status !== 200
+    ? `status ${status}`
+    : tail.includes('data: [DONE]') && !tail.includes('"error"')
+      ? null
+      : 'error event'

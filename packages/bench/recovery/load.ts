@@ -8,7 +8,9 @@ let made = 0
 /** Body of a chat with about this many prompt tokens, of which none are cached. */
 export function chatBody(promptTokens: number, outputTokens: number, stream = true): string {
   made += 1
-  const content = Array.from({ length: promptTokens }, (_, at) => words[(at * made + (at >> 3)) % words.length]).join(' ')
+  const content = Array.from({ length: promptTokens }, (_, at) => words[(at * made + (at >> 3)) % words.length]).join(
+    ' ',
+  )
   return JSON.stringify({
     model: 'sim',
     stream,
