@@ -1,3 +1,4 @@
+/// <reference types="node" />
 /** Waits for events instead of times, so that tests pass on a busy machine. */
 
 /** Longer than any machine needs, and below the limit of a test, so that the error names the missing event. */

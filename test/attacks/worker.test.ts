@@ -4,5 +4,5 @@ import { attackSuite } from '../contracts/attacks/suite.ts'
 attackSuite('the built Worker', {
   hosts: ['gateway.test'],
   isWorker: true,
-  start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+  start: startBuiltWorker,
 })

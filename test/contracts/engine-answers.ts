@@ -1,22 +1,21 @@
 /** What answers of engines mean for routing: field cases, and each recorded answer of each engine type. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import vectors from '../vectors/engine-answers.json' with { type: 'json' }
-import type { RunningSubject } from './clients.ts'
-import { FakeEngine } from '../kit/fake-engine.ts'
 import type { Route } from '../kit/engine-reply.ts'
+import { EnginePair, openPlainEngine, type EnginePairOptions } from '../kit/engine-pair.ts'
+import type { FakeEngine } from '../kit/fake-engine.ts'
+import { runtimeNames, type Runtime } from '../kit/gateway.ts'
 import { completion, DONE, sseEvent, sseReply } from '../kit/sse.ts'
 
-type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
-
 /** An answer as test/vectors has it. */
-interface ScriptedAnswer {
+interface RecordedAnswer {
   readonly status: number
   /** Flat. Absent: JSON. */
   readonly headers?: readonly string[]
   readonly body: string
 }
 
-interface Row extends ScriptedAnswer {
+interface Row extends RecordedAnswer {
   readonly body: string
   readonly name: string
   readonly type: string
@@ -24,7 +23,6 @@ interface Row extends ScriptedAnswer {
   readonly means: { readonly kind: string; readonly lasts?: string; readonly retryAfterS?: number }
 }
 
-const ADMIN = 'admin-secret-for-tests'
 /** An opening alone is no fault, but a stream that ends after it is. */
 const isOpening = ({ body }: Row): boolean => body.startsWith('event: response.created')
 const ROWS = (vectors.answers as unknown as readonly Row[]).filter((row) => !isOpening(row))
@@ -36,12 +34,12 @@ const QUEUE_FULL = JSON.stringify({
   code: 503,
 })
 const SSE = ['content-type', 'text/event-stream'] as const
-const NO_MODEL: ScriptedAnswer = {
+const NO_MODEL: RecordedAnswer = {
   status: 404,
   body: '{"error":{"message":"The model `m` does not exist.","type":"NotFoundError","param":"model","code":404}}',
 }
 
-const routeOf = ({ status, headers = ['content-type', 'application/json'], body }: ScriptedAnswer): Route => ({
+const routeOf = ({ status, headers = ['content-type', 'application/json'], body }: RecordedAnswer): Route => ({
   status,
   headers: Object.fromEntries(headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1]!]] : []))),
   body,
@@ -59,17 +57,6 @@ const chatOf =
         ])
       : { body: completion(said) }
 
-/** Health is good; other GET routes do not exist. */
-const openEngine = (): Promise<FakeEngine> =>
-  FakeEngine.open({ 'GET /health': { body: {} }, 'GET *': { status: 404, body: { detail: 'Not Found' } } })
-
-interface EngineView {
-  readonly id: string
-  readonly circuit: string
-  readonly asleep: boolean
-  readonly failures_total: number
-}
-
 interface Asked {
   readonly status: number
   readonly headers: Headers
@@ -79,99 +66,72 @@ interface Asked {
 /** Text of a body; what has arrived is lost if the gateway cuts the stream. */
 const textOf = (response: Response): Promise<string> => response.text().catch(() => 'cut')
 
-/** A gateway before two scripted engines, `a` of the given type and `b`, which answers. */
-class Pair {
-  readonly a: FakeEngine
-  readonly b: FakeEngine
-  readonly #subject: RunningSubject
+class AnswersPair {
+  readonly #pair: EnginePair
 
-  constructor(a: FakeEngine, b: FakeEngine, subject: RunningSubject) {
-    this.a = a
-    this.b = b
-    this.#subject = subject
+  constructor(pair: EnginePair) {
+    this.#pair = pair
   }
 
-  static async open(start: Start, type: string, pool: Record<string, unknown> = {}): Promise<Pair> {
-    const [a, b] = await Promise.all([openEngine(), openEngine()])
-    const kind = type === 'unknown' ? 'auto' : type
-    const engines = [
-      { id: 'a', url: a!.url, type: kind },
-      { id: 'b', url: b!.url, type: kind },
-    ]
-    const subject = await start({
-      open: true,
-      admin: { secret: ADMIN },
-      clusters: [
-        {
-          id: 'c',
-          pools: [
-            {
-              model: 'm',
-              adapters: ['sql'],
-              policy: 'round_robin',
-              retry: { share: 0, min_per_s: 1000 },
-              circuit: { failures: 3, open_ms: 600_000 },
-              stats_interval_ms: 60_000,
-              engines,
-              ...pool,
-            },
-          ],
-        },
-      ],
-    })
-    return new Pair(a!, b!, subject)
+  static async open(options: EnginePairOptions): Promise<AnswersPair> {
+    const pool = {
+      adapters: ['sql'],
+      retry: { share: 0, min_per_s: 1000 },
+      circuit: { failures: 3, open_ms: 600_000 },
+      ...options.pool,
+    }
+    return new AnswersPair(await EnginePair.open({ ...options, pool }))
+  }
+
+  get a(): FakeEngine {
+    return this.#pair.a
+  }
+
+  get b(): FakeEngine {
+    return this.#pair.b
   }
 
   /** `a` answers like this from now on, and `b` serves. */
-  set(answer: ScriptedAnswer | 'serves'): void {
-    this.a.routes['POST *'] = answer === 'serves' ? chatOf('a') : routeOf(answer)
-    this.b.routes['POST *'] = chatOf('b')
-    for (const { asked } of [this.a, this.b]) asked.length = 0
+  set(answer: RecordedAnswer | 'serves'): void {
+    this.#pair.answer(answer === 'serves' ? chatOf('a') : routeOf(answer), chatOf('b'))
   }
 
-  setB(answer: ScriptedAnswer): void {
+  setB(answer: RecordedAnswer): void {
     this.b.routes['POST *'] = routeOf(answer)
   }
 
   async ask(more: Record<string, unknown> = {}, path = '/v1/chat/completions'): Promise<Asked> {
-    const response = await fetch(this.#subject.url + path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], max_tokens: 8, ...more }),
-    })
+    const { gateway } = this.#pair
+    const body = { model: 'm', messages: [{ role: 'user', content: 'x' }], max_tokens: 8, ...more }
+    const response = await gateway.post(path, body)
     return { status: response.status, headers: response.headers, text: await textOf(response) }
   }
 
   /** Asks until `a` has had a request, and returns that answer. */
-  async askA(more: Record<string, unknown> = {}): Promise<Asked> {
-    for (let tries = 0; tries < 8; tries++) {
-      const before = this.a.asked.length
-      const asked = await this.ask(more)
-      if (this.a.asked.length > before) return asked
-    }
-    throw new Error('a got no request')
+  askA(more: Record<string, unknown> = {}): Promise<Asked> {
+    return this.#pair.untilA(() => this.ask(more))
   }
 
-  async view(): Promise<EngineView> {
-    const response = await fetch(`${this.#subject.url}/v1/firstlight/fleet`, {
-      headers: { authorization: `Bearer ${ADMIN}` },
-    })
-    const { pools } = (await response.json()) as { pools: { engines: EngineView[] }[] }
-    return pools[0]!.engines.find(({ id }) => id === 'a')!
+  view(): ReturnType<EnginePair['view']> {
+    return this.#pair.view()
   }
 
-  async close(): Promise<void> {
-    await this.#subject.close()
-    await Promise.all([this.a.close(), this.b.close()])
+  close(): Promise<void> {
+    return this.#pair.close()
   }
 }
 
-export function engineAnswersContract(name: string, start: Start): void {
+export function engineAnswersContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   const types = [...new Set(ROWS.map(({ type }) => type))].filter((type) => type !== 'external')
   describe.each(types)(`an answer of %s, on ${name}`, (type) => {
-    let pair: Pair
+    let pair: AnswersPair
     beforeAll(async () => {
-      pair = await Pair.open(start, type, { circuit: { failures: 1000 }, stats_interval_ms: 1000 })
+      pair = await AnswersPair.open({
+        runtime,
+        type: type === 'unknown' ? 'auto' : type,
+        pool: { circuit: { failures: 1000 }, stats_interval_ms: 1000 },
+      })
     })
     afterAll(() => pair.close())
 
@@ -197,9 +157,9 @@ export function engineAnswersContract(name: string, start: Start): void {
   })
 
   describe(`engines that cannot serve a request, on ${name}`, () => {
-    let pair: Pair
+    let pair: AnswersPair
     beforeEach(async () => {
-      pair = await Pair.open(start, 'unknown')
+      pair = await AnswersPair.open({ runtime, type: 'auto' })
       return () => pair.close()
     })
     const many = async (count: number, more: Record<string, unknown> = {}, path?: string): Promise<Asked[]> => {
@@ -210,7 +170,7 @@ export function engineAnswersContract(name: string, start: Start): void {
     const served = (all: readonly Asked[]): boolean =>
       all.every(({ status, text }) => status === 200 && text.includes('"b"'))
 
-    it.each<[string, ScriptedAnswer, Record<string, unknown>]>([
+    it.each<[string, RecordedAnswer, Record<string, unknown>]>([
       ['503', { status: 503, body: QUEUE_FULL }, {}],
       ['the first event of a 200', { status: 200, headers: SSE, body: `data: ${QUEUE_FULL}\n\n` }, { stream: true }],
       ['429', { status: 429, headers: ['retry-after', '7'], body: '{"detail":"slow down"}' }, {}],
@@ -277,7 +237,7 @@ export function engineAnswersContract(name: string, start: Start): void {
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
     })
 
-    it.each<[string, ScriptedAnswer]>([
+    it.each<[string, RecordedAnswer]>([
       ['an error document', { status: 200, body: '{"error":{"message":"x","code":500}}' }],
       ['a page of a proxy', { status: 200, headers: ['content-type', 'text/html'], body: '<html>x</html>' }],
       ['an error document for a stream', { status: 200, body: '{"error":{"message":"x","code":500}}' }],
@@ -315,14 +275,14 @@ export function engineAnswersContract(name: string, start: Start): void {
   })
 
   describe(`engines of different context, on ${name}`, () => {
-    let pair: Pair
+    let pair: AnswersPair
     beforeAll(async () => {
-      const small: Start = (document) => {
-        const [pool] = (document['clusters'] as { pools: { engines: Record<string, unknown>[] }[] }[])[0]!.pools
-        pool!.engines[0]!['context_tokens'] = 1000
-        return start(document)
-      }
-      pair = await Pair.open(small, 'vllm', { stats_interval_ms: 1000 })
+      pair = await AnswersPair.open({
+        runtime,
+        type: 'vllm',
+        a: { context_tokens: 1000 },
+        pool: { stats_interval_ms: 1000 },
+      })
       pair.b.routes['GET /v1/models'] = { body: { data: [{ id: 'm', owned_by: 'vllm', max_model_len: 8000 }] } }
     })
     afterAll(() => pair.close())
@@ -358,17 +318,17 @@ export function engineAnswersContract(name: string, start: Start): void {
   })
 
   describe(`one engine’s refusal of a prefill leg, on ${name}`, () => {
-    let pair: Pair
+    let pair: AnswersPair
     let decode: FakeEngine
     beforeAll(async () => {
-      decode = await openEngine()
-      const withRoles: Start = (document) => {
-        const [pool] = (document['clusters'] as { pools: { engines: Record<string, unknown>[] }[] }[])[0]!.pools
-        for (const engine of pool!.engines) engine['role'] = 'prefill'
-        pool!.engines.push({ id: 'd', url: decode.url, role: 'decode', type: 'vllm' })
-        return start(document)
-      }
-      pair = await Pair.open(withRoles, 'vllm', { split: { mode: 'always', connector: 'nixl' } })
+      decode = await openPlainEngine()
+      pair = await AnswersPair.open({
+        runtime,
+        type: 'vllm',
+        both: { role: 'prefill' },
+        others: [{ id: 'd', url: decode.url, role: 'decode', type: 'vllm' }],
+        pool: { split: { mode: 'always', connector: 'nixl' } },
+      })
     })
     afterAll(async () => {
       await pair.close()
@@ -380,7 +340,7 @@ export function engineAnswersContract(name: string, start: Start): void {
       expect(await pair.askA()).toMatchObject({ status: 400 })
     })
 
-    it.each<[string, ScriptedAnswer, number]>([
+    it.each<[string, RecordedAnswer, number]>([
       ['429', { status: 429, body: '{"error":"slow down"}' }, 0],
       [
         '503 of a full queue',

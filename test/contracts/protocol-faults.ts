@@ -1,13 +1,11 @@
 /** Faults of engines in each wire protocol: before output another engine serves; later ones reach the client. */
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RunningSubject } from './clients.ts'
+import type { Reply, Route } from '../kit/engine-reply.ts'
+import { EnginePair } from '../kit/engine-pair.ts'
+import { runtimeNames, type Runtime } from '../kit/gateway.ts'
 import { errorEvents, type ProtocolStream, protocolStreams, streamed, wholeStream } from './protocol-streams.ts'
-import { ScriptedEngine, type ScriptedAnswer } from './answering-engine.ts'
 
-type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
-
-const ADMIN = 'admin-secret-for-tests'
 const JSON_ANSWER = JSON.stringify({
   id: 'c',
   choices: [{ index: 0, message: { content: 'from b' }, text: 'from b', finish_reason: 'stop' }],
@@ -21,93 +19,39 @@ interface Received {
   readonly isWhole: boolean
 }
 
-/** A gateway before engine `a`, which fails, and `b`, which serves. */
-class FaultyPair {
-  readonly a: ScriptedEngine
-  readonly b: ScriptedEngine
-  readonly #subject: RunningSubject
+const openPair = (runtime: Runtime): Promise<EnginePair> =>
+  EnginePair.open({ runtime, type: 'vllm', pool: { observe_share: 1, circuit: { failures: 1000 } } })
 
-  constructor(a: ScriptedEngine, b: ScriptedEngine, subject: RunningSubject) {
-    this.a = a
-    this.b = b
-    this.#subject = subject
+async function receive(response: Response): Promise<Received> {
+  let text = ''
+  try {
+    const decoder = new TextDecoder()
+    for await (const piece of response.body ?? []) text += decoder.decode(piece as Uint8Array, { stream: true })
+  } catch {
+    return { status: response.status, text, isWhole: false }
   }
+  return { status: response.status, text, isWhole: true }
+}
 
-  static async open(start: Start): Promise<FaultyPair> {
-    const nothing: ScriptedAnswer = { status: 500, body: '' }
-    const [a, b] = await Promise.all([ScriptedEngine.open(nothing), ScriptedEngine.open(nothing)])
-    const subject = await start({
-      open: true,
-      admin: { secret: ADMIN },
-      clusters: [
-        {
-          id: 'c',
-          pools: [
-            {
-              model: 'm',
-              policy: 'round_robin',
-              observe_share: 1,
-              retry: { share: 1, min_per_s: 1000 },
-              circuit: { failures: 1000 },
-              stats_interval_ms: 60_000,
-              engines: [
-                { id: 'a', url: a!.url, type: 'vllm' },
-                { id: 'b', url: b!.url, type: 'vllm' },
-              ],
-            },
-          ],
-        },
-      ],
-    })
-    return new FaultyPair(a!, b!, subject)
-  }
-
-  async #post(path: string, body: object): Promise<Received> {
-    const response = await fetch(this.#subject.url + path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'm', ...body }),
-    }).catch(() => null)
-    // The connection was broken before the client had read the head.
-    if (response === null) return { status: 0, text: '', isWhole: false }
-    let text = ''
-    try {
-      const decoder = new TextDecoder()
-      for await (const piece of response.body ?? []) text += decoder.decode(piece as Uint8Array, { stream: true })
-    } catch {
-      return { status: response.status, text, isWhole: false }
-    }
-    return { status: response.status, text, isWhole: true }
-  }
-
-  /** Asks until `a` has had the request. Returns the answer and how many failures of `a` were counted. */
-  async ask(path: string, body: object): Promise<Received & { readonly failures: () => Promise<number> }> {
-    const before = await this.#failures()
-    for (let tries = 0; tries < 8; tries++) {
-      const posts = this.a.posts.length
-      const received = await this.#post(path, body)
-      if (this.a.posts.length > posts) return { ...received, failures: async () => (await this.#failures()) - before }
-    }
-    throw new Error('a got no request')
-  }
-
-  async #failures(): Promise<number> {
-    const response = await fetch(`${this.#subject.url}/v1/firstlight/fleet`, {
-      headers: { authorization: `Bearer ${ADMIN}` },
-    })
-    const { pools } = (await response.json()) as { pools: { engines: { id: string; failures_total: number }[] }[] }
-    return pools[0]!.engines.find(({ id }) => id === 'a')!.failures_total
-  }
-
-  async close(): Promise<void> {
-    await this.#subject.close()
-    this.a.close()
-    this.b.close()
-  }
+/** Asks until `a` has had the request. Returns the answer and how many failures of `a` were counted. */
+async function askA(
+  pair: EnginePair,
+  path: string,
+  body: object,
+): Promise<Received & { readonly failures: () => Promise<number> }> {
+  const failures = await pair.failuresOfA()
+  const received = await pair.untilA(() =>
+    pair.gateway.post(path, { model: 'm', ...body }).then(
+      receive,
+      // The connection was broken before the client had read the head.
+      () => ({ status: 0, text: '', isWhole: false }),
+    ),
+  )
+  return { ...received, failures }
 }
 
 /** What `a` answers before any output, by name. */
-function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string, ScriptedAnswer>> {
+function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string, Reply>> {
   const failed = `event: response.failed\ndata: ${JSON.stringify({
     type: 'response.failed',
     response: { status: 'failed', error: { code: 'server_error', message: 'boom' } },
@@ -115,7 +59,7 @@ function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string,
   return {
     'S8: nothing': streamed(''),
     'S8: a comment alone': streamed(': keep-alive\n\n'),
-    'O23: its opening, and then the connection breaks': streamed(opening || ': wait\n\n', { breaks: true }),
+    'O23: its opening, and then the connection breaks': streamed(opening || ': wait\n\n', { end: 'truncate' }),
     'S8: its opening alone': streamed(opening),
     'S8: [DONE] alone': streamed('data: [DONE]\n\n'),
     ...(name === 'responses' ? { 'S9: response.failed after its opening': streamed(opening + failed) } : {}),
@@ -128,28 +72,32 @@ function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string,
   }
 }
 
-const documents: Readonly<Record<string, ScriptedAnswer>> = {
-  'an error as JSON': { status: 200, body: '{"error":{"message":"boom","type":"InternalServerError","code":500}}' },
-  nothing: { status: 200, body: '' },
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+const documents: Readonly<Record<string, Reply>> = {
+  'an error as JSON': {
+    headers: JSON_TYPE,
+    body: '{"error":{"message":"boom","type":"InternalServerError","code":500}}',
+  },
+  nothing: { headers: JSON_TYPE, body: '' },
   'an HTML page': {
-    status: 200,
-    headers: ['content-type', 'text/html'],
+    headers: { 'content-type': 'text/html' },
     body: '<html><body>Bad gateway</body></html>',
   },
 }
 
-export function protocolFaultsContract(name: string, start: Start): void {
-  let pair: FaultyPair
+export function protocolFaultsContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
+  let pair: EnginePair
   beforeAll(async () => {
-    pair = await FaultyPair.open(start)
+    pair = await openPair(runtime)
   })
   afterAll(() => pair.close())
 
   describe.each(protocolStreams.map((one) => [one.name, one] as const))(`a stream of %s on ${name}`, (_, protocol) => {
-    const ask = async (answer: ScriptedAnswer, more: object = {}) => {
-      pair.a.answer = answer
-      pair.b.answer = streamed(wholeStream(protocol, 'from b'))
-      return pair.ask(protocol.path, { ...protocol.body, stream: true, ...more })
+    const ask = async (answer: Route, more: object = {}) => {
+      pair.answer(answer, streamed(wholeStream(protocol, 'from b')))
+      return askA(pair, protocol.path, { ...protocol.body, stream: true, ...more })
     }
 
     it.each(Object.entries(earlyFaults(protocol)))(
@@ -183,8 +131,7 @@ export function protocolFaultsContract(name: string, start: Start): void {
 
     it('S20: that is compressed passes without being taken for truncated', async () => {
       const { text, isWhole, failures } = await ask({
-        ...streamed(''),
-        headers: ['content-type', 'text/event-stream', 'content-encoding', 'gzip'],
+        headers: { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' },
         body: gzipSync(wholeStream(protocol, 'from a')),
       })
       expect({ text, isWhole }).toEqual({ text: wholeStream(protocol, 'from a'), isWhole: true })
@@ -228,9 +175,8 @@ export function protocolFaultsContract(name: string, start: Start): void {
         Object.entries(documents).map(([what, answer]) => [protocol.name, what, protocol, answer] as const),
       ),
     )('O4: of %s with %s comes from another engine', async (_protocol, _what, { path, body }, answer) => {
-      pair.a.answer = answer
-      pair.b.answer = { status: 200, body: JSON_ANSWER }
-      const { status, text, failures } = await pair.ask(path, body)
+      pair.answer(answer, { headers: JSON_TYPE, body: JSON_ANSWER })
+      const { status, text, failures } = await askA(pair, path, body)
       expect({ status, text }).toEqual({ status: 200, text: JSON_ANSWER })
       await expect.poll(failures).toBe(1)
     })

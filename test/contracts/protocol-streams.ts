@@ -1,5 +1,6 @@
 /** Streams and requests of each wire protocol, as vLLM sends them. */
-import type { ScriptedAnswer } from './answering-engine.ts'
+import type { Piece, Reply } from '../kit/engine-reply.ts'
+import { sseReply } from '../kit/sse.ts'
 
 export interface ProtocolStream {
   readonly name: string
@@ -100,15 +101,9 @@ const messages: ProtocolStream = {
 
 export const protocolStreams: readonly ProtocolStream[] = [chat, completions, responses, messages]
 
-const SSE = ['content-type', 'text/event-stream'] as const
-
-/** A streamed answer of this text. */
-export const streamed = (body: string, more: Partial<ScriptedAnswer> = {}): ScriptedAnswer => ({
-  status: 200,
-  headers: SSE,
-  body,
-  ...more,
-})
+/** A streamed response of these pieces. */
+export const streamed = (pieces: string | readonly Piece[], reply: Omit<Reply, 'pieces'> = {}): Reply =>
+  sseReply(typeof pieces === 'string' ? [pieces] : pieces, reply)
 
 /** A whole stream with this output. */
 export const wholeStream = ({ opening, delta, closing }: ProtocolStream, text: string): string =>

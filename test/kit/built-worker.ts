@@ -6,8 +6,16 @@ export interface BuiltWorker {
   close(): Promise<void>
 }
 
-/** `bindings` as on a deployed Worker; the configuration is `FIRSTLIGHT_CONFIG`. */
-export async function startBuiltWorker(bindings: Readonly<Record<string, string>>): Promise<BuiltWorker> {
-  const { url, stop } = await startEdge({ port: 0, bindings, quiet: true })
+/** Starts it with this configuration, as an object or as text, and without log output unless the object has `log`. */
+export async function startBuiltWorker(
+  document: object | string,
+  secrets: Readonly<Record<string, string>> = {},
+): Promise<BuiltWorker> {
+  const config = typeof document === 'string' ? document : JSON.stringify({ log: { level: 'silent' }, ...document })
+  const { url, stop } = await startEdge({
+    port: 0,
+    bindings: { ...secrets, FIRSTLIGHT_CONFIG: config },
+    quiet: true,
+  })
   return { url, close: stop }
 }

@@ -1,9 +1,7 @@
 /** A gateway in front of engines, on Node or as the built Worker in workerd, with one pool unless a test says more. */
 import { until } from '../wait.ts'
-import { startBuiltWorker } from './built-worker.ts'
-import { nodeConfig } from './node-gateway.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { startGateway } from '../../src/platform/node/start-gateway.ts'
+import { startBuiltWorker, type BuiltWorker } from './built-worker.ts'
+import { startNodeGateway, type LogLine, type NodeGateway, type NodeGatewayOptions } from './node-gateway.ts'
 
 export type Runtime = 'node' | 'worker'
 
@@ -12,6 +10,8 @@ export const runtimes = [
   ['Node', 'node'],
   ['the built Worker', 'worker'],
 ] as const
+
+export const runtimeNames: Readonly<Record<Runtime, string>> = { node: 'Node', worker: 'the built Worker' }
 
 export const MODEL = 'm'
 export const ADMIN_KEY = 'admin-key-of-the-test-kit'
@@ -24,7 +24,7 @@ interface RunningEngine {
 
 type EngineEntry = Readonly<Record<string, unknown>> & { readonly id: string; readonly close?: never }
 
-export interface GatewayOptions {
+export interface GatewayOptions extends NodeGatewayOptions {
   /** Default: node. */
   readonly runtime?: Runtime
   /** Engines of the pool: those of the kit and addresses get the ids e0, e1 …; others are as in a configuration. */
@@ -42,19 +42,22 @@ interface Fleet {
   }[]
 }
 
-/** Entries of the log. */
-export type LogLine = Readonly<Record<string, unknown>>
-
 export class TestGateway {
   readonly url: string
-  /** Empty for a Worker. */
-  readonly lines: readonly LogLine[]
-  readonly #stop: () => Promise<unknown>
+  /** Entries of the log. Empty for a Worker. */
+  readonly lines: LogLine[]
+  readonly #gateway: NodeGateway | BuiltWorker
 
-  constructor(url: string, lines: readonly LogLine[], stop: () => Promise<unknown>) {
-    this.url = url
-    this.lines = lines
-    this.#stop = stop
+  constructor(gateway: NodeGateway | BuiltWorker) {
+    this.url = gateway.url
+    this.lines = 'lines' in gateway ? gateway.lines : []
+    this.#gateway = gateway
+  }
+
+  /** What only Node offers, such as a reload. */
+  get node(): NodeGateway {
+    if (!('adopt' in this.#gateway)) throw new Error('This gateway is a Worker')
+    return this.#gateway
   }
 
   /** POST of a JSON body; a text is sent as it is. */
@@ -97,7 +100,7 @@ export class TestGateway {
   }
 
   async close(): Promise<void> {
-    await this.#stop()
+    await this.#gateway.close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -107,15 +110,9 @@ export class TestGateway {
 
 export async function openGateway(options: GatewayOptions = {}): Promise<TestGateway> {
   const document = gatewayDocument(options)
-  if (options.runtime === 'worker') {
-    const worker = await startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
-    return new TestGateway(worker.url, [], () => worker.close())
-  }
-  const lines: LogLine[] = []
-  const config = nodeConfig(document)
-  const log = openLog(config.log.level, { write: (line) => void lines.push(JSON.parse(line) as LogLine) })
-  const gateway = await startGateway(config, log)
-  return new TestGateway(gateway.url, lines, () => gateway.stop(AbortSignal.timeout(1_000)))
+  return new TestGateway(
+    options.runtime === 'worker' ? await startBuiltWorker(document) : await startNodeGateway(document, options),
+  )
 }
 
 /** The configuration that `openGateway` starts. */

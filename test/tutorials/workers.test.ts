@@ -62,7 +62,7 @@ async function startWorker(): Promise<BuiltWorker> {
       (one, { name, port }) => one.replace(`https://${name}.inference.example.com`, `http://127.0.0.1:${port}`),
       text,
     )
-  return startBuiltWorker({ ...bindings, FIRSTLIGHT_CONFIG: local(bindings['FIRSTLIGHT_CONFIG']!) })
+  return startBuiltWorker(local(bindings['FIRSTLIGHT_CONFIG']!), bindings)
 }
 
 beforeAll(async () => {

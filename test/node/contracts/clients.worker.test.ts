@@ -3,11 +3,11 @@ import { gatewayContract, gatewayDocument, fetchRequest } from '../../contracts/
 import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
 import { afterAll, beforeAll } from 'vitest'
 
-clientsContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))
+clientsContract('the built Worker', startBuiltWorker)
 
 let worker: BuiltWorker
 beforeAll(async () => {
-  worker = await startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(gatewayDocument(['http://127.0.0.1:9'])) })
+  worker = await startBuiltWorker(gatewayDocument(['http://127.0.0.1:9']))
 })
 afterAll(() => worker.close())
 

@@ -4,13 +4,7 @@ import { cutCasesContract } from '../../contracts/cut-cases.ts'
 import { randomCutContract } from '../../contracts/random-cuts.ts'
 import { startBuiltWorker } from '../../kit/built-worker.ts'
 
-continuationContract('the built Worker', (document) =>
-  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
-)
-randomCutContract('the built Worker', 60, (document) =>
-  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
-)
-cutCasesContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))
-continuationLimitsContract('the built Worker', (document) =>
-  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
-)
+continuationContract('the built Worker', startBuiltWorker)
+randomCutContract('the built Worker', 60, startBuiltWorker)
+cutCasesContract('the built Worker', startBuiltWorker)
+continuationLimitsContract('the built Worker', startBuiltWorker)

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { corsContract, corsDocument, ours, readable } from '../../contracts/cors.ts'
 import { gatewayDocument, gatewayKeys, fetchRequest } from '../../contracts/gateway.ts'
-import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { DONE, sseReply } from '../../kit/sse.ts'
 import { servers } from '../inbound/both-servers.ts'
@@ -82,15 +82,11 @@ interface Started {
   close(): Promise<void>
 }
 
-const node = (document: object): Promise<Started> => startNodeGateway(document)
-const worker = (document: object): Promise<BuiltWorker> =>
-  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
-
 const ways: readonly (readonly [string, (document: object) => Promise<Started>, string | undefined, object])[] = [
-  ['through the own HTTP/1.1 server', node, servers.plain, {}],
-  ['through node:http', node, servers.adapter, {}],
-  ['on Workers, read on the way', worker, undefined, { observe_share: 1 }],
-  ['on Workers, natively', worker, undefined, { observe_share: 0 }],
+  ['through the own HTTP/1.1 server', startNodeGateway, servers.plain, {}],
+  ['through node:http', startNodeGateway, servers.adapter, {}],
+  ['on Workers, read on the way', startBuiltWorker, undefined, { observe_share: 1 }],
+  ['on Workers, natively', startBuiltWorker, undefined, { observe_share: 0 }],
 ]
 
 describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, pool) => {

@@ -4,5 +4,5 @@ import { startBuiltWorker } from '../../kit/built-worker.ts'
 disaggContract('the built Worker', {
   // workerd on its own socket detects a client's disconnect only when it writes.
   seesLeaving: false,
-  start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+  start: startBuiltWorker,
 })

@@ -1,4 +1,3 @@
 import { engineAnswersContract } from '../../contracts/engine-answers.ts'
-import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-engineAnswersContract('Node', startNodeGateway)
+engineAnswersContract('node')

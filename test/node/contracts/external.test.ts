@@ -3,9 +3,7 @@ import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 externalContract('Node', (document) => startNodeGateway(withKey(document)))
-externalContract('the built Worker', (document) =>
-  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...withKey(document), log: { level: 'silent' } }) }),
-)
+externalContract('the built Worker', (document) => startBuiltWorker(withKey(document)))
 
 /** The key as text, because neither start sets environment variables. */
 function withKey(document: Record<string, unknown>): Record<string, unknown> {

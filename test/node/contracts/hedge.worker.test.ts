@@ -2,6 +2,6 @@ import { hedgeContract } from '../../contracts/hedge.ts'
 import { startBuiltWorker } from '../../kit/built-worker.ts'
 
 hedgeContract('the built Worker', {
-  start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+  start: startBuiltWorker,
   seesLeaving: false,
 })

@@ -7,5 +7,5 @@ metricsContract('a gateway on Node', {
 })
 
 metricsContract('the built Worker', {
-  start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+  start: startBuiltWorker,
 })

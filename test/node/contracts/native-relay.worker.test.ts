@@ -12,13 +12,10 @@ beforeAll(async () => {
   hanging = await FakeEngine.open({ 'POST *': sseReply([EVENT], { end: 'hang' }) })
   const pool = { model: 'm', observe_share: 0, limits: { native_ms: 300 }, engines: [{ id: 'e', url: hanging.url }] }
   worker = await startBuiltWorker({
-    FIRSTLIGHT_CONFIG: JSON.stringify({
-      open: true,
-      admin: { secret: KEY },
-      ttft: { enabled: true },
-      log: { level: 'silent' },
-      clusters: [{ id: 'c', pools: [pool] }],
-    }),
+    open: true,
+    admin: { secret: KEY },
+    ttft: { enabled: true },
+    clusters: [{ id: 'c', pools: [pool] }],
   })
 })
 afterAll(async () => {

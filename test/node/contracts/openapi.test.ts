@@ -3,6 +3,4 @@ import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 openApiContract('Node', (document) => startNodeGateway(document as Record<string, unknown>))
-openApiContract('the built Worker', (document) =>
-  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }),
-)
+openApiContract('the built Worker', startBuiltWorker)

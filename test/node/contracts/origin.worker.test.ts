@@ -11,6 +11,6 @@ for (const observeShare of [0, 1]) {
       'frees the engine of a client that leaves before the first token': UNSEEN,
       'frees the engine of a client that leaves before an answer that is no stream': UNSEEN,
     },
-    start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+    start: startBuiltWorker,
   })
 }

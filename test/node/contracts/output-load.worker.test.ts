@@ -1,4 +1,4 @@
 import { outputLoadContract } from '../../contracts/output-load.ts'
 import { startBuiltWorker } from '../../kit/built-worker.ts'
 
-outputLoadContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))
+outputLoadContract('the built Worker', startBuiltWorker)

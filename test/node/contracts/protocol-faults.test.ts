@@ -1,4 +1,3 @@
 import { protocolFaultsContract } from '../../contracts/protocol-faults.ts'
-import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-protocolFaultsContract('Node', startNodeGateway)
+protocolFaultsContract('node')

@@ -151,7 +151,7 @@ describe('a cluster behind another gateway', () => {
       log: { level: 'silent' },
       clusters: [{ id: 'paris', gateway: { url: paris.url, models: [{ model: 'sim' }] } }],
     }
-    const worker = await startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
+    const worker = await startBuiltWorker(document)
     try {
       const { pools } = (await (await fetch(`${worker.url}/v1/firstlight/fleet`, { headers: bearer })).json()) as {
         pools: Pool[]

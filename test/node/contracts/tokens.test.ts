@@ -3,4 +3,4 @@ import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 tokenContract('a gateway on Node', startNodeGateway)
-tokenContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))
+tokenContract('the built Worker', startBuiltWorker)

@@ -3,4 +3,4 @@ import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
 uploadsContract('a gateway on Node', startNodeGateway)
-uploadsContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))
+uploadsContract('the built Worker', startBuiltWorker)
