@@ -197,6 +197,11 @@ test('speed is proportional to load, and at full load users wait two to four tim
   expect(ratio).toBeLessThanOrEqual(4)
 })
 
+test('a trace that cannot load the fleet has no load, even if all of its requests come at once', () => {
+  const few: Trace = { ...paced, requests: paced.requests.slice(0, 4) }
+  expect(() => speedOf(0.7, few, fleetOf(8, serial), pace)).toThrow('4 requests are too few to load this fleet')
+})
+
 test('the published mean, 19 values divided by 100 slots, is shown beside the true mean', () => {
   const [part] = presetNamed('experiment-2').parts
   const result = replay(part!.trace, part!.fleet, routerNamed('round_robin'), {

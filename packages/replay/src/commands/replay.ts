@@ -203,6 +203,16 @@ interface PaceContext {
   readonly speedAt: ReturnType<typeof speedsOn>
 }
 
+/** Computes the speed of a load. Throws a UsageError if the trace is too small for one. */
+function speedOfLoad(compute: () => number): number {
+  try {
+    return compute()
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    throw new UsageError(`${error.message}.`, 'Use --speed instead of --load, fewer --engines, or a longer trace.')
+  }
+}
+
 /** Resolves with null if it was stopped. */
 async function runPace(
   plan: Plan,
@@ -216,7 +226,7 @@ async function runPace(
     const trace = spread(plan.trace, seed)
     const { closedLoop, concurrency, holdAt } = plan
     const fixed = { closedLoop, concurrency, holdAt, seed, clockMs: null }
-    const speed = pace.load === null ? pace.speed : speedAt(pace.load, trace, fixed)
+    const speed = pace.load === null ? pace.speed : speedOfLoad(() => speedAt(pace.load!, trace, fixed))
     firstSpeed ??= speed
     io.err(
       `${pace.load === null ? '' : `load ${pace.load}: `}speed x${speed.toPrecision(3)}, ` +

@@ -16,7 +16,7 @@ const FASTEST = 1e4
 /**
  * Finds how many times faster than recorded the fleet can serve the trace: the speed at which mean TTFT is four times
  * that of an idle fleet, within 4 %. Maximum throughput is less meaningful, because saturation also destroys the
- * caches.
+ * caches. Throws a RangeError if no speed loads the fleet.
  */
 function sustainedSpeed(trace: Trace, options: RunOptions): number {
   const ttftMs = (speed: number) => meanTtftMs(trace, { ...options, speed, clockMs: null })
@@ -24,6 +24,8 @@ function sustainedSpeed(trace: Trace, options: RunOptions): number {
   let high = 1
   if (ttftMs(high) <= limitMs) while (high < FASTEST && ttftMs(high * 2) <= limitMs) high *= 2
   else while (high > TRICKLE && ttftMs(high / 2) > limitMs) high /= 2
+  if (high >= FASTEST)
+    throw new RangeError(`${trace.requests.length} requests are too few to load this fleet, even all at once`)
   // The limit is between one of these speeds and its double.
   let low = ttftMs(high) <= limitMs ? high : high / 2
   high = low * 2
