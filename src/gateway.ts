@@ -2,13 +2,21 @@ import { createApp } from './api/app.ts'
 import { Authenticator } from './api/auth/authenticator.ts'
 import { blockingFingerprints } from './api/blocking-fingerprint.ts'
 import { BodyMemory, countIn } from './body-memory.ts'
-import type { GatewayContext } from './api/context.ts'
+import type { GatewayStatus } from './api/gateway-status.ts'
+import { adminRoutes } from './api/routes/admin-routes.ts'
+import { dashboardRoutes } from './api/routes/dashboard-routes.ts'
+import { healthRoutes } from './api/routes/health-routes.ts'
+import { inferenceRoutes } from './api/routes/inference-routes.ts'
+import { lmcacheRoutes } from './api/routes/lmcache-routes.ts'
+import { metricsRoutes } from './api/routes/metrics-routes.ts'
+import { modelRoutes } from './api/routes/model-routes.ts'
+import { ttftRoutes } from './api/routes/ttft-routes.ts'
 import { dashboardSnapshot } from './api/dashboard-snapshot.ts'
 import { drain, supersede } from './api/drain.ts'
 import { EdgePrompts } from './api/edge-prompts.ts'
+import type { App } from './api/new-app.ts'
 import { ModelRegistry } from './api/model-registry.ts'
 import { PromptAnalyzers, type VocabularyOf } from './api/prompt-analyzers.ts'
-import { RepeatedRequests } from './api/repeated-requests.ts'
 import type { HttpRequest } from './api/request-context.ts'
 import { RequestHistory } from './api/request-history.ts'
 import { ResponseAffinity } from './origin/response-affinity.ts'
@@ -20,6 +28,7 @@ import { FleetHistory } from './core/reports/fleet-history.ts'
 import { memoryLimiter } from './memory-limiter.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { FleetProbe } from './origin/fleet-probe.ts'
+import type { Exchange } from './origin/exchange.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
 import { WaitingRequests } from './origin/waiting-requests.ts'
@@ -50,9 +59,14 @@ export interface Gateway {
    * @param endsWaits they are answered now; otherwise when they get a place. Default: true
    */
   supersede(next: Pick<Gateway, 'config'>, endsWaits?: boolean): void
+  /** Each group of routes as an application of its own. */
+  readonly routes: Readonly<Record<RouteGroup, App>>
   readonly config: Config
   readonly carried: CarriedState
 }
+
+/** Groups of routes. */
+type RouteGroup = 'inference' | 'models' | 'health' | 'metrics' | 'admin' | 'dashboard' | 'lmcache' | 'ttft'
 
 /** State that a gateway passes to its successor in the same process, which has another configuration. */
 export interface CarriedState {
@@ -92,7 +106,8 @@ function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, carried?: Carri
   return memory
 }
 
-export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
+/** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
+function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
   const { shared = null, carried } = options
   const analyzers = new PromptAnalyzers(() => ports.now(), options.vocabularyOf ?? (() => null), carried?.analyzers)
@@ -100,45 +115,69 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const digests = new DigestCache({ ports, via: config.via, fingerprintOf })
   const dueAt = carried?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
-  const context: GatewayContext = {
+  const status: GatewayStatus = {
+    startedAt: carried?.startedAt ?? shared?.startedAt ?? ports.now(),
+    configRefusedAt: null,
+    draining: false,
+    retired: false,
+  }
+  const telemetry = carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId())
+  return {
+    dueAt,
+    prober,
     config,
     ports,
+    status,
+    telemetry,
     models,
-    authenticator: new Authenticator(config, ports),
-    storedResponses:
-      carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
-    recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
     shared,
     digests,
     fingerprintOf,
     analyzers,
+    authenticator: new Authenticator(config, ports),
+    storedResponses:
+      carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
+    recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
     edgePrompts: new EdgePrompts({ analyzers, fingerprintOf, hasKeys: config.keys !== null, ports }),
     bodyMemory: bodyMemoryFor(config, ports, carried),
     usage: carried?.usage ?? new KeyUsage(),
     limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),
     waits: new WaitingRequests(),
-    repeated: new RepeatedRequests(),
-    forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
-    startedAt: carried?.startedAt ?? shared?.startedAt ?? ports.now(),
-    telemetry: carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
     history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
-    configRefusedAt: null,
-    draining: false,
-    retired: false,
+    forward: (exchange: Exchange) =>
+      forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
   }
-  const app = createApp(context)
+}
+
+const routesOf = (parts: ReturnType<typeof buildParts>): Gateway['routes'] => ({
+  inference: inferenceRoutes(parts),
+  models: modelRoutes(parts),
+  health: healthRoutes(parts),
+  metrics: metricsRoutes(parts),
+  admin: adminRoutes(parts),
+  dashboard: dashboardRoutes(parts),
+  lmcache: lmcacheRoutes(parts),
+  ttft: ttftRoutes(parts),
+})
+
+export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
+  const parts = buildParts(config, ports, options)
+  const { status, prober } = parts
+  const routes = routesOf(parts)
+  const app = createApp(parts, Object.values(routes))
   return {
     // Hono reads only `method` and `url`; the handlers read the rest of a request.
     fetch: async (request, scope) => app.fetch(request as Request, scope),
     probe: () => prober.round(),
-    answer: (question) => answerWorkerQuery(context, question),
-    view: () => dashboardSnapshot(context),
-    drain: () => drain(context),
-    configRefused: (at) => void (context.configRefusedAt = at),
-    supersede: (next, endsWaits = true) => supersede(context, next.config, endsWaits),
+    answer: (question) => answerWorkerQuery(parts, question),
+    view: () => dashboardSnapshot(parts),
+    drain: () => drain(parts),
+    configRefused: (at) => void (status.configRefusedAt = at),
+    supersede: (next, endsWaits = true) => supersede(parts, next.config, endsWaits),
+    routes,
     config,
-    carried: { ...context, dueAt },
+    carried: { ...parts, startedAt: status.startedAt },
   }
 }

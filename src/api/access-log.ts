@@ -24,7 +24,7 @@ export const logsRequests = (log: Log): boolean => log.writes?.('info') ?? true
 /** Writes the log line of a request. */
 export function logRequest(
   incoming: RequestContext,
-  { log }: Ports,
+  { log }: Pick<Ports, 'log'>,
   status: number,
   { reason, level = 'info' }: { readonly reason?: string | undefined; readonly level?: 'info' | 'warn' } = {},
 ): void {
@@ -49,7 +49,11 @@ const refusalLimits = new WeakMap<Log, RefusalLimit>()
  * Writes the log line of a rejected request: a warning unless the client is the cause, and `info` once a reason is
  * frequent. An unexpected error has a further line with its stack.
  */
-export function logFailure(incoming: RequestContext, ports: Ports, { reason, cause, shape }: Failure): void {
+export function logFailure(
+  incoming: RequestContext,
+  ports: Pick<Ports, 'log' | 'now'>,
+  { reason, cause, shape }: Failure,
+): void {
   const { log } = ports
   if (reason === 'internal') {
     log.error('request_failed', { request_id: incoming.requestId, id: incoming.id, reason, error: cause })

@@ -4,31 +4,46 @@ import type { Refusal } from '../core/contract/refusal.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { Failure } from '../failure.ts'
 import { hasEnded } from '../core/reports/request-record.ts'
-import { AdmissionBuilder } from './admission-builder.ts'
-import { assertAccepting } from './drain.ts'
-import type { GatewayContext } from './context.ts'
+import { AdmissionBuilder, type AdmissionSources } from './admission-builder.ts'
+import type { Config } from '../config.ts'
+import type { DigestCache } from '../origin/digest-cache.ts'
+import type { CacheLookups } from '../origin/lmcache/cache-lookups.ts'
+import type { Ports } from '../ports.ts'
+import type { StoredResponses } from '../ports/stored-responses.ts'
+import type { GatewayStatus } from './gateway-status.ts'
+import type { ModelRegistry } from './model-registry.ts'
+import type { WorkerGroup } from '../worker-group.ts'
 import { endpointOf, endpoints, type ProtocolEndpoint } from '../protocols/protocols.ts'
-import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-queries.ts'
+import { aggregateCounts, type CountParts, flushAllWorkers, findRequestOnAnyWorker } from './worker-queries.ts'
 import { jsonResponse } from './json-response.ts'
 import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
-import { digestsOf, regionsOf } from './fleet-digests.ts'
+import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import { gatewayView, poolViews } from './fleet-view.ts'
-import { parseInferenceRequest } from './parse-request.ts'
+import { parseInferenceRequest, type ParseParts } from './parse-request.ts'
 import { reportView } from './ttft-reports.ts'
 import { toSnakeCase } from '../snake-case.ts'
 
-/** Requires the admin key. Every handler under `/v1/firstlight/` calls this first. */
-async function admitAdmin(context: GatewayContext, incoming: RequestContext): Promise<void> {
-  await context.authenticator.admin(incoming.request.headers)
-  incoming.logFields['tenant'] = 'admin'
+export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
+  readonly config: Pick<Config, 'version' | 'limits' | 'ttft'>
+  readonly ports: FleetParts['ports'] & ParseParts['ports'] & Pick<Ports, 'now' | 'ttft'>
+  readonly models: ModelRegistry
+  readonly storedResponses: StoredResponses
+  readonly lookups: CacheLookups
+  readonly digests: FleetParts['digests'] & Pick<DigestCache, 'order'>
+  readonly status: GatewayStatus
+  readonly shared: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
+}
+
+export interface WatchParts {
+  readonly shared: Pick<WorkerGroup, 'live'> | null
 }
 
 /** Logs who changed what. Requests without the admin key are in the access log, with status 401. */
 function audit(
-  { ports }: GatewayContext,
+  { ports }: { readonly ports: Pick<Ports, 'log'> },
   { requestId, scope }: RequestContext,
   { moveAt, ...change }: { action: string; cluster: string | undefined; engine: string; moveAt?: number },
 ): void {
@@ -44,14 +59,13 @@ function audit(
 /**
  * Lists every pool with its engines, as its pool state reports them. An unreachable pool is marked, not fatal.
  */
-export async function fleet(context: GatewayContext, incoming: RequestContext): Promise<Response> {
-  await admitAdmin(context, incoming)
-  const { lookups } = await aggregateCounts(context)
-  const [digests, regions] = await Promise.all([digestsOf(context), regionsOf(context, true)])
-  const pools = await poolViews(context, { digests, regions })
+export async function fleet(parts: AdminParts, incoming: RequestContext): Promise<Response> {
+  const { lookups } = await aggregateCounts(parts)
+  const [digests, regions] = await Promise.all([digestsOf(parts), regionsOf(parts, true)])
+  const pools = await poolViews(parts, { digests, regions })
   const placement = incoming.request.headers.get('cf-placement')
   return jsonResponse(incoming, {
-    ...gatewayView(context, digests),
+    ...gatewayView(parts, digests),
     // Cloudflare adds it to requests of placed Workers.
     ...(placement === null ? {} : { placement }),
     pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at] })),
@@ -59,40 +73,38 @@ export async function fleet(context: GatewayContext, incoming: RequestContext): 
 }
 
 /** Requests and tokens of each key since the start. */
-export async function usage(context: GatewayContext, incoming: RequestContext): Promise<Response> {
-  await admitAdmin(context, incoming)
-  const { usage: byKey } = await aggregateCounts(context)
+export async function usage(parts: AdminParts, incoming: RequestContext): Promise<Response> {
+  const { usage: byKey } = await aggregateCounts(parts)
   const sorted = Object.entries(byKey).sort(([a], [b]) => (a < b ? -1 : 1))
   const keys = sorted.map(([key, counts]) => ({ key, ...(toSnakeCase(counts) as object) }))
-  return jsonResponse(incoming, { since: new Date(context.shared?.startedAt ?? context.startedAt).toISOString(), keys })
+  return jsonResponse(incoming, {
+    since: new Date(parts.shared?.startedAt ?? parts.status.startedAt).toISOString(),
+    keys,
+  })
 }
 
 /** Streams dashboard views. */
 export async function watch(
-  context: GatewayContext,
+  { shared: group }: WatchParts,
   live: DashboardStream,
   incoming: RequestContext,
 ): Promise<Response> {
-  await admitAdmin(context, incoming)
-  assertAccepting(context)
   const { method, headers } = incoming.request
-  const shared = method === 'HEAD' ? null : await context.shared?.live?.(headers.get('last-event-id'))
+  const shared = method === 'HEAD' ? null : await group?.live?.(headers.get('last-event-id'))
   return live.open(incoming, shared ?? null)
 }
 
 /** Ranks a request without sending or booking anything. The body is the request; `?endpoint=` is its path. */
-export async function dryRun(context: GatewayContext, incoming: RequestContext): Promise<Response> {
-  await admitAdmin(context, incoming)
-  assertAccepting(context)
+export async function dryRun(parts: AdminParts, incoming: RequestContext): Promise<Response> {
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
   const caller: Caller = { ...ANYONE, tenant: 'admin', edge: false }
-  const parsed = await parseInferenceRequest(context, endpoint, incoming, caller)
-  const admissions = new AdmissionBuilder(parsed, context)
+  const parsed = await parseInferenceRequest(parts, endpoint, incoming, caller)
+  const admissions = new AdmissionBuilder(parsed, parts)
   const admission = (route: PoolRoute) => admissions.of(route)
   const refusals: unknown[] = []
-  for (const route of context.digests.order({ routes: parsed.routes, scope: incoming.scope, admission })) {
+  for (const route of parts.digests.order({ routes: parsed.routes, scope: incoming.scope, admission })) {
     await admissions.hints(route)
-    const answer = await rank(context, route, admission(route))
+    const answer = await rank(parts, route, admission(route))
     if ('decision' in answer) return jsonResponse(incoming, { decision: toSnakeCase(answer.decision), refusals })
     refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toSnakeCase(answer.refusal) as object) })
   }
@@ -101,13 +113,9 @@ export async function dryRun(context: GatewayContext, incoming: RequestContext):
 
 type RankResult = { readonly decision: Decision } | { readonly refusal: Refusal }
 
-function rank(
-  context: GatewayContext,
-  route: PoolRoute,
-  admission: ReturnType<Exchange['admission']>,
-): Promise<RankResult> {
-  const pool = context.ports.pool(route.cluster.id, route.pool.model)
-  return pool.rank({ ...admission, attempt: 0, avoid: [], configVersion: context.config.version })
+function rank(parts: AdminParts, route: PoolRoute, admission: ReturnType<Exchange['admission']>): Promise<RankResult> {
+  const pool = parts.ports.pool(route.cluster.id, route.pool.model)
+  return pool.rank({ ...admission, attempt: 0, avoid: [], configVersion: parts.config.version })
 }
 
 function dryEndpoint(path: string | null): ProtocolEndpoint {
@@ -119,13 +127,8 @@ function dryEndpoint(path: string | null): ProtocolEndpoint {
 }
 
 /** Explains a routing decision. Its id is in `x-firstlight-decision` of the response. */
-export async function decision(
-  context: GatewayContext,
-  incoming: RequestContext,
-  id: string | undefined,
-): Promise<Response> {
-  await admitAdmin(context, incoming)
-  const found = await findDecision(context, idParam(id, 'decision'))
+export async function decision(parts: AdminParts, incoming: RequestContext, id: string | undefined): Promise<Response> {
+  const found = await findDecision(parts, idParam(id, 'decision'))
   if (found !== null) return jsonResponse(incoming, toSnakeCase(found))
   throw new Failure(
     'not_found',
@@ -134,26 +137,21 @@ export async function decision(
   )
 }
 
-async function findDecision(context: GatewayContext, id: string): Promise<Decision | null> {
+async function findDecision(parts: AdminParts, id: string): Promise<Decision | null> {
   const answers = await Promise.allSettled(
-    context.models.routes.map(({ cluster, pool }) => context.ports.pool(cluster.id, pool.model).explain(id)),
+    parts.models.routes.map(({ cluster, pool }) => parts.ports.pool(cluster.id, pool.model).explain(id)),
   )
   for (const answer of answers) if (answer.status === 'fulfilled' && answer.value !== null) return answer.value
   return null
 }
 
 /** Returns the record of a request, by the gateway's id or the client's x-request-id, with its decision. */
-export async function request(
-  context: GatewayContext,
-  incoming: RequestContext,
-  id: string | undefined,
-): Promise<Response> {
-  await admitAdmin(context, incoming)
+export async function request(parts: AdminParts, incoming: RequestContext, id: string | undefined): Promise<Response> {
   const requestedId = idParam(id, 'request')
-  const recent = await findRequestOnAnyWorker(context, requestedId)
-  const explanation = await findDecision(context, recent?.record.id ?? requestedId)
-  await flushAllWorkers(context)
-  const report = context.config.ttft.enabled ? ((await context.ports.ttft?.find(requestedId)) ?? null) : null
+  const recent = await findRequestOnAnyWorker(parts, requestedId)
+  const explanation = await findDecision(parts, recent?.record.id ?? requestedId)
+  await flushAllWorkers(parts)
+  const report = parts.config.ttft.enabled ? ((await parts.ports.ttft?.find(requestedId)) ?? null) : null
   if (recent === null && explanation === null && report === null) {
     throw new Failure('not_found', 'Request not found. This gateway stores the last 1,000 requests in memory.')
   }
@@ -177,17 +175,16 @@ function requestView({ record, model, tenant }: RecentRequest) {
  * engine after that many seconds.
  */
 export async function setDraining(
-  context: GatewayContext,
+  parts: AdminParts,
   incoming: RequestContext,
   id: string | undefined,
   draining: boolean,
 ): Promise<Response> {
-  await admitAdmin(context, incoming)
   const engine = idParam(id, 'engine')
   const query = new URLSearchParams(incoming.query)
   const requestedCluster = query.get('cluster')
-  const moveAt = draining ? moveTime(query.get('deadline_s'), context.ports.now()) : null
-  const routes = context.models.routes.filter(
+  const moveAt = draining ? moveTime(query.get('deadline_s'), parts.ports.now()) : null
+  const routes = parts.models.routes.filter(
     ({ cluster, targets }) => targets.has(engine) && (requestedCluster === null || cluster.id === requestedCluster),
   )
   if (routes.length === 0)
@@ -206,13 +203,13 @@ export async function setDraining(
   }
   await Promise.all(
     routes.map(({ cluster, pool }) =>
-      context.ports
+      parts.ports
         .pool(cluster.id, pool.model)
         .observe([{ kind: 'drain', engine, draining, ...(moveAt === null ? {} : { moveAt }) }]),
     ),
   )
   const facts = { cluster: clusters[0], engine }
-  audit(context, incoming, { action: draining ? 'drain' : 'undrain', ...facts, ...(moveAt === null ? {} : { moveAt }) })
+  audit(parts, incoming, { action: draining ? 'drain' : 'undrain', ...facts, ...(moveAt === null ? {} : { moveAt }) })
   return jsonResponse(incoming, { ...facts, draining, ...(moveAt === null ? {} : { move_at: moveAt }) })
 }
 

@@ -24,7 +24,7 @@ import { estimateTokensByChars } from './split-estimate.ts'
 type Admission = ReturnType<Exchange['admission']>
 
 /** Shared parts of admissions: the pools' measurers, the LMCache lookups, and prompts that an edge has measured. */
-interface AdmissionSources {
+export interface AdmissionSources {
   readonly analyzers: PromptAnalyzers
   readonly lookups: CacheLookups
   readonly edgePrompts: EdgePrompts

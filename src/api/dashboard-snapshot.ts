@@ -4,31 +4,21 @@ import { bookingKey } from '../core/pool/bookings.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import { withDeadline } from '../timeout.ts'
-import type { GatewayContext } from './context.ts'
-import { gatewayView, poolViews } from './fleet-view.ts'
-import { redactRegional, regionsOf } from './fleet-digests.ts'
+import type { FleetHistory } from '../core/reports/fleet-history.ts'
+import type { Ports } from '../ports.ts'
+import { gatewayView, type GatewayViewParts, poolViews } from './fleet-view.ts'
+import { type FleetParts, redactRegional, regionsOf } from './fleet-digests.ts'
 import { mapYielding } from '../map-yielding.ts'
-import type { GatewayCounts } from '../worker-group.ts'
-import { aggregateCounts } from './worker-queries.ts'
+import type { GatewayCounts, WorkerGroup } from '../worker-group.ts'
+import { aggregateCounts, type CountParts } from './worker-queries.ts'
 
 /** Parts of the gateway that a view needs. */
-export type SnapshotContext = Pick<
-  GatewayContext,
-  | 'ports'
-  | 'models'
-  | 'digests'
-  | 'config'
-  | 'configRefusedAt'
-  | 'startedAt'
-  | 'draining'
-  | 'retired'
-  | 'shared'
-  | 'telemetry'
-  | 'lookups'
-  | 'recent'
-  | 'usage'
-  | 'history'
->
+export interface SnapshotParts extends FleetParts, Omit<GatewayViewParts, 'shared'>, Omit<CountParts, 'shared'> {
+  readonly ports: FleetParts['ports'] & Pick<Ports, 'now'>
+  readonly shared: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
+  /** History of the pools. */
+  readonly history: FleetHistory
+}
 
 const DECISIONS = 60
 
@@ -42,13 +32,13 @@ const roundBriefly = (value: number): number => (Number.isInteger(value) ? value
  * Snapshot of the whole fleet for the dashboard: pools as in `/v1/firstlight/fleet`, the latest TTFTs, and the latest
  * decisions: the newest ones, and those with the latest first tokens, since many requests may start during one stream.
  */
-export async function dashboardSnapshot(context: SnapshotContext): Promise<unknown> {
-  const { ports, models } = context
+export async function dashboardSnapshot(parts: SnapshotParts): Promise<unknown> {
+  const { ports, models } = parts
   let decisions: readonly Decision[] = []
   let measured: readonly Decision[] = []
   const share = Math.ceil(DECISIONS / models.routes.length)
   const digests = await mapYielding(ports.yieldToEventLoop, models.routes, async (route) => {
-    const poolSummary = await summaryOf(context, route)
+    const poolSummary = await summaryOf(parts, route)
     if (poolSummary !== null) {
       decisions = [...decisions, ...poolSummary.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
       measured = [...measured, ...(poolSummary.measured ?? []).slice(0, share)]
@@ -56,19 +46,19 @@ export async function dashboardSnapshot(context: SnapshotContext): Promise<unkno
     return poolSummary && redactRegional(route, poolSummary.digest)
   })
   // The next snapshot has what is requested after this one.
-  const regions = await regionsOf(context, false)
+  const regions = await regionsOf(parts, false)
   return {
-    ...gatewayView(context, digests),
+    ...gatewayView(parts, digests),
     at: ports.now(),
-    pools: await poolViews(context, { digests, regions }, roundBriefly),
-    ...(await trafficViews(context)),
+    pools: await poolViews(parts, { digests, regions }, roundBriefly),
+    ...(await trafficViews(parts)),
     decisions: distinct([...decisions, ...measured]).map(summary),
   }
 }
 
-async function trafficViews(context: SnapshotContext): Promise<object> {
-  const counts = await aggregateCounts(context)
-  const { steps, from, stepMs, now, stages, ttftErrors } = context.history.view(counts.ended ?? {}, context.ports.now())
+async function trafficViews(parts: SnapshotParts): Promise<object> {
+  const counts = await aggregateCounts(parts)
+  const { steps, from, stepMs, now, stages, ttftErrors } = parts.history.view(counts.ended ?? {}, parts.ports.now())
   return {
     traffic: trafficOf(counts),
     now: toSnakeCase(now, roundBriefly),
@@ -90,10 +80,7 @@ function distinct(decisions: readonly Decision[]): Decision[] {
   return [...byKey.values()].sort((a, b) => b.at - a.at)
 }
 
-async function summaryOf(
-  { ports, history }: SnapshotContext,
-  { cluster, pool }: PoolRoute,
-): Promise<PoolSummary | null> {
+async function summaryOf({ ports, history }: SnapshotParts, { cluster, pool }: PoolRoute): Promise<PoolSummary | null> {
   const object = ports.pool(cluster.id, pool.model)
   const key = `${cluster.id}\n${pool.model}`
   try {

@@ -1,5 +1,5 @@
 import { Failure } from '../failure.ts'
-import { dashboardSnapshot, type SnapshotContext } from './dashboard-snapshot.ts'
+import { dashboardSnapshot, type SnapshotParts } from './dashboard-snapshot.ts'
 import type { RequestContext } from './request-context.ts'
 
 /** @testing */
@@ -46,7 +46,7 @@ type LatestFrame = { readonly frame: Frame; readonly isNew: boolean } | null
  * afterwards.
  */
 export class DashboardStream {
-  readonly #context: SnapshotContext
+  readonly #parts: SnapshotParts
   readonly #options: Required<LiveOptions>
   readonly #utf8 = new TextEncoder()
   #frame: Frame | null = null
@@ -54,10 +54,10 @@ export class DashboardStream {
   #requestedAt: number | null = null
   #viewers = 0
 
-  constructor(context: SnapshotContext, options: LiveOptions = {}) {
-    const { routes } = context.models
+  constructor(parts: SnapshotParts, options: LiveOptions = {}) {
+    const { routes } = parts.models
     const engines = routes.reduce((sum, { pool }) => sum + pool.engines.length, 0)
-    this.#context = context
+    this.#parts = parts
     this.#options = {
       everyMs: engines > LARGE_ENGINES ? EVERY_MS_LARGE : EVERY_MS,
       viewers: VIEWERS,
@@ -96,7 +96,7 @@ export class DashboardStream {
       lifeMs,
       maxSnapshots: takes,
       latest: () => this.#latest(),
-      isClosing: () => this.#context.draining || this.#context.retired,
+      isClosing: () => this.#parts.status.draining || this.#parts.status.retired,
       onClose: () => this.#viewers--,
     })
     // Pull-based: a viewer who does not read gets nothing, and nothing is queued for it.
@@ -111,7 +111,7 @@ export class DashboardStream {
 
   /** Returns the current snapshot; takes a new one if it is stale and no other viewer does. */
   async #latest(): Promise<LatestFrame> {
-    const { ports } = this.#context
+    const { ports } = this.#parts
     const now = ports.now()
     const isRequested = this.#requestedAt !== null && now - this.#requestedAt < LOST_AFTER_MS
     const isFresh = this.#frame !== null && now - this.#snapshotAt < this.#options.everyMs
@@ -122,7 +122,7 @@ export class DashboardStream {
         : { frame: this.#frame, isNew: false }
     this.#requestedAt = now
     try {
-      const json = JSON.stringify(await dashboardSnapshot(this.#context))
+      const json = JSON.stringify(await dashboardSnapshot(this.#parts))
       const seq = (this.#frame?.seq ?? 0) + 1
       this.#frame = { bytes: this.#utf8.encode(`id: ${seq}\nevent: view\ndata: ${json}\n\n`), seq }
       this.#snapshotAt = ports.now()

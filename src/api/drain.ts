@@ -1,17 +1,21 @@
 /** What happens to requests when the gateway drains or another one replaces it. */
 import type { Config } from '../config.ts'
 import { drainFailure, Failure } from '../failure.ts'
-import type { GatewayContext } from './context.ts'
+import type { WaitingRequests } from '../origin/waiting-requests.ts'
+import type { Ports } from '../ports.ts'
+import type { GatewayStatus } from './gateway-status.ts'
 
-/** Rejects new requests while the gateway drains. Running ones continue. */
-export function assertAccepting(context: GatewayContext): void {
-  if (context.draining) throw drainFailure(context.ports.random())
+interface DrainParts {
+  readonly config: Pick<Config, 'keys'>
+  readonly ports: Pick<Ports, 'random'>
+  readonly status: GatewayStatus
+  readonly waits: WaitingRequests
 }
 
 /** Starts the drain. Waiting requests are answered at once. */
-export function drain(context: GatewayContext): void {
-  context.draining = true
-  context.waits.end(() => drainFailure(context.ports.random()), true)
+export function drain({ status, waits, ports }: DrainParts): void {
+  status.draining = true
+  waits.end(() => drainFailure(ports.random()), true)
 }
 
 const keyIdentity = (key: unknown): string => JSON.stringify(key)
@@ -20,9 +24,8 @@ const keyIdentity = (key: unknown): string => JSON.stringify(key)
  * Another gateway takes new requests. Waiting requests whose key it lacks are answered.
  * @param isNow as in `WaitingRequests.end`
  */
-export function supersede(context: GatewayContext, next: Pick<Config, 'keys'>, isNow: boolean): void {
-  context.retired = true
-  const { config, waits } = context
+export function supersede({ status, config, waits }: DrainParts, next: Pick<Config, 'keys'>, isNow: boolean): void {
+  status.retired = true
   const kept = new Set((next.keys ?? []).map(({ name, secret }) => keyIdentity([name, secret])))
   const removed = new Set(
     (config.keys ?? []).flatMap(({ name, secret }) => (kept.has(keyIdentity([name, secret])) ? [] : name)),

@@ -3,10 +3,18 @@ import type { EngineDigest, PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import { mapYielding } from '../map-yielding.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
-import type { GatewayContext } from './context.ts'
+import type { DigestCache } from '../origin/digest-cache.ts'
+import type { Ports } from '../ports.ts'
+import type { ModelRegistry } from './model-registry.ts'
+
+export interface FleetParts {
+  readonly ports: Pick<Ports, 'pool' | 'log' | 'yieldToEventLoop'>
+  readonly models: Pick<ModelRegistry, 'routes'>
+  readonly digests: Pick<DigestCache, 'regionStatus'>
+}
 
 /** Digests of all pools, in the order of the routes. null: unreachable; the log has the cause. */
-export function digestsOf({ ports, models }: Pick<GatewayContext, 'ports' | 'models'>): Promise<(PoolDigest | null)[]> {
+export function digestsOf({ ports, models }: Omit<FleetParts, 'digests'>): Promise<(PoolDigest | null)[]> {
   return mapYielding(ports.yieldToEventLoop, models.routes, async (route) => {
     const { cluster, pool } = route
     try {
@@ -53,9 +61,6 @@ const ownEnginesOnly = (engine: EngineDigest): EngineDigest =>
   ) as unknown as EngineDigest
 
 /** Status of the gateways of clusters, in the order of the routes. */
-export function regionsOf(
-  { ports, models, digests }: Pick<GatewayContext, 'ports' | 'models' | 'digests'>,
-  waits: boolean,
-): Promise<(RegionStatus | null)[]> {
+export function regionsOf({ ports, models, digests }: FleetParts, waits: boolean): Promise<(RegionStatus | null)[]> {
   return mapYielding(ports.yieldToEventLoop, models.routes, (route) => digests.regionStatus(route, waits))
 }

@@ -4,7 +4,10 @@ import { mapYielding } from '../map-yielding.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import { VERSION } from '../version.ts'
-import type { GatewayContext } from './context.ts'
+import type { Config } from '../config.ts'
+import type { WorkerGroup } from '../worker-group.ts'
+import type { FleetParts } from './fleet-digests.ts'
+import type { GatewayStatus } from './gateway-status.ts'
 
 interface FleetState {
   /** In the order of the routes. */
@@ -14,7 +17,7 @@ interface FleetState {
 
 /** Pools for operators. `convertNumber` as in `toSnakeCase`. */
 export async function poolViews(
-  { ports, models }: Pick<GatewayContext, 'ports' | 'models'>,
+  { ports, models }: Pick<FleetParts, 'ports' | 'models'>,
   { digests, regions }: FleetState,
   convertNumber?: Parameters<typeof toSnakeCase>[1],
 ): Promise<object[]> {
@@ -64,16 +67,19 @@ function poolView({ cluster, pool }: PoolRoute, digest: PoolDigest | null, encod
   }
 }
 
+export interface GatewayViewParts {
+  readonly config: Pick<Config, 'version'>
+  readonly status: GatewayStatus
+  readonly shared: Pick<WorkerGroup, 'startedAt' | 'view'> | null
+}
+
 /** State of the gateway itself. All pools have the same information about replicas. */
-export const gatewayView = (
-  context: Pick<GatewayContext, 'config' | 'configRefusedAt' | 'startedAt' | 'draining' | 'shared'>,
-  digests: readonly (PoolDigest | null)[],
-) => ({
+export const gatewayView = ({ config, status, shared }: GatewayViewParts, digests: readonly (PoolDigest | null)[]) => ({
   version: VERSION,
-  config_version: context.config.version,
-  started_at: context.shared?.startedAt ?? context.startedAt,
-  ...context.shared?.view,
-  draining: context.draining,
-  ...(context.configRefusedAt === null ? {} : { config_refused_at: context.configRefusedAt }),
+  config_version: config.version,
+  started_at: shared?.startedAt ?? status.startedAt,
+  ...shared?.view,
+  draining: status.draining,
+  ...(status.configRefusedAt === null ? {} : { config_refused_at: status.configRefusedAt }),
   replicas: digests.find((digest) => digest !== null)?.replicas,
 })

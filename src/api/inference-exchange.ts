@@ -2,24 +2,23 @@ import type { Continuable, NotContinued } from '../core/continuation/continuable
 import type { RequestClass } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import type { UsedTokens } from '../core/limits/used-tokens.ts'
-import { isLimited } from '../core/limits/key-limiter.ts'
 import { type OpenRecord, openRecord } from '../core/reports/request-record.ts'
 import type { AddableField } from '../engines/engine-type.ts'
+import type { Config } from '../config.ts'
+import type { WaitingRequests } from '../origin/waiting-requests.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { withTrace } from '../telemetry/trace-context.ts'
-import { timersOf } from '../timers.ts'
-import { AdmissionBuilder, saltOf } from './admission-builder.ts'
+import { AdmissionBuilder, type AdmissionSources, saltOf } from './admission-builder.ts'
 import { canRequestUsage, rewriteBody } from './body-rewrite.ts'
 import type { JsonBody } from './body.ts'
-import type { GatewayContext } from './context.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
 import { replaceFormModel } from './multipart.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import { countsTokens, type Permit, reserve } from './key-limits.ts'
+import { countsTokens, type Permit } from './key-limits.ts'
 import { engineModel } from './model-registry.ts'
-import { RequestLifecycle } from './request-lifecycle.ts'
+import { type LifecycleParts, RequestLifecycle } from './request-lifecycle.ts'
 
 /**
  * Header values allow only these characters, and a request with an invalid header would count as its region's failure.
@@ -38,6 +37,12 @@ const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
 const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 
 const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
+
+export interface ExchangeParts extends AdmissionSources, LifecycleParts {
+  readonly config: Pick<Config, 'limits' | 'version' | 'ttft' | 'log'> & Parameters<typeof headersForEngine>[2]
+  /** Requests that wait for room. */
+  readonly waits: WaitingRequests
+}
 
 /**
  * A validated request as `forward` processes it, until its end, when its log line is written. A class, because it is
@@ -83,10 +88,10 @@ export class InferenceExchange implements Exchange {
   #rewritten: readonly Uint8Array[] = []
 
   /** Measures the prompt for the first pool. `chance` in [0, 1): decides whether a stream is observed. */
-  constructor(context: GatewayContext, parsed: InferenceRequest, chance: number) {
+  constructor(parts: ExchangeParts, parsed: InferenceRequest, chance: number) {
     const { incoming, endpoint, body, fields, routes } = parsed
     const { request, requestId } = incoming
-    const { config } = context
+    const { config } = parts
     this.#parsed = parsed
     this.id = incoming.id
     this.requestId = requestId
@@ -109,12 +114,12 @@ export class InferenceExchange implements Exchange {
     this.pinned = parsed.pinned
     this.cors = incoming.cors
     this.scope = incoming.scope
-    this.waits = context.waits
+    this.waits = parts.waits
     this.signal = request.signal
     this.lastComment = config.ttft.comment
-    this.#edgePrompts = context.edgePrompts
-    this.limitHeaders = context.edgePrompts.offer(parsed.caller, routes[0]!)
-    this.#admissions = new AdmissionBuilder(parsed, context)
+    this.#edgePrompts = parts.edgePrompts
+    this.limitHeaders = parts.edgePrompts.offer(parsed.caller, routes[0]!)
+    this.#admissions = new AdmissionBuilder(parsed, parts)
     const edge = incoming.elapsedMs()
     const { sequences, encodeItems } = this.#admissions.of(routes[0]!)
     this.stages = { edge, tokens: incoming.elapsedMs() - edge }
@@ -128,7 +133,7 @@ export class InferenceExchange implements Exchange {
     })
     this.record.sequences = sequences
     this.record.textOnly = encodeItems === 0
-    this.#lifecycle = new RequestLifecycle(context, parsed, this.record)
+    this.#lifecycle = new RequestLifecycle(parts, parsed, this.record)
     const { trace } = this.#lifecycle
     const headers = headersForEngine(request.headers, requestId, config)
     this.headers = trace === null ? headers : withTrace(headers, trace)
@@ -211,15 +216,10 @@ export class InferenceExchange implements Exchange {
     return typeof this.#continuable !== 'string'
   }
 
-  /** Reserves the request in the limits of its key. Rejects with `rate_limited`. */
-  async reserve(context: GatewayContext): Promise<void> {
-    const { caller, body } = this.#parsed
-    if (!isLimited(caller.limits)) return
-    const { promptTokens, sequences = 1 } = this.#admissions.of(this.routes[0]!)
-    const timers = timersOf(this.scope, context.ports)
-    const outputLimit = this.protocol.bounds.limit(body.json)
-    this.#permit = await reserve(context, caller, { id: this.id, timers, promptTokens, sequences, outputLimit })
-    if (this.#permit !== null) this.limitHeaders = [...this.limitHeaders, ...this.#permit.headers]
+  /** The request is reserved in the limits of its key until it ends. */
+  permit(permit: Permit): void {
+    this.#permit = permit
+    this.limitHeaders = [...this.limitHeaders, ...permit.headers]
   }
 
   admission(route: PoolRoute): ReturnType<Exchange['admission']> {

@@ -5,7 +5,7 @@ import { Failure } from '../failure.ts'
 import type { Limiter } from '../ports/limiter.ts'
 import type { Timer, Timers } from '../ports/timers.ts'
 import type { Caller } from './auth/caller.ts'
-import type { GatewayContext } from './context.ts'
+import type { Ports } from '../ports.ts'
 
 /** Output of a request that sets no limit of its own, in tokens. */
 const DEFAULT_OUTPUT_TOKENS = 256
@@ -32,7 +32,7 @@ export interface Permit {
 
 /** Reserves a request. null: the key has no limits. Rejects with `rate_limited`. */
 export async function reserve(
-  { ports, limiter }: Pick<GatewayContext, 'ports' | 'limiter'>,
+  { ports, limiter }: { readonly ports: Pick<Ports, 'log'>; readonly limiter: Limiter },
   { tenant: key, limits }: Pick<Caller, 'tenant' | 'limits'>,
   request: LimitedRequest,
 ): Promise<Permit | null> {

@@ -3,10 +3,11 @@ import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/event-de
 import { lanesFromBase64 } from '../block-lanes.ts'
 import { Failure } from '../failure.ts'
 import { readJson } from './body.ts'
-import type { GatewayContext } from './context.ts'
+import type { Config } from '../config.ts'
+import type { Ports } from '../ports.ts'
+import type { ModelRegistry } from './model-registry.ts'
 import { jsonResponse } from './json-response.ts'
 import type { RequestContext } from './request-context.ts'
-import { keyOrAdmin } from './auth/key-or-admin.ts'
 
 type JsonFields = Readonly<Record<string, unknown>>
 
@@ -15,27 +16,25 @@ const MAX_ENTRIES = 1_000
 /** Maximum validity of a feed without an update. */
 const MAX_VALID_MS = 600_000
 
-/** Handles a request. Needs `bridge.secret` or the admin key. */
-export function kvEventsHandler(context: GatewayContext): (incoming: RequestContext) => Promise<Response> {
-  const admit = keyOrAdmin(context.authenticator, context.config.bridge?.secret ?? null, 'bridge.secret')
-  return async (incoming) => {
-    await admit(incoming.request.headers)
-    const { json } = await readJson(
-      incoming.request,
-      { bodyBytes: context.config.limits.bodyBytes },
-      { memory: incoming.memory },
-    )
-    return jsonResponse(incoming, {
-      pools: await Promise.all(listOf(json['pools']).map((pool) => applyFeeds(context, pool))),
-    })
-  }
+export interface KvEventParts {
+  readonly config: Pick<Config, 'limits'>
+  readonly ports: Pick<Ports, 'pool'>
+  readonly models: Pick<ModelRegistry, 'routes'>
 }
 
-async function applyFeeds(context: GatewayContext, { cluster, model, feeds }: JsonFields): Promise<object> {
+/** Applies the events of a bridge to the pools. */
+export async function applyKvEvents(parts: KvEventParts, incoming: RequestContext): Promise<Response> {
+  const { bodyBytes } = parts.config.limits
+  const { json } = await readJson(incoming.request, { bodyBytes }, { memory: incoming.memory })
+  return jsonResponse(incoming, {
+    pools: await Promise.all(listOf(json['pools']).map((pool) => applyFeeds(parts, pool))),
+  })
+}
+
+async function applyFeeds({ models, ports }: KvEventParts, { cluster, model, feeds }: JsonFields): Promise<object> {
   const deltas = listOf(feeds).map(readFeed)
-  const route = context.models.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
-  const states =
-    route === undefined ? null : await context.ports.pool(route.cluster.id, route.pool.model).feed?.(deltas)
+  const route = models.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
+  const states = route === undefined ? null : await ports.pool(route.cluster.id, route.pool.model).feed?.(deltas)
   // Blocks of prompts measured in bytes never match an engine's tokens.
   return {
     states: states ?? deltas.map((): KvEventDeltaState => 'unknown'),

@@ -12,22 +12,24 @@ import {
   type MetricsInput,
   type RegionSample,
 } from '../telemetry/prometheus-text.ts'
-import { keyOrAdmin } from './auth/key-or-admin.ts'
-import type { GatewayContext } from './context.ts'
-import { digestsOf, regionsOf } from './fleet-digests.ts'
+import type { BodyMemory } from '../body-memory.ts'
+import type { GatewayStatus } from './gateway-status.ts'
+import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import type { RequestContext } from './request-context.ts'
 import type { GatewayCounts } from '../worker-group.ts'
-import { aggregateCounts } from './worker-queries.ts'
+import { aggregateCounts, type CountParts } from './worker-queries.ts'
 
-/** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or no key on a loopback listener. */
-export function metricsHandler(context: GatewayContext): (incoming: RequestContext) => Promise<Response> {
-  const admit = keyOrAdmin(context.authenticator, context.config.metrics.key, 'metrics.key')
-  return async (incoming) => {
-    await admit(incoming.request.headers)
-    return new Response(textOf(await collect(context), context.ports.yieldToEventLoop), {
-      headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId },
-    })
-  }
+export interface MetricsParts extends FleetParts, CountParts {
+  readonly ports: FleetParts['ports'] & Pick<Ports, 'ttft' | 'now'>
+  readonly status: Pick<GatewayStatus, 'draining'>
+  readonly bodyMemory: Pick<BodyMemory, 'bytes'>
+}
+
+/** Answers `GET /metrics`. */
+export async function metrics(parts: MetricsParts, incoming: RequestContext): Promise<Response> {
+  return new Response(textOf(await collect(parts), parts.ports.yieldToEventLoop), {
+    headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId },
+  })
 }
 
 /** The text in parts, which are sent as the client reads them: the text of 200 engines may have ten megabytes. */
@@ -44,23 +46,23 @@ function textOf(all: MetricsInput, yieldToEventLoop: Ports['yieldToEventLoop']):
   return new ReadableStream({ pull }, { highWaterMark: 0 })
 }
 
-async function collect(context: GatewayContext): Promise<MetricsInput> {
-  const digests = await digestsOf(context)
+async function collect(parts: MetricsParts): Promise<MetricsInput> {
+  const digests = await digestsOf(parts)
   const answered = digests.filter((digest) => digest !== null)
   const engines = answered.flatMap((digest) => digest.engines)
   // Called first, because it adds ended requests to the rollups.
-  const counts = await aggregateCounts(context)
+  const counts = await aggregateCounts(parts)
   return {
     digests: answered,
-    regions: await regionSamples(context),
-    rollups: await rollupsOf(context),
+    regions: await regionSamples(parts),
+    rollups: await rollupsOf(parts),
     gateway: {
-      draining: context.draining,
+      draining: parts.status.draining,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
       own: {
         ...counts,
-        bufferedBytes: context.bodyMemory.bytes,
+        bufferedBytes: parts.bodyMemory.bytes,
         lookups: totalsOf(counts.lookups),
         replicas: answered[0]?.replicas,
         replicasUp: answered[0]?.replicasUp,
@@ -69,9 +71,9 @@ async function collect(context: GatewayContext): Promise<MetricsInput> {
   }
 }
 
-async function regionSamples(context: GatewayContext): Promise<RegionSample[]> {
-  const regions = await regionsOf(context, true)
-  return context.models.routes.flatMap(({ cluster, pool }, at) =>
+async function regionSamples(parts: MetricsParts): Promise<RegionSample[]> {
+  const regions = await regionsOf(parts, true)
+  return parts.models.routes.flatMap(({ cluster, pool }, at) =>
     regions[at] ? [{ cluster: cluster.id, model: pool.model, status: regions[at] }] : [],
   )
 }
@@ -94,7 +96,7 @@ const MANY_NAMES = 1_000
 const SILENT_MS = 86_400_000
 
 /** Rollups of all shards, one group per engine. */
-async function rollupsOf({ ports }: GatewayContext): Promise<readonly CountedGroup[]> {
+async function rollupsOf({ ports }: Pick<MetricsParts, 'ports'>): Promise<readonly CountedGroup[]> {
   if (ports.ttft === undefined) return []
   try {
     const groups = await (ports.ttft.counted === undefined ? mergeRollups(ports.ttft) : ports.ttft.counted(LIMITS_MS))

@@ -1,21 +1,29 @@
 /** `GET /v1/models` and `GET /v1/models/{name}`. */
-import type { GatewayContext } from './context.ts'
+import type { Caller } from './auth/caller.ts'
+import type { GatewayStatus } from './gateway-status.ts'
 import { jsonResponse } from './json-response.ts'
-import type { ServedModel } from './model-registry.ts'
+import type { ModelRegistry, ServedModel } from './model-registry.ts'
 import type { RequestContext } from './request-context.ts'
 
+export interface ModelParts {
+  readonly models: Pick<ModelRegistry, 'offer' | 'offers'>
+  readonly status: Pick<GatewayStatus, 'startedAt'>
+}
+
 /** Lists the models of the configuration; asks no engine. */
-export async function listModels(context: GatewayContext, incoming: RequestContext): Promise<Response> {
-  const caller = await context.authenticator.caller(incoming.request.headers, true)
+export function listModels({ models, status }: ModelParts, incoming: RequestContext, caller: Caller): Response {
   return jsonResponse(incoming, {
     object: 'list',
-    data: context.models.offers(caller).map((offer) => modelCard(offer, context.startedAt)),
+    data: models.offers(caller).map((offer) => modelCard(offer, status.startedAt)),
   })
 }
 
-export async function oneModel(context: GatewayContext, incoming: RequestContext, name: string): Promise<Response> {
-  const caller = await context.authenticator.caller(incoming.request.headers, true)
-  return jsonResponse(incoming, modelCard(context.models.offer(name, caller), context.startedAt))
+export function oneModel(
+  { models, status }: ModelParts,
+  { incoming, caller }: { readonly incoming: RequestContext; readonly caller: Caller },
+  name: string,
+): Response {
+  return jsonResponse(incoming, modelCard(models.offer(name, caller), status.startedAt))
 }
 
 /**

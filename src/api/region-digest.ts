@@ -3,38 +3,55 @@ import type { RegionDigest } from '../core/contract/region-digest.ts'
 import { Failure } from '../failure.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import { toSnakeCase } from '../snake-case.ts'
-import type { GatewayContext } from './context.ts'
+import type { Config } from '../config.ts'
+import type { DigestCache } from '../origin/digest-cache.ts'
+import type { Ports } from '../ports.ts'
+import type { Caller } from './auth/caller.ts'
+import type { GatewayStatus } from './gateway-status.ts'
+import type { ModelRegistry } from './model-registry.ts'
 import { jsonResponse } from './json-response.ts'
 import type { RequestContext } from './request-context.ts'
 
+export interface RegionDigestParts {
+  readonly config: Pick<Config, 'via'>
+  readonly ports: Pick<Ports, 'pool' | 'log'>
+  readonly status: Pick<GatewayStatus, 'draining'>
+  readonly models: Pick<ModelRegistry, 'offer'>
+  readonly digests: Pick<DigestCache, 'regionDigests'>
+  /** Fingerprint of how a pool divides prompts into blocks. null: not at all. */
+  readonly fingerprintOf: (route: PoolRoute) => number | null
+}
+
 /** Needs a key with `edge: true` if there are keys. */
-export async function regionDigest(context: GatewayContext, incoming: RequestContext): Promise<Response> {
-  const caller = await context.authenticator.caller(incoming.request.headers, false)
+export async function regionDigest(
+  parts: RegionDigestParts,
+  incoming: RequestContext,
+  caller: Caller,
+): Promise<Response> {
   if (!caller.edge)
     throw new Failure(
       'forbidden',
       'This key may not read region digests. Set `edge: true` on the keys of other Firstlight gateways.',
     )
-  incoming.logFields['tenant'] = caller.tenant
   const model = new URLSearchParams(incoming.query).get('model')
   if (model === null) throw new Failure('bad_value', 'The query parameter `model` is required.', { param: 'model' })
-  const { routes } = context.models.offer(model, caller)
+  const { routes } = parts.models.offer(model, caller)
   // The fingerprint applies to all clusters, so filters with another block division are left out.
-  const fingerprint = context.fingerprintOf(routes[0]!)
-  const all = await Promise.all(routes.map((route) => regionDigestsOf(context, incoming, { route, fingerprint })))
-  const regionDigests = all.flat().map((one) => ({ ...one, via: [...(one.via ?? []), context.config.via] }))
+  const fingerprint = parts.fingerprintOf(routes[0]!)
+  const all = await Promise.all(routes.map((route) => regionDigestsOf(parts, incoming, { route, fingerprint })))
+  const regionDigests = all.flat().map((one) => ({ ...one, via: [...(one.via ?? []), parts.config.via] }))
   return jsonResponse(
     incoming,
     toSnakeCase({
       cut: fingerprint,
-      regionDigests: context.draining ? regionDigests.map(withoutEngines) : regionDigests,
+      regionDigests: parts.status.draining ? regionDigests.map(withoutEngines) : regionDigests,
     }),
   )
 }
 
 /** An unreachable cluster counts as unavailable; the others are reported. */
 async function regionDigestsOf(
-  { ports, digests, fingerprintOf }: GatewayContext,
+  { ports, digests, fingerprintOf }: RegionDigestParts,
   incoming: RequestContext,
   { route, fingerprint }: { readonly route: PoolRoute; readonly fingerprint: number | null },
 ): Promise<readonly RegionDigest[]> {

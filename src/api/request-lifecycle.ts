@@ -4,20 +4,34 @@ import { hasEnded, type OpenRecord, type RequestRecord } from '../core/reports/r
 import type { Exchange } from '../origin/exchange.ts'
 import { beginTrace, type Trace } from '../telemetry/trace-context.ts'
 import { logRequest, logsRequests } from './access-log.ts'
-import type { GatewayContext } from './context.ts'
+import type { Config } from '../config.ts'
+import type { KeyUsage } from '../core/limits/key-usage.ts'
+import type { Ports } from '../ports.ts'
+import type { Telemetry } from '../telemetry/telemetry.ts'
+import type { WorkerGroup } from '../worker-group.ts'
+import type { RequestHistory } from './request-history.ts'
 import type { InferenceRequest } from './inference-request.ts'
+
+export interface LifecycleParts {
+  readonly config: Pick<Config, 'log'>
+  readonly ports: Pick<Ports, 'log' | 'newId' | 'random'>
+  readonly telemetry: Telemetry
+  readonly usage: KeyUsage
+  readonly recent: RequestHistory
+  readonly shared: Pick<WorkerGroup, 'ended'> | null
+}
 
 export class RequestLifecycle {
   /** null: traces are off. */
   readonly trace: Trace | null
-  readonly #context: GatewayContext
+  readonly #parts: LifecycleParts
   readonly #parsed: InferenceRequest
 
   /** Adds the request to the history. Its log line is written when it ends. */
-  constructor(context: GatewayContext, parsed: InferenceRequest, record: OpenRecord) {
-    const { ports, telemetry } = context
+  constructor(parts: LifecycleParts, parsed: InferenceRequest, record: OpenRecord) {
+    const { ports, telemetry, recent } = parts
     const { incoming } = parsed
-    this.#context = context
+    this.#parts = parts
     this.#parsed = parsed
     this.trace = telemetry.traces
       ? beginTrace(incoming.request.headers.get('traceparent'), {
@@ -26,7 +40,7 @@ export class RequestLifecycle {
           random: () => ports.random(),
         })
       : null
-    context.recent.add({ model: parsed.model, tenant: parsed.caller.tenant, record })
+    recent.add({ model: parsed.model, tenant: parsed.caller.tenant, record })
     if (this.trace !== null) incoming.logFields['trace_id'] = this.trace.traceId
     incoming.logOnStreamEnd = true
   }
@@ -36,7 +50,7 @@ export class RequestLifecycle {
     const { record } = exchange
     if (!hasEnded(record)) throw new Error(`request ${record.id} has no result: fill in its record first`)
     const { incoming, caller } = this.#parsed
-    const { config, ports, telemetry, usage, shared } = this.#context
+    const { config, ports, telemetry, usage, shared } = this.#parts
     usage.add(caller.tenant, record, used)
     shared?.ended?.({ model: this.#parsed.model, tenant: caller.tenant, record }, incoming.scope)
     telemetry.recordEnded(record, this.trace, incoming.scope)

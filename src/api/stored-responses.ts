@@ -5,24 +5,32 @@ import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
-import type { StoredResponse } from '../ports/stored-responses.ts'
+import type { Config } from '../config.ts'
+import type { Ports } from '../ports.ts'
+import type { StoredResponse, StoredResponses } from '../ports/stored-responses.ts'
 import type { Caller } from './auth/caller.ts'
-import { assertAccepting } from './drain.ts'
-import type { GatewayContext } from './context.ts'
 import type { RequestFields } from './fields.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import { engineModel } from './model-registry.ts'
+import { engineModel, type ModelRegistry } from './model-registry.ts'
 import type { RequestContext } from './request-context.ts'
 import { idParam } from './path-id.ts'
 
+export interface StoredResponseParts {
+  readonly config: Pick<Config, 'limits' | 'version'> & Parameters<typeof headersForEngine>[2]
+  readonly ports: Pick<Ports, 'now'>
+  readonly models: ModelRegistry
+  readonly storedResponses: StoredResponses
+  readonly forward: (exchange: Exchange) => Promise<Response>
+}
+
 export async function storedResponseOf(
-  context: GatewayContext,
+  { storedResponses }: Pick<StoredResponseParts, 'storedResponses'>,
   fields: RequestFields,
   caller: Caller,
 ): Promise<StoredResponse | null> {
   const id = fields.previous_response_id
   if (id === undefined || id === null) return null
-  const stored = await context.storedResponses.find(id, caller.tenant)
+  const stored = await storedResponses.find(id, caller.tenant)
   if (stored !== null) return stored
   throw new Failure(
     'not_found',
@@ -32,8 +40,8 @@ export async function storedResponseOf(
   )
 }
 
-export function routeOf(context: GatewayContext, stored: StoredResponse): PoolRoute {
-  const route = context.models.route(stored.cluster, stored.pool)
+export function routeOf(models: ModelRegistry, stored: StoredResponse): PoolRoute {
+  const route = models.route(stored.cluster, stored.pool)
   if (route !== null && route.targets.has(stored.engine)) return route
   throw new Failure(
     'not_found',
@@ -42,28 +50,25 @@ export function routeOf(context: GatewayContext, stored: StoredResponse): PoolRo
 }
 
 export function keepResponse(
-  context: GatewayContext,
+  { storedResponses }: Pick<StoredResponseParts, 'storedResponses'>,
   { caller, model, routes }: InferenceRequest,
 ): NonNullable<Exchange['onResponseId']> {
   return ({ cluster, engine }, id) => {
     const route = routes.find((one) => one.cluster.id === cluster && one.targets.has(engine))
     if (route === undefined) return
-    context.storedResponses.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
+    storedResponses.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
   }
 }
 
 /** GET, DELETE and cancel of a stored response; only the engine that stores it can answer. */
 export async function storedResponse(
-  context: GatewayContext,
-  incoming: RequestContext,
+  parts: StoredResponseParts,
+  { incoming, caller }: { readonly incoming: RequestContext; readonly caller: Caller },
   id: string | undefined,
   action: '' | '/cancel',
 ): Promise<Response> {
-  const caller = await context.authenticator.caller(incoming.request.headers, false)
-  incoming.logFields['tenant'] = caller.tenant
-  assertAccepting(context)
   const responseId = idParam(id, 'response')
-  const stored = await context.storedResponses.find(responseId, caller.tenant)
+  const stored = await parts.storedResponses.find(responseId, caller.tenant)
   if (stored === null) {
     throw new Failure(
       'not_found',
@@ -71,8 +76,8 @@ export async function storedResponse(
         'Create it again with POST /v1/responses.',
     )
   }
-  const response = await context.forward(
-    exchangeWithoutBody(context, incoming, { stored, caller, path: `/v1/responses/${responseId}${action}` }),
+  const response = await parts.forward(
+    exchangeWithoutBody(parts, incoming, { stored, caller, path: `/v1/responses/${responseId}${action}` }),
   )
   const { method } = incoming.request
   const isUnsupported = method === 'DELETE' && response.status === 405
@@ -83,7 +88,7 @@ export async function storedResponse(
     throw new Failure('method_not_allowed', 'The engine of this response does not support deletion.', {
       headers: { allow: 'GET, HEAD' },
     })
-  if (method === 'DELETE' && response.ok) await context.storedResponses.forget(responseId)
+  if (method === 'DELETE' && response.ok) await parts.storedResponses.forget(responseId)
   return response
 }
 
@@ -116,11 +121,11 @@ const emptyAdmission = (
 })
 
 function exchangeWithoutBody(
-  context: GatewayContext,
+  { config, ports, models }: StoredResponseParts,
   incoming: RequestContext,
   { stored, caller, path }: StoredResponseRequest,
 ): Exchange {
-  const route = routeOf(context, stored)
+  const route = routeOf(models, stored)
   const { model, adapter } = engineModel(stored.model, route.pool)
   const isHead = incoming.request.method === 'HEAD'
   const stream = !isHead && new URLSearchParams(incoming.query).get('stream') === 'true'
@@ -132,18 +137,18 @@ function exchangeWithoutBody(
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
     protocol: responses,
     path: path + incoming.query,
-    headers: headersForEngine(incoming.request.headers, incoming.requestId, context.config),
+    headers: headersForEngine(incoming.request.headers, incoming.requestId, config),
     body: () => null,
     stream,
     observe: !stream,
     hideUsage: false,
     admission: () => emptyAdmission(id, caller, { model, adapter }),
-    writeMs: context.config.limits.writeMs,
-    heartbeatMs: stream ? context.config.limits.heartbeatMs : 0,
+    writeMs: config.limits.writeMs,
+    heartbeatMs: stream ? config.limits.heartbeatMs : 0,
     routes: [route],
-    configVersion: context.config.version,
+    configVersion: config.version,
     pinned: stored,
-    stages: { edge: context.ports.now() - incoming.receivedAt },
+    stages: { edge: ports.now() - incoming.receivedAt },
     cors: incoming.cors,
     // With the client's socket the platform would write the response itself, and it could not be read here.
     scope: stream ? incoming.scope : { ...incoming.scope, client: null },

@@ -3,51 +3,62 @@ import { sumTotals } from '../core/edge/totals.ts'
 import { sumUsage } from '../core/limits/key-usage.ts'
 import type { EndedByStep } from '../core/reports/ended-history.ts'
 import { sumCounts } from './sum-counts.ts'
-import type { PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
-import type { GatewayContext } from './context.ts'
+import type { CacheLookups, PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
+import type { KeyUsage } from '../core/limits/key-usage.ts'
+import type { Telemetry } from '../telemetry/telemetry.ts'
+import type { ModelRegistry } from './model-registry.ts'
+import type { RequestHistory } from './request-history.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
-import type { GatewayCounts, GroupQuery } from '../worker-group.ts'
+import type { GatewayCounts, GroupQuery, WorkerGroup } from '../worker-group.ts'
 
-type WorkerQueryContext = Pick<GatewayContext, 'telemetry' | 'lookups' | 'models' | 'recent' | 'shared' | 'usage'>
+export interface CountParts {
+  readonly telemetry: Telemetry
+  readonly lookups: Pick<CacheLookups, 'counts'>
+  readonly models: Pick<ModelRegistry, 'routes'>
+  readonly recent: RequestHistory
+  /** null: this gateway is the only one of its process. */
+  readonly shared: Pick<WorkerGroup, 'ask'> | null
+  readonly usage: KeyUsage
+}
 
 /** Answers a query of another thread. */
 export async function answerWorkerQuery(
-  context: WorkerQueryContext,
+  parts: CountParts,
   question: GroupQuery,
 ): Promise<GatewayCounts | RecentRequest | null> {
-  if (question.about === 'request') return context.recent.find(question.id)
+  if (question.about === 'request') return parts.recent.find(question.id)
   // The counts include the rollups of ended requests.
-  await context.telemetry.flush()
-  const { droppedRecords, droppedSpans, refusals } = context.telemetry
+  await parts.telemetry.flush()
+  const { droppedRecords, droppedSpans, refusals } = parts.telemetry
   return {
     droppedRecords,
     droppedSpans,
     refusals,
-    usage: context.usage.list(),
-    lookups: context.models.routes.map((route) => context.lookups.counts(route)),
-    ended: context.telemetry.endedHistory.byStep(),
+    usage: parts.usage.list(),
+    lookups: parts.models.routes.map((route) => parts.lookups.counts(route)),
+    ended: parts.telemetry.endedHistory.byStep(),
   }
 }
 
 /** Sums the counts of all threads. */
-export async function aggregateCounts(context: WorkerQueryContext): Promise<GatewayCounts> {
-  const own = answerWorkerQuery(context, { about: 'counts' }) as Promise<GatewayCounts>
-  const others = (context.shared?.ask({ about: 'counts' }) ?? []) as
+export async function aggregateCounts(parts: CountParts): Promise<GatewayCounts> {
+  const own = answerWorkerQuery(parts, { about: 'counts' }) as Promise<GatewayCounts>
+  const others = (parts.shared?.ask({ about: 'counts' }) ?? []) as
     | readonly GatewayCounts[]
     | Promise<readonly GatewayCounts[]>
   return (await others).reduce(sum, await own)
 }
 
 /** Flushes ended requests on all threads, so that the next read includes them. */
-export async function flushAllWorkers(context: WorkerQueryContext): Promise<void> {
-  await aggregateCounts(context)
+export async function flushAllWorkers(parts: CountParts): Promise<void> {
+  await aggregateCounts(parts)
 }
 
 /** Finds a recent request on any thread. */
-export async function findRequestOnAnyWorker(context: WorkerQueryContext, id: string): Promise<RecentRequest | null> {
-  const own = context.recent.find(id)
-  if (own !== null || context.shared === null) return own
-  const others = (await context.shared.ask({ about: 'request', id })) as readonly (RecentRequest | null)[]
+export async function findRequestOnAnyWorker(parts: CountParts, id: string): Promise<RecentRequest | null> {
+  const own = parts.recent.find(id)
+  if (own !== null || parts.shared === null) return own
+  const others = (await parts.shared.ask({ about: 'request', id })) as readonly (RecentRequest | null)[]
   return others.find((found) => found !== null) ?? null
 }
 

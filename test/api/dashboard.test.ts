@@ -93,10 +93,7 @@ function watch(options: LiveOptions = {}) {
     config: twoPools,
     models: new ModelRegistry(twoPools),
     digests: { order: () => [], regionDigests: () => [], regionStatus: async () => null },
-    startedAt: 1,
-    configRefusedAt: null,
-    draining: false,
-    retired: false,
+    status: { startedAt: 1, configRefusedAt: null, draining: false, retired: false },
     shared: null,
     recent: new RequestHistory(10),
     usage: new KeyUsage(),
@@ -176,7 +173,7 @@ describe('/v1/firstlight/live', () => {
 
   it('sends five digits of a number, and whole ones as they are', async () => {
     const { open, context } = watch()
-    context.startedAt = 1_795_271_106_911
+    context.status.startedAt = 1_795_271_106_911
     const { pool: cluster } = context.ports
     const measured = { id: 'a', ttftMs: 1000 / 3, activeBlocks: 1_234_567 } as EngineDigest
     context.ports.pool = (...name) => ({
@@ -258,7 +255,7 @@ describe('/v1/firstlight/live', () => {
     const { open, context } = watch()
     const feed = follow(open())
     await feed.next()
-    context.draining = true
+    context.status.draining = true
     expect(await feed.next()).toBeNull()
   })
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { reserve } from '../../src/api/key-limits.ts'
 import { UNLIMITED } from '../../src/core/limits/key-limiter.ts'
-import type { GatewayContext } from '../../src/api/context.ts'
 import type { KeyLimits } from '../../src/core/limits/key-limits.ts'
+import { openRecordingPorts } from '../kit/recording-ports.ts'
 import type { Limiter } from '../../src/ports/limiter.ts'
 
 /** A limiter with renewals, and timers that a test rings. */
@@ -28,7 +28,7 @@ function setUp() {
       return { cancel: () => void (ring = null) }
     },
   }
-  const context = { limiter } as unknown as GatewayContext
+  const context = { limiter, ports: openRecordingPorts().ports }
   const ask = (limits: Partial<KeyLimits>) =>
     reserve(context, { tenant: 'team', limits: { ...UNLIMITED, ...limits } }, request)
   const request = { id: 'r', timers, promptTokens: 1, sequences: 1, outputLimit: null }

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { createApp } from '../../src/api/app.ts'
 import { openApiDocument } from '../../src/api/openapi.ts'
-import type { GatewayContext } from '../../src/api/context.ts'
+import { createGateway } from '../../src/gateway.ts'
 import { configOf, openRecordingPorts } from '../kit/recording-ports.ts'
 
 interface Document {
@@ -17,10 +16,9 @@ const OTHERS = /^\/v1\/firstlight\/(?:digest|kv-events)$/
 
 describe('the OpenAPI document', () => {
   it('has every route of the admin API, and no other', () => {
-    // The routes are built without the dependencies of handlers.
-    const parts = { config: configOf(), ports: openRecordingPorts().ports, models: { routes: [] } }
-    const app = createApp(parts as unknown as GatewayContext)
-    const routes = app.routes
+    const gateway = createGateway(configOf(), openRecordingPorts().ports)
+    const routes = Object.values(gateway.routes)
+      .flatMap((app) => app.routes)
       .filter(({ method, path }) => method !== 'ALL' && OPERATION.test(path) && !OTHERS.test(path))
       .map(({ method, path }) => `${method.toLowerCase()} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const written = Object.entries(document.paths).flatMap(([path, methods]) =>

@@ -3,10 +3,12 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Refusal } from '../../src/core/contract/refusal.ts'
 import { createGateway, type Gateway } from '../../src/gateway.ts'
 import type { Ports } from '../../src/ports.ts'
-import { configOf, openRecordingPorts, type RecordingPorts } from '../kit/recording-ports.ts'
+import { configOf, onePool, openRecordingPorts, type RecordingPorts } from '../kit/recording-ports.ts'
 
 const keys = ['team-a', 'team-b'].map((name) => ({ name, secret: name, limits: { requests_per_min: 100 } }))
 const overloaded: Refusal = { reason: 'overloaded', limit: 'itl', detail: 'no room', retryAfterMs: 2_000 }
+
+const pools = onePool.pools.map((pool) => ({ ...pool, slo: { ttft_ms: 1_000 } }))
 
 export function repeatedRequestsContract(name: string): void {
   let now: number
@@ -24,7 +26,11 @@ export function repeatedRequestsContract(name: string): void {
       const known = world.ports.pool(...pool)
       return { ...known, admit: (...call) => ((asked += 1), known.admit(...call)) }
     }
-    gateway = createGateway(configOf({ keys, admin: 'admin' }), { ...world.ports, now: () => now, pool: cluster })
+    gateway = createGateway(configOf({ keys, admin: 'admin', clusters: [{ ...onePool, pools }] }), {
+      ...world.ports,
+      now: () => now,
+      pool: cluster,
+    })
   })
 
   const send = (

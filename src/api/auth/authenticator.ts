@@ -1,4 +1,5 @@
 import type { Config } from '../../config.ts'
+import { isLimited } from '../../core/limits/key-limiter.ts'
 import { Failure } from '../../failure.ts'
 import { bearer, type HeaderReader, keyFailure } from './bearer.ts'
 import { refuseForeignHost, refuseForeignPages } from './browser-guard.ts'
@@ -20,6 +21,8 @@ function trustOf({ keys, jwt, open, loopback }: Pick<AccessConfig, 'keys' | 'jwt
 /** Authenticates requests. One per gateway. */
 export class Authenticator {
   readonly trust: TrustMode
+  /** Some key has limits of requests or tokens. */
+  readonly hasLimits: boolean
   readonly #callers: KeyStore<{ readonly caller: Caller; readonly expires: string | null }>
   readonly #tokens: { readonly verifier: TokenVerifier; readonly header: string | null; readonly caller: Caller } | null
   readonly #now: () => number
@@ -32,12 +35,11 @@ export class Authenticator {
     this.trust = trustOf(config)
     this.#cors = config.cors
     this.#allowedHosts = config.allowedHosts
-    this.#callers = new KeyStore(
-      (config.keys ?? []).map((key) => ({
-        secret: key.secret,
-        holder: { caller: callerOf(key.name, key, keyLimits), expires: key.expires },
-      })),
-    )
+    const holders = (config.keys ?? []).map((key) => ({
+      secret: key.secret,
+      holder: { caller: callerOf(key.name, key, keyLimits), expires: key.expires },
+    }))
+    this.#callers = new KeyStore(holders)
     this.#now = () => ports.now()
     this.#tokens =
       jwt === null
@@ -47,6 +49,11 @@ export class Authenticator {
             header: jwt.header,
             caller: callerOf('', { ...jwt, edge: false }, keyLimits),
           }
+    const callers = [
+      ...holders.map(({ holder }) => holder.caller),
+      ...(this.#tokens === null ? [] : [this.#tokens.caller]),
+    ]
+    this.hasLimits = callers.some(({ limits }) => isLimited(limits))
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
   }
 

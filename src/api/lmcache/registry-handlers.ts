@@ -6,12 +6,14 @@ import type * as z from 'zod/mini'
 import { chunkHashes, hashHex } from '../../core/lmcache/chunk-hashes.ts'
 import { hostOf } from '../../core/lmcache/instance-map.ts'
 import type { RegistryAnswer, RegistryCall } from '../../core/lmcache/registry-call.ts'
+import type { Config } from '../../config.ts'
+import type { CacheLookups } from '../../origin/lmcache/cache-lookups.ts'
+import type { Ports } from '../../ports.ts'
 import { Failure } from '../../failure.ts'
 import type { PoolRoute } from '../../origin/exchange.ts'
 import { readJson } from '../body.ts'
-import type { GatewayContext } from '../context.ts'
 import { jsonResponse } from '../json-response.ts'
-import { admitServer } from './registry-access.ts'
+import { admitServer, type RegistryAccessParts } from './registry-access.ts'
 import {
   batchesFor,
   chunkKeysOf,
@@ -24,9 +26,15 @@ import {
 import { readPath } from './registry-path.ts'
 import type { RequestContext } from '../request-context.ts'
 
+export interface RegistryParts extends RegistryAccessParts {
+  readonly config: Pick<Config, 'admin' | 'limits'>
+  readonly ports: Pick<Ports, 'pool' | 'log' | 'newId'>
+  readonly lookups: Pick<CacheLookups, 'modelOf'>
+}
+
 /** One request of an authorised LMCache server. */
 interface RegistryRequest {
-  readonly context: GatewayContext
+  readonly parts: RegistryParts
   readonly incoming: RequestContext
   /** The pools of the request. */
   readonly routes: readonly PoolRoute[]
@@ -48,19 +56,19 @@ const handlers: Readonly<Record<string, (registryRequest: RegistryRequest) => Re
 }
 
 /** Handles everything below `/lmcache/`. */
-export async function lmcacheRegistry(context: GatewayContext, incoming: RequestContext): Promise<Response> {
+export async function lmcacheRegistry(parts: RegistryParts, incoming: RequestContext): Promise<Response> {
   const path = readPath(incoming.path)
   // The path may contain the token, which must not be logged.
   incoming.logFields['path'] = path.withoutToken
-  const routes = await admitServer(context, incoming, path)
+  const routes = await admitServer(parts, incoming, path)
   const handle = handlers[`${incoming.request.method} ${path.route}`]
   if (handle === undefined)
     throw new Failure('route_unknown', `The registry has no ${incoming.request.method} ${path.withoutToken}.`)
-  return handle({ context, incoming, routes, id: path.id })
+  return handle({ parts, incoming, routes, id: path.id })
 }
 
 async function register(registryRequest: RegistryRequest): Promise<Response> {
-  const { context, incoming } = registryRequest
+  const { parts, incoming } = registryRequest
   const body = await read(registryRequest, registration)
   if ('wrong' in body) return body.wrong
   const {
@@ -71,7 +79,7 @@ async function register(registryRequest: RegistryRequest): Promise<Response> {
     p2p_advertised_url: p2pUrl = '',
     mq_port: mqPort = 0,
   } = body.value
-  const id = requestedId.trim() || `mp-${context.ports.newId()}`
+  const id = requestedId.trim() || `mp-${parts.ports.newId()}`
   const ip = sent.trim()
   const host = ip.toLowerCase()
   const [answer] = await callPools(registryRequest, ({ pool }) => {
@@ -88,7 +96,7 @@ async function register(registryRequest: RegistryRequest): Promise<Response> {
     ),
   )
   if (!isMatched)
-    context.ports.log.warn('lmcache_instance_unmatched', { instance: id, next: 'set lmcache_instance on its engines' })
+    parts.ports.log.warn('lmcache_instance_unmatched', { instance: id, next: 'set lmcache_instance on its engines' })
   return jsonResponse(incoming, { instance_id: id, re_registered: answer?.kind === 'register' && answer.again })
 }
 
@@ -193,18 +201,18 @@ function keysOf(
   }))
 }
 
-function modelOf({ context, incoming }: RegistryRequest, route: PoolRoute): string | null {
-  return context.lookups.modelOf(route, (work) => incoming.scope.background(work))
+function modelOf({ parts, incoming }: RegistryRequest, route: PoolRoute): string | null {
+  return parts.lookups.modelOf(route, (work) => incoming.scope.background(work))
 }
 
 /** Calls every pool of the request; each has an object of its own. */
 function callPools(
-  { context, routes }: RegistryRequest,
+  { parts, routes }: RegistryRequest,
   callFor: (route: PoolRoute) => RegistryCall,
 ): Promise<RegistryAnswer[]> {
   return Promise.all(
     routes.map((route) => {
-      const pool = context.ports.pool(route.cluster.id, route.pool.model)
+      const pool = parts.ports.pool(route.cluster.id, route.pool.model)
       if (pool.registry === undefined)
         throw new Failure(
           'not_found',
@@ -220,7 +228,7 @@ type BodyResult<Value> = { readonly value: Value } | { readonly wrong: Response 
 /** Fails like any other body; JSON of another shape gets 422, as from the coordinator. */
 async function read<Value>(registryRequest: RegistryRequest, schema: z.ZodMiniType<Value>): Promise<BodyResult<Value>> {
   const { request, memory } = registryRequest.incoming
-  const { json } = await readJson(request, { bodyBytes: registryRequest.context.config.limits.bodyBytes }, { memory })
+  const { json } = await readJson(request, { bodyBytes: registryRequest.parts.config.limits.bodyBytes }, { memory })
   const parsed = schema.safeParse(json)
   if (parsed.success) return { value: parsed.data }
   const issue = parsed.error.issues[0]

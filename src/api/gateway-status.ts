@@ -1,0 +1,10 @@
+/** State of one gateway that changes while it runs. */
+export interface GatewayStatus {
+  /** Start of this gateway, ms since the epoch. */
+  readonly startedAt: number
+  /** When a newer configuration was refused, ms since the epoch; null: this one is the newest. */
+  configRefusedAt: number | null
+  draining: boolean
+  /** A newer gateway has replaced this one. Running requests continue. */
+  retired: boolean
+}

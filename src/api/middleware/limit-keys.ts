@@ -1,0 +1,48 @@
+import { isLimited } from '../../core/limits/key-limiter.ts'
+import { Failure } from '../../failure.ts'
+import { rejectExchange } from '../../origin/forward.ts'
+import type { Ports } from '../../ports.ts'
+import type { Limiter } from '../../ports/limiter.ts'
+import { timersOf } from '../../timers.ts'
+import type { InferenceExchange } from '../inference-exchange.ts'
+import { type Permit, reserve } from '../key-limits.ts'
+import type { Middleware } from '../request-env.ts'
+
+interface LimitKeysParts {
+  readonly ports: Pick<Ports, 'now' | 'log' | 'timers'>
+  readonly limiter: Limiter
+}
+
+/** Reserves the request in the limits of its key. Rejects with `rate_limited`. */
+export const limitKeys =
+  (parts: LimitKeysParts): Middleware =>
+  async (c, next) => {
+    const { limits, tenant } = c.get('caller')
+    if (isLimited(limits)) {
+      const exchange = c.get('exchange')
+      const permit = await permitOf(parts, exchange, { limits, tenant })
+      if (permit !== null) exchange.permit(permit)
+    }
+    await next()
+  }
+
+/** null: the carrier of the limits is unreachable, so nothing is limited. */
+async function permitOf(
+  parts: LimitKeysParts,
+  exchange: InferenceExchange,
+  key: Parameters<typeof reserve>[1],
+): Promise<Permit | null> {
+  const { promptTokens, sequences = 1 } = exchange.admission(exchange.routes[0]!)
+  const timers = timersOf(exchange.scope, parts.ports)
+  const outputLimit = exchange.protocol.bounds.limit(exchange.json)
+  try {
+    return await reserve(parts, key, { id: exchange.id, timers, promptTokens, sequences, outputLimit })
+  } catch (error) {
+    if (error instanceof Failure) {
+      rejectExchange(exchange, error, parts.ports.now())
+      throw error
+    }
+    parts.ports.log.warn('key_limit_unavailable', { error })
+    return null
+  }
+}

@@ -1,0 +1,30 @@
+import type { Ports } from '../../ports.ts'
+import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
+import { type ExchangeParts, InferenceExchange } from '../inference-exchange.ts'
+import type { Middleware } from '../request-env.ts'
+import { keepResponse, type StoredResponseParts } from '../stored-responses.ts'
+
+interface OpenExchangeParts extends ExchangeParts, Pick<StoredResponseParts, 'storedResponses'> {
+  readonly ports: ExchangeParts['ports'] & Pick<Ports, 'random' | 'yieldToEventLoop'>
+}
+
+/** Smaller bodies are processed without yielding. */
+const TURNS_BYTES = 4 * 1024 * 1024
+
+/** Measures the prompt, and opens the exchange with an engine. */
+export const openExchange =
+  (parts: OpenExchangeParts, { storesResponses }: ProtocolEndpoint): Middleware =>
+  async (c, next) => {
+    const inference = c.get('inference')
+    const { logFields } = inference.incoming
+    // Parsing, measuring and sending a long prompt take some 20 ms each, so other requests run in between.
+    const turn = inference.body.bytes.length < TURNS_BYTES ? undefined : parts.ports.yieldToEventLoop
+    await turn?.()
+    const exchange = new InferenceExchange(parts, inference, parts.ports.random())
+    if (storesResponses) exchange.onResponseId = keepResponse(parts, inference)
+    c.set('exchange', exchange)
+    logFields['model'] = inference.model
+    logFields['stream'] = exchange.stream
+    await turn?.()
+    await next()
+  }

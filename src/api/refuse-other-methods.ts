@@ -1,0 +1,28 @@
+import type { CorsConfig } from '../config.ts'
+import { Failure } from '../failure.ts'
+import { preflight } from './cors.ts'
+import type { App } from './new-app.ts'
+import type { RequestContext } from './request-context.ts'
+import type { Chain } from './request-env.ts'
+
+/** Answers preflight requests, and other methods of a path of the application with 405. Call it after all routes. */
+export function refuseOtherMethods(app: App, cors: CorsConfig | null, entryOf: (path: string) => Chain): App {
+  const methods = new Map<string, Set<string>>()
+  for (const { method, path } of app.routes) methods.set(path, (methods.get(path) ?? new Set()).add(method))
+  for (const [path, known] of methods) {
+    const allow = [...known].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+    app.all(path, ...entryOf(path), (c) => {
+      const incoming = c.get('incoming')
+      return preflight(incoming, cors, allow) ?? wrongMethod(incoming, allow)
+    })
+  }
+  return app
+}
+
+function wrongMethod(incoming: RequestContext, allow: string): never {
+  throw new Failure(
+    'method_not_allowed',
+    `${incoming.request.method} is not allowed on ${incoming.path.slice(0, 100)}. Allowed: ${allow}.`,
+    { headers: { allow } },
+  )
+}

@@ -1,0 +1,66 @@
+import type { Config } from '../../config.ts'
+import type { Ports } from '../../ports.ts'
+import type { Limiter } from '../../ports/limiter.ts'
+import { openaiErrors } from '../../protocols/error-shape.ts'
+import { endpointOf, endpoints, type ProtocolEndpoint } from '../../protocols/protocols.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
+import { clientEntry, type EntryParts } from '../entry.ts'
+import type { GatewayStatus } from '../gateway-status.ts'
+import type { ExchangeParts } from '../inference-exchange.ts'
+import { authenticate } from '../middleware/authenticate.ts'
+import { limitKeys } from '../middleware/limit-keys.ts'
+import { openExchange } from '../middleware/open-exchange.ts'
+import { readBody } from '../middleware/read-body.ts'
+import { refuseRepeated, refusesLoad } from '../middleware/refuse-repeated.ts'
+import { refuseWhileDraining } from '../middleware/refuse-while-draining.ts'
+import { type App, newApp } from '../new-app.ts'
+import type { ParseParts } from '../parse-request.ts'
+import { refuseOtherMethods } from '../refuse-other-methods.ts'
+import type { Chain } from '../request-env.ts'
+import { storedResponse, type StoredResponseParts } from '../stored-responses.ts'
+
+interface InferenceParts extends ParseParts, ExchangeParts, StoredResponseParts, EntryParts {
+  readonly config: Config
+  readonly ports: Ports
+  readonly models: StoredResponseParts['models']
+  readonly storedResponses: StoredResponseParts['storedResponses']
+  readonly authenticator: Authenticator
+  readonly status: GatewayStatus
+  readonly limiter: Limiter
+}
+
+/** The engines' API: every endpoint of a protocol, and stored responses. */
+export function inferenceRoutes(parts: InferenceParts): App {
+  const app = newApp()
+  for (const endpoint of endpoints)
+    app.post(endpoint.path, ...inferenceChain(parts, endpoint), (c) => parts.forward(c.get('exchange')))
+  mountStoredResponses(app, parts)
+  return refuseOtherMethods(app, parts.config.cors, (path) =>
+    clientEntry(parts, endpointOf(path)?.protocol.errors ?? openaiErrors),
+  )
+}
+
+/** Everything between the socket and the pool, in order. What is not configured is absent. */
+const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint): Chain => [
+  ...clientEntry(parts, endpoint.protocol.errors),
+  authenticate(parts.authenticator, endpoint.protocol.errors.acceptsApiKeyHeader),
+  refuseWhileDraining(parts.status, parts.ports),
+  readBody(parts, endpoint),
+  ...(refusesLoad(parts.config) ? [refuseRepeated(parts)] : []),
+  openExchange(parts, endpoint),
+  ...(parts.authenticator.hasLimits ? [limitKeys(parts)] : []),
+]
+
+function mountStoredResponses(app: App, parts: InferenceParts): void {
+  const chain: Chain = [
+    ...clientEntry(parts),
+    authenticate(parts.authenticator, false),
+    refuseWhileDraining(parts.status, parts.ports),
+  ]
+  app.on(['GET', 'DELETE'], '/v1/responses/:id', ...chain, (c) =>
+    storedResponse(parts, { incoming: c.get('incoming'), caller: c.get('caller') }, c.req.param('id'), ''),
+  )
+  app.post('/v1/responses/:id/cancel', ...chain, (c) =>
+    storedResponse(parts, { incoming: c.get('incoming'), caller: c.get('caller') }, c.req.param('id'), '/cancel'),
+  )
+}
