@@ -30,18 +30,21 @@ export function logRequest(
 ): void {
   if (level === 'info' && !logsRequests(log)) return
   const isQuiet = status < 400 && (DEBUG_PATHS.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX))
-  log[isQuiet ? 'debug' : level]('request', {
-    request_id: incoming.requestId,
-    id: incoming.id,
+  const fields: Record<string, unknown> = {
+    ...requestIds(incoming),
     method: incoming.request.method,
     path: loggedPath(incoming.path),
     status,
-    ...(reason === undefined ? {} : { reason }),
+    reason,
     head_ms: roundMs(incoming.elapsedMs()),
     remote: incoming.scope.remoteAddress,
-    ...incoming.logFields,
-  })
+  }
+  log[isQuiet ? 'debug' : level]('request', Object.assign(fields, incoming.logFields))
 }
+
+/** The gateway's id, and the client's label if it sent one. */
+const requestIds = ({ id, requestId }: RequestContext): Record<string, string> =>
+  requestId === id ? { id } : { request_id: requestId, id }
 
 const refusalLimits = new WeakMap<Log, RefusalLimit>()
 
@@ -56,7 +59,7 @@ export function logFailure(
 ): void {
   const { log } = ports
   if (reason === 'internal') {
-    log.error('request_failed', { request_id: incoming.requestId, id: incoming.id, reason, error: cause })
+    log.error('request_failed', { ...requestIds(incoming), reason, error: cause })
     return logRequest(incoming, ports, shape.status, { reason })
   }
   const now = ports.now()
@@ -73,6 +76,8 @@ export const roundMs = (ms: number): number => Math.round(ms * 10) / 10
 
 /** Paths of reporters and LMCache servers may contain a token. */
 const loggedPath = (path: string): string => {
-  const front = /^\/(?:ttft_report|lmcache)\//.exec(path)
-  return front === null ? path.slice(0, 200) : `${front[0]}…`
+  const prefix = SECRET_PATHS.find((one) => path.startsWith(one))
+  return prefix === undefined ? path.slice(0, 200) : `${prefix}…`
 }
+
+const SECRET_PATHS = ['/ttft_report/', '/lmcache/'] as const

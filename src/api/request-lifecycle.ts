@@ -1,6 +1,7 @@
 /** Consumers of the record of a request: history, reports, traces and access log. */
 import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import { hasEnded, type OpenRecord, type RequestRecord } from '../core/reports/request-record.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import { beginTrace, type Trace } from '../telemetry/trace-context.ts'
 import { logRequest, logsRequests } from './access-log.ts'
@@ -54,7 +55,7 @@ export class RequestLifecycle {
     usage.add(caller.tenant, record, used)
     shared?.ended?.({ model: this.#parsed.model, tenant: caller.tenant, record }, incoming.scope)
     telemetry.recordEnded(record, this.trace, incoming.scope)
-    if (logsRequests(ports.log)) Object.assign(incoming.logFields, accessLogFields(record))
+    if (logsRequests(ports.log)) addAccessLogFields(incoming.logFields, record)
     // The error boundary logs a request without an engine.
     if (record.engine === null) return
     if (config.log.routing)
@@ -64,45 +65,29 @@ export class RequestLifecycle {
   }
 }
 
-/** Fields of the record in the access log. */
-function accessLogFields(record: RequestRecord): Record<string, unknown> {
-  const {
-    cluster,
-    engine,
-    prefillEngine,
-    placement,
-    policy,
-    notes,
-    result,
-    failedAttempts,
-    continuations,
-    hedge,
-    usage,
-    predictedTtftMs,
-    stages,
-  } = record
-  return {
-    cluster,
-    engine,
-    ...(prefillEngine === null ? {} : { prefill_engine: prefillEngine }),
-    placement,
-    policy,
-    ...(notes.length === 0 ? {} : { notes }),
-    result,
-    ...(failedAttempts.length === 0 ? {} : { failed_attempts: failedAttempts }),
-    ...(continuations === undefined ? {} : { continuations }),
-    ...(hedge === undefined ? {} : { hedge }),
-    ...(usage === null
-      ? {}
-      : {
-          prompt_tokens: usage.promptTokens,
-          output_tokens: usage.completionTokens,
-          cached_tokens: usage.cachedTokens,
-        }),
-    predicted_ttft_ms: rounded(predictedTtftMs),
-    duration_ms: rounded(record.durationMs),
-    stages_ms: Object.fromEntries(Object.entries(stages).map(([stage, ms]) => [stage, rounded(ms)])),
+/** Adds the fields of the record to those of the log line. */
+function addAccessLogFields(fields: Record<string, unknown>, record: RequestRecord): void {
+  const { prefillEngine, notes, failedAttempts, continuations, hedge, usage, stages } = record
+  fields['cluster'] = record.cluster
+  fields['engine'] = record.engine
+  if (prefillEngine !== null) fields['prefill_engine'] = prefillEngine
+  fields['placement'] = record.placement
+  fields['policy'] = record.policy
+  if (notes.length > 0) fields['notes'] = notes
+  fields['result'] = record.result
+  if (failedAttempts.length > 0) fields['failed_attempts'] = failedAttempts
+  if (continuations !== undefined) fields['continuations'] = continuations
+  if (hedge !== undefined) fields['hedge'] = hedge
+  if (usage !== null) {
+    fields['prompt_tokens'] = usage.promptTokens
+    fields['output_tokens'] = usage.completionTokens
+    fields['cached_tokens'] = usage.cachedTokens
   }
+  fields['predicted_ttft_ms'] = rounded(record.predictedTtftMs)
+  fields['duration_ms'] = rounded(record.durationMs)
+  const rounds: Record<string, number | null> = {}
+  for (const stage in stages) rounds[stage] = rounded(stages[stage as keyof StageTimes] ?? null)
+  fields['stages_ms'] = rounds
 }
 
 const rounded = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000)

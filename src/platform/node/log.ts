@@ -4,6 +4,7 @@ import pino from 'pino'
 import type { LogConfig } from '../../config.ts'
 import { type Log, logMessage } from '../../ports/log.ts'
 import { OriginError } from '../../ports/origin.ts'
+import { LogClock } from './log-clock.ts'
 import { type LogTarget, standardOutput } from './standard-output.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -21,21 +22,28 @@ export function openLog(
 ): NodeLog {
   const isText = format === 'text' || (format === 'auto' && target === undefined && process.stdout.isTTY)
   const destination = target ?? standardOutput()
+  const clock = new LogClock()
+  let event = ''
   const logger = pino(
     {
       level,
       base,
       messageKey: 'message',
-      timestamp: pino.stdTimeFunctions.isoTime,
+      // Adding the event to the fields would copy all of them, once per line.
+      timestamp: () => `,"time":"${clock.time()}","event":${JSON.stringify(event)}`,
       formatters: { level: (label) => ({ level: label }) },
+      serializers,
     },
     isText ? textTarget(destination) : destination,
   )
   // Most events of a busy gateway are below the level: they must cost nothing.
   const at =
     (name: 'debug' | 'info' | 'warn' | 'error') =>
-    (event: string, fields: Fields = {}): void => {
-      if (logger.isLevelEnabled(name)) logger[name](printable(fields, event), logMessage(event))
+    (named: string, fields: Fields = {}): void => {
+      if (!logger.isLevelEnabled(name)) return
+      event = named
+      logger[name](fields, logMessage(named))
+      if (name === 'warn' || name === 'error') destination.flush?.()
     }
   const setLevel = (next: LogConfig['level']): void => {
     logger.level = next
@@ -64,25 +72,13 @@ function textTarget(target: LogTarget): LogTarget {
 }
 
 /** Fields that are never logged: credentials and texts of users. */
-const never: ReadonlySet<string> = new Set([
-  'authorization',
-  'body',
-  'cookie',
-  'headers',
-  'key',
-  'messages',
-  'prompt',
-  'secret',
-  'token',
-])
+const NEVER = ['authorization', 'body', 'cookie', 'headers', 'key', 'messages', 'prompt', 'secret', 'token']
 
-function printable(fields: Fields, event: string): Fields {
-  const shown: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(fields)) {
-    if (!never.has(name)) shown[name] = value instanceof Error ? describe(value) : value
-  }
-  shown['event'] = event
-  return shown
+/** pino leaves out a field whose serializer returns undefined. */
+const serializers: Readonly<Record<string, (value: unknown) => unknown>> = {
+  ...Object.fromEntries(NEVER.map((name) => [name, () => undefined])),
+  error: (value) => (value instanceof Error ? describe(value) : value),
+  cause: (value) => (value instanceof Error ? describe(value) : value),
 }
 
 /** Describes an error with its causes and the stack of the innermost, except for network errors. */

@@ -1,13 +1,19 @@
 /** Output of the log. Its reader may be slow or gone, and its disk full: no request waits or fails because of that. */
 import { writeSync } from 'node:fs'
 import { logMessage } from '../../ports/log.ts'
+import { LineBuffer, type WriteResult } from './line-buffer.ts'
 
 export interface LogTarget {
   write(line: string): void
+  /** Writes the lines that wait for others. Absent: none wait. */
+  flush?(): void
 }
 
-/** Bytes of lines that wait for a slow reader. Later lines are dropped. */
-const WAITING_BYTES = 2 ** 20
+/** Longest wait of a line for others. A system call per line would cost more than the line itself. */
+const GATHER_MS = 20
+
+/** Bytes that are written at once: half of what a pipe holds. */
+const GATHER_BYTES = 2 ** 15
 
 /** Interval of writes to a full pipe, which holds 64 KB. */
 const RETRY_MS = 5
@@ -21,7 +27,25 @@ let output: StandardOutput | null = null
 
 /** Standard output, shared by all logs of the process. */
 export function standardOutput(): LogTarget {
-  output ??= new StandardOutput()
+  return mainOutput()
+}
+
+/** Creates the lines of an I/O thread. The main thread writes at exit what the thread has not written. */
+export function threadLines(): LineBuffer {
+  const lines = new LineBuffer()
+  mainOutput().threads.push(lines)
+  return lines
+}
+
+/** Standard output in an I/O thread. */
+export const threadOutput = (memory: SharedArrayBuffer): LogTarget => new StandardOutput(new LineBuffer(memory))
+
+function mainOutput(): StandardOutput {
+  if (output === null) {
+    const created = new StandardOutput(new LineBuffer())
+    process.once('exit', () => created.end())
+    output = created
+  }
   return output
 }
 
@@ -30,48 +54,69 @@ export function standardOutput(): LogTarget {
  * pino.destination: docs/decisions/second-paths.md.
  */
 class StandardOutput implements LogTarget {
-  #waiting: Uint8Array[] = []
-  #bytes = 0
+  /** Lines of I/O threads. */
+  readonly threads: LineBuffer[] = []
+  readonly #lines: LineBuffer
   #dropped = 0
-  #retries = false
+  /** A timer runs. */
+  #waits = false
+  /** The reader is slow, or the disk is full: a timer tries again. */
+  #blocked = false
   /** The failure has been reported. */
   #failing = false
+  /** The process exits: no timer runs any more. */
+  #ending = false
 
-  constructor() {
-    process.once('exit', () => this.#end())
+  constructor(lines: LineBuffer) {
+    this.#lines = lines
   }
 
   write(line: string): void {
-    if (this.#waiting.length > 0) return this.#wait(Buffer.from(line))
-    const written = this.#written(line)
-    if (written < Buffer.byteLength(line)) this.#wait(Buffer.from(line).subarray(written))
+    if (!this.#lines.add(line)) this.#dropped += 1
+    if (this.#blocked) return
+    if (this.#lines.bytes >= GATHER_BYTES || this.#ending) this.#write()
+    else this.#writeAfter(GATHER_MS)
   }
 
-  #wait(line: Uint8Array): void {
-    // The rest of a line that has begun is never dropped.
-    if (this.#waiting.length > 0 && this.#bytes + line.length > WAITING_BYTES) this.#dropped += 1
-    else {
-      this.#waiting.push(line)
-      this.#bytes += line.length
-    }
-    this.#retryLater()
+  flush(): void {
+    if (!this.#blocked) this.#write()
   }
 
-  #flush(): void {
-    this.#retries = false
-    let sent = 0
-    for (; sent < this.#waiting.length; sent++) {
-      // One line at a time: a pipe takes it whole or not at all, and other threads write to the pipe too.
-      const line = this.#waiting[sent]!
-      const written = this.#written(line)
-      this.#bytes -= written
-      this.#waiting[sent] = line.subarray(written)
-      if (written < line.length) break
+  /** Writes the rest at exit, when no event runs any more. */
+  end(): void {
+    this.#ending = true
+    const all = [...this.threads, this.#lines]
+    const waiting = (): number => all.reduce((sum, { bytes }) => sum + bytes, 0)
+    for (const lines of all) lines.seize()
+    const clock = new Int32Array(new SharedArrayBuffer(4))
+    const from = performance.now()
+    for (let takenAt = from; ;) {
+      const before = waiting()
+      for (const lines of all) this.#note(lines.write())
+      if (this.#dropped > 0 && !this.#blocked) this.#countDropped()
+      const now = performance.now()
+      if (waiting() < before) takenAt = now
+      if (waiting() === 0 || this.#failing || now - takenAt >= LAST_PAUSE_MS || now - from >= LAST_MS) return
+      Atomics.wait(clock, 0, 0, 10)
     }
-    this.#waiting.splice(0, sent)
-    if (this.#waiting.length > 0) return this.#retryLater()
-    this.#failing = false
-    if (this.#dropped === 0) return
+  }
+
+  #write(): void {
+    this.#note(this.#lines.write())
+    if (this.#blocked) this.#writeAfter(RETRY_MS)
+    else if (this.#dropped > 0) this.#countDropped()
+  }
+
+  #note(result: WriteResult): void {
+    this.#blocked = result !== 'written'
+    if (result === 'written') this.#failing = false
+    else if (result !== 'full' && !this.#failing) {
+      this.#failing = true
+      reportFailure(`The log cannot be written (${result}): requests go on without it.\n`)
+    }
+  }
+
+  #countDropped(): void {
     const lines = this.#dropped
     this.#dropped = 0
     const time = new Date().toISOString()
@@ -79,39 +124,13 @@ class StandardOutput implements LogTarget {
     this.write(`${JSON.stringify({ level: 'warn', time, lines, event, message: logMessage(event) })}\n`)
   }
 
-  /** Writes the rest at exit, when no event runs any more. */
-  #end(): void {
-    const clock = new Int32Array(new SharedArrayBuffer(4))
-    const from = performance.now()
-    for (let takenAt = from; this.#waiting.length > 0;) {
-      const before = this.#bytes
-      this.#flush()
-      const now = performance.now()
-      if (this.#bytes < before) takenAt = now
-      if (this.#failing || now - takenAt >= LAST_PAUSE_MS || now - from >= LAST_MS) return
-      Atomics.wait(clock, 0, 0, 10)
-    }
-  }
-
-  #retryLater(): void {
-    if (this.#retries) return
-    this.#retries = true
-    setTimeout(() => this.#flush(), RETRY_MS).unref()
-  }
-
-  /** Returns the bytes written; 0: none for now. */
-  #written(text: string | Uint8Array): number {
-    try {
-      return typeof text === 'string' ? writeSync(1, text) : writeSync(1, text)
-    } catch (error) {
-      const { code = 'unknown error' } = error as NodeJS.ErrnoException
-      // A full pipe: the reader is slow.
-      if (code !== 'EAGAIN' && !this.#failing) {
-        this.#failing = true
-        reportFailure(`The log cannot be written (${code}): requests go on without it.\n`)
-      }
-      return 0
-    }
+  #writeAfter(ms: number): void {
+    if (this.#waits) return
+    this.#waits = true
+    setTimeout(() => {
+      this.#waits = false
+      this.#write()
+    }, ms).unref()
   }
 }
 

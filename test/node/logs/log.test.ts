@@ -1,10 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { closeSync, existsSync, openSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { OriginError } from '../../../src/ports/origin.ts'
-import { until } from '../../wait.ts'
 
 function logged(
   fields: Readonly<Record<string, unknown>>,
@@ -30,6 +26,16 @@ describe('the log', () => {
 
   it('is silent below its level', () => {
     expect(logged({}, 'warn')).toEqual([])
+  })
+
+  it('keeps an event in one line, whatever its name and fields contain', () => {
+    const lines: string[] = []
+    const forged = 'x\n{"level":"error"}\r\u001b[2J\u0000"'
+    openLog('info', { write: (line) => void lines.push(line) }).info(forged, { path: forged })
+    expect(lines).toHaveLength(1)
+    // eslint-disable-next-line no-control-regex
+    expect(lines[0]).toMatch(/^[^\u0000-\u001f]+\n$/)
+    expect(JSON.parse(lines[0]!)).toMatchObject({ level: 'info', event: forged, path: forged })
   })
 
   it('drops credentials and texts of users, from any caller', () => {
@@ -73,86 +79,4 @@ it('changes its level at runtime', () => {
     expect(log.writes?.('info')).toBe(level !== 'silent')
   }
   expect(lines.map((line) => (JSON.parse(line) as { event: string }).event)).toEqual(['at info', 'at debug'])
-})
-
-describe('the log of a process', () => {
-  const script = (body: string): string => `
-const { openLog } = await import(${JSON.stringify(new URL('../../../src/platform/node/log.ts', import.meta.url).href)})
-// As in the command line: the runtime then makes a pipe non-blocking.
-process.stdout.on('error', () => {})
-const log = openLog('info')
-const say = (word) => process.stderr.write(word + '\\n')
-${body}`
-
-  function started(
-    body: string,
-    stdout: 'pipe' | number,
-  ): { readonly child: ChildProcess; heard(word: string): Promise<string> } {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', script(body)], {
-      stdio: ['pipe', stdout, 'pipe'],
-    })
-    let said = ''
-    child.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text))
-    return {
-      child,
-      async heard(word) {
-        await until(() => said.includes(word) || child.exitCode !== null)
-        return said
-      },
-    }
-  }
-
-  it('never waits for a blocked reader, drops whole lines only, and counts them', async () => {
-    const { child, heard } = started(
-      `for (let n = 0; n < 40_000; n++) log.info('one', { n, text: 'x'.repeat(50) })
-say('logged')
-process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0))`,
-      'pipe',
-    )
-    await heard('logged')
-    let text = ''
-    child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
-    let asked = 0
-    await until(() => {
-      child.stdin!.write('.')
-      asked += 1
-      return text.includes('log_dropped')
-    }, 20)
-    child.stdin!.end()
-    await once(child, 'close')
-    const lines = text
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line) as { event: string; n?: number; lines?: number })
-    const numbers = lines.flatMap(({ n }) => n ?? [])
-    expect(numbers).toEqual(numbers.map((_, at) => at))
-    expect(numbers.length).toBeGreaterThan(100)
-    const dropped = lines.reduce((sum, { lines: lost = 0 }) => sum + lost, 0)
-    expect(numbers.length + dropped).toBeGreaterThanOrEqual(40_000)
-    expect(numbers.length + dropped).toBeLessThanOrEqual(40_000 + asked)
-  })
-
-  it('writes its last line at exit if the reader is only slow', async () => {
-    const { child } = started(
-      `for (let n = 0; n < 5000; n++) log.info('one', { n, text: 'x'.repeat(50) })\nprocess.exit(0)`,
-      'pipe',
-    )
-    let text = ''
-    child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
-    await once(child, 'close')
-    expect(
-      text
-        .trimEnd()
-        .split('\n')
-        .map((line) => (JSON.parse(line) as { n: number }).n),
-    ).toEqual(Array.from({ length: 5000 }, (_, n) => n))
-  })
-
-  it.runIf(existsSync('/dev/full'))('that finds no room on its disk fails nobody, and is said once', async () => {
-    const full = openSync('/dev/full', 'w')
-    const { child, heard } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
-    closeSync(full)
-    expect(await heard('went on')).toBe('The log cannot be written (ENOSPC): requests go on without it.\nwent on\n')
-    expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0)
-  })
 })

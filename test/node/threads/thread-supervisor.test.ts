@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
+import { LineBuffer } from '../../../src/platform/node/line-buffer.ts'
 import { memoryPools, type MemoryPools } from '../../../src/platform/node/memory-pools.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { ThreadBookings } from '../../../src/platform/node/threads/thread-bookings.ts'
@@ -26,6 +27,7 @@ function open(
   entry: () => URL = () => new URL('./faulty-thread.ts', import.meta.url),
 ): ThreadSupervisor {
   const log = openLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
+  const logged = new LineBuffer()
   const start: ThreadStart = {
     firstlight: 'thread',
     number,
@@ -33,6 +35,7 @@ function open(
     pools: poolNames(config),
     folder: '.',
     bodyKib: new SharedArrayBuffer(4 * number),
+    logLines: logged.memory,
     startedAt: 0,
     configRefusedAt: null,
   }
@@ -44,6 +47,7 @@ function open(
     newBookings: () => new ThreadBookings(() => poolHost, log),
     receive: () => undefined,
     log,
+    lines: logged,
   })
 }
 

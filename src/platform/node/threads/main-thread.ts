@@ -7,6 +7,7 @@ import { FleetProbe } from '../../../origin/fleet-probe.ts'
 import type { PoolPort } from '../../../ports/pool.ts'
 import { withTimeout } from '../../../timeout.ts'
 import type { NodePorts } from '../ports.ts'
+import { threadLines } from '../standard-output.ts'
 import { ThreadBookings } from './thread-bookings.ts'
 import { LimitHost } from './limit-host.ts'
 import type { ToMain } from './messages.ts'
@@ -31,7 +32,7 @@ const LOOKUP_MS = 10_000
 export class MainThread {
   threads: readonly ThreadSupervisor[] = []
   prober: FleetProbe
-  #start: Omit<ThreadStart, 'number' | 'folder'>
+  #start: Omit<ThreadStart, 'number' | 'folder' | 'logLines'>
   readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
   #pools: readonly { readonly pool: PoolPort; readonly route: PoolRoute | null }[]
   readonly #responses: StoredResponseHost
@@ -72,11 +73,13 @@ export class MainThread {
 
   partsOf(number: number, folder: string): ThreadSupervisorParts {
     const { log } = this.#ports
-    let cached = { of: this.#start, start: { ...this.#start, number, folder } }
+    const lines = threadLines()
+    const startNow = (): ThreadStart => ({ ...this.#start, number, folder, logLines: lines.memory })
+    let cached = { of: this.#start, start: startNow() }
     return {
       // Unchanged as long as the configuration is, and what is known of a refused one.
       start: () => {
-        if (cached.of !== this.#start) cached = { of: this.#start, start: { ...this.#start, number, folder } }
+        if (cached.of !== this.#start) cached = { of: this.#start, start: startNow() }
         return cached.start
       },
       entry: ENTRY,
@@ -87,6 +90,7 @@ export class MainThread {
           () => this.#limits.exited(number),
         ),
       receive: (message) => this.#receive(number, message),
+      lines,
       log,
     }
   }

@@ -4,6 +4,7 @@ import type { Log } from '../../../ports/log.ts'
 import type { DrainResult } from '../drain.ts'
 import type { ThreadBookings } from './thread-bookings.ts'
 import type { PoolMessage, ToMain, ToThread } from './messages.ts'
+import type { LineBuffer } from '../line-buffer.ts'
 import { RestartBackoff } from './restart-backoff.ts'
 import { RpcChannel } from './rpc.ts'
 import type { ThreadStart } from './thread.ts'
@@ -17,6 +18,8 @@ export interface ThreadSupervisorParts {
   /** Handles all messages except those about pools. */
   readonly receive: (message: Exclude<ToMain, PoolMessage>) => unknown
   readonly log: Log
+  /** Lines that the thread has logged. */
+  readonly lines: Pick<LineBuffer, 'seize' | 'write' | 'release'>
 }
 
 interface ListenAddresses {
@@ -146,9 +149,17 @@ export class ThreadSupervisor {
   #ended(): void {
     const { channel, bookings } = this.#run!
     this.#run = null
+    this.#writeLastLines()
     channel.close(new Error('the thread has exited'))
     const released = bookings.close()
     if (!this.#stopping) this.#beginLater(released)
+  }
+
+  #writeLastLines(): void {
+    const { lines } = this.#parts
+    lines.seize()
+    lines.write()
+    lines.release()
   }
 
   #beginLater(released: number): void {

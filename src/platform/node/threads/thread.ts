@@ -3,6 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { countIn } from '../../../body-memory.ts'
 import type { Config } from '../../../config.ts'
 import { openLog } from '../log.ts'
+import { threadOutput } from '../standard-output.ts'
 import { openGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary-files.ts'
 import { RpcChannel } from './rpc.ts'
@@ -24,6 +25,8 @@ export interface ThreadStart {
   readonly folder: string
   /** Bytes of request bodies per thread, in KiB: an Int32 for each thread, by its number. */
   readonly bodyKib: SharedArrayBuffer
+  /** Lines of the log (`LineBuffer`). */
+  readonly logLines: SharedArrayBuffer
   /** Start of the process, ms since the epoch. */
   readonly startedAt: number
   /** As `GatewayContext.configRefusedAt`. */
@@ -37,8 +40,8 @@ export function startedAsThread(): boolean {
 
 /** Serves until stopped. Rejects if it cannot start, which ends the thread with that error. */
 export async function runThread(): Promise<void> {
-  const { config, pools, folder, number, bodyKib, startedAt, configRefusedAt } = workerData as ThreadStart
-  const log = openLog(config.log.level, undefined, { thread: number }, config.log.format)
+  const { config, pools, folder, number, bodyKib, logLines, startedAt, configRefusedAt } = workerData as ThreadStart
+  const log = openLog(config.log.level, threadOutput(logLines), { thread: number }, config.log.format)
   const main = parentPort!
   const channel: MainChannel = new RpcChannel<ToMain, ToThread>(main, (message) => onMessage(message))
   main.on('message', (batch: readonly unknown[]) => channel.receive(batch))

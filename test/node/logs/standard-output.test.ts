@@ -1,0 +1,165 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, openSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { until } from '../../wait.ts'
+
+describe('standard output of a process', () => {
+  const source = (file: string): string =>
+    JSON.stringify(new URL(`../../../src/platform/node/${file}`, import.meta.url).href)
+
+  const script = (body: string): string => `
+const { openLog } = await import(${source('log.ts')})
+// As in the command line: the runtime then makes a pipe non-blocking.
+process.stdout.on('error', () => {})
+const log = openLog('info')
+const say = (word) => process.stderr.write(word + '\\n')
+${body}`
+
+  function started(
+    body: string,
+    stdout: 'pipe' | number,
+  ): { readonly child: ChildProcess; heard(word: string): Promise<string> } {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script(body)], {
+      stdio: ['pipe', stdout, 'pipe'],
+    })
+    let said = ''
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text))
+    return {
+      child,
+      async heard(word) {
+        await until(() => said.includes(word) || child.exitCode !== null)
+        return said
+      },
+    }
+  }
+
+  interface Line {
+    readonly event: string
+    readonly n: number
+  }
+
+  /** Lines of a process until its end. */
+  async function linesOf(body: string): Promise<Line[]> {
+    const { child } = started(body, 'pipe')
+    let text = ''
+    child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
+    await once(child, 'close')
+    return text
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Line)
+  }
+
+  const inOrder = (count: number): number[] => Array.from({ length: count }, (_, n) => n)
+
+  const three = `for (let n = 0; n < 3; n++) log.info('one', { n })`
+
+  it.each([
+    ['returns', ''],
+    ['calls process.exit', 'process.exit(3)'],
+    ['has an uncaught error', `throw new Error('uncaught')`],
+    ['has an unhandled rejection', `await Promise.reject(new Error('unhandled'))`],
+    ['logs while it exits', `process.on('exit', () => log.info('last', { n: 3 }))\nprocess.exit(0)`],
+  ])('has all lines in order if the process %s', async (_, end) => {
+    const lines = await linesOf(`${three}\n${end}`)
+    expect(lines.map(({ n }) => n)).toEqual(inOrder(end.includes('last') ? 4 : 3))
+  })
+
+  it('has all lines up to the last warning if the process is killed', async () => {
+    const lines = await linesOf(`${three}\nlog.warn('careful', { n: 3 })\nprocess.kill(process.pid, 'SIGKILL')`)
+    expect(lines.map(({ n }) => n)).toEqual(inOrder(4))
+  })
+
+  it('has a line soon, although the process goes on', async () => {
+    const { child } = started(`log.info('one')\nprocess.stdin.resume()`, 'pipe')
+    const [bytes] = (await once(child.stdout!, 'data')) as [Buffer]
+    child.stdin!.end()
+    expect(JSON.parse(String(bytes))).toMatchObject({ event: 'one' })
+  })
+
+  it('has the lines of one turn in one write', async () => {
+    const lines = await linesOf(`
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+const { writeSync } = fs
+let writes = 0
+fs.writeSync = (...given) => {
+  writes += 1
+  return writeSync(...given)
+}
+syncBuiltinESMExports()
+for (let n = 0; n < 20; n++) log.info('one', { n })
+setTimeout(() => log.info('writes', { n: writes }), 60)`)
+    expect(lines.at(-1)).toMatchObject({ event: 'writes', n: 1 })
+  })
+
+  it('never mixes lines of threads, and has those of a thread that exits with the process', async () => {
+    const lines = await linesOf(`
+import { Worker } from 'node:worker_threads'
+const { threadLines } = await import(${source('standard-output.ts')})
+const code = \`
+const { workerData, parentPort } = await import('node:worker_threads')
+const { openLog } = await import(${source('log.ts')})
+const { threadOutput } = await import(${source('standard-output.ts')})
+const log = openLog('info', threadOutput(workerData.memory))
+const { base } = workerData
+// No more than the buffer holds, and more than a pipe.
+for (let n = 0; n < 1_000; n++) log.info('thread', { n: base + n, text: 'x'.repeat(n % 700) })
+parentPort.postMessage('logged')
+setInterval(() => {}, 1_000)\`
+const url = new URL('data:text/javascript,' + encodeURIComponent(code))
+let logged = 0
+for (const base of [0, 1_000])
+  new Worker(url, { workerData: { base, memory: threadLines().memory } }).on('message', () => {
+    logged += 1
+    if (logged === 2) process.exit(0)
+  })`)
+    const numbers = lines.map(({ n }) => n)
+    expect(numbers.filter((n) => n < 1_000)).toEqual(inOrder(1_000))
+    expect(numbers.filter((n) => n >= 1_000)).toEqual(inOrder(1_000).map((n) => n + 1_000))
+  })
+
+  it('never waits for a blocked reader, drops whole lines only, and counts them', async () => {
+    const { child, heard } = started(
+      `for (let n = 0; n < 40_000; n++) log.info('one', { n, text: 'x'.repeat(50) })
+say('logged')
+process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0))`,
+      'pipe',
+    )
+    await heard('logged')
+    let text = ''
+    child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
+    let asked = 0
+    await until(() => {
+      child.stdin!.write('.')
+      asked += 1
+      return text.includes('log_dropped')
+    }, 20)
+    child.stdin!.end()
+    await once(child, 'close')
+    const lines = text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { event: string; n?: number; lines?: number })
+    const numbers = lines.flatMap(({ n }) => n ?? [])
+    expect(numbers).toEqual(numbers.map((_, at) => at))
+    expect(numbers.length).toBeGreaterThan(100)
+    const dropped = lines.reduce((sum, { lines: lost = 0 }) => sum + lost, 0)
+    expect(numbers.length + dropped).toBeGreaterThanOrEqual(40_000)
+    expect(numbers.length + dropped).toBeLessThanOrEqual(40_000 + asked)
+  })
+
+  it('writes its last line at exit if the reader is only slow', async () => {
+    const body = `for (let n = 0; n < 5000; n++) log.info('one', { n, text: 'x'.repeat(50) })\nprocess.exit(0)`
+    expect((await linesOf(body)).map(({ n }) => n)).toEqual(inOrder(5000))
+  })
+
+  it.runIf(existsSync('/dev/full'))('that finds no room on its disk fails nobody, and is said once', async () => {
+    const full = openSync('/dev/full', 'w')
+    const { child, heard } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
+    closeSync(full)
+    expect(await heard('requests')).toBe('went on\nThe log cannot be written (ENOSPC): requests go on without it.\n')
+    expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0)
+  })
+})
