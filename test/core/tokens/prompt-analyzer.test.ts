@@ -155,6 +155,18 @@ describe('prompts measured in bytes', () => {
     const withTools = measure('chat', { ...(chat('hi') as object), tools })
     expect(withTools.promptTokens - without.promptTokens).toBeGreaterThan(100)
   })
+
+  it('share no tools behind different system messages, as in most templates', () => {
+    const tools = [
+      { type: 'function', function: { name: 'f', description: 'd'.repeat(4000), parameters: { type: 'object' } } },
+    ]
+    const user = { role: 'user', content: 'hi' }
+    const firstBlock = (messages: readonly unknown[]) => pairs(measure('chat', { messages, tools }).blocks)[0]
+    const [here, there] = ['here', 'there'].map((at) => firstBlock([{ role: 'system', content: `Work ${at}.` }, user]))
+    expect(here).not.toBe(there)
+    const [one, other] = ['a', 'b'].map((content) => firstBlock([{ role: 'user', content }]))
+    expect(one).toBe(other)
+  })
 })
 
 describe('audio uploads', () => {

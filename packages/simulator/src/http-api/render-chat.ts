@@ -35,21 +35,26 @@ type Fields = Readonly<Record<string, unknown>>
 export function renderChat(messages: readonly unknown[], options: TemplateOptions): RenderedChat {
   const writer = new TokenWriter()
   const items: number[] = []
-  if (Array.isArray(options.tools) && options.tools.length > 0) {
-    openMessage(writer, 'system')
-    writer.text(`Tools:\n${JSON.stringify(options.tools)}`)
-    closeMessage(writer)
-  }
   messages.forEach((message, at) => {
     if (!isJsonObject(message) || typeof message['role'] !== 'string') {
       throw badRequest(`messages[${at}] needs a role`, 'messages')
     }
+    if (at === 0 && message['role'] !== 'system') writeTools(writer, options.tools)
     openMessage(writer, message['role'])
     writeContent(writer, message, items)
     if (!(options.continueFinalMessage && at === messages.length - 1)) closeMessage(writer)
+    if (at === 0 && message['role'] === 'system') writeTools(writer, options.tools)
   })
   if (options.addGenerationPrompt && !options.continueFinalMessage) openMessage(writer, 'assistant')
   return { tokens: writer.ids(), items }
+}
+
+/** Behind a leading system message, as in Qwen's templates. */
+function writeTools(writer: TokenWriter, tools: unknown): void {
+  if (!Array.isArray(tools) || tools.length === 0) return
+  openMessage(writer, 'system')
+  writer.text(`Tools:\n${JSON.stringify(tools)}`)
+  closeMessage(writer)
 }
 
 function openMessage(writer: TokenWriter, role: string): void {
