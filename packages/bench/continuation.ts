@@ -58,7 +58,7 @@ export default async function continuation({ flags, note }: BenchOptions): Promi
       },
     }
   } finally {
-    for (const engine of engines) engine.close()
+    for (const engine of engines) await engine.close()
     rmSync(folder, { recursive: true, force: true })
   }
 }

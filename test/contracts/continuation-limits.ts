@@ -85,7 +85,7 @@ class Site {
 
   async close(): Promise<void> {
     await this.gateway.close()
-    for (const engine of this.engines) engine.close()
+    for (const engine of this.engines) await engine.close()
   }
 }
 

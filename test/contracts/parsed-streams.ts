@@ -60,7 +60,7 @@ export function parsedStreamContract(name: string, start: Start): void {
     }, 60_000)
     afterAll(async () => {
       await gateway.close()
-      for (const engine of engines) engine.close()
+      for (const engine of engines) await engine.close()
     })
     afterEach(() => {
       for (const engine of engines) engine.next({})

@@ -27,7 +27,7 @@ export function randomCutContract(name: string, streams: number, start: Start): 
       expect(wrong).toEqual([])
     } finally {
       await gateway.close()
-      for (const engine of engines) engine.close()
+      for (const engine of engines) await engine.close()
     }
   }, 120_000)
 }

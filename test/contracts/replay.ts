@@ -64,7 +64,7 @@ export function replayContract(name: string, start: Start): void {
     }, 60_000)
     afterAll(async () => {
       await gateway.close()
-      for (const engine of engines) engine.close()
+      for (const engine of engines) await engine.close()
     })
     afterEach(async () => {
       for (const engine of engines) engine.next({})

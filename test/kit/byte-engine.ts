@@ -1,7 +1,10 @@
-/** A scripted engine with bytes as tokens. It behaves like vLLM in everything that affects a continuation. */
+/** A fake engine with bytes as tokens. It behaves like vLLM in everything that affects a continuation. */
 import { randomUUID } from 'node:crypto'
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { Piece, Reply } from './engine-reply.ts'
+import type { EngineRequest } from './engine-request.ts'
+import { chunk, SSE_HEAD } from './engine-script.ts'
+import { FakeEngine } from './fake-engine.ts'
+import { sseReply } from './sse.ts'
 
 /** Ways to write one event that mean the same (WHATWG HTML, 9.2.6). */
 const FRAMINGS = {
@@ -61,7 +64,7 @@ type Json = Readonly<Record<string, unknown>>
 export class ByteEngine {
   readonly #prompt: readonly number[]
   readonly #output: readonly number[]
-  readonly #server = http.createServer((request, response) => void this.#serve(request, response))
+  #engine: FakeEngine | null = null
   #script: Script = {}
   /** Bodies of requests for completions and chats, oldest first. */
   readonly bodies: Json[] = []
@@ -79,13 +82,12 @@ export class ByteEngine {
   }
 
   async open(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
-    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    this.#engine = await FakeEngine.open({ 'POST *': (request) => this.#reply(request) })
+    this.url = this.#engine.url
   }
 
-  close(): void {
-    this.#server.closeAllConnections()
-    this.#server.close()
+  async close(): Promise<void> {
+    await this.#engine?.close()
   }
 
   /** Sets the script of the next stream; later ones have no faults. */
@@ -93,14 +95,10 @@ export class ByteEngine {
     this.#script = script
   }
 
-  async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
-    let text = ''
-    for await (const chunk of request) text += String(chunk)
-    if (request.method !== 'POST') return void response.end('{}')
-    const body = JSON.parse(text === '' ? '{}' : text) as Json
-    const path = request.url!.split('?', 1)[0]!
-    if (path === '/tokenize') return json(response, { tokens: encode('a'), count: 1, max_model_len: 4096 })
-    if (path === '/detokenize') return json(response, { prompt: decode(body['tokens'] as number[]) })
+  #reply(request: EngineRequest): Reply {
+    const { path, json: body } = request
+    if (path === '/tokenize') return { body: { tokens: encode('a'), count: 1, max_model_len: 4096 } }
+    if (path === '/detokenize') return { body: { prompt: decode(body['tokens'] as number[]) } }
     this.bodies.push(body)
     if (this.bodies.length > KEPT) this.bodies.shift()
     if (Array.isArray(body['prompt'])) this.continued++
@@ -108,23 +106,21 @@ export class ByteEngine {
     this.#script = {}
     if (script.status !== undefined) {
       this.refused++
-      response.statusCode = script.status
-      return json(response, { error: { message: 'refused' } })
+      return { status: script.status, body: { error: { message: 'refused' } } }
     }
-    if (script.bytes !== undefined) breakAfter(response, script.bytes, script.fault === 'end')
-    this.#stream({ body, script, response, isChat: path === '/v1/chat/completions' })
+    if (script.fault === 'silence') void request.ended.then(() => this.closed++)
+    return this.#stream({ body, script, isChat: path === '/v1/chat/completions' })
   }
 
-  #stream({ body, script, response, isChat }: Stream): void {
+  #stream({ body, script, isChat }: Stream): Reply {
     const given = Array.isArray(body['prompt']) ? (body['prompt'] as number[]) : this.#prompt
     const from = given.length - this.#prompt.length
     const limit = (body['max_completion_tokens'] ?? body['max_tokens'] ?? Infinity) as number
     const tokens = this.#output.slice(from, from + limit)
     if (script.differsAt !== undefined) tokens.fill(OFFSET + 0x78, script.differsAt)
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    const writer = new ChunkWriter(response, { body, isChat, prompt: given, script })
-    const { fault, after = 0, merge = 1 } = script
-    const fails = fault !== undefined && fault !== 'lost_done' && script.bytes === undefined
+    const writer = new ChunkWriter({ body, isChat, prompt: given, script })
+    const { fault, after = 0, merge = 1, bytes } = script
+    const fails = fault !== undefined && fault !== 'lost_done' && bytes === undefined
     const end = !fails ? tokens.length : Math.min(after, tokens.length)
     for (let at = 0; at < end && !writer.stopped; at += merge) {
       const last = Math.min(at + merge, end) === tokens.length
@@ -132,52 +128,61 @@ export class ByteEngine {
       const finish = last && fault !== 'no_finish' ? reason : null
       writer.tokens(tokens.slice(at, Math.min(at + merge, end)), finish)
     }
-    if (!fails || writer.stopped) return writer.end()
-    this.#fail(fault, response, writer)
-  }
-
-  #fail(fault: NonNullable<Script['fault']>, response: http.ServerResponse, writer: ChunkWriter): void {
-    if (fault === 'silence') return void response.once('close', () => this.closed++)
-    if (fault === 'error_event') {
-      const error = { message: 'EngineCore encountered an issue.', type: 'InternalServerError', param: null, code: 500 }
-      response.end(`data: ${JSON.stringify({ error })}\n\ndata: [DONE]\n\n`)
-    } else if (fault === 'abort') {
-      writer.tokens([], 'abort')
-      writer.end()
-    } else if (fault === 'end' || fault === 'no_finish') response.end()
-    // Written bytes must arrive first.
-    else if (fault === 'chunk_head') setTimeout(() => response.socket?.end('1f'), 30)
-    else setTimeout(() => response.socket?.resetAndDestroy(), 30)
+    if (fails && !writer.stopped) return failed(fault, writer)
+    writer.end()
+    if (bytes !== undefined) return brokenAfter(writer.events, bytes, fault === 'end')
+    return fault === 'lost_done' ? reset(writer.events) : sseReply(writer.events)
   }
 }
 
 interface Stream {
   readonly body: Json
   readonly script: Script
-  readonly response: http.ServerResponse
   readonly isChat: boolean
 }
 
-/** Breaks the connection after `bytes` of the body, in the middle of an event. */
-function breakAfter(response: http.ServerResponse, bytes: number, clean: boolean): void {
+/** Time in which written bytes arrive before the connection breaks, ms. */
+const ARRIVAL_MS = 30
+const reset = (events: readonly Piece[]): Reply => sseReply([...events, ARRIVAL_MS], { end: 'reset' })
+
+function failed(fault: NonNullable<Script['fault']>, writer: ChunkWriter): Reply {
+  const { events } = writer
+  switch (fault) {
+    case 'silence':
+      return sseReply(events, { end: 'hang' })
+    case 'error_event': {
+      const message = 'EngineCore encountered an issue.'
+      const error = { message, type: 'InternalServerError', param: null, code: 500 }
+      return sseReply([...events, `data: ${JSON.stringify({ error })}\n\ndata: [DONE]\n\n`])
+    }
+    case 'abort':
+      writer.tokens([], 'abort')
+      writer.end()
+      return sseReply(events)
+    case 'end':
+    case 'no_finish':
+      return sseReply(events)
+    case 'chunk_head':
+      return { raw: SSE_HEAD, pieces: [...events.map(framed), ARRIVAL_MS, '1f'], end: 'truncate' }
+    default:
+      return reset(events)
+  }
+}
+
+/** An event in an HTTP chunk of its own. */
+const framed = (event: string): Uint8Array => Buffer.from(chunk(Buffer.from(event).toString('latin1')), 'latin1')
+
+/** Breaks the connection after `bytes` of the body, in the middle of an event; a shorter body is whole. */
+function brokenAfter(events: readonly string[], bytes: number, isClean: boolean): Reply {
+  const pieces: Uint8Array[] = []
   let left = bytes
-  const write = response.write.bind(response) as (data: string | Uint8Array) => boolean
-  const end = response.end.bind(response)
-  response.write = (data: unknown): boolean => {
-    if (left < 0) return true
-    const whole = Buffer.from(String(data))
+  for (const event of events) {
+    const whole = Buffer.from(event)
+    pieces.push(whole.subarray(0, left))
     left -= whole.length
-    if (left >= 0) return write(whole)
-    write(whole.subarray(0, whole.length + left))
-    const { socket } = response
-    // Written bytes must arrive first.
-    setTimeout(() => (clean ? socket?.destroy() : socket?.resetAndDestroy()), 2)
-    return true
+    if (left < 0) return sseReply([...pieces, 2], { end: isClean ? 'truncate' : 'reset' })
   }
-  response.end = (data?: unknown): http.ServerResponse => {
-    if (data !== undefined) response.write(data)
-    return left < 0 ? response : end()
-  }
+  return sseReply(events)
 }
 
 /** Ids of played scripts. */
@@ -195,11 +200,6 @@ function scriptIn({ script }: Json): Script | null {
   return given
 }
 
-function json(response: http.ServerResponse, value: unknown): void {
-  response.setHeader('content-type', 'application/json')
-  response.end(JSON.stringify(value))
-}
-
 /** What a reasoning parser makes of text at this place of the output. */
 function reasoned(text: string, at: number, thinks: number): Json {
   const range = (from: number, to: number): string => text.slice(Math.max(0, from - at), Math.max(0, to - at))
@@ -207,9 +207,9 @@ function reasoned(text: string, at: number, thinks: number): Json {
   return { ...(reasoning === '' ? {} : { reasoning }), ...(content === '' ? {} : { content }) }
 }
 
-/** Writes chunks as vLLM does: text of whole characters, without text that may belong to a stop string. */
+/** Makes chunks as vLLM does: text of whole characters, without text that may belong to a stop string. */
 class ChunkWriter {
-  readonly #response: http.ServerResponse
+  readonly events: string[] = []
   readonly #body: Json
   readonly #isChat: boolean
   readonly #prompt: readonly number[]
@@ -221,11 +221,17 @@ class ChunkWriter {
   #isCalling = false
   stopped = false
 
-  constructor(
-    response: http.ServerResponse,
-    { body, isChat, prompt, script }: { body: Json; isChat: boolean; prompt: readonly number[]; script: Script },
-  ) {
-    this.#response = response
+  constructor({
+    body,
+    isChat,
+    prompt,
+    script,
+  }: {
+    body: Json
+    isChat: boolean
+    prompt: readonly number[]
+    script: Script
+  }) {
     this.#body = body
     this.#isChat = isChat
     this.#prompt = prompt
@@ -276,17 +282,18 @@ class ChunkWriter {
     return { tool_calls: [{ index: 0, ...opened, function: { ...name, arguments: text } }] }
   }
 
+  /** Adds the usage, if it was requested, and `[DONE]`; neither, if the script loses the end. */
   end(): void {
+    if (this.#script.fault === 'lost_done') return
     const completion = this.#ids.length
     const usage = {
       prompt_tokens: this.#prompt.length,
       completion_tokens: completion,
       total_tokens: this.#prompt.length + completion,
     }
-    if (this.#script.fault === 'lost_done') return void setTimeout(() => this.#response.socket?.resetAndDestroy(), 30)
     if ((this.#body['stream_options'] as Json | undefined)?.['include_usage'] === true)
-      this.#response.write(this.#event(JSON.stringify({ ...this.#head(), choices: [], usage })))
-    this.#response.end(this.#event('[DONE]'))
+      this.events.push(this.#event(JSON.stringify({ ...this.#head(), choices: [], usage })))
+    this.events.push(this.#event('[DONE]'))
   }
 
   #idsOf(ids: readonly number[]): readonly number[] | null {
@@ -317,8 +324,8 @@ class ChunkWriter {
 
   #write(choice: Json, promptIds?: readonly number[] | null): void {
     const more = promptIds === undefined ? {} : { prompt_token_ids: promptIds, prompt_text: null }
-    const chunk = { ...this.#head(), choices: [{ index: 0, ...choice, logprobs: null }], ...more }
-    this.#response.write(this.#event(JSON.stringify(chunk)))
+    const value = { ...this.#head(), choices: [{ index: 0, ...choice, logprobs: null }], ...more }
+    this.events.push(this.#event(JSON.stringify(value)))
   }
 
   #event(data: string): string {

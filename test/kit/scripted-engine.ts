@@ -1,11 +1,12 @@
 /**
- * A programmable engine at byte level. The script arrives with the request (`x-script`), so one suite drives it from
- * any runtime. Its record is read over HTTP, with responses that wait for events.
+ * A fake engine for tests inside workerd, which can neither listen nor share memory with it. The script arrives with
+ * the request (`x-script`), and the record is read over HTTP, with responses that wait for events.
  */
-import http from 'node:http'
-import net from 'node:net'
-import type { AddressInfo } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Reply } from './engine-reply.ts'
+import type { EngineRequest } from './engine-request.ts'
 import type { RunReport, Step } from './engine-script.ts'
+import { FakeEngine } from './fake-engine.ts'
 
 export interface ScriptedEngine {
   /** Runs the scripts. */
@@ -19,179 +20,128 @@ interface Run {
   requests: number
   /** Numbers of the connections that had this run's requests. */
   connections: number[]
-  head: string
-  body: Buffer
+  last: EngineRequest | null
   sentBytes: number
   closed: boolean
-  isOpen: boolean
-  waiting: { until: (run: Run) => boolean; answer: () => void }[]
+  readonly arrived: PromiseWithResolvers<void>
+  readonly gate: PromiseWithResolvers<void>
+  /** Resolves when the connection of the last request closes. */
+  ended: PromiseWithResolvers<void>
 }
 
 export async function startScriptedEngine(): Promise<ScriptedEngine> {
-  const runs = new Map<string, Run>()
-  const sockets = new Set<net.Socket>()
-  let connections = 0
-  const engine = net.createServer({ noDelay: true }, (socket) => {
-    sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket))
-    connections += 1
-    new Connection(socket, connections, runs).begin()
+  const runs = new Runs()
+  /** Numbers of connections whose next request is reset. */
+  const resets = new Set<number>()
+  const engine = await FakeEngine.open({
+    '*': (request) => (resets.has(request.connection) ? { raw: '', end: 'reset' } : play(request, runs, resets)),
   })
-  const control = http.createServer((request, response) => answerControl(runs, request, response))
-  const [engineUrl, controlUrl] = await Promise.all([listen(engine), listen(control)])
+  const control = await FakeEngine.open({ '*': (request) => report(request, runs) })
   return {
-    engineUrl,
-    controlUrl,
-    async close() {
-      for (const socket of sockets) socket.destroy()
-      control.closeAllConnections()
-      await Promise.all([new Promise((done) => engine.close(done)), new Promise((done) => control.close(done))])
-    },
+    engineUrl: engine.url,
+    controlUrl: control.url,
+    close: async () => void (await Promise.all([engine.close(), control.close()])),
   }
 }
 
-function listen(server: net.Server): Promise<string> {
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`))
-  })
-}
+class Runs {
+  readonly #byId = new Map<string, Run>()
 
-function runOf(runs: Map<string, Run>, id: string): Run {
-  let run = runs.get(id)
-  if (run === undefined) {
-    run = {
-      requests: 0,
-      connections: [],
-      head: '',
-      body: Buffer.alloc(0),
-      sentBytes: 0,
-      closed: false,
-      isOpen: false,
-      waiting: [],
+  of(id: string): Run {
+    let run = this.#byId.get(id)
+    if (run === undefined) {
+      const [arrived, gate, ended] = [0, 1, 2].map(() => Promise.withResolvers<void>())
+      run = {
+        requests: 0,
+        connections: [],
+        last: null,
+        sentBytes: 0,
+        closed: false,
+        arrived: arrived!,
+        gate: gate!,
+        ended: ended!,
+      }
+      this.#byId.set(id, run)
     }
-    runs.set(id, run)
-  }
-  return run
-}
-
-function changed(run: Run): void {
-  for (const waiter of run.waiting.filter(({ until }) => until(run))) {
-    run.waiting.splice(run.waiting.indexOf(waiter), 1)
-    waiter.answer()
+    return run
   }
 }
 
-function answerControl(runs: Map<string, Run>, request: http.IncomingMessage, response: http.ServerResponse): void {
-  const [, , id = '', wait = ''] = (request.url ?? '').split('/')
-  const run = runOf(runs, id)
-  if (wait === 'go') {
-    run.isOpen = true
-    changed(run)
+async function report({ path }: EngineRequest, runs: Runs): Promise<Reply> {
+  const [, , id = '', wait = ''] = path.split('/')
+  const run = runs.of(id)
+  if (wait === 'go') run.gate.resolve()
+  if (wait === 'arrived') await run.arrived.promise
+  if (wait === 'closed') await closed(run)
+  const { requests, connections, last, sentBytes } = run
+  const body: RunReport = {
+    requests,
+    connections,
+    head: last?.head ?? '',
+    body: last?.bytes.toString('latin1') ?? '',
+    sentBytes,
+    closed: run.closed,
   }
-  const until =
-    wait === 'closed' ? (now: Run) => now.closed : wait === 'arrived' ? (now: Run) => now.requests > 0 : () => true
-  const answer = () => {
-    const { requests, connections, head, sentBytes, closed } = run
-    const report: RunReport = { requests, connections, head, body: run.body.toString('latin1'), sentBytes, closed }
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify(report))
-  }
-  if (until(run)) answer()
-  else run.waiting.push({ until, answer })
+  return { body }
 }
 
-/** One client connection: requests in order, each served by its own script. */
-class Connection {
-  readonly #socket: net.Socket
-  readonly #number: number
-  readonly #runs: Map<string, Run>
-  #received: Buffer = Buffer.alloc(0)
-  #busy = false
-  #run: Run | null = null
-  /** Set by `reset_next`: the next request on this connection gets a reset. */
-  #resetNext = false
+/** A later request may have opened a connection again. */
+async function closed(run: Run): Promise<void> {
+  while (!run.closed) await run.ended.promise
+}
 
-  constructor(socket: net.Socket, number: number, runs: Map<string, Run>) {
-    this.#socket = socket
-    this.#number = number
-    this.#runs = runs
-  }
+function play(request: EngineRequest, runs: Runs, resets: Set<number>): Reply {
+  const run = runs.of(request.headers['x-run'] ?? '')
+  run.last = request
+  run.requests++
+  run.connections.push(request.connection)
+  run.closed = false
+  run.ended = Promise.withResolvers<void>()
+  run.arrived.resolve()
+  const { ended } = run
+  request.socket.once('close', () => {
+    if (run.last === request) run.closed = true
+    ended.resolve()
+  })
+  const script = JSON.parse(
+    Buffer.from(request.headers['x-script'] ?? 'W10=', 'base64').toString('latin1'),
+  ) as readonly Step[]
+  if (script.some((step) => 'resetNext' in step)) resets.add(request.connection)
+  const end = script.some((step) => 'fin' in step)
+    ? 'truncate'
+    : script.some((step) => 'reset' in step)
+      ? 'reset'
+      : 'keep'
+  return { raw: '', pieces: piecesOf(script, request, run), end }
+}
 
-  begin(): void {
-    const socket = this.#socket
-    socket.on('error', () => {})
-    socket.on('data', (data: Buffer) => {
-      if (this.#resetNext) return void socket.resetAndDestroy()
-      this.#received = Buffer.concat([this.#received, data])
-      void this.#next()
-    })
-    socket.on('close', () => {
-      if (this.#run === null) return
-      this.#run.closed = true
-      changed(this.#run)
-    })
-  }
-
-  async #next(): Promise<void> {
-    const end = this.#received.indexOf('\r\n\r\n')
-    if (this.#busy || end < 0) return
-    const head = this.#received.toString('latin1', 0, end)
-    const length = Number(/^content-length: *(\d+)/im.exec(head)?.[1] ?? 0)
-    if (this.#received.length < end + 4 + length) return
-    const run = runOf(this.#runs, /^x-run: *(\S+)/im.exec(head)?.[1] ?? '')
-    run.head = head
-    run.body = this.#received.subarray(end + 4, end + 4 + length)
-    run.requests++
-    run.connections.push(this.#number)
-    run.closed = false
-    this.#run = run
-    this.#received = this.#received.subarray(end + 4 + length)
-    changed(run)
-    this.#busy = true
-    const script = JSON.parse(
-      Buffer.from(/^x-script: *(\S+)/im.exec(head)?.[1] ?? 'W10=', 'base64').toString('latin1'),
-    ) as Step[]
-    for (const step of script) if (!this.#socket.destroyed) await this.#do(step, run)
-    this.#busy = false
-    await this.#next()
-  }
-
-  async #do(step: Step, run: Run): Promise<void> {
-    const socket = this.#socket
-    if ('send' in step) await this.#write(Buffer.from(step.send, 'latin1'), run)
-    else if ('slices' in step) {
-      const bytes = Buffer.from(step.slices, 'latin1')
-      for (let at = 0; at < bytes.length; at += step.of) {
-        await this.#write(bytes.subarray(at, at + step.of), run)
-        await new Promise((turn) => setImmediate(turn))
+async function* piecesOf(
+  script: readonly Step[],
+  request: EngineRequest,
+  run: Run,
+): AsyncGenerator<Uint8Array | number> {
+  /** Continues when the kernel has accepted the bytes, so a client that stops reading delays the script. */
+  const sent = (bytes: Uint8Array): void => void (request.state === 'open' && (run.sentBytes += bytes.length))
+  for (const step of script) {
+    if ('send' in step) {
+      const bytes = Buffer.from(step.send, 'latin1')
+      yield bytes
+      sent(bytes)
+    } else if ('slices' in step) {
+      for (let at = 0; at < step.slices.length; at += step.of) {
+        const bytes = Buffer.from(step.slices.slice(at, at + step.of), 'latin1')
+        yield bytes
+        sent(bytes)
+        await turn()
       }
     } else if ('flood' in step) {
       const piece = Buffer.from(`10000\r\n${'x'.repeat(0x10000)}\r\n`)
-      for (let sent = 0; sent < step.flood && !socket.destroyed; sent += 0x10000) await this.#write(piece, run)
-    } else if ('waitMs' in step) await new Promise((done) => setTimeout(done, step.waitMs))
-    else if ('gate' in step) {
-      await new Promise<void>((answer) => {
-        run.waiting.push({ until: ({ isOpen }) => isOpen, answer })
-        changed(run)
-      })
-    } else if ('hang' in step) await new Promise((done) => socket.once('close', done))
-    else if ('reset' in step) socket.resetAndDestroy()
-    else if ('resetNext' in step) this.#resetNext = true
-    else socket.end()
-  }
-
-  /** Resolves when the kernel has accepted the bytes, so a stopped reader delays it. */
-  #write(bytes: Buffer, run: Run): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        this.#socket.off('close', done)
-        resolve()
+      for (let flooded = 0; flooded < step.flood; flooded += 0x10000) {
+        yield piece
+        sent(piece)
       }
-      this.#socket.once('close', done)
-      this.#socket.write(bytes, (error) => {
-        if (!error) run.sentBytes += bytes.length
-        done()
-      })
-    })
+    } else if ('waitMs' in step) yield step.waitMs
+    else if ('gate' in step) await Promise.race([run.gate.promise, request.ended])
+    else if ('hang' in step) await request.ended
   }
 }
