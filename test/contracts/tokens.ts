@@ -1,8 +1,7 @@
 /** Tokens of an identity provider and keys that expire, on any runtime. */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FakeEngine } from '../kit/fake-engine.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 
@@ -10,13 +9,12 @@ export function tokenContract(name: string, start: Start): void {
   describe(`tokens and expiring keys on ${name}`, () => {
     let gateway: Awaited<ReturnType<Start>>
     let sign: (claims?: object) => Promise<string>
-    let issuer: http.Server
+    let issuer: FakeEngine
 
     beforeAll(async () => {
       const pair = await generateKeyPair('ES256')
       const keys = [{ ...(await exportJWK(pair.publicKey)), kid: 'a' }]
-      issuer = http.createServer((_, response) => response.end(JSON.stringify({ keys })))
-      await new Promise<void>((resolve) => issuer.listen(0, '127.0.0.1', resolve))
+      issuer = await FakeEngine.open({ 'GET /certs': { body: { keys } } })
       const exp = Math.floor(Date.now() / 1000) + 600
       sign = (claims = {}) =>
         new SignJWT({
@@ -35,7 +33,7 @@ export function tokenContract(name: string, start: Start): void {
           { name: 'new', secret: 'new-secret', expires: '2999-01-31T00:00:00Z' },
         ],
         jwt: {
-          jwks_url: `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/certs`,
+          jwks_url: `${issuer.url}/certs`,
           issuer: 'https://issuer.test',
           audience: 'firstlight',
           name_claim: 'email',
@@ -54,8 +52,7 @@ export function tokenContract(name: string, start: Start): void {
     }, 60_000)
     afterAll(async () => {
       await gateway.close()
-      issuer.closeAllConnections()
-      issuer.close()
+      await issuer.close()
     })
 
     const models = async (key: string): Promise<readonly [number, unknown]> => {

@@ -3,10 +3,14 @@
  * engine whose address leads to a balancer in front of the same gateway.
  */
 import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { RunningSubject } from './clients.ts'
+import type { Reply } from '../kit/engine-reply.ts'
+import type { EngineRequest } from '../kit/engine-request.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
+import { openReverseProxy } from '../kit/reverse-proxy.ts'
+import { sseReply } from '../kit/sse.ts'
 
 const ADMIN = 'admin-key-1'
 const CHAT = '/v1/chat/completions'
@@ -39,65 +43,42 @@ interface Asked {
 
 interface Site {
   readonly url: string
-  readonly server: http.Server
-}
-
-function listen(
-  handle: (request: http.IncomingMessage, response: http.ServerResponse) => Promise<void>,
-): Promise<Site> {
-  const server = http.createServer(
-    (request, response) => void handle(request, response).catch(() => response.destroy()),
-  )
-  return new Promise((resolve) =>
-    server.listen(0, '127.0.0.1', () =>
-      resolve({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server }),
-    ),
-  )
+  close(): Promise<void>
 }
 
 export function viaContract(name: string, { start, host, observeShare }: ViaWay): void {
   /** Heads of POSTs and of requests for stored responses, as the engine received them. */
-  const heads: http.IncomingHttpHeaders[] = []
+  const heads: EngineRequest['headers'][] = []
   /** POSTs that passed through the loop. */
   let rounds = 0
   let sites: Site[] = []
   let subject: RunningSubject
 
-  const answerLikeAnEngine = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
-    if (request.method === 'GET' && !request.url!.includes('/v1/responses/')) return void response.end()
-    heads.push(request.headers)
-    const { stream } = JSON.parse((await text(request)) || '{}') as { stream?: boolean }
-    if (request.headers.via?.includes(SOMEBODY) && request.headers['x-meets'] === 'somebody')
-      return void response.writeHead(508).end('{"error":{}}')
-    if (stream === true)
-      return void response
-        .writeHead(200, { 'content-type': 'text/event-stream' })
-        .end('data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
-    response
-      .writeHead(200, { 'content-type': 'application/json' })
-      .end(JSON.stringify({ id: 'resp_1', choices: [{ text: 'a' }], ...PAIR }))
-  }
+  const openEngine = (): Promise<FakeEngine> =>
+    FakeEngine.open({
+      '*': ({ method, path, headers, json }): Reply => {
+        if (method === 'GET' && !path.includes('/v1/responses/')) return { body: '' }
+        heads.push(headers)
+        if (headers['via']?.includes(SOMEBODY) && headers['x-meets'] === 'somebody')
+          return { status: 508, body: { error: {} } }
+        if (json['stream'] === true)
+          return sseReply([
+            'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+          ])
+        return { body: { id: 'resp_1', choices: [{ text: 'a' }], ...PAIR } }
+      },
+    })
 
-  /** A balancer whose only backend is the gateway itself, so it seems healthy. */
-  const leadBack = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
-    if (request.method === 'POST') rounds++
-    const { hostname, port } = new URL(subject.url)
-    const onward = http.request(
-      {
-        hostname,
-        port,
-        method: request.method,
-        path: request.url!.replace(/^\/r\d?/, ''),
-        headers: { ...request.headers, ...(host === undefined ? {} : { host }), connection: 'close' },
-      },
-      (answer) => {
-        response.writeHead(answer.statusCode!, answer.headers)
-        answer.pipe(response)
-      },
-    )
-    onward.on('error', () => response.destroy())
-    request.pipe(onward)
-  }
+  /** Opens a balancer whose only backend is the gateway itself, so it seems healthy. */
+  const openBalancer = (): Promise<Site> =>
+    openReverseProxy(({ method, url, headers }) => {
+      if (method === 'POST') rounds++
+      return {
+        to: subject.url,
+        target: url!.replace(/^\/r\d?/, ''),
+        headers: { ...headers, ...(host === undefined ? {} : { host }), connection: 'close' },
+      }
+    })
 
   function ask({ path = CHAT, method = 'POST', headers = {}, more = {} }: Asked = {}): Promise<Told> {
     const sent =
@@ -146,7 +127,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
 
   let own: string
   beforeAll(async () => {
-    sites = await Promise.all([answerLikeAnEngine, answerLikeAnEngine, leadBack].map(listen))
+    sites = await Promise.all([openEngine(), openEngine(), openBalancer()])
     const [one, two, balancer] = sites.map(({ url }) => url)
     const at = (id: string, url: string | undefined) => ({ id, url: `${url}/${id}` })
     const common = {
@@ -187,10 +168,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
   })
   afterAll(async () => {
     await subject.close()
-    for (const { server } of sites) {
-      server.closeAllConnections()
-      server.close()
-    }
+    for (const site of sites) await site.close()
   })
 
   describe(`a request through ${name}`, () => {

@@ -1,6 +1,6 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { SILENCE } from '../../kit/engine-reply.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { receiverOf, SplitBench, wordsOf, type Body } from '../../kit/split-gateway.ts'
 import { onNode } from './disagg-node.ts'
 
@@ -25,19 +25,20 @@ const keyOf = (fault: string) => `fault-${fault.replaceAll(' ', '-')}`
 
 describe('prefill and decode by lmcache', () => {
   let bench: SplitBench
-  let bridge: Server
+  let bridge: FakeEngine
   /** Response of the bridge, and its requests. */
   let ready: number | 'never' = 200
   const asked: string[] = []
   const decoders = (...ids: string[]) => ({ decoders: Object.fromEntries(ids.map((id) => [id, receiverOf(id)])) })
 
   beforeAll(async () => {
-    bridge = createServer((request, response) => {
-      asked.push(request.url!)
-      if (ready !== 'never') response.writeHead(ready).end()
+    bridge = await FakeEngine.open({
+      '*': ({ target }) => {
+        asked.push(target)
+        return ready === 'never' ? SILENCE : { status: ready }
+      },
     })
-    await new Promise<void>((resolve) => bridge.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(bridge.address() as AddressInfo).port}`
+    const { url } = bridge
     const pair = { engines: ['p0', 'd0'] }
     const bridged = { ...pair, split: { lmcache: { ...decoders('d0'), ready_url: url, ready_ms: 500 } } }
     bench = await SplitBench.open(onNode, 'lmcache', {
@@ -69,8 +70,7 @@ describe('prefill and decode by lmcache', () => {
   })
   afterAll(async () => {
     await bench.close()
-    bridge.closeAllConnections()
-    bridge.close()
+    await bridge.close()
   })
 
   it('requests ids, then one token with the receiver’s address, then the rest', async () => {

@@ -1,5 +1,3 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { lmcacheRegistryContract } from '../../contracts/lmcache-registry.ts'
 import { overridesContract } from '../../contracts/overrides.ts'
@@ -12,6 +10,7 @@ import {
   type OpenLmcache,
   reloaded,
 } from '../../contracts/lmcache.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { nodeConfig, startNodeGateway } from '../../kit/node-gateway.ts'
 
 lmcacheContract('Node', open)
@@ -43,29 +42,17 @@ async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<Lmca
 }
 
 /** Serves a `fetch` function on a port. */
-async function serve(
-  answer: (request: Request) => Promise<Response>,
-): Promise<{ readonly url: string; close(): Promise<void> }> {
-  const server = createServer(async (incoming, outgoing) => {
-    const pieces: Buffer[] = []
-    for await (const piece of incoming) pieces.push(piece as Buffer)
-    const body = pieces.length === 0 ? null : Buffer.concat(pieces)
-    const response = await answer(
-      new Request(`http://service${incoming.url}`, {
-        method: incoming.method!,
-        body,
-        headers: { 'content-type': 'application/json' },
-      }),
-    )
-    outgoing.writeHead(response.status, { 'content-type': response.headers.get('content-type') ?? 'text/plain' })
-    outgoing.end(Buffer.from(await response.arrayBuffer()))
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: () => {
-      server.closeAllConnections()
-      return new Promise((resolve) => server.close(() => resolve()))
+const serve = (answer: (request: Request) => Promise<Response>): Promise<FakeEngine> =>
+  FakeEngine.open({
+    '*': async ({ method, target, bytes }) => {
+      const body = bytes.length === 0 ? null : Uint8Array.from(bytes)
+      const headers = { 'content-type': 'application/json' }
+      const init: RequestInit = { method, body, headers }
+      const response = await answer(new Request(`http://service${target}`, init))
+      return {
+        status: response.status,
+        headers: { 'content-type': response.headers.get('content-type') ?? 'text/plain' },
+        body: new Uint8Array(await response.arrayBuffer()),
+      }
     },
-  }
-}
+  })

@@ -1,6 +1,4 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, request as send } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -10,6 +8,7 @@ import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.t
 import { MEASURED_PROMPT_HEADER } from '../../../src/api/measured-prompt.ts'
 import { measuredPromptContract, type MeasuredPromptWay } from '../../contracts/measured-prompts.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
+import { openReverseProxy } from '../../kit/reverse-proxy.ts'
 
 const modelFile = (name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
@@ -21,22 +20,11 @@ const vocabulary = compileVocabulary({
 /** Proxy before a gateway that keeps the measured prompt of the last request. */
 async function startProxy(url: string) {
   let last: string | null = null
-  const server = createServer((request, response) => {
-    last = (request.headers[MEASURED_PROMPT_HEADER] as string | undefined) ?? null
-    const { method, headers } = request
-    const call = send(url + request.url!, { method: method!, headers }, (answer) => {
-      response.writeHead(answer.statusCode!, answer.headers)
-      answer.pipe(response)
-    })
-    request.pipe(call)
+  const proxy = await openReverseProxy(({ headers }) => {
+    last = (headers[MEASURED_PROMPT_HEADER] as string | undefined) ?? null
+    return { to: url }
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  const close = () => {
-    server.closeAllConnections()
-    server.close()
-  }
-  return { url: `http://127.0.0.1:${port}`, sent: async () => last, close }
+  return { url: proxy.url, sent: async () => last, close: () => proxy.close() }
 }
 
 const onNode: MeasuredPromptWay['start'] = async ({ edge, region }) => {
@@ -52,7 +40,7 @@ const onNode: MeasuredPromptWay['start'] = async ({ edge, region }) => {
     sent: proxy.sent,
     async close() {
       await front.close()
-      proxy.close()
+      await proxy.close()
       await regional.close()
       rmSync(folder, { recursive: true })
     },

@@ -2,13 +2,10 @@
  * Two real gateways that are each other's engine, and one behind a balancer that is its own engine: responses to
  * clients, logs, and findings of the doctor.
  */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
 import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startGateway } from '../../../src/platform/node/start-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
+import { openReverseProxy } from '../../kit/reverse-proxy.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { visitPool } from '../../cli/doctor/ask.ts'
 
@@ -16,11 +13,6 @@ const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const close of closing.splice(0)) await close()
 })
-
-interface Started {
-  readonly url: string
-  readonly lines: Record<string, unknown>[]
-}
 
 const at = (port: number): string => `http://127.0.0.1:${port}`
 const poolOf = (engines: Readonly<Record<string, string>>, more: object = {}) => ({
@@ -32,40 +24,18 @@ const poolOf = (engines: Readonly<Record<string, string>>, more: object = {}) =>
   ...more,
 })
 
-async function start(port: number, pool: object): Promise<Started> {
-  const lines: Record<string, unknown>[] = []
-  const config = parseConfig(
-    { listen: `127.0.0.1:${port}`, clusters: [{ id: 'one', pools: [pool] }] },
-    {},
-    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
-  )
-  const gateway = await startGateway(
-    config,
-    openLog('info', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }),
-  )
+async function start(port: number, pool: object): Promise<NodeGateway> {
+  const document = { log: { level: 'info' }, clusters: [{ id: 'one', pools: [pool] }] }
+  const gateway = await startNodeGateway(document, { port })
   closing.push(() => gateway.stop(AbortSignal.abort()))
-  return { url: gateway.url, lines }
+  return gateway
 }
 
 /** Starts a balancer in front of a gateway that looks like an engine. */
 async function balancerTo(port: number): Promise<string> {
-  const server = http.createServer((request, response) => {
-    const onward = http.request(
-      { host: '127.0.0.1', port, method: request.method, path: request.url, headers: request.headers },
-      (answer) => {
-        response.writeHead(answer.statusCode!, answer.headers)
-        answer.pipe(response)
-      },
-    )
-    onward.on('error', () => response.destroy())
-    request.pipe(onward)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  closing.push(async () => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return at((server.address() as AddressInfo).port)
+  const balancer = await openReverseProxy(() => ({ to: at(port) }))
+  closing.push(() => balancer.close())
+  return balancer.url
 }
 
 async function engine(): Promise<string> {
@@ -96,11 +66,11 @@ async function ask(
   }
 }
 
-const said = ({ lines }: Started, event: string) => lines.filter((line) => line['event'] === event)
-const refusals = (gateway: Started) => said(gateway, 'request').map(({ status, reason }) => [status, reason])
+const said = ({ lines }: NodeGateway, event: string) => lines.filter((line) => line['event'] === event)
+const refusals = (gateway: NodeGateway) => said(gateway, 'request').map(({ status, reason }) => [status, reason])
 
 async function seenBy(
-  { url }: Started,
+  { url }: NodeGateway,
   wanted: string,
 ): Promise<{ readonly circuit: string; readonly healthy: boolean | null }> {
   const { pools } = (await (await fetch(`${url}/v1/firstlight/fleet`)).json()) as {
@@ -108,10 +78,11 @@ async function seenBy(
   }
   return pools[0]!.engines.find(({ id }) => id === wanted)!
 }
-const circuitOf = async (gateway: Started, wanted: string): Promise<string> => (await seenBy(gateway, wanted)).circuit
+const circuitOf = async (gateway: NodeGateway, wanted: string): Promise<string> =>
+  (await seenBy(gateway, wanted)).circuit
 
 /** Resolves when the gateway that started first has found the other one: its first query failed. */
-const knows = (gateway: Started, wanted: string): Promise<void> =>
+const knows = (gateway: NodeGateway, wanted: string): Promise<void> =>
   expect.poll(async () => (await seenBy(gateway, wanted)).healthy).toBe(true)
 
 describe('two gateways that are each other’s engine', () => {
