@@ -52,7 +52,15 @@ export type ClusterConfig = Redefine<
 export type RegionalGateway = NonNullable<ClusterDocument['gateway']>
 
 /** Pool as configured. `PoolConfig` (core/contract) is the part that its PoolState gets. */
-export type PoolSettings = Redefine<PoolDocument, { readonly observeShare: number; readonly split: SplitSettings }>
+export type PoolSettings = Redefine<
+  PoolDocument,
+  { readonly observeShare: number; readonly split: SplitSettings; readonly session: SessionSettings }
+>
+
+type SessionSettings = Redefine<
+  PoolDocument['session'],
+  { readonly header: readonly string[]; readonly body: readonly string[] }
+>
 
 type SplitSettings = Redefine<PoolDocument['split'], { readonly mode: SplitMode; readonly lmcache: LmcacheSplit }>
 

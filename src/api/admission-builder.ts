@@ -2,6 +2,7 @@
 import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
 import type { Overrides } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
+import type { ClientSession } from '../core/contract/client-session.ts'
 import type { Usage } from '../core/contract/outcome.ts'
 import type { PromptProfile } from '../core/tokens/prompt-analyzer.ts'
 import { isTooFragmented } from '../core/tokens/prompt-fragments.ts'
@@ -10,7 +11,6 @@ import type { Prompt } from '../core/tokens/prompt.ts'
 import { unsplittableByLmcache } from '../origin/disagg/lmcache-fields.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/cache-lookups.ts'
-import { isText } from '../core/tokens/utf8-text.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { UNREADABLE } from '../protocols/prompt-texts.ts'
 import { engineModel } from './model-registry.ts'
@@ -19,6 +19,7 @@ import type { RequestFields, RequestOptions } from './fields.ts'
 import type { Caller } from './auth/caller.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
 import type { PromptAnalyzers } from './prompt-analyzers.ts'
+import { sessionIn } from './request-session.ts'
 import { estimateTokensByChars } from './split-estimate.ts'
 
 type Admission = ReturnType<Exchange['admission']>
@@ -36,6 +37,7 @@ interface PoolAdmission {
   /** null: an answer has begun. */
   request: PromptRequest | null
   prompt: PromptProfile
+  readonly session: ClientSession | null
   admission: Admission
   hasLookedUp: boolean
 }
@@ -59,6 +61,11 @@ export class AdmissionBuilder {
 
   of(route: PoolRoute): Admission {
     return this.#poolAdmission(route).admission
+  }
+
+  /** Session that the client names in the sources of this pool. */
+  sessionIn(route: PoolRoute): ClientSession | null {
+    return this.#poolAdmission(route).session
   }
 
   /** The measured prompt as headers for a region. `others`: headers that it gets besides. */
@@ -102,7 +109,7 @@ export class AdmissionBuilder {
       background: (work) => this.#parsed.incoming.scope.background(work),
     })
     entry.prompt = measure
-    entry.admission = { ...admissionOf(this.#parsed, route, measure), ...known }
+    entry.admission = { ...admissionOf(this.#parsed, entry), ...known }
     return stages
   }
 
@@ -116,13 +123,9 @@ export class AdmissionBuilder {
     const request = this.#requestIn(route)
     const prompt =
       this.#edgePrompts.measuredByEdge(this.#parsed, route, request) ?? this.#analyzers.measure(route, request)
-    const entry: PoolAdmission = {
-      route,
-      request,
-      prompt,
-      admission: admissionOf(this.#parsed, route, prompt),
-      hasLookedUp: false,
-    }
+    const session = sessionIn(this.#parsed, route)
+    const admission = admissionOf(this.#parsed, { route, prompt, session })
+    const entry: PoolAdmission = { route, request, prompt, session, admission, hasLookedUp: false }
     this.#poolAdmissions.push(entry)
     return entry
   }
@@ -158,7 +161,10 @@ export function saltOf(caller: Caller, fields: RequestFields): string | null {
   return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
 }
 
-function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptProfile): Admission {
+function admissionOf(
+  parsed: InferenceRequest,
+  { route, prompt, session }: Pick<PoolAdmission, 'route' | 'prompt' | 'session'>,
+): Admission {
   const { incoming, caller, body, fields, options } = parsed
   const { model, adapter } = engineModel(parsed.model, route.pool)
   const deadlineMs = options.ttft_deadline_ms ?? caller.ttftDeadlineMs
@@ -170,7 +176,7 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
     promptTokens: prompt.promptTokens,
     tokenSource: prompt.tokenSource,
     blocks: prompt.blocks,
-    session: sessionOf(parsed, route),
+    session: session?.id ?? null,
     priority: options.priority ?? (caller.allowOverrides ? fields.priority : null) ?? 0,
     expectedOutputTokens: options.expected_output_tokens ?? null,
     ...outputLimit(parsed),
@@ -210,19 +216,6 @@ function unsplittable({ endpoint, body }: InferenceRequest, { pool: { split } }:
       : protocol.splitting.unsplittable(body.json, split.connector === 'nixl'))
   if (found !== null || split.connector !== 'lmcache') return found
   return unsplittableByLmcache(protocol, body.json, split.lmcache.chat)
-}
-
-const SESSION_CHARS = 512
-
-/** Finds the session: from an override, the pool's header or its body field. */
-function sessionOf({ incoming, body, options }: InferenceRequest, { pool }: PoolRoute): string | null {
-  if (options.session !== undefined) return options.session
-  const header = incoming.request.headers.get(pool.session.header)
-  if (header !== null && header !== '') return header.slice(0, SESSION_CHARS)
-  const field =
-    pool.session.body === null || !Object.hasOwn(body.json, pool.session.body) ? null : body.json[pool.session.body]
-  if (isText(field) && field !== '') return String(field).slice(0, SESSION_CHARS)
-  return typeof field === 'number' ? String(field) : null
 }
 
 function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: RequestOptions): Overrides | null {

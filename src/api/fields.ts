@@ -1,9 +1,13 @@
 import * as z from 'zod/mini'
 import { policyKinds } from '../core/routing/policies/index.ts'
+import type { JsonObject } from '../core/json.ts'
 import { Failure } from '../failure.ts'
+import { agentHints, HINTS, hintedOptions } from '../protocols/agent-hints.ts'
 
 /** Classes under overload, the first one refused last. */
 export const REQUEST_CLASSES = ['critical', 'standard', 'sheddable'] as const
+
+export const MAX_SESSION_CHARS = 512
 
 /** Fields of a request that the gateway reads. The engine validates all others. */
 const fields = z.object({
@@ -23,11 +27,17 @@ const options = z.strictObject({
   policy: z.optional(z.enum(policyKinds.map(({ name }) => name))),
   overlap_weight: z.optional(z.number().check(z.gte(0), z.lte(100))),
   temperature: z.optional(z.number().check(z.gte(0), z.lte(10))),
-  session: z.optional(z.string().check(z.minLength(1), z.maxLength(512))),
+  session: z.optional(z.string().check(z.minLength(1), z.maxLength(MAX_SESSION_CHARS))),
   priority: z.optional(z.int().check(z.gte(-1_000_000), z.lte(1_000_000))),
   expected_output_tokens: z.optional(z.int().check(z.gte(0), z.lte(10_000_000))),
   class: z.optional(z.enum(REQUEST_CLASSES)),
   ttft_deadline_ms: z.optional(z.number().check(z.gte(0), z.lte(86_400_000))),
+})
+
+/** Dynamo's hints that are options here, in `nvext.agent_hints` of the body. Others are the engine's. */
+const hints = z.object({
+  priority: z.nullish(z.int().check(z.gte(-1_000_000), z.lte(1_000_000))),
+  osl: z.nullish(z.int().check(z.gte(0), z.lte(10_000_000))),
 })
 
 /** Names of Dynamo's `router_config_override` for two of them. */
@@ -70,11 +80,16 @@ export function validatedFields(body: Readonly<Record<string, unknown>>): Reques
 
 const NO_OPTIONS: RequestOptions = {}
 
-/** Merges the overrides; fields of the body take precedence over the header. Fails with `bad_value`. */
+/**
+ * Merges the overrides: those of `firstlight` in the body take precedence over the header, and both over Dynamo's
+ * hints. Fails with `bad_value`.
+ */
 export function readOptions(body: Readonly<Record<string, unknown>> | null, header: string | null): RequestOptions {
   const own = body !== null && Object.hasOwn(body, 'firstlight') ? body['firstlight'] : undefined
-  if (own === undefined && header === null) return NO_OPTIONS
+  const hinted = body === null ? undefined : agentHints(body)
+  if (own === undefined && header === null && hinted === undefined) return NO_OPTIONS
   return {
+    ...(hinted === undefined ? {} : checkHints(hinted)),
     ...(header === null ? {} : checkOptions(parseHeader(header), 'x-firstlight-options')),
     ...(own === undefined ? {} : checkOptions(own, 'firstlight')),
   }
@@ -90,6 +105,12 @@ function parseHeader(header: string): unknown {
       { param: 'x-firstlight-options' },
     )
   }
+}
+
+function checkHints(value: JsonObject): RequestOptions {
+  const parsed = hints.safeParse(value)
+  if (parsed.success) return hintedOptions(parsed.data)
+  throw badValue(parsed.error, value, HINTS)
 }
 
 function checkOptions(value: unknown, base: string): RequestOptions {

@@ -15,6 +15,7 @@ import { canRequestUsage, rewriteBody } from './body-rewrite.ts'
 import type { JsonBody } from './body.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
 import { replaceFormModel } from './multipart.ts'
+import { MAX_SESSION_CHARS } from './fields.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { countsTokens, type Permit } from './key-limits.ts'
 import { engineModel } from './model-registry.ts'
@@ -25,6 +26,9 @@ import { type LifecycleParts, RequestLifecycle } from './request-lifecycle.ts'
  */
 const headerJson = (value: object): string =>
   JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+/** Name of a session at a region, which it bounds. */
+const regionSession = (tenant: string, id: string): string => `${tenant}:${id}`.slice(0, MAX_SESSION_CHARS)
 
 /** vLLM serves lower values first; 0 is its default. */
 const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
@@ -133,6 +137,8 @@ export class InferenceExchange implements Exchange {
     })
     this.record.sequences = sequences
     this.record.textOnly = encodeItems === 0
+    const session = this.#admissions.sessionIn(routes[0]!)
+    if (session !== null) this.record.session = session
     this.#lifecycle = new RequestLifecycle(parts, parsed, this.record)
     const { trace } = this.#lifecycle
     const headers = headersForEngine(request.headers, requestId, config)
@@ -227,8 +233,11 @@ export class InferenceExchange implements Exchange {
   }
 
   forGateway(route: PoolRoute, target: EngineTarget): readonly string[] {
-    const { options } = this.#parsed
-    const ours = Object.keys(options).length === 0 ? [] : ['x-firstlight-options', headerJson(options)]
+    const { options, caller } = this.#parsed
+    const session = this.#admissions.sessionIn(route)
+    // The region has one key for all clients of this gateway.
+    const sent = session === null ? options : { ...options, session: regionSession(caller.tenant, session.id) }
+    const ours = Object.keys(sent).length === 0 ? [] : ['x-firstlight-options', headerJson(sent)]
     const prompt = this.#admissions.forRegion(route, target, [...this.headers, ...ours])
     return [...ours, ...prompt]
   }

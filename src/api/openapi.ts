@@ -137,6 +137,7 @@ const schemas: Readonly<Record<string, Schema>> = {
     pool: text,
     model: text,
     attempt: number,
+    'session?': described('Session that the client names.', text),
     prompt_tokens: number,
     token_source: text,
     policy: text,

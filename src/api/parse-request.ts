@@ -8,7 +8,7 @@ import type { Ports } from '../ports.ts'
 import { readFields, readOptions, type RequestFields } from './fields.ts'
 import { readForm } from './multipart.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import { authorizeOptions, authorizePriority } from './permissions.ts'
+import { authorizeHints, authorizeOptions, authorizePriority } from './permissions.ts'
 import type { RequestContext } from './request-context.ts'
 import { enforceLimits } from './request-limits.ts'
 import type { ModelRegistry } from './model-registry.ts'
@@ -36,6 +36,7 @@ export async function parseInferenceRequest(
   const { json } = body
   // Fields of a form are texts. The gateway uses only these two.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
+  if (!form) authorizeHints(json, caller)
   const clientOptions = readOptions(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
   authorizeOptions(clientOptions, caller)
   authorizePriority(json, caller, form)

@@ -1,6 +1,7 @@
 /** What a request may set only with permission of its key: options, class and priority. */
 import { isJsonObject } from '../core/json.ts'
 import { Failure } from '../failure.ts'
+import { agentHints, HINTS } from '../protocols/agent-hints.ts'
 import type { Caller } from './auth/caller.ts'
 import { REQUEST_CLASSES, type RequestOptions } from './fields.ts'
 import { EXTRA_BODY, type Json } from './request-limits.ts'
@@ -19,6 +20,22 @@ export function authorizeOptions(options: RequestOptions, caller: Caller): void 
     `This key may not set firstlight.${refused}. Leave it out, or ask the operator for allow_overrides.`,
     {
       param: `firstlight.${refused}`,
+    },
+  )
+}
+
+/** Dynamo's hints need the permission of the options that they stand for. Fails with `forbidden` and names the hint. */
+export function authorizeHints(json: Json, caller: Caller): void {
+  if (caller.allowOverrides) return
+  const hints = agentHints(json)
+  const refused = hints === undefined ? undefined : ['priority', 'osl'].find((name) => (hints[name] ?? null) !== null)
+  if (refused === undefined) return
+  const param = `${HINTS}.${refused}`
+  throw new Failure(
+    'forbidden',
+    `This key may not set ${param}. Leave it out, or ask the operator for allow_overrides.`,
+    {
+      param,
     },
   )
 }

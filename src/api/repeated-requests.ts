@@ -3,6 +3,7 @@ import { RefusedRequests, requestName } from '../core/overload/refused-requests.
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { InferenceRequest } from './inference-request.ts'
+import { sessionIn } from './request-session.ts'
 
 /** Longer bodies are decided anew: the comparison would delay other requests. */
 const MAX_BODY_BYTES = 1024 * 1024
@@ -44,14 +45,16 @@ export class RepeatedRequests {
 const isLong = ({ body }: InferenceRequest): boolean => body.bytes.length > MAX_BODY_BYTES
 
 /** Everything of a request that its admission depends on. */
-const nameOf = ({ incoming, endpoint, caller, body, routes }: InferenceRequest): string =>
-  requestName(
+function nameOf(parsed: InferenceRequest): string {
+  const { incoming, endpoint, caller, body, routes } = parsed
+  return requestName(
     [
       caller.tenant,
       incoming.scope.remoteAddress ?? '',
       endpoint.path,
       incoming.request.headers.get('x-firstlight-options') ?? '',
-      incoming.request.headers.get(routes[0]!.pool.session.header) ?? '',
+      sessionIn(parsed, routes[0]!)?.id ?? '',
     ],
     body.bytes,
   )
+}

@@ -1,4 +1,5 @@
 /** Consumers of the record of a request: history, reports, traces and access log. */
+import type { ClientSession } from '../core/contract/client-session.ts'
 import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import { hasEnded, type OpenRecord, type RequestRecord } from '../core/reports/request-record.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
@@ -67,7 +68,7 @@ export class RequestLifecycle {
 
 /** Adds the fields of the record to those of the log line. */
 function addAccessLogFields(fields: Record<string, unknown>, record: RequestRecord): void {
-  const { prefillEngine, notes, failedAttempts, continuations, hedge, usage, stages } = record
+  const { prefillEngine, notes, failedAttempts, continuations, hedge, session, usage, stages } = record
   fields['cluster'] = record.cluster
   fields['engine'] = record.engine
   if (prefillEngine !== null) fields['prefill_engine'] = prefillEngine
@@ -78,6 +79,7 @@ function addAccessLogFields(fields: Record<string, unknown>, record: RequestReco
   if (failedAttempts.length > 0) fields['failed_attempts'] = failedAttempts
   if (continuations !== undefined) fields['continuations'] = continuations
   if (hedge !== undefined) fields['hedge'] = hedge
+  if (session !== undefined) addSession(fields, session)
   if (usage !== null) {
     fields['prompt_tokens'] = usage.promptTokens
     fields['output_tokens'] = usage.completionTokens
@@ -88,6 +90,13 @@ function addAccessLogFields(fields: Record<string, unknown>, record: RequestReco
   const rounds: Record<string, number | null> = {}
   for (const stage in stages) rounds[stage] = rounded(stages[stage as keyof StageTimes] ?? null)
   fields['stages_ms'] = rounds
+}
+
+function addSession(fields: Record<string, unknown>, { id, source, agent, parent }: ClientSession): void {
+  fields['session'] = id
+  fields['session_source'] = source
+  if (agent !== null) fields['agent'] = agent
+  if (parent !== null) fields['parent'] = parent
 }
 
 const rounded = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000)

@@ -64,10 +64,11 @@ function gatewayPools(name: string, { url, digestIntervalMs, models, ...gateway 
 }
 
 function toPool(pool: PoolDocument, options: ParseOptions): PoolSettings {
-  const { split, engines } = pool
+  const { split, engines, session } = pool
   return {
     ...pool,
     observeShare: pool.observeShare ?? options.defaultObserveShare,
+    session: { ...session, header: [session.header].flat(), body: [session.body].flat() },
     split: {
       ...split,
       mode: split.mode ?? defaultMode(engines),

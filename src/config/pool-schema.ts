@@ -4,7 +4,18 @@
  */
 import * as z from 'zod/mini'
 import { engine } from './engine-schema.ts'
-import { describe, headerName, int, milliseconds, modelName, number, strict, text, withDefault } from './fields.ts'
+import {
+  describe,
+  headerName,
+  int,
+  milliseconds,
+  modelName,
+  number,
+  strict,
+  text,
+  textLike,
+  withDefault,
+} from './fields.ts'
 import { lmcache } from './lmcache-schema.ts'
 import { overloadShape } from './overload-schema.ts'
 import { defaultPolicy, policy } from './policy-schema.ts'
@@ -37,14 +48,37 @@ const poolLimits = strict({
   ),
 })
 
+const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'x-api-key', 'cookie'])
+
+const sessionHeader = headerName.check(
+  z.toLowerCase(),
+  z.refine((name) => !SECRET_HEADERS.has(name), {
+    error:
+      'must not be authorization, proxy-authorization, x-api-key or cookie: they hold secrets, and sessions are logged',
+  }),
+)
+
+const sessionPath = textLike(
+  /^[^\s.\p{Cc}]{1,128}(?:\.[^\s.\p{Cc}]{1,128}){0,7}$/u,
+  'must be a field of the body, or a path of at most 8 fields like metadata.chat_id',
+)
+
+/** One text, or a list. */
+const oneOrMore = <Item extends z.ZodMiniType>(item: Item) => z.union([item, z.array(item).check(z.maxLength(16))])
+
 const session = strict({
   header: describe(
-    'Request header with the session id.',
-    withDefault(headerName.check(z.toLowerCase()), 'x-session-id'),
+    'Request header with the session id, or a list: the first one present is used, before those of `known`.',
+    withDefault(oneOrMore(sessionHeader), []),
   ),
   body: describe(
-    'Body field with the session id, used if the header is absent. `null`: none.',
-    withDefault(z.nullable(text(128)), 'user'),
+    'Body field with the session id, or a list, used if no header of `header` is present. Dots separate nested ' +
+      'fields: `metadata.chat_id`.',
+    withDefault(oneOrMore(sessionPath), []),
+  ),
+  known: describe(
+    'Also use what known clients send (docs/routing.md#sessions), last the body’s `user`.',
+    withDefault(z.boolean(), true),
   ),
 })
 
@@ -121,7 +155,7 @@ export const poolShape = {
     z.optional(number(0, 1)),
   ),
   session: describe(
-    'How requests are assigned to a session, for policies with sticky sessions.',
+    'Where clients name their session, for sticky sessions, fair queues, logs and traces.',
     z.prefault(session, {}),
   ),
   lease_ms: describe(

@@ -47,12 +47,20 @@ export function summarisePool(pool: PoolSettings): PoolConfigSummary {
       ...(pool.queue !== null && {
         queue: `${pool.queue.maxRequests} requests, up to ${durationText(pool.queue.maxWaitMs)}`,
       }),
-      sessions:
-        `header ${pool.session.header}` + (pool.session.body === null ? '' : `, else ${pool.session.body} in the body`),
+      sessions: sessionText(pool.session),
       ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
     },
     engines: pool.engines.map(summariseEngine),
   }
+}
+
+function sessionText({ header, body, known }: PoolSettings['session']): string {
+  const sources = [
+    ...header.map((name) => `header ${name}`),
+    ...body.map((path) => `${path} in the body`),
+    ...(known ? ['known clients'] : []),
+  ]
+  return sources.length === 0 ? 'none' : sources.join(', else ')
 }
 
 const hedgeText = (after: number | 'auto'): string =>

@@ -45,7 +45,7 @@ export function DecisionWhy({ id }: { readonly id: string }) {
 }
 
 function Facts({
-  detail: { id, attempt, model, token_source, prompt_tokens, fallback, split, shadow },
+  detail: { id, attempt, model, session, token_source, prompt_tokens, fallback, split, shadow },
 }: {
   readonly detail: DecisionDetail
 }) {
@@ -54,6 +54,7 @@ function Facts({
       <p>
         <code>{id}</code>
         {attempt > 0 && `, attempt ${attempt + 1}`} · {model} · {prompt_tokens} tokens ({token_source})
+        {session !== undefined && ` · session ${session}`}
       </p>
       {fallback !== null && (
         <p class="wrong">

@@ -1,6 +1,7 @@
 /** The client's session, and the agent within it, from headers and body fields that real clients send. */
+import type { ClientSession } from '../core/contract/client-session.ts'
 import { isJsonObject, type JsonObject } from '../core/json.ts'
-import { isText } from '../core/tokens/utf8-text.ts'
+import { isText, Utf8Text } from '../core/tokens/utf8-text.ts'
 
 /** One place where a session id may be. `path`: members from the body down. */
 export type SessionSource =
@@ -8,20 +9,14 @@ export type SessionSource =
   /** `read` gets the id out of the field's text. Absent: the text is the id. null of it: the field has none. */
   | { readonly path: readonly string[]; readonly read?: (text: string) => string | null }
 
-/** A session id is the client's word: use it within one key only. */
-interface ClientSession {
-  readonly id: string
-  /** Place of the id, such as `header x-session-id` or `body metadata.user_id`. */
-  readonly source: string
-  /** Agent within the session (a subagent). null: not named. */
-  readonly agent: string | null
-  /** Session or agent that started this one. null: not named. */
-  readonly parent: string | null
-}
-
 type HeaderReader = (name: string) => string | null | undefined
 
+/** Longer ids are shortened. */
 const SESSION_CHARS = 512
+/** Longer texts of a body are not searched for an id. */
+const SEARCHED_CHARS = 4096
+/** Characters that change a line of a log or its direction: controls, formats, lone surrogates, separators of lines. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
 /**
  * Headers of clients, in order: OpenCode and gateways (`x-session-*`), Claude Code, Codex (`session-id`; `session_id`
@@ -46,6 +41,12 @@ const PARENT_HEADERS = [
 ] as const
 
 export const sessionHeaders: readonly SessionSource[] = HEADERS.map((header) => ({ header }))
+
+/** Names of a configuration as sources: headers, and paths of members of the body such as `metadata.chat_id`. */
+export const configuredSources = (headers: readonly string[], paths: readonly string[]): readonly SessionSource[] => [
+  ...headers.map((header) => ({ header })),
+  ...paths.map((path) => ({ path: path.split('.') })),
+]
 
 /** Body fields of OpenAI's protocols. `user` is the last resort: it may be shared by conversations. */
 export const openaiSessionFields: readonly SessionSource[] = [
@@ -78,11 +79,7 @@ function sessionInUserId(text: string): string | null {
   }
 }
 
-/**
- * The session of a request. null: it names none.
- * @param sources configured sources, then those of the protocol
- * @testing
- */
+/** The session of a request. null: no source has one. */
 export function sessionOf(
   headerOf: HeaderReader,
   body: JsonObject,
@@ -91,11 +88,18 @@ export function sessionOf(
   for (const source of sources) {
     const id = 'header' in source ? cleaned(headerOf(source.header)) : inBody(body, source)
     if (id === null) continue
-    const name = 'header' in source ? `header ${source.header}` : `body ${source.path.join('.')}`
-    return { id, source: name, agent: firstOf(headerOf, AGENT_HEADERS), parent: firstOf(headerOf, PARENT_HEADERS) }
+    return namedSession(id, 'header' in source ? `header ${source.header}` : `body ${source.path.join('.')}`, headerOf)
   }
   return null
 }
+
+/** A session whose id is known, with the agent and the parent that the headers name. */
+export const namedSession = (id: string, source: string, headerOf: HeaderReader): ClientSession => ({
+  id,
+  source,
+  agent: firstOf(headerOf, AGENT_HEADERS),
+  parent: firstOf(headerOf, PARENT_HEADERS),
+})
 
 function firstOf(headerOf: HeaderReader, names: readonly string[]): string | null {
   for (const name of names) {
@@ -110,11 +114,14 @@ function inBody(body: JsonObject, { path, read }: Extract<SessionSource, { path:
   for (const name of path) value = isJsonObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
   if (typeof value === 'number') return String(value)
   if (!isText(value)) return null
-  const text = String(value)
-  return cleaned(read === undefined ? text : read(text))
+  const isLong = (value instanceof Utf8Text ? value.utf8.length : value.length) > SEARCHED_CHARS
+  // A search of a long text would delay other requests.
+  if (read !== undefined) return isLong ? null : cleaned(read(String(value)))
+  return cleaned(String(value))
 }
 
-function cleaned(value: string | null | undefined): string | null {
-  const text = (value ?? '').trim()
-  return text === '' ? null : text.slice(0, SESSION_CHARS)
+/** An id of bounded length without characters that a log cannot show. null: nothing is left. */
+export function cleaned(value: string | null | undefined): string | null {
+  const text = (value ?? '').slice(0, SEARCHED_CHARS).trim().slice(0, SESSION_CHARS).replace(UNPRINTABLE, '\ufffd')
+  return text === '' ? null : text
 }

@@ -106,12 +106,15 @@ function requestValues({
   stages,
   result,
   stream,
+  session,
 }: RequestRecord): AttributeValues {
   return {
     'gen_ai.operation.name': operationOf(path),
     'gen_ai.provider.name': 'vllm',
     'gen_ai.request.model': model,
     'gen_ai.request.id': requestId,
+    'gen_ai.conversation.id': session?.id,
+    'gen_ai.agent.id': session?.agent,
     'gen_ai.usage.input_tokens': usage?.promptTokens,
     'gen_ai.usage.output_tokens': usage?.completionTokens,
     'gen_ai.usage.cache_read.input_tokens': usage?.cachedTokens,
@@ -122,6 +125,8 @@ function requestValues({
     'error.type': status >= 400 || result !== 'complete' ? result : undefined,
     'firstlight.request.id': id,
     'firstlight.stream': stream,
+    'firstlight.session.source': session?.source,
+    'firstlight.session.parent': session?.parent,
     ...Object.fromEntries(Object.entries(stages).map(([stage, ms]) => [`firstlight.stage.${stage}_ms`, ms])),
   }
 }

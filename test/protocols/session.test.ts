@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { hintedOptions } from '../../src/protocols/agent-hints.ts'
+import { agentHints, hintedOptions } from '../../src/protocols/agent-hints.ts'
 import { protocolOf } from '../../src/protocols/protocols.ts'
 import { sessionOf } from '../../src/protocols/session.ts'
 
@@ -91,14 +91,26 @@ describe('the session of a request', () => {
     const found = sessionOf((name) => (name === 'x-tenant-chat' ? 'c'.repeat(600) : UUID), {}, sources)
     expect([found?.source, found?.id.length]).toEqual(['header x-tenant-chat', 512])
   })
+
+  it('has no characters that change a log line, and keeps letters of any language', () => {
+    const idOf = (user: string) => find('/v1/chat/completions', {}, { user })?.id
+    expect(idOf('a\nb\u001b[31m\u202ec\ud800')).toBe('a\ufffdb\ufffd[31m\ufffdc\ufffd')
+    expect(idOf('Zoë 会話 👩')).toBe('Zoë 会話 👩')
+  })
+
+  it('is not searched in a long text', () => {
+    const user_id = `user_${'_session_'.repeat(100_000)}!`
+    const since = performance.now()
+    expect(find('/v1/messages', {}, { metadata: { user_id } })?.id).toBe(user_id.slice(0, 512))
+    expect(performance.now() - since).toBeLessThan(100)
+  })
 })
 
 describe("Dynamo's agent hints", () => {
   it('are other names of options; higher priorities become lower ones', () => {
-    expect(hintedOptions({ nvext: { agent_hints: { priority: 5, osl: 1024 } } })).toEqual({
-      priority: -5,
-      expected_output_tokens: 1024,
-    })
-    expect(hintedOptions({ nvext: {} })).toEqual({})
+    expect(agentHints({ nvext: { agent_hints: { priority: 5 } } })).toEqual({ priority: 5 })
+    expect(agentHints({ nvext: {} })).toBeUndefined()
+    expect(hintedOptions({ priority: 5, osl: 1024 })).toEqual({ priority: -5, expected_output_tokens: 1024 })
+    expect(hintedOptions({ priority: 0, osl: null })).toEqual({ priority: 0 })
   })
 })

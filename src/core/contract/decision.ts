@@ -44,6 +44,8 @@ export interface Decision {
   readonly attempt: number
   /** A second engine beside the one of an earlier attempt, whose first byte was late. Absent: it is not. */
   readonly hedge?: boolean
+  /** Session that the client names. Absent: none. */
+  readonly session?: string
   readonly promptTokens: number
   readonly tokenSource: TokenSource
   readonly policy: string

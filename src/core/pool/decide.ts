@@ -4,7 +4,7 @@ import type { Decision, ExcludedEngine } from '../contract/decision.ts'
 import type { LegRole } from '../contract/legs.ts'
 import { type Placement, servingEngine } from '../contract/placement.ts'
 import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
-import { prefixKey } from '../routing/affinity-keys.ts'
+import { prefixKey, sessionKey } from '../routing/affinity-keys.ts'
 import type { CandidateSet } from '../routing/candidate-set.ts'
 import type { Random, RouteRequest } from '../routing/policy.ts'
 import type { RankingPool } from '../routing/ranking.ts'
@@ -176,6 +176,7 @@ function decisionOf(
     model: admission.model,
     attempt: admission.attempt,
     ...(admission.hedge === true ? { hedge: true } : {}),
+    ...(admission.session === null ? {} : { session: admission.session }),
     promptTokens: admission.promptTokens,
     tokenSource: admission.tokenSource,
     policy: routed.ranking.policy,
@@ -222,7 +223,7 @@ function forecastOf(engineId: string, { engines, reading }: DecisionInput): Retu
 }
 
 function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, blockTokens: number): RouteRequest {
-  const { id, model, adapter, promptTokens, session, expectedOutputTokens, blocks } = admission
+  const { id, model, adapter, promptTokens, expectedOutputTokens, blocks } = admission
   return {
     id,
     model,
@@ -231,7 +232,7 @@ function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, bl
     blockTokens,
     blockCount: blocks.length >> 1,
     prefixKey: prefixKey(admission),
-    session,
+    sessionKey: sessionKey(admission),
     expectedOutputTokens,
     usualOutputTokens,
   }

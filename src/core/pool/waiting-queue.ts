@@ -1,10 +1,8 @@
 import type { RequestClass } from '../contract/admission.ts'
+import { FairShares } from './fair-shares.ts'
 
 /** Later requests that may pass one that waits, before it goes first in its class. @testing */
 export const MAX_SKIPS = 8
-
-/** Keys whose counters are kept; further ones replace the least recently used. */
-const MAX_KEYS = 4096
 
 /** Most urgent first. */
 const CLASSES: readonly RequestClass[] = ['critical', 'standard', 'sheddable']
@@ -12,6 +10,8 @@ const CLASSES: readonly RequestClass[] = ['critical', 'standard', 'sheddable']
 export interface WaitingItem {
   readonly id: string
   readonly tenant: string
+  /** Session within the key. null: none; such requests of a key count as one session. */
+  readonly session: string | null
   /** Share of the key relative to others. */
   readonly weight: number
   readonly requestClass: RequestClass
@@ -34,17 +34,16 @@ type TenantQueues<Item> = Map<string, QueueEntry<Item>[]>
 
 /**
  * Order of waiting requests: more urgent classes first; between keys the one with the least work served, relative to
- * its weight (virtual token counter); within a key the least work first. A request that `MAX_SKIPS` later ones have
- * passed is the next of its key. While it has no room, no request behind it gets any, so that long prompts are served,
- * too.
+ * its weight (virtual token counter); within a key the session with the least work served, and of its requests the
+ * one with the least work. A request that `MAX_SKIPS` later ones have passed is the next of its key. While it has no
+ * room, no request behind it gets any, so that long prompts are served, too.
  */
 export class WaitingQueue<Item extends WaitingItem> {
   readonly #classes = new Map<RequestClass, TenantQueues<Item>>(CLASSES.map((one) => [one, new Map()]))
   readonly #items = new Map<string, Item>()
-  /** Key → work served, divided by the weight. Least recently used first. */
-  readonly #served = new Map<string, number>()
-  /** Counter of the key that was served last. A key that comes while no request waits starts there. */
-  #lastServed = 0
+  /** Work of each key, divided by its weight. */
+  readonly #keys = new FairShares()
+  readonly #sessions = new FairShares()
   #arrivals = 0
 
   get size(): number {
@@ -67,7 +66,7 @@ export class WaitingQueue<Item extends WaitingItem> {
 
   add(item: Item): void {
     const { id, tenant, requestClass } = item
-    this.#lift(tenant)
+    this.#lift(item)
     const queues = this.#classes.get(requestClass)!
     const entry = { item, order: (this.#arrivals += 1), skips: 0 }
     const queue = queues.get(tenant)
@@ -119,58 +118,57 @@ export class WaitingQueue<Item extends WaitingItem> {
     const given = new Set<QueueEntry<Item>>()
     for (;;) {
       const lefts = [...queues.values()].map((queue) => queue.filter((entry) => !given.has(entry)))
-      const heads = lefts.filter(({ length }) => length > 0).map(headOf)
+      const heads = lefts.filter(({ length }) => length > 0).map((queue) => this.#headOf(queue))
       if (heads.length === 0) return
-      for (const entry of heads.sort((a, b) => this.#counter(a) - this.#counter(b) || a.order - b.order)) {
+      const counter = ({ item: { tenant } }: QueueEntry<Item>): number => this.#keys.counter(tenant)
+      for (const entry of heads.sort((a, b) => counter(a) - counter(b) || a.order - b.order)) {
         given.add(entry)
         yield entry
       }
     }
   }
 
-  #counter({ item: { tenant } }: QueueEntry<Item>): number {
-    return this.#served.get(tenant) ?? 0
+  /** The oldest request that was passed too often; else of the session that is next the one with the least work. */
+  #headOf(queue: readonly QueueEntry<Item>[]): QueueEntry<Item> {
+    const due = queue.find(isDue)
+    if (due !== undefined) return due
+    const counter = ({ item }: QueueEntry<Item>): number => this.#sessions.counter(accountOf(item))
+    const isBefore = (a: QueueEntry<Item>, b: QueueEntry<Item>): boolean =>
+      (counter(a) - counter(b) || a.item.work - b.item.work) < 0
+    return queue.reduce((best, entry) => (isBefore(entry, best) ? entry : best))
   }
 
   #skip({ order }: QueueEntry<Item>, others: ReadonlySet<QueueEntry<Item>>): void {
     for (const other of others) if (other.order < order) other.skips += 1
   }
 
-  #charge({ tenant, weight }: Item, work: number): void {
-    this.#lastServed = this.#served.get(tenant) ?? 0
-    this.#set(tenant, this.#lastServed + work / weight)
+  #charge(item: Item, work: number): void {
+    this.#keys.charge(item.tenant, work / item.weight)
+    this.#sessions.charge(accountOf(item), work)
   }
 
-  /** Corrects the work that a key is charged. It starts no account for a key that was forgotten. */
-  correct({ tenant, weight }: Pick<WaitingItem, 'tenant' | 'weight'>, work: number): void {
-    const served = this.#served.get(tenant)
-    if (served !== undefined) this.#set(tenant, served + work / weight)
+  /** Corrects the work that a key and its session are charged. */
+  correct(item: Pick<WaitingItem, 'tenant' | 'session' | 'weight'>, work: number): void {
+    this.#keys.correct(item.tenant, work / item.weight)
+    this.#sessions.correct(accountOf(item), work)
   }
 
-  /** A key gets no credit for the time in which it did not wait. */
-  #lift(tenant: string): void {
-    const backlogged = [...this.#classes.values()].flatMap((queues) => [...queues.keys()])
-    if (backlogged.includes(tenant)) return
-    const min =
-      backlogged.length === 0 ? this.#lastServed : Math.min(...backlogged.map((key) => this.#served.get(key)!))
-    this.#set(tenant, Math.max(this.#served.get(tenant) ?? 0, min))
-  }
-
-  #set(tenant: string, counter: number): void {
-    this.#served.delete(tenant)
-    this.#served.set(tenant, counter)
-    if (this.#served.size <= MAX_KEYS) return
-    for (const key of this.#served.keys()) {
-      // Counters of keys that wait are needed.
-      if ([...this.#classes.values()].some((queues) => queues.has(key))) continue
-      this.#served.delete(key)
-      return
+  #lift(item: Item): void {
+    const waiting = new Set<string>()
+    let ofKey: readonly QueueEntry<Item>[] = []
+    for (const queues of this.#classes.values()) {
+      for (const tenant of queues.keys()) waiting.add(tenant)
+      ofKey = [...ofKey, ...(queues.get(item.tenant) ?? [])]
     }
+    if (!waiting.has(item.tenant)) this.#keys.lift(item.tenant, waiting)
+    const sessions = new Set(ofKey.map((entry) => accountOf(entry.item)))
+    const account = accountOf(item)
+    if (!sessions.has(account)) this.#sessions.lift(account, sessions)
   }
 }
 
-const isDue = ({ skips }: QueueEntry<WaitingItem>): boolean => skips >= MAX_SKIPS
+/** Account of a session, which is never that of another key. */
+const accountOf = ({ tenant, session }: Pick<WaitingItem, 'tenant' | 'session'>): string =>
+  JSON.stringify([tenant, session])
 
-/** The oldest request that was passed too often, or the one with the least work. */
-const headOf = <Item extends WaitingItem>(queue: readonly QueueEntry<Item>[]): QueueEntry<Item> =>
-  queue.find(isDue) ?? queue.reduce((best, entry) => (entry.item.work < best.item.work ? entry : best))
+const isDue = ({ skips }: QueueEntry<WaitingItem>): boolean => skips >= MAX_SKIPS

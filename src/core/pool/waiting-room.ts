@@ -43,7 +43,7 @@ interface Waiter extends WaitingItem {
 
 /** A request that has waited and runs. */
 interface PlacedRequest {
-  readonly key: Pick<WaitingItem, 'tenant' | 'weight'>
+  readonly key: Pick<WaitingItem, 'tenant' | 'session' | 'weight'>
   readonly cachedTokens: number
   /** Work that its key is charged. */
   readonly work: number
@@ -138,12 +138,12 @@ export class WaitingRoom {
     this.leave(id)
     const { maxRequests, maxWaitMs } = this.#limits!
     if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull))
-    const { tenant, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
+    const { tenant, session, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
     if (this.size === 0) this.#clock.at = now
     const { work, longestWaitMs } = this.#parts.demandOf(admission, now)
     const since = this.#elapsedMs(now) - waitedMs
     const expiresAt = since + Math.min(maxWaitMs, ttftDeadlineMs, longestWaitMs)
-    const order = { id, tenant, requestClass, weight, work }
+    const order = { id, tenant, session, requestClass, weight, work }
     this.#queue.add({ ...order, admission, since, expiresAt, done, refusal: behindOthers })
     this.wake(now)
   }
@@ -198,7 +198,7 @@ export class WaitingRoom {
 
   #try(waiter: Waiter, now: number): TryResult {
     const waitedMs = this.#elapsedMs(now) - waiter.since
-    const { tenant, weight } = waiter
+    const { tenant, session, weight } = waiter
     const { ttftDeadlineMs } = waiter.admission
     const admission =
       ttftDeadlineMs === undefined
@@ -214,7 +214,7 @@ export class WaitingRoom {
     // The caches may have changed while it waited.
     const cachedTokens = this.#parts.cachedTokens(waiter.id)
     const work = expectedWork(admission, cachedTokens)
-    this.#running.set(waiter.id, { key: { tenant, weight }, cachedTokens, work })
+    this.#running.set(waiter.id, { key: { tenant, session, weight }, cachedTokens, work })
     return { work }
   }
 }

@@ -1,4 +1,5 @@
 import type { AttemptFailure, Result, Usage } from '../contract/outcome.ts'
+import type { ClientSession } from '../contract/client-session.ts'
 import type { StageTimes } from '../contract/stages.ts'
 
 /** Result of a request: that of its last attempt, or `refused` without one. */
@@ -28,6 +29,8 @@ export interface RequestRecord {
   readonly policy: string | null
   /** Notes of the decision: `fallback=…`, `failover=…`. */
   readonly notes: readonly string[]
+  /** Session that the client names. Absent: none. */
+  readonly session?: ClientSession
   readonly stream: boolean
   readonly status: number
   readonly result: RequestResult

@@ -2,6 +2,9 @@ import type { Admission } from '../contract/admission.ts'
 import { hashText } from './placement-hash.ts'
 import { nextDepth } from '../prefix-index/prefix-filter.ts'
 
+/** Fields that affinity reads. */
+export type AffinityFields = Pick<Admission, 'id' | 'blocks' | 'session' | 'tenant'>
+
 /** Leading blocks that identify a prompt for affinity without an index. */
 const PREFIX_KEY_BLOCKS = 4
 
@@ -29,7 +32,7 @@ export class AffinityKeys {
   #prompts = 0
 
   /** Counts the prompt and returns its key. null: its prefix is ubiquitous. */
-  keyOf(admission: Pick<Admission, 'id' | 'blocks' | 'session'>): number | null {
+  keyOf(admission: AffinityFields): number | null {
     const first = affinityKey(admission)
     const { blocks, session } = admission
     const maxDepth = blocks.length >> 1
@@ -61,6 +64,8 @@ export class AffinityKeys {
 }
 
 /** Affinity key of a request: its session, else its first blocks. */
-export function affinityKey(admission: Pick<Admission, 'id' | 'blocks' | 'session'>): number {
-  return admission.session === null ? prefixKey(admission) : hashText(admission.session)
-}
+export const affinityKey = (admission: AffinityFields): number => sessionKey(admission) ?? prefixKey(admission)
+
+/** Hash of a session within its tenant: two tenants that name the same id have two sessions. null: none is named. */
+export const sessionKey = ({ session, tenant }: Pick<Admission, 'session' | 'tenant'>): number | null =>
+  session === null ? null : hashText(`${tenant}\0${session}`)

@@ -1,7 +1,6 @@
 /** Division of a pool's engines and prompts over several state objects (cells). */
-import type { Admission } from '../contract/admission.ts'
 import { SlidingCount } from '../sliding-count.ts'
-import { AffinityKeys } from './affinity-keys.ts'
+import { type AffinityFields, AffinityKeys } from './affinity-keys.ts'
 import { hashText } from './placement-hash.ts'
 import { rendezvous, withinBound } from './rendezvous.ts'
 
@@ -33,7 +32,7 @@ export class CellChooser {
   }
 
   /** @param usable cells with an engine for the request @returns them in the order in which they are asked */
-  order(admission: Pick<Admission, 'id' | 'blocks' | 'session'>, usable: readonly number[], now: number): number[] {
+  order(admission: AffinityFields, usable: readonly number[], now: number): number[] {
     const key = this.#keys.keyOf(admission) ?? hashText(admission.id)
     const order = rendezvous(
       key,

@@ -11,7 +11,8 @@ export interface RouteRequest {
   readonly blockCount: number
   /** Hash of the first blocks, or of the id without blocks: for affinity without an index. */
   readonly prefixKey: number
-  readonly session: string | null
+  /** Hash of the session within its tenant; null: none is named. */
+  readonly sessionKey: number | null
   /** As the request sets it. */
   readonly expectedOutputTokens: number | null
   /** Mean of the pool's responses; null: none yet. */

@@ -6,6 +6,7 @@ import type { RequestClass } from '../../../src/core/contract/admission.ts'
 const waiting = (id: string, changes: Partial<WaitingItem> = {}): WaitingItem => ({
   id,
   tenant: 'team',
+  session: null,
   weight: 1,
   requestClass: 'standard',
   work: 1,
@@ -51,6 +52,20 @@ describe('the order of waiting requests', () => {
   it('serves the shortest request of a key first', () => {
     const queue = filled(waiting('long', { work: 9 }), waiting('short', { work: 1 }), waiting('middle', { work: 5 }))
     expect(drained(queue)).toEqual(['short', 'middle', 'long'])
+  })
+
+  it('serves the sessions of a key in turn, the shortest request of each first', () => {
+    const busy = Array.from({ length: 3 }, (_, at) => waiting(`busy-${at}`, { session: 'busy', work: 2 + at }))
+    const queue = filled(...busy, waiting('calm', { session: 'calm', work: 9 }), waiting('none', { work: 5 }))
+    expect(drained(queue)).toEqual(['busy-0', 'none', 'calm', 'busy-1', 'busy-2'])
+  })
+
+  it('counts sessions of one name apart for each key', () => {
+    const queue = filled(...[1, 2].map((at) => waiting(`a-${at}`, { tenant: 'a', session: 's', work: 8 })))
+    expect(placed(queue)!.id).toBe('a-1')
+    queue.add(waiting('b-s', { tenant: 'b', session: 's', work: 1 }))
+    queue.add(waiting('b-t', { tenant: 'b', session: 't', work: 2 }))
+    expect(drained(queue)).toEqual(['a-2', 'b-s', 'b-t'])
   })
 
   it('serves a long request after the most skips', () => {

@@ -8,7 +8,7 @@ function prompt(talk: number, turns = 1, system = SYSTEM) {
   const blocks = new Uint32Array(2 * (system + 4 * turns))
   for (let at = 0; at < blocks.length; at++)
     blocks[at] = Math.imul((at < 2 * system ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1)
-  return { id: `${talk}-${turns}`, blocks, session: null as string | null }
+  return { id: `${talk}-${turns}`, blocks, session: null as string | null, tenant: 't' }
 }
 
 const keysOf = (affinityKeys: AffinityKeys, talks: number, system = SYSTEM) =>
@@ -56,5 +56,13 @@ describe('the affinity key', () => {
     const affinityKeys = new AffinityKeys()
     const keys = Array.from({ length: 300 }, (_, talk) => affinityKeys.keyOf({ ...prompt(talk), session: 's' }))
     expect(new Set(keys).size).toBe(1)
+  })
+
+  it('differs between tenants that name the same session', () => {
+    const affinityKeys = new AffinityKeys()
+    const of = (tenant: string, session: string) => affinityKeys.keyOf({ ...prompt(1), tenant, session })
+    expect(of('a', 's')).toBe(of('a', 's'))
+    expect(of('a', 's')).not.toBe(of('b', 's'))
+    expect(of('ab', 'c')).not.toBe(of('a', 'bc'))
   })
 })

@@ -45,7 +45,7 @@ export const routeRequest = (promptTokens = 1, changes: Partial<RouteRequest> = 
   blockTokens: BLOCK_TOKENS,
   blockCount: Math.floor(promptTokens / BLOCK_TOKENS),
   prefixKey: 0,
-  session: null,
+  sessionKey: null,
   expectedOutputTokens: null,
   usualOutputTokens: null,
   ...changes,

@@ -144,7 +144,7 @@ const request: RouteRequest = {
   blockTokens: 64,
   blockCount: 15,
   prefixKey: 1,
-  session: 's',
+  sessionKey: 1,
   expectedOutputTokens: null,
   usualOutputTokens: null,
 }

@@ -44,7 +44,7 @@ export class CellsRouter implements ReplayRouter {
 
   route(job: Job, now: number): Route | null {
     const chooser = this.#choosers[Math.floor(this.#random() * this.#choosers.length)]!
-    const admission = { id: `r${job.index}`, blocks: job.blocks, session: job.request.session }
+    const admission = { id: `r${job.index}`, blocks: job.blocks, session: job.request.session, tenant: '' }
     for (const at of chooser.order(admission, [...this.#cells.keys()], now).slice(0, 2)) {
       const { router, engines } = this.#cells[at]!
       chooser.recordSent(at, now)

@@ -1,4 +1,3 @@
-import { hashText } from '../placement-hash.ts'
 import { definePolicy } from '../policy.ts'
 import { rendezvous, withinBound } from '../rendezvous.ts'
 import { leastLoaded } from './least-loaded.ts'
@@ -15,9 +14,9 @@ export const session = definePolicy({
   needs: ['requests', 'foreignRequests'],
   rank(request, candidates, random) {
     const costTable = leastLoaded.rank(request, candidates, random)
-    if (request.session === null) return costTable
+    if (request.sessionKey === null) return costTable
     const placed = candidates.map(({ id, requests, weight }, place) => ({ id, requests, weight, place }))
-    withinBound(rendezvous(hashText(request.session), placed), SESSION_BOUND).forEach(({ place }, position) => {
+    withinBound(rendezvous(request.sessionKey, placed), SESSION_BOUND).forEach(({ place }, position) => {
       costTable.order[position] = place
       costTable.costs[place] = position
     })

@@ -1,0 +1,3 @@
+import { sessionsContract } from '../../contracts/sessions.ts'
+
+sessionsContract('the built Worker', 'worker')
