@@ -30,6 +30,15 @@ const headerJson = (value: object): string =>
 /** Name of a session at a region, which it bounds. */
 const regionSession = (tenant: string, id: string): string => `${tenant}:${id}`.slice(0, MAX_SESSION_CHARS)
 
+/** Adds what is known of the request when its prompt is measured. */
+function describeRequest(record: OpenRecord, admissions: AdmissionBuilder, route: PoolRoute): void {
+  const { sequences, encodeItems } = admissions.of(route)
+  record.sequences = sequences
+  record.textOnly = encodeItems === 0
+  const session = admissions.sessionIn(route)
+  if (session !== null) record.session = session
+}
+
 /** vLLM serves lower values first; 0 is its default. */
 const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
   critical: -1,
@@ -125,7 +134,7 @@ export class InferenceExchange implements Exchange {
     this.limitHeaders = parts.edgePrompts.offer(parsed.caller, routes[0]!)
     this.#admissions = new AdmissionBuilder(parsed, parts)
     const edge = incoming.elapsedMs()
-    const { sequences, encodeItems } = this.#admissions.of(routes[0]!)
+    this.#admissions.of(routes[0]!)
     this.stages = { edge, tokens: incoming.elapsedMs() - edge }
     this.record = openRecord({
       id: this.id,
@@ -135,10 +144,7 @@ export class InferenceExchange implements Exchange {
       model: routes[0]!.pool.model,
       stream: this.stream,
     })
-    this.record.sequences = sequences
-    this.record.textOnly = encodeItems === 0
-    const session = this.#admissions.sessionIn(routes[0]!)
-    if (session !== null) this.record.session = session
+    describeRequest(this.record, this.#admissions, routes[0]!)
     this.#lifecycle = new RequestLifecycle(parts, parsed, this.record)
     const { trace } = this.#lifecycle
     const headers = headersForEngine(request.headers, requestId, config)
