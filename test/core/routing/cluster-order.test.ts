@@ -119,7 +119,8 @@ describe('ranking clusters', () => {
       const blocks = Uint32Array.from({ length: 40 }, (__, at) =>
         Math.imul((at < 20 ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1),
       )
-      return rankClusters(views, affinityKeys.keyOf({ id: `${talk}`, blocks, session: null, tenant: '' }), () => 0)[0]!.id
+      return rankClusters(views, affinityKeys.keyOf({ id: `${talk}`, blocks, session: null, tenant: '' }), () => 0)[0]!
+        .id
     })
     const late = firsts.slice(300)
     expect(late.filter((id) => id === 'paris').length / late.length).toBeCloseTo(0.5, 1)
