@@ -134,6 +134,7 @@ export class InferenceExchange implements Exchange {
     this.limitHeaders = parts.edgePrompts.offer(parsed.caller, routes[0]!)
     this.#admissions = new AdmissionBuilder(parsed, parts)
     const edge = incoming.elapsedMs()
+    // Measures the prompt.
     this.#admissions.of(routes[0]!)
     this.stages = { edge, tokens: incoming.elapsedMs() - edge }
     this.record = openRecord({

@@ -5,7 +5,7 @@ import { isJsonObject, type JsonObject } from '../core/json.ts'
 export const HINTS = 'nvext.agent_hints'
 
 /** Hints that are options, as Dynamo names them. */
-export interface AgentHints {
+interface AgentHints {
   /** Higher is more urgent. */
   readonly priority?: number | null | undefined
   /** Expected output length in tokens. */
