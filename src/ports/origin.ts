@@ -29,6 +29,12 @@ export interface OriginRequest {
   readonly timers?: Timers | undefined
 }
 
+/**
+ * A connection that breaks within this time, ms, before any byte of a response was most likely idle, and the engine had
+ * closed it. Later the engine may have begun the request, so it is not sent there again.
+ */
+export const STALE_CONNECTION_MS = 500
+
 /** A failed request to an engine. The message may contain addresses: log it, never send it to clients. */
 export class OriginError extends Error {
   readonly failure: AttemptFailure

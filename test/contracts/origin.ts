@@ -476,7 +476,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(await drain(passed.response)).toEqual({ body: token('a') + token('b') + DONE_EVENT, clean: true })
       })
 
-      for (const size of ['zz', '-1', '5 ', '123456789012345678901']) {
+      for (const size of ['zz', '-1', '5 5', '123456789012345678901']) {
         test(`whose chunk size is ${JSON.stringify(size)} is cut after its first event`, async () => {
           const { send } = open([
             ...sse(token('a')),
@@ -492,6 +492,19 @@ export function originContract(name: string, contract: OriginContract): void {
           expect(body.startsWith(token('a'))).toBe(true)
         })
       }
+
+      for (const blank of [' ', '\t ', ' ;x', ' ; a=b'])
+        test(`with ${JSON.stringify(blank)} behind a chunk size is whole`, async () => {
+          const { send } = open([
+            ...sse(token('a')),
+            { send: chunk(token('b') + DONE_EVENT).replace('\r\n', `${blank}\r\n`) },
+            { send: `0${blank}\r\n\r\n` },
+          ])
+          const answer = await send()
+          await answer.firstByte()
+          const { body, clean } = await drain(pass(answer).response)
+          expect({ body, clean }).toEqual({ body: token('a') + token('b') + DONE_EVENT, clean: true })
+        })
 
       const heads: Record<string, string> = {
         'both lengths': 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
@@ -707,6 +720,14 @@ export function originContract(name: string, contract: OriginContract): void {
         await (await first.send()).read(1000)
         const { send } = open([{ send: json('{"ok":1}') }])
         expect(latin1(await (await send()).read(1000))).toBe('{"ok":1}')
+      })
+
+      test('that the engine breaks long after it got a request was no idle one: the request is not repeated', async () => {
+        const first = open([{ send: json('{}') }])
+        await (await first.send()).read(1000)
+        const { send, report } = open([{ waitMs: 700 }, { reset: true }])
+        expect(await failureOf(send())).toMatch(/reset/)
+        expect((await report()).requests).toBe(1)
       })
 
       test('with bytes after the end of an answer is not used again', async () => {

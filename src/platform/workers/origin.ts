@@ -2,7 +2,7 @@
 import { expectedOf } from '../../origin/relay/answer-start.ts'
 import { headersForTarget, headersInit, headersOfAnswer } from '../../origin/headers.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import { type Origin, type OriginAnswer, OriginError, type OriginRequest } from '../../ports/origin.ts'
+import { type Origin, type OriginAnswer, OriginError, type OriginRequest, STALE_CONNECTION_MS } from '../../ports/origin.ts'
 import { FetchedAnswer } from './fetched-answer.ts'
 import { ReaderSource } from './reader-source.ts'
 import { UpstreamGuard } from './upstream-guard.ts'
@@ -27,16 +27,14 @@ export function workersOrigin(options: WorkersOriginOptions = {}): Origin {
         return await send(parts)
       } catch (error) {
         // The engine closed an idle connection just as it was used. It did no work, so one retry is safe.
-        const stale = error instanceof OriginError && error.failure === 'reset' && now() - parts.startedAt <= STALE_MS
+        const isSoon = now() - parts.startedAt <= STALE_CONNECTION_MS
+        const stale = isSoon && error instanceof OriginError && error.failure === 'reset'
         if (stale && !request.signal.aborted) return send(parts)
         throw error
       }
     },
   }
 }
-
-/** A connection that fails within this time, ms, was most likely an idle one that the engine had closed. */
-const STALE_MS = 500
 
 interface SendParts {
   readonly request: OriginRequest

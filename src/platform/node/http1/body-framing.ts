@@ -19,7 +19,7 @@ export class BodyFraming {
     this.kind = kind
     this.length = length
     this.#left = length
-    this.chunks = kind === 'chunked' ? new ChunkParser() : null
+    this.chunks = kind === 'chunked' ? new ChunkParser(true) : null
   }
 
   /** The body has no bytes. */

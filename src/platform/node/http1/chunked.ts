@@ -51,6 +51,11 @@ const DATA_LF = 5
 
 const TRAILERS = 6
 
+/** Blanks between the size and an extension or the end of the line. */
+const BLANKS = 7
+
+const SPACE = 32
+
 /** Value of each hexadecimal digit by its code; 255: none. */
 const HEX = new Uint8Array(256).fill(255)
 
@@ -65,6 +70,7 @@ export class ChunkParser {
   afterLastChunk = 0
   /** The body has trailer fields. They are not forwarded. */
   hasTrailers = false
+  readonly #allowsBlanks: boolean
   #state = SIZE
   #digits = 0
   /** Bytes of the chunk; in `DATA` those that are still to come. */
@@ -72,6 +78,11 @@ export class ChunkParser {
   #extraBytes = 0
   /** Bytes after the last chunk, in Latin-1. */
   #trailers = ''
+
+  /** @param allowsBlanks blanks may follow a size, as some servers send them (RFC 9112, section 7.1.1: BWS) */
+  constructor(allowsBlanks = false) {
+    this.#allowsBlanks = allowsBlanks
+  }
 
   /** The next byte starts a chunk, or another message. */
   get atBoundary(): boolean {
@@ -106,6 +117,8 @@ export class ChunkParser {
         if (byte === CR) this.#state = SIZE_LF
         else if ((byte < 32 && byte !== TAB) || byte === DELETE || ++this.#extraBytes > MAX_EXTRA_BYTES) return BROKEN
         return MORE
+      case BLANKS:
+        return this.#blankByte(byte)
       case SIZE_LF:
         return this.#sizeEnd(byte, after)
       case DATA_CR:
@@ -125,7 +138,22 @@ export class ChunkParser {
       this.#size = this.#size * 16 + value
       return ++this.#digits > MAX_SIZE_DIGITS || this.#size >= MAX_SIZE ? BROKEN : MORE
     }
-    if (this.#digits === 0 || (byte !== CR && byte !== SEMICOLON)) return BROKEN
+    if (this.#digits === 0) return BROKEN
+    if (this.#allowsBlanks && (byte === SPACE || byte === TAB)) {
+      this.#state = BLANKS
+      return MORE
+    }
+    return this.#sizeLineByte(byte)
+  }
+
+  #blankByte(byte: number): number {
+    if (byte !== SPACE && byte !== TAB) return this.#sizeLineByte(byte)
+    return ++this.#extraBytes > MAX_EXTRA_BYTES ? BROKEN : MORE
+  }
+
+  /** The byte after a size and its blanks. */
+  #sizeLineByte(byte: number): number {
+    if (byte !== CR && byte !== SEMICOLON) return BROKEN
     this.#state = byte === CR ? SIZE_LF : EXTENSION
     return MORE
   }

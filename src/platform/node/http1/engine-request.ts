@@ -6,7 +6,7 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { type ByteSource, PullAnswer } from '../../../origin/relay/pull-answer.ts'
 import { expectedOf, type ExpectedAnswer } from '../../../origin/relay/answer-start.ts'
 import type { AbortSignalLike } from '../../../ports/abort-signal.ts'
-import { OriginError, type OriginRequest, type ResponseHandler } from '../../../ports/origin.ts'
+import { OriginError, type OriginRequest, type ResponseHandler, STALE_CONNECTION_MS } from '../../../ports/origin.ts'
 import type { RelayOptions } from '../../../ports/relay.ts'
 import { Deadline, stalledMs } from '../deadline.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
@@ -91,6 +91,9 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   readonly #deadline = new Deadline(() => this.#onTimeout())
   /** `performance.now()` at which the first byte is due. */
   #firstByteBy: number
+  /** `performance.now()` and `stalledMs()` when the request was sent. */
+  #sentAt = 0
+  #sentStalled = 0
   /** `stalledMs()` when the timeout was last set. */
   #stalledBefore = 0
   readonly #onAbort = (): void => this.#aborted()
@@ -171,10 +174,8 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     const { connected, reused } = this.#connection
     if (!connected) return this.#unconnected(error)
     const malformed = error instanceof MalformedResponse
-    // The engine closed an idle connection while the request was sent: it has not processed the request, which may be
-    // repeated.
-    if (!malformed && reused && untouched && this.#parts !== null && !this.#retried && !this.#signal.aborted)
-      return this.#retry(this.#parts)
+    const isStale = !malformed && reused && untouched && this.#isJustSent()
+    if (isStale && this.#parts !== null && !this.#retried && !this.#signal.aborted) return this.#retry(this.#parts)
     this.#fail(
       new OriginError(
         malformed ? 'malformed' : 'reset',
@@ -252,8 +253,16 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     const connection = connections.take(fresh)
     const leftMs = this.firstByteInMs
     this.wakeIn(connection.connecting ? Math.min(leftMs, request.connectMs) : leftMs)
+    this.#sentAt = performance.now()
+    this.#sentStalled = stalledMs()
     connection.use(this, text, request.body)
     return connection
+  }
+
+  /** Whether the engine can have closed the connection before it got the request. */
+  #isJustSent(): boolean {
+    const stalled = stalledMs() - this.#sentStalled
+    return performance.now() - this.#sentAt - stalled <= STALE_CONNECTION_MS
   }
 
   #retry(parts: EngineRequestParts): void {
