@@ -13,21 +13,38 @@ export class EngineConnection {
   readonly #socket: Socket
   readonly #number: number
   readonly #route: (request: EngineRequest) => Route
+  /** Response that is sent at the head of a request, before its body is read. null: none. */
+  readonly #refusal: () => string | null
   #received: Buffer = Buffer.alloc(0)
   #isBusy = false
 
-  constructor(socket: Socket, number: number, route: (request: EngineRequest) => Route) {
+  constructor(
+    socket: Socket,
+    number: number,
+    { route, refusal }: { readonly route: (request: EngineRequest) => Route; readonly refusal: () => string | null },
+  ) {
     this.#socket = socket
     this.#number = number
     this.#route = route
+    this.#refusal = refusal
   }
 
   begin(): void {
     this.#socket.on('data', (bytes: Buffer) => {
       this.#received = this.#received.length === 0 ? bytes : Buffer.concat([this.#received, bytes])
-      if (!/^[A-Z]/.test(this.#received.toString('latin1', 0, 1))) this.#socket.end(BAD_REQUEST)
+      const refusal = this.#received.toString('latin1', 0, 4) === 'POST' ? this.#refusal() : null
+      if (refusal !== null) this.#refuse(refusal)
+      else if (!/^[A-Z]/.test(this.#received.toString('latin1', 0, 1))) this.#socket.end(BAD_REQUEST)
       else if (!this.#isBusy) void this.#serve()
     })
+  }
+
+  /** The rest of the request is read and ignored. */
+  #refuse(refusal: string): void {
+    this.#received = NOTHING
+    if (this.#isBusy) return
+    this.#isBusy = true
+    this.#socket.end(refusal)
   }
 
   async #serve(): Promise<void> {

@@ -26,6 +26,8 @@ export class FakeEngine {
   readonly asked: EngineRequest[] = []
   /** All requests in the order of their arrival. */
   readonly requests: EngineRequest[] = []
+  /** Bytes that answer a POST request at its head: the body is read and ignored, and the connection ends. */
+  refusal: string | null = null
   /** Connections accepted so far. */
   accepted = 0
   port = 0
@@ -100,7 +102,10 @@ export class FakeEngine {
       .on('error', () => {})
       .on('close', () => this.sockets.delete(socket))
     const number = this.accepted
-    new EngineConnection(socket, number, (request) => this.#route(request)).begin()
+    new EngineConnection(socket, number, {
+      route: (request) => this.#route(request),
+      refusal: () => this.refusal,
+    }).begin()
   }
 
   #route(request: EngineRequest): Route {

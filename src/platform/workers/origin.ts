@@ -2,7 +2,13 @@
 import { expectedOf } from '../../origin/relay/answer-start.ts'
 import { headersForTarget, headersInit, headersOfAnswer } from '../../origin/headers.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import { type Origin, type OriginAnswer, OriginError, type OriginRequest, STALE_CONNECTION_MS } from '../../ports/origin.ts'
+import {
+  type Origin,
+  type OriginAnswer,
+  OriginError,
+  type OriginRequest,
+  STALE_CONNECTION_MS,
+} from '../../ports/origin.ts'
 import { FetchedAnswer } from './fetched-answer.ts'
 import { ReaderSource } from './reader-source.ts'
 import { UpstreamGuard } from './upstream-guard.ts'

@@ -1,0 +1,75 @@
+/** Connections between gateway and engines: repeated requests, framing, and refused uploads. */
+import { expectEqual } from '../expectation.ts'
+import type { FieldCase } from '../field-case.ts'
+import type { Reply } from '../../../../test/kit/engine-reply.ts'
+import { PAIR } from '../pool-plan.ts'
+import { serves } from '../replies.ts'
+
+/** Longer than the time in which an engine cannot have begun a request. */
+const BEGUN_MS = 1_200
+
+const s15: FieldCase = {
+  plan: PAIR,
+  async run({ pool, fixture }) {
+    pool.script({ a: serves(fixture, 'from a'), b: serves(fixture, 'from b') })
+    // Its connection is kept.
+    await pool.askAt('a', fixture)
+    for (const end of ['reset', 'truncate'] as const) {
+      pool.script({ a: { raw: '', pieces: [BEGUN_MS], end }, b: serves(fixture, 'from b') })
+      const { status, text } = await pool.askAt('a', fixture)
+      expectEqual(`answer after a ${end}`, [status, text], [200, fixture.answer('from b')])
+      expectEqual(`requests at the engine with the ${end}`, pool.asked('a').length, 1)
+      pool.script({ a: serves(fixture, 'from a') })
+      await pool.askAt('a', fixture)
+    }
+  },
+}
+
+const chunked = (body: string, blank: string): Reply => {
+  const half = Math.floor(body.length / 2)
+  const chunks = [body.slice(0, half), body.slice(half)].map(
+    (part) => `${Buffer.byteLength(part).toString(16)}${blank}\r\n${part}\r\n`,
+  )
+  return {
+    raw: `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n${chunks.join('')}0\r\n\r\n`,
+  }
+}
+
+const o5b: FieldCase = {
+  plan: PAIR,
+  async run({ pool, fixture }) {
+    const before = await pool.failures('a')
+    for (const blank of [' ', '\t', ' ;x', ' ; x=y']) {
+      pool.script({ a: chunked(fixture.answer('from a'), blank), b: serves(fixture, 'from b') })
+      const { status, text } = await pool.askAt('a', fixture)
+      expectEqual(
+        `answer with ${JSON.stringify(blank)} after the size`,
+        [status, text],
+        [200, fixture.answer('from a')],
+      )
+    }
+    expectEqual('failures', (await pool.failures('a')) - before, 0)
+  },
+}
+
+/** `token_ids` take four bytes for each of these. */
+const UPLOAD_BYTES = 8 * 1024 * 1024
+
+const o10: FieldCase = {
+  plan: { letters: ['a'] },
+  async run({ pool, fixture }) {
+    const engine = pool.engine('a')
+    engine.refusal = TOO_LARGE
+    try {
+      const { status } = await pool.ask(fixture, { prompt: 'x'.repeat(UPLOAD_BYTES) })
+      expectEqual('status', status, 413)
+    } finally {
+      engine.refusal = null
+    }
+  },
+}
+
+const TOO_LARGE =
+  'HTTP/1.1 413 Content Too Large\r\ncontent-type: text/html\r\ncontent-length: 24\r\nconnection: close\r\n\r\n<html>too large</html>\r\n'
+
+export const connections: Readonly<Record<string, FieldCase>> = { S15: s15, O5b: o5b, O10: o10 }

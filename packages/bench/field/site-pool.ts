@@ -1,0 +1,127 @@
+/** A pool of a site as cases use it: scripts its engines, asks the gateway, and reads what the gateway shows. */
+import type { Route } from '../../../test/kit/engine-reply.ts'
+import type { EngineRequest } from '../../../test/kit/engine-request.ts'
+import type { FakeEngine } from '../../../test/kit/fake-engine.ts'
+import { ADMIN, FIELD_KEY, limitedKey } from './credentials.ts'
+import type { Ask, Fixture } from './fixture.ts'
+
+/** Requests until a round robin must have reached an engine. */
+const MAX_TRIES = 12
+const LIMIT_MS = 20_000
+
+export interface Received {
+  /** 0: the connection broke before the head. */
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** The body ended properly. */
+  readonly isWhole: boolean
+}
+
+export interface EngineView {
+  readonly id: string
+  readonly circuit: string
+  readonly asleep: boolean
+  readonly failures_total: number
+  readonly requests: number
+  readonly stats: unknown
+  readonly [name: string]: unknown
+}
+
+export interface Sending {
+  /** `limited`: the key of the pool, whose tokens are counted. */
+  readonly key?: 'field' | 'limited'
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+  /** In place of the path of the fixture. */
+  readonly path?: string
+}
+
+/** Ids of engines are unique in a cluster. */
+export const engineId = (letter: string, model: string): string => `${letter}-${model.replaceAll('_', '-')}`
+
+export class SitePool {
+  readonly url: string
+  readonly model: string
+  readonly engines: ReadonlyMap<string, FakeEngine>
+
+  constructor(url: string, model: string, engines: ReadonlyMap<string, FakeEngine>) {
+    this.url = url
+    this.model = model
+    this.engines = engines
+  }
+
+  engine(letter: string): FakeEngine {
+    return this.engines.get(letter)!
+  }
+
+  /** Requests that an engine has had since `script`, without probes. */
+  asked(letter: string): readonly EngineRequest[] {
+    return this.engine(letter).asked
+  }
+
+  /** Sets the answers to requests, and forgets those that were received. */
+  script(routes: Readonly<Record<string, Route>>): void {
+    for (const [letter, route] of Object.entries(routes)) this.engine(letter).routes['POST *'] = route
+    for (const { asked } of this.engines.values()) asked.length = 0
+  }
+
+  send(fixture: Fixture, ask: Omit<Ask, 'model'> & { model?: string } = {}, sending: Sending = {}): Promise<Response> {
+    const body = fixture.body({ model: this.model, ...ask })
+    const { key = 'field', headers = {}, path = fixture.path, signal = AbortSignal.timeout(LIMIT_MS) } = sending
+    return fetch(this.url + path, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${key === 'field' ? FIELD_KEY : limitedKey(this.model)}`,
+        ...(typeof body === 'string' ? { 'content-type': 'application/json' } : {}),
+        ...headers,
+      },
+      body,
+      signal,
+    })
+  }
+
+  /** Sends a request and reads the whole answer. */
+  async ask(...request: Parameters<SitePool['send']>): Promise<Received> {
+    const response = await this.send(...request).catch(() => null)
+    return response === null ? { status: 0, headers: new Headers(), text: '', isWhole: false } : received(response)
+  }
+
+  /** Asks until the engine has had a request, and returns that answer. */
+  async askAt(letter: string, ...request: Parameters<SitePool['send']>): Promise<Received> {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const before = this.asked(letter).length
+      const answer = await this.ask(...request)
+      if (this.asked(letter).length > before) return answer
+    }
+    throw new Error(`engine ${letter} got none of ${MAX_TRIES} requests`)
+  }
+
+  async view(letter: string): Promise<EngineView> {
+    const { pools } = (await this.admin('/v1/firstlight/fleet')) as {
+      readonly pools: readonly { readonly model: string; readonly engines: readonly EngineView[] }[]
+    }
+    const pool = pools.find(({ model }) => model === this.model)!
+    return pool.engines.find(({ id }) => id === engineId(letter, this.model))!
+  }
+
+  async failures(letter: string): Promise<number> {
+    return (await this.view(letter)).failures_total
+  }
+
+  async admin(path: string): Promise<unknown> {
+    return (await fetch(this.url + path, { headers: { authorization: `Bearer ${ADMIN}` } })).json()
+  }
+}
+
+async function received(response: Response): Promise<Received> {
+  const { status, headers } = response
+  let text = ''
+  try {
+    const decoder = new TextDecoder()
+    for await (const piece of response.body ?? []) text += decoder.decode(piece as Uint8Array, { stream: true })
+  } catch {
+    return { status, headers, text, isWhole: false }
+  }
+  return { status, headers, text, isWhole: true }
+}
