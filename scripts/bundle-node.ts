@@ -25,7 +25,7 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
     outfile,
     absWorkingDir: root,
     bundle: true,
-    external: ['pino', 'pino-pretty', 'zeromq', '@redis/client'],
+    external: ['pino-pretty', 'zeromq', '@redis/client'],
     platform: 'node',
     define: { FIRSTLIGHT_COMMIT: JSON.stringify(builtFrom()) },
     format: 'esm',

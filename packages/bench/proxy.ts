@@ -12,6 +12,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { median } from './median.ts'
+import { measureLogAndStart } from './proxy/log-and-start.ts'
 import { startPeer, type StartedPeer } from './proxy/peers.ts'
 import {
   rssBytes,
@@ -61,6 +62,12 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
       started.push(subject.started)
       subjects.push(subject)
     }
+    const logAndStart = await measureLogAndStart({
+      configFile: (level) => configFile(folder, urls, { policy: policyOf(flags), vocabulary: null, level }),
+      folder,
+      pairs: flags['quick'] ? 4 : 12,
+      note,
+    })
     const runs = new Map<string, LoadResult[]>()
     for (let repeat = 0; repeat < repeats; repeat++) {
       for (const scenario of scenarios) {
@@ -82,7 +89,8 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
     const rss = new Map(subjects.map(({ name, started: { pid } }) => [name, Math.round(rssBytes(pid) / 2 ** 20)]))
     const rows = rowsOf(runs, subjects, rss)
     if (typeof flags['compare'] === 'string') compare(flags['compare'], rows, note)
-    return { rows, headline: { ...headlineOf(rows), rss_mb: rss.get('firstlight')! } }
+    const headline = { ...headlineOf(rows), ...logAndStart.headline, rss_mb: rss.get('firstlight')! }
+    return { rows: [...rows, ...logAndStart.rows], headline }
   } finally {
     for (const one of started) one.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -96,7 +104,7 @@ interface Site extends Pick<BenchOptions, 'flags' | 'note'> {
 
 /** The pipe, Firstlight, and the requested peers. */
 async function* gateways({ folder, urls, flags, note }: Site): AsyncGenerator<Subject> {
-  const policy = String(flags['policy'] ?? 'predicted')
+  const policy = policyOf(flags)
   yield { name: 'pipe', started: await startScript('http-pipe.ts', urls) }
   yield { name: 'firstlight', started: await startGateway(folder, urls, { policy, vocabulary: null }) }
   if (typeof flags['vocab'] === 'string')
@@ -112,18 +120,23 @@ async function* gateways({ folder, urls, flags, note }: Site): AsyncGenerator<Su
   }
 }
 
+const policyOf = (flags: BenchOptions['flags']): string => String(flags['policy'] ?? 'predicted')
+
 interface Gateway {
   readonly policy: string
   /** A compiled vocabulary; null: prompts are measured in bytes. */
   readonly vocabulary: string | null
 }
 
-async function startGateway(
+const startGateway = (folder: string, urls: readonly string[], gateway: Gateway): Promise<StartedProcess> =>
+  startServed(configFile(folder, urls, { ...gateway, level: 'warn' }))
+
+function configFile(
   folder: string,
   urls: readonly string[],
-  { policy, vocabulary }: Gateway,
-): Promise<StartedProcess> {
-  const file = join(folder, `firstlight-${vocabulary === null ? 'bytes' : 'exact'}.json`)
+  { policy, vocabulary, level }: Gateway & { readonly level: 'info' | 'warn' },
+): string {
+  const file = join(folder, `firstlight-${vocabulary === null ? 'bytes' : 'exact'}-${level}.json`)
   const pool = {
     model: 'fake',
     policy,
@@ -132,9 +145,9 @@ async function startGateway(
   }
   writeFileSync(
     file,
-    JSON.stringify({ listen: '127.0.0.1:0', log: { level: 'warn' }, clusters: [{ id: 'bench', pools: [pool] }] }),
+    JSON.stringify({ listen: '127.0.0.1:0', log: { level }, clusters: [{ id: 'bench', pools: [pool] }] }),
   )
-  return startServed(file)
+  return file
 }
 
 function rowsOf(

@@ -93,7 +93,7 @@ async function compare(folder: string, url: string, streams: number): Promise<Om
     MODES.map((mode) => {
       const file = join(folder, `${mode}.yaml`)
       writeFileSync(file, JSON.stringify(cutDocument([url], { mid_stream: mode === 'ids' ? 'ids' : 'off' })))
-      return startServed(file, mode === 'floor' ? FLOOR : undefined)
+      return startServed(file, mode === 'floor' ? { script: FLOOR } : {})
     }),
   )
   const each: Record<Mode, number[]> = { off: [], ids: [], floor: [] }

@@ -38,15 +38,19 @@ export async function startScript(file: string, args: readonly string[]): Promis
 /**
  * `firstlight serve` with this configuration file, as a package ships and starts it.
  * @param script started in place of the package's bundle
+ * @param stdout file of its log
  */
-export async function startServed(file: string, script: string = BUNDLE): Promise<StartedProcess> {
+export async function startServed(
+  file: string,
+  { script = BUNDLE, stdout = 'ignore' }: { readonly script?: string; readonly stdout?: number | 'ignore' } = {},
+): Promise<StartedProcess> {
   bundled ??= bundleNode(BUNDLE)
   await bundled
   const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
   const child = spawn(
     process.execPath,
     [...servingFlags, script, 'serve', '--config', file, '--listen', `127.0.0.1:${port}`],
-    { stdio: ['ignore', 'ignore', 'inherit'], env: servingEnv(process.env) },
+    { stdio: ['ignore', stdout, 'inherit'], env: servingEnv(process.env) },
   )
   const stop = guard(child)
   const listens = async (): Promise<boolean> => {

@@ -51,7 +51,7 @@ function mainOutput(): StandardOutput {
 
 /**
  * Writes whole lines in order, without waiting for a reader or a disk. A later line counts the dropped ones. Why not
- * pino.destination: docs/decisions/second-paths.md.
+ * that of pino: docs/decisions/second-paths.md.
  */
 class StandardOutput implements LogTarget {
   /** Lines of I/O threads. */

@@ -12,6 +12,12 @@ function logged(
 }
 
 describe('the log', () => {
+  it('has the fields of its owner in every line', () => {
+    const lines: string[] = []
+    openLog('info', { write: (line) => void lines.push(line) }, { thread: 3 }).warn('it_happened', { engine: 'a' })
+    expect(JSON.parse(lines[0]!)).toMatchObject({ level: 'warn', thread: 3, engine: 'a' })
+  })
+
   it('writes one JSON line per event, with level, time, fields, and a message for log services', () => {
     expect(logged({ engine: 'a' })).toEqual([
       {
@@ -44,6 +50,13 @@ describe('the log', () => {
         logged({ authorization: 'hush', prompt: 'hush', messages: ['hush'], key: 'hush', headers: ['hush'] }),
       ),
     ).not.toContain('hush')
+  })
+
+  it('has a line for fields that JSON cannot have', () => {
+    const cycle: Record<string, unknown> = {}
+    cycle['self'] = cycle
+    for (const fields of [{ cycle }, { big: 1n }])
+      expect(logged(fields)).toEqual([expect.objectContaining({ event: 'it_happened', not_logged: expect.anything() })])
   })
 
   it('formats an error with its causes', () => {
