@@ -14,6 +14,8 @@ import type { BookingEvent } from '../src/core/contract/booking-event.ts'
 import type { RegionDigest } from '../src/core/contract/region-digest.ts'
 import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
 import { SHARED_PROBE_MS } from '../src/core/pool/shared-probe-interval.ts'
+import type { TrialOrder } from '../src/core/pool/engine-watch.ts'
+import type { TrialVerdict } from '../src/ports/probe.ts'
 import { bookingKey } from '../src/core/pool/bookings.ts'
 import type { AdmissionResult } from '../src/core/pool/admission-result.ts'
 import { WAKE_MS } from '../src/core/pool/waiting-room.ts'
@@ -26,6 +28,8 @@ import { Alarm } from './alarm.ts'
 
 /** Delay of a snapshot after the first change, milliseconds: a write per request would cost more than the request. */
 const FLUSH_MS = 5_000
+/** Interval of looks at the engines while some are silent, ms. */
+const WATCH_MS = 500
 /** Probe intervals without traffic after which probes stop. */
 const TRAFFIC_INTERVALS = 3
 
@@ -49,6 +53,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   #requestedAt = 0
   #probedAt = 0
   #isTicking = false
+  #isWatching = false
   /** Whether engines also serve other sources. */
   #isShared = false
 
@@ -69,7 +74,9 @@ export class ClusterObject<Env = Cloudflare.Env>
   async admit(admission: Admission, bookingEvents: readonly BookingEvent[] = []): Promise<WireAnswer> {
     this.#recordTraffic()
     this.#receive(bookingEvents)
-    return this.#wireAnswer(this.#state.admit(readAdmission(admission), this.#requestedAt))
+    const answer = this.#wireAnswer(this.#state.admit(readAdmission(admission), this.#requestedAt))
+    this.#watch()
+    return answer
   }
 
   /** Admits the request as soon as there is room. The open call keeps the object in memory. */
@@ -161,6 +168,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     this.#alarm.fired()
     if (this.#state.expire(this.now()) > 0) this.#changed = true
     if (this.#changed) await this.#flush()
+    this.#watch()
     const probing = this.#probeIfDue()
     // Set before the probes complete: a slow engine must not delay expiry.
     const next = this.#nextAlarmAt()
@@ -179,6 +187,39 @@ export class ClusterObject<Env = Cloudflare.Env>
   /** Probes every engine. The object has neither addresses nor secrets: the entry point overrides this. */
   protected async probe(_pool: PoolConfig): Promise<readonly EngineSignal[]> {
     return []
+  }
+
+  /** Asks an engine for one token. null: the object cannot, because it has no addresses. */
+  protected async tryEngine(_pool: PoolConfig, _order: TrialOrder): Promise<TrialVerdict | null> {
+    return null
+  }
+
+  /** Sends the trials that are due, and watches again soon while engines are silent. */
+  #watch(): void {
+    const { pool } = this.#state
+    if (pool === null) return
+    const { trials, events, isSick } = this.#state.watch(this.now())
+    for (const { event, ...fields } of events)
+      console.warn(JSON.stringify({ event, object: 'cluster', model: pool.pool, ...fields }))
+    for (const order of trials) void this.#try(pool, order)
+    if (!isSick || this.#isWatching || !this.#hasTraffic(pool, this.now())) return
+    this.#isWatching = true
+    setTimeout(() => {
+      this.#isWatching = false
+      this.#watch()
+    }, WATCH_MS)
+  }
+
+  async #try(pool: PoolConfig, order: TrialOrder): Promise<void> {
+    const sentAt = this.now()
+    try {
+      const result = await this.tryEngine(pool, order)
+      if (result === null) return
+      this.#state.observe([{ kind: 'trial', engine: order.engine, sentAt, result }], this.now())
+      this.#watch()
+    } catch (error) {
+      logError('trial_failed', error)
+    }
   }
 
   /** Restores the snapshot. An unreadable one is ignored: edges resume live bookings. */

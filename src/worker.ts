@@ -6,9 +6,11 @@ import { ClusterObject as BaseClusterObject } from '../durable/cluster-object.ts
 import { EdgeObject as BaseEdgeObject } from '../durable/edge-object.ts'
 import type { EngineSignal } from './core/contract/engine-signal.ts'
 import type { PoolConfig } from './core/contract/pool-config.ts'
+import type { TrialOrder } from './core/pool/engine-watch.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
-import { probePool } from './platform/workers/probe-pool.ts'
+import { probePool, tryPoolEngine } from './platform/workers/probe-pool.ts'
+import type { TrialVerdict } from './ports/probe.ts'
 
 export { LimitObject } from '../durable/limit-object.ts'
 export { TtftObject } from '../durable/ttft-object.ts'
@@ -21,6 +23,10 @@ const readGateway = new IsolateGateway(source, { isReader: true })
 export class ClusterObject extends BaseClusterObject<GatewayEnv> {
   protected override probe(pool: PoolConfig): Promise<readonly EngineSignal[]> {
     return probePool(pool, this.env, source)
+  }
+
+  protected override tryEngine(pool: PoolConfig, order: TrialOrder): Promise<TrialVerdict | null> {
+    return tryPoolEngine({ pool, order }, this.env, source)
   }
 }
 

@@ -30,6 +30,8 @@ interface AttemptHistory {
   readonly stages: StageTimer
   /** The earlier attempt still runs in this pool, which is asked for a second engine. Absent: it failed. */
   readonly hedgeIn?: PoolRoute
+  /** Engine of the earlier attempt: another one is wanted only if this one is wedged. */
+  readonly rescueFrom?: string
 }
 
 /** Time limit of `admit`, ms. A booking that arrives later is released. */
@@ -326,6 +328,7 @@ function admissionFor({ exchange, route, history, elapsedMs }: AdmissionParts, u
     ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
     avoid: [...failed, ...others, ...unknown],
     ...(history.hedgeIn === undefined ? {} : { hedge: true }),
+    ...(history.rescueFrom === undefined ? {} : { rescueFrom: history.rescueFrom }),
     unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
     encodeItems: admission.encodeItems > 0 && history.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
   }

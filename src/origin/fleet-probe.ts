@@ -5,6 +5,7 @@ import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Probe, ProbeSignal } from '../ports/probe.ts'
 import type { DigestCache } from './digest-cache.ts'
 import { engineProbe } from './engine-probe.ts'
+import { tryEngine } from './engine-trial.ts'
 import type { PoolRoute } from './exchange.ts'
 
 /** Interval, ms, after a failed probe, so that a recovered engine is used soon. */
@@ -36,9 +37,14 @@ interface FleetProbeOptions {
   readonly dueAt?: Map<string, number>
 }
 
+/** Interval of looks at the pools whose state is in this process, ms. */
+const WATCH_MS = 100
+
 /** Reports the health of engines to the cluster objects. The owner of a timer calls `round`. */
 export class FleetProbe {
   readonly #engines: readonly ProbeTarget[]
+  readonly #routes: readonly PoolRoute[]
+  #watchedAt = -Infinity
   readonly #ports: Ports
   readonly #digests: FleetProbeOptions['digests']
   readonly #probe: Probe
@@ -54,6 +60,7 @@ export class FleetProbe {
         ({ target }) => target.external === undefined,
       ),
     )
+    this.#routes = routes
     this.#ports = ports
     this.#digests = digests
     this.#probe = engineProbe(ports.origin, ports.log)
@@ -64,6 +71,7 @@ export class FleetProbe {
 
   /** Probes the engines that are due: each once per `statsIntervalMs`, failed and shared ones sooner. Never rejects. */
   async round(): Promise<void> {
+    this.#watch()
     const probes: Promise<void>[] = []
     for (const engine of this.#takeDue()) {
       if (probes.length > 0 && probes.length % PROBES_PER_TURN === 0) await this.#ports.yieldToEventLoop?.()
@@ -76,6 +84,38 @@ export class FleetProbe {
   suspect(route: PoolRoute, target: EngineTarget): void {
     const key = keyOf(route, target)
     if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)
+  }
+
+  /** Sends the trials that pools ask for, and logs their events. */
+  #watch(): void {
+    const now = this.#ports.now()
+    if (now - this.#watchedAt < WATCH_MS) return
+    this.#watchedAt = now
+    for (const route of this.#routes) {
+      const { cluster, pool } = route
+      const watch = this.#ports.pool(cluster.id, pool.model).watchNow?.()
+      if (watch === undefined) continue
+      for (const { event, ...fields } of watch.events)
+        this.#ports.log.warn(event, { cluster: cluster.id, model: pool.model, ...fields })
+      for (const { engine, limitMs } of watch.trials) {
+        const target = route.targets.get(engine)
+        if (target !== undefined) void this.#try(route, target, limitMs)
+      }
+    }
+  }
+
+  /** Asks an engine for one token, and for its health and load. */
+  async #try(route: PoolRoute, target: EngineTarget, limitMs: number): Promise<void> {
+    const { cluster, pool } = route
+    this.suspect(route, target)
+    const sentAt = this.#ports.now()
+    try {
+      const result = await tryEngine(this.#ports, target, limitMs)
+      const signal = { kind: 'trial', engine: target.id, sentAt, result } as const
+      await this.#ports.pool(cluster.id, pool.model).observe([signal])
+    } catch (error) {
+      this.#ports.log.warn('observe_failed', { cluster: cluster.id, pool: pool.model, error })
+    }
   }
 
   /** Returns the due engines and marks them as being probed. */

@@ -16,7 +16,7 @@ import { runAttempt } from './attempt.ts'
 import { failureOfAll, isGatewayFailure, unreached } from './client-failure.ts'
 import type { Digests } from './digests.ts'
 import { abortReason, endExchange, type Exchange, type PoolRoute } from './exchange.ts'
-import { type FailedAttempt, mayHedge, Race } from './hedge.ts'
+import { type FailedAttempt, mayRace, Race } from './hedge.ts'
 import { discardLacking, enginesWithoutRoute, learnLacking } from './lacking-engines.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
 import { StageTimer } from './stage-timer.ts'
@@ -137,7 +137,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
       continue
     }
     const attempt = { exchange, ports, placed, stages, earlier: [...failed], digests, suspect }
-    const outcome = await (failed.length === 0 && mayHedge(attempt) ? new Race(attempt).run() : runAttempt(attempt))
+    const outcome = await (failed.length === 0 && mayRace(attempt) ? new Race(attempt).run() : runAttempt(attempt))
     if (!('failure' in outcome || 'failures' in outcome)) {
       learnLacking(failed, ports)
       discardLacking(failed)

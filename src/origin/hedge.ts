@@ -1,6 +1,7 @@
 /**
- * Hedging: a request whose first byte is late is also sent to a second engine. The engine whose first byte comes first
- * answers, the other attempt is aborted. Both are booked; the end of the loser is no evidence about its engine.
+ * Races: a request is also sent to a second engine, because its first byte is late (hedging, if configured) or because
+ * its engine is wedged (rescue). The engine whose first byte comes first answers, the other attempt is aborted. Both
+ * are booked; the end of the loser is no evidence about its engine.
  */
 import { endedAs } from '../core/contract/outcome.ts'
 import { FirstByteLimit } from '../core/latency/first-byte-limit.ts'
@@ -18,6 +19,14 @@ import { StageTimer } from './stage-timer.ts'
 /** Shortest delay of a hedge with `auto`, ms: below it, timers and the network decide who is late. */
 const MIN_DELAY_MS = 50
 
+/** Time after the predicted first byte at which a request asks whether its engine is wedged, ms. */
+const FIRST_RESCUE_MS = 1_500
+
+/** Growth and maximum of the interval of further questions. */
+const RESCUE_GROWTH = 1.5
+
+const MAX_RESCUE_MS = 4_000
+
 /** Learned per process or isolate. The entries end with the pools of a configuration. */
 const limits = new WeakMap<PoolRoute['pool'], FirstByteLimit>()
 
@@ -34,12 +43,8 @@ export interface FailedAttempt {
 }
 
 /** Whether a second engine may be asked while the attempt, the first of its request, still runs. */
-export function mayHedge({ exchange, placed }: AttemptContext): boolean {
-  const { pool, targets } = placed.route
-  const { hedgeMs } = pool.retry
-  if (hedgeMs !== 'auto' && typeof hedgeMs !== 'number') return false
-  // Without a stream the first byte comes with the last one, and no prediction covers that.
-  if (hedgeMs === 'auto' && !exchange.stream) return false
+export function mayRace({ exchange, placed }: AttemptContext): boolean {
+  const { targets } = placed.route
   return exchange.pinned === null && targets.size > 1 && placed.placement.kind === 'whole' && isOwnEngine(placed.engine)
 }
 
@@ -55,9 +60,12 @@ export class Race {
   readonly #limit: FirstByteLimit | null
   readonly #won = Promise.withResolvers<Response>()
   #timer: Timer | null = null
+  #rescueTimer: Timer | null = null
+  #rescueMs = FIRST_RESCUE_MS
   #second: Promise<Response | FailedAttempt | null> | null = null
   #winner: RacingAttempt | null = null
   #firstFailed = false
+  #isRescue = false
   #isOver = false
   /** Bookings so far; that of a hedge counts from its request. */
   booked: number
@@ -67,7 +75,8 @@ export class Race {
     this.#earlier = [...first.earlier]
     this.booked = first.earlier.length + 1
     const { pool } = first.placed.route
-    this.#limit = pool.retry.hedgeMs === 'auto' ? limitOf(pool) : null
+    // Without a stream the first byte comes with the last one, and no prediction covers that.
+    this.#limit = pool.retry.hedgeMs === 'auto' && first.exchange.stream ? limitOf(pool) : null
   }
 
   /** Resolves with the response for the client, or with all failures if another engine may try. Throws if none may. */
@@ -81,8 +90,29 @@ export class Race {
         // Where the first attempt decides, nobody waits for the second one.
         this.#second.catch(() => {})
       })
+    this.#rescueLater((this.#first.placed.predictedTtftMs ?? 0) + FIRST_RESCUE_MS)
     // The winner's response does not wait for the end of the loser.
     return Promise.race([this.#won.promise, this.#ended(this.#enter(this.#first))])
+  }
+
+  /** Asks again and again, less and less often, whether the engine is wedged. */
+  #rescueLater(delayMs: number): void {
+    const { exchange, ports } = this.#first
+    this.#rescueTimer = timersOf(exchange.scope, ports).set(delayMs, () => {
+      if (this.#isOver || this.#second !== null || exchange.signal.aborted) return
+      const rescue = this.#hedge(this.#first.placed.engine.id)
+      this.#second = rescue
+      rescue.then(
+        (outcome) => {
+          if (outcome !== null || this.#isOver) return
+          this.#second = null
+          this.#rescueMs = Math.min(MAX_RESCUE_MS, RESCUE_GROWTH * this.#rescueMs)
+          this.#rescueLater(this.#rescueMs)
+        },
+        // Where the first attempt decides, nobody waits for the second one.
+        () => {},
+      )
+    })
   }
 
   /** The first entry that claims the response answers. A second engine's refusal does not, while the first may. */
@@ -95,7 +125,8 @@ export class Race {
     if (status >= 300 && entry !== this.#entries[0] && !this.#firstFailed) return 'refused'
     this.#winner = entry
     if (sse && status < 300 && !early) this.#learn(entry)
-    if (this.#entries.length > 1) this.#first.exchange.record.hedge = entry === this.#entries[0] ? 'lost' : 'won'
+    if (this.#entries.length > 1 && !this.#isRescue)
+      this.#first.exchange.record.hedge = entry === this.#entries[0] ? 'lost' : 'won'
     this.#end()
     return 'won'
   }
@@ -105,7 +136,8 @@ export class Race {
     const { route, predictedTtftMs } = this.#first.placed
     const { hedgeMs } = route.pool.retry
     if (typeof hedgeMs === 'number') return hedgeMs
-    const ratio = this.#limit?.ratio ?? null
+    if (this.#limit === null) return null
+    const { ratio } = this.#limit
     return ratio === null || predictedTtftMs === null ? null : Math.max(MIN_DELAY_MS, ratio * predictedTtftMs)
   }
 
@@ -126,6 +158,7 @@ export class Race {
       throw error
     }
     this.#timer?.cancel()
+    this.#rescueTimer?.cancel()
     if (!('failure' in outcome)) return outcome
     if (this.#winner === null) {
       this.#firstFailed = true
@@ -143,18 +176,23 @@ export class Race {
   #end(): void {
     this.#isOver = true
     this.#timer?.cancel()
+    this.#rescueTimer?.cancel()
     for (const entry of this.#entries) if (entry !== this.#winner) entry.lose()
   }
 
-  /** null: not sent, or not needed any more. Rejects only if the client disconnects. */
-  async #hedge(): Promise<Response | FailedAttempt | null> {
+  /**
+   * null: not sent, or not needed any more. Rejects only if the client disconnects.
+   * @param rescueFrom the engine from which a rescue is wanted. Absent: the first byte is late
+   */
+  async #hedge(rescueFrom?: string): Promise<Response | FailedAttempt | null> {
     const { exchange, ports, stages } = this.#first
     try {
       const ownStages = new StageTimer(stages.snapshot())
-      const placed = await this.#place(ownStages)
+      const placed = await this.#place(ownStages, rescueFrom)
       if (placed === null) return null
-      exchange.record.hedge = 'failed'
-      ports.log.debug('hedge_sent', {
+      this.#isRescue = rescueFrom !== undefined
+      if (!this.#isRescue) exchange.record.hedge = 'failed'
+      ports.log.debug(this.#isRescue ? 'rescue_sent' : 'hedge_sent', {
         id: exchange.id,
         cluster: placed.route.cluster.id,
         late: this.#first.placed.engine.id,
@@ -176,25 +214,27 @@ export class Race {
   }
 
   /** Books a second engine. null: none takes the request, or it is not needed any more. */
-  async #place(stages: StageTimer): Promise<AcquiredPlacement | null> {
+  async #place(stages: StageTimer, rescueFrom?: string): Promise<AcquiredPlacement | null> {
     const { exchange, ports, digests, placed: first } = this.#first
     if (this.#isOver || exchange.signal.aborted) return null
     const { route } = first
     const others = [...route.targets.values()].filter((engine) => !isOwnEngine(engine)).map(({ id }) => id)
     const placed = await acquirePlacement(exchange, ports, digests, {
-      attempt: this.booked++,
+      attempt: this.booked,
       moved: false,
       failedLegs: null,
       avoid: new Map([[route.cluster.id, [first.engine.id, ...others]]]),
       stages,
       hedgeIn: route,
+      ...(rescueFrom === undefined ? {} : { rescueFrom }),
     })
     if ('refused' in placed) {
-      exchange.record.hedge ??= placed.refused.reason
+      if (rescueFrom === undefined) exchange.record.hedge ??= placed.refused.reason
       return null
     }
+    this.booked += 1
     if (!this.#isOver && !exchange.signal.aborted && placed.placement.kind === 'whole')
-      return { ...placed, notes: [...placed.notes, 'hedge=won'] }
+      return { ...placed, notes: [...placed.notes, rescueFrom === undefined ? 'hedge=won' : 'rescue=won'] }
     const released = placed.booking.release(endedAs('abandoned'))
     if (released !== null) exchange.scope.background(released)
     return null

@@ -89,6 +89,10 @@ export class LocalPool implements PoolPort {
     return this.#state.observe(signals, this.#now())
   }
 
+  watchNow() {
+    return this.#state.watch(this.#now())
+  }
+
   async registry(call: RegistryCall) {
     return this.#state.registry.call(call, this.#now())
   }

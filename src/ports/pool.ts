@@ -12,6 +12,7 @@ import type { Resume } from '../core/contract/resume.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/event-delta.ts'
 import type { RegistryAnswer, RegistryCall } from '../core/lmcache/registry-call.ts'
 import type { PoolEvent } from '../core/pool/pool-events.ts'
+import type { PoolWatch } from '../core/pool/pool-watch.ts'
 import type { Lease } from './lease.ts'
 import type { RequestScope } from './request-scope.ts'
 
@@ -50,6 +51,11 @@ export interface PoolPort {
   rank(admission: Admission): Promise<RankOutcome>
   /** Applies signals. Returns the probed engines that also serve other sources. */
   observe(signals: readonly EngineSignal[]): Promise<readonly string[]>
+  /**
+   * Judges the engines of pool state in this process: trials to send now, and events for the log. Call it often.
+   * Absent: the host of the state does this.
+   */
+  watchNow?(): PoolWatch
   /** Passes a call of an LMCache server to the pool's registry. Absent: the pool has no registry. */
   registry?(call: RegistryCall): Promise<RegistryAnswer>
   /** Applies KV events of engines; one result each. Absent: KV events are not supported. */

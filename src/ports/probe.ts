@@ -7,4 +7,10 @@ export interface Probe {
   (target: EngineTarget, now: () => number): Promise<ProbeSignal | null>
 }
 
+/**
+ * Result of a one-token request of the gateway itself. `unclear`: the engine does not serve such requests, or has no
+ * room for one.
+ */
+export type TrialVerdict = Extract<EngineSignal, { readonly kind: 'trial' }>['result']
+
 export type ProbeSignal = Extract<EngineSignal, { readonly kind: 'probe' }>

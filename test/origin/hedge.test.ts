@@ -6,7 +6,7 @@ import { Failure } from '../../src/failure.ts'
 import type { AttemptContext } from '../../src/origin/attempt-context.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 import { forward } from '../../src/origin/forward.ts'
-import { mayHedge } from '../../src/origin/hedge.ts'
+import { mayRace } from '../../src/origin/hedge.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
 import type { Ports } from '../../src/ports.ts'
 import type { Timers } from '../../src/ports/timers.ts'
@@ -169,18 +169,13 @@ describe('a request whose first byte may be late', () => {
 
   it.each([
     ['the pool hedges', {}, true],
-    ['the pool does not hedge', { retry: { hedgeMs: 'off' } }, false],
+    ['the pool does not hedge, since its engine may be wedged', { retry: { hedgeMs: 'off' } }, true],
     ['it is split', { placed: { placement: split } }, false],
     ['it is bound to one engine', { exchange: { pinned: { cluster: 'c', engine: 'c-a' } } }, false],
     ['it is at another gateway', { placed: { engine: { id: 'c-a', isGateway: true } } }, false],
     ['it is at a provider', { placed: { engine: { id: 'c-a', external: { model: 'm' } } } }, false],
     ['it does not stream', { exchange: { stream: false } }, true],
-    [
-      'it does not stream, and the delay is learned',
-      { exchange: { stream: false }, retry: { hedgeMs: 'auto' } },
-      false,
-    ],
   ])('may be sent to a second engine if %s: %j → %s', (_, changes, expected) => {
-    expect(mayHedge(context(changes))).toBe(expected)
+    expect(mayRace(context(changes))).toBe(expected)
   })
 })

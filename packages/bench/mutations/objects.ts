@@ -64,8 +64,8 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object ignores the booking events of an admit call',
     file: 'durable/cluster-object.ts',
-    find: 'this.#receive(bookingEvents)\n    return this.#wireAnswer(',
-    replace: 'return this.#wireAnswer(',
+    find: 'this.#receive(bookingEvents)\n    const answer = this.#wireAnswer(',
+    replace: 'const answer = this.#wireAnswer(',
     impact: 'busy isolates never release',
     tests: CLUSTER,
   },

@@ -112,7 +112,7 @@ export const faults: readonly Fault[] = [
   rule('hang at head', { kind: 'hang', where: 'head' }),
   rule('hang at first token', { kind: 'hang', where: 'body' }),
   rule('hang mid-stream', { kind: 'hang', where: 'middle', after: 5 }),
-  rule('core stopped, health 200', { kind: 'freeze' }),
+  rule('core stopped', { kind: 'freeze' }),
   rule('health 503', { kind: 'status', status: 503, scope: 'all' }),
   rule('error 500', { kind: 'status', status: 500 }),
   rule('404 for the model', { kind: 'status', status: 404, body: NOT_FOUND }),

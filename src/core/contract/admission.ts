@@ -80,6 +80,11 @@ export interface Admission {
   readonly failedLegs?: readonly EarlyLegRole[]
   /** An earlier attempt still runs, and its first byte is late. Absent: all earlier ones failed. */
   readonly hedge?: boolean
+  /**
+   * Engine of the earlier attempt that still runs: another one is wanted only if this one is wedged. Absent: `hedge`
+   * alone decides.
+   */
+  readonly rescueFrom?: string
   /** Engines that already failed this request, or are at it. */
   readonly avoid: readonly string[]
   /** No other cluster is left, so an engine with an open circuit is acceptable. Absent: there may be one. */

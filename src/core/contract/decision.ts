@@ -8,6 +8,8 @@ import type { StageTimes } from './stages.ts'
 export type ExclusionReason =
   | 'unhealthy'
   | 'circuit_open'
+  /** Its output is overdue, nothing moves, and a trial was not answered. */
+  | 'wedged'
   | 'draining'
   | 'asleep'
   | 'role'

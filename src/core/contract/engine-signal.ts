@@ -24,6 +24,16 @@ export type EngineSignal =
    * other engine could be asked.
    */
   | { readonly kind: 'excused'; readonly engine: string; readonly booking: string; readonly doubtful?: boolean }
+  /**
+   * Result of a one-token request of the gateway itself. `unclear`: the engine answered that it does not serve such
+   * requests.
+   */
+  | {
+      readonly kind: 'trial'
+      readonly engine: string
+      readonly sentAt: number
+      readonly result: 'passed' | 'failed' | 'unclear'
+    }
 
 /** Values of the engine's `/metrics`; null: not reported. */
 export interface EngineStats {

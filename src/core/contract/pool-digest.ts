@@ -46,6 +46,13 @@ interface EngineLearned {
   readonly warmth: number
 }
 
+/**
+ * Condition of an engine. `suspect`: output is overdue and nothing moves. `wedged`: and a trial of the gateway was not
+ * answered. `unreachable`: no contact. `faulty`: its answers are of no worth. `saturated`: its memory is full. `slow`:
+ * far behind its siblings.
+ */
+export type Condition = 'well' | 'suspect' | 'wedged' | 'unreachable' | 'faulty' | 'saturated' | 'slow'
+
 type CircuitState = 'closed' | 'open' | 'probing'
 
 export interface EngineDigest {
@@ -61,6 +68,14 @@ export interface EngineDigest {
   readonly lastFailure?: { readonly failure: AttemptFailure; readonly at: number }
   /** Version of the server. Absent: unknown. */
   readonly engineVersion?: string
+  /** Absent from older objects. */
+  readonly condition?: Condition
+  /** Start of the condition, ms since the epoch. Absent: `well` since the start. */
+  readonly conditionSince?: number
+  /** Requests whose client left before the first token. Absent from older objects. */
+  readonly abandonedTotal?: number
+  /** Requests that another engine got because this one was wedged. Absent from older objects. */
+  readonly rescuedTotal?: number
   readonly draining: boolean
   /** Time at which streams leave the draining engine, ms since the epoch. Absent: they do not. */
   readonly moveAt?: number

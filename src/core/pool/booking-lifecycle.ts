@@ -1,6 +1,6 @@
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { Outcome } from '../contract/outcome.ts'
-import type { PoolConfig } from '../contract/pool-config.ts'
+import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
 import type { HistoryRecorder } from '../reports/history-recorder.ts'
 import type { LegDone } from './booking-ref.ts'
@@ -41,6 +41,16 @@ export class BookingLifecycle {
     this.#blockTokens = blockTokens
   }
 
+  /** Records when the first output of a booking is due. */
+  owes({ key, placement, legs, admission }: Booking, now: number): void {
+    const predictedTtftMs = this.#ledger.predictedMs(key)
+    const [{ engine } = { engine: null }] = legs
+    if (engine === null || predictedTtftMs === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
+    const expected = this.#ledger.expected(engine, now)
+    const answerMs = admission.streams === false ? expected.answerMs(admission) : 0
+    engine.owed.add(key, { predictedMs: predictedTtftMs + answerMs, isLearned: expected.isLearned, now })
+  }
+
   legDone(booking: Booking, done: LegDone, now: number): void {
     if (booking.firstTokenSeen || booking.legsDone.includes(done.legRole)) return
     booking.legsDone = [...booking.legsDone, done.legRole]
@@ -50,7 +60,7 @@ export class BookingLifecycle {
     this.#ledger.legDone(booking, done, now)
     for (const { engine, legRole } of booking.legs) {
       if (legRole !== done.legRole) continue
-      engine.movedAt = Math.max(engine.movedAt, now)
+      engine.moved(now)
       this.#judge(engine, 'success', booking, now)
     }
   }
@@ -58,6 +68,7 @@ export class BookingLifecycle {
   firstToken(booking: Booking, stages: StageTimes, now: number): void {
     if (booking.firstTokenSeen) return
     booking.firstTokenSeen = true
+    for (const { engine } of booking.legs) engine.owed.settled(booking.key)
     recordOutput(booking, now)
     const isFirst = booking.admission.attempt === 0
     // The TTFT of a retry includes the time that earlier engines took.
@@ -105,6 +116,7 @@ export class BookingLifecycle {
   }
 
   end(booking: Booking, outcome: Outcome, now: number): void {
+    if (!booking.firstTokenSeen) settleOwed(booking, outcome, now)
     this.#load.release(booking, now)
     this.#ledger.release(booking, outcome, now)
     if (!booking.elsewhere) {
@@ -152,7 +164,16 @@ function attemptOf({ key, elsewhere, sentAt, admission }: Booking, now: number):
 
 /** Records that the answering engine produced output. */
 function recordOutput({ legs }: Booking, now: number): void {
-  for (const { engine, legRole } of legs) if (!endsAtFirstToken(legRole)) engine.movedAt = Math.max(engine.movedAt, now)
+  for (const { engine, legRole } of legs) if (!endsAtFirstToken(legRole)) engine.moved(now)
+}
+
+/** The end of a booking without a first token. A client that leaves late is evidence, one that leaves early is none. */
+function settleOwed({ key, legs, elsewhere }: Booking, { result }: Outcome, now: number): void {
+  for (const { engine } of legs) {
+    if (result === 'client_gone' || result === 'abandoned') engine.owed.abandoned(key, now)
+    else engine.owed.settled(key)
+    if (result === 'client_gone' && !elsewhere) engine.abandonedTotal += 1
+  }
 }
 
 function withoutTtft(stages: StageTimes): StageTimes {

@@ -5,6 +5,7 @@ import type { Placement } from '../contract/placement.ts'
 import type { BookingRef, Leg } from './booking-ref.ts'
 import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
+import type { HurtRequests } from './engine-watch.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 
 /** Returns the key of one attempt of a request. Ids are made by the gateway, so clients cannot collide. */
@@ -81,6 +82,20 @@ export class Bookings {
   touch(booking: Booking, now: number, leaseMs: number): void {
     booking.seenAt = Math.max(booking.seenAt, now)
     booking.lapsesAt = booking.seenAt + leaseMs
+  }
+
+  /** Requests without a first token that wait at the engine. */
+  waitingAt(engine: EngineState): HurtRequests {
+    const tenants = new Set<string>()
+    const models = new Set<string>()
+    let requests = 0
+    for (const { firstTokenSeen, legs, admission } of this.#byKey.values()) {
+      if (firstTokenSeen || !legs.some((leg) => leg.engine === engine)) continue
+      requests += 1
+      tenants.add(admission.tenant)
+      models.add(admission.model)
+    }
+    return { requests, keys: tenants.size, models: models.size }
   }
 
   lapsed(now: number): Booking[] {

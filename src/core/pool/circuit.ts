@@ -61,6 +61,9 @@ export const MAX_TRIALS = 8
 /** Concurrent trial requests after a passing health check, so that a long prefill does not block short ones. */
 const TRIALS_AFTER_RECOVERY = 4
 
+/** Time before the gateway's own first trial, ms. Each opening in a row doubles it. */
+const OWN_TRIAL_MS = 1_000
+
 export const closed: Circuit = { state: 'closed', by: [] }
 
 /** Whether the engine may be booked. */
@@ -231,6 +234,17 @@ export function revived(circuit: Circuit, now: number): Circuit {
   const untilMs = Math.min(circuit.untilMs, now)
   const opened = { openedAt: now, untilMs, openings }
   return { ...evidenceOf(circuit), ...opened, state: 'probing', trials: [], limit: TRIALS_AFTER_RECOVERY }
+}
+
+/** Applies a failed trial of the gateway itself: no request is a trial while it makes its own. */
+export function postponed(circuit: Circuit, untilMs: number): Circuit {
+  return circuit.state === 'open' && circuit.untilMs < untilMs ? { ...circuit, untilMs } : circuit
+}
+
+/** Time of the first trial of the gateway itself after the circuit opened, ms since the epoch. null: it is not open. */
+export function ownTrialAt(circuit: Circuit): number | null {
+  if (circuit.state !== 'open') return null
+  return circuit.openedAt + OWN_TRIAL_MS * 2 ** Math.min(circuit.openings - 1, MAX_DOUBLINGS)
 }
 
 /** After a restart, removes trials whose bookings were lost. */

@@ -45,6 +45,7 @@ export function unavailability(engine: EngineState, requests: number, now: numbe
   if (engine.isLeaving) return 'draining'
   if (!engine.healthy) return 'unhealthy'
   if (engine.asleep) return 'asleep'
+  if (engine.isTakenOut) return 'wedged'
   if (!admits(engine.circuit, now)) return 'circuit_open'
   return isFull(engine, requests) ? 'full' : null
 }

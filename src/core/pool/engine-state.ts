@@ -4,7 +4,9 @@ import type { EngineSpec } from '../contract/pool-config.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { EngineRef } from './booking-ref.ts'
 import { type Circuit, closed } from './circuit.ts'
+import { type ConditionState, wellSince } from './engine-condition.ts'
 import { EngineSignals } from './engine-signals.ts'
+import { OwedTokens } from './owed-tokens.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
@@ -47,6 +49,23 @@ export class EngineState implements EngineRef {
   lastFailure: EngineDigest['lastFailure'] = undefined
   /** When any of its responses last produced output, milliseconds since the epoch. */
   movedAt = -Infinity
+  readonly owed = new OwedTokens()
+  condition: ConditionState = wellSince(0)
+  /** It is wedged and gets no requests. */
+  isTakenOut = false
+  /** Since when it serves no requests; null: it does. */
+  downSince: number | null = null
+  /** The gateway's own request that is on its way to it. */
+  trial: { readonly sentAt: number; readonly limitMs: number } | null = null
+  /** When the last trial ended, ms since the epoch. */
+  triedAt = -Infinity
+  trialFailedAt = -Infinity
+  /** The last trial showed only that the engine does not serve such requests. */
+  isUntriable = false
+  /** Requests whose client left before the first token. */
+  abandonedTotal = 0
+  /** Requests that another engine answered because this one was wedged. */
+  rescuedTotal = 0
   ttftMs: number | null = null
   requestsTotal = 0
   failuresTotal = 0
@@ -77,6 +96,12 @@ export class EngineState implements EngineRef {
   /** Whether it gets no new requests: removed, draining, or weight 0. */
   get isLeaving(): boolean {
     return this.removed || this.draining || this.spec.weight === 0
+  }
+
+  /** Records output of any of its responses. */
+  moved(at: number): void {
+    this.movedAt = Math.max(this.movedAt, at)
+    this.owed.moved()
   }
 
   sawTtft(ms: number): void {

@@ -1,4 +1,4 @@
-import type { EngineSignal } from '../contract/engine-signal.ts'
+import type { EngineSignal, EngineStats } from '../contract/engine-signal.ts'
 import { type CircuitConfig, type EngineSpec, isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
@@ -9,6 +9,7 @@ import { unavailability } from './eligibility.ts'
 import { engineDigest } from './engine-digest.ts'
 import type { EngineState } from './engine-state.ts'
 import { EngineTable } from './engine-table.ts'
+import { EngineWatch, type HurtRequests, type TrialOrder, type TrialSignal } from './engine-watch.ts'
 import type { PoolAccounts } from './pool-accounts.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import { overlaps, supportsRole } from './roles.ts'
@@ -16,6 +17,9 @@ import type { EngineSnapshot } from './snapshot.ts'
 
 /** Age from which reported KV use is unknown, ms. */
 const STATS_VALID_MS = 60_000
+
+/** Time after a failed trial of the gateway in which requests are no trials, ms: the next one comes sooner. */
+const OWN_TRIALS_MS = 3_000
 
 /** Origin of a result for a circuit. */
 export interface BookingAttempt {
@@ -41,11 +45,47 @@ export class Fleet {
   readonly engines = new EngineTable()
   readonly #accounts: PoolAccounts
   readonly #events: PoolEvents
+  readonly #watch: EngineWatch
   #circuit: CircuitConfig = { failures: 1, openMs: 0 }
 
-  constructor(accounts: PoolAccounts, events: PoolEvents) {
+  /** @param hurt requests that wait at an engine */
+  constructor(accounts: PoolAccounts, events: PoolEvents, hurt: (engine: EngineState) => HurtRequests) {
     this.#accounts = accounts
     this.#events = events
+    this.#watch = new EngineWatch({
+      engines: () => this.engines.all(),
+      events,
+      trialMs: (engine, now) => accounts.ledger.expected(engine, now).trialMs,
+      pace: (engine, now) => accounts.ledger.expected(engine, now).paceS,
+      mayTakeOut: (engine) => this.#mayTakeOut(engine),
+      hurt,
+    })
+  }
+
+  /** Judges the condition of the engines. Cheap if it was done a moment ago. */
+  look(now: number): void {
+    this.#watch.look(now)
+  }
+
+  /** Returns the trials that are due, which count as sent. */
+  watch(now: number): readonly TrialOrder[] {
+    return this.#watch.watch(now)
+  }
+
+  /** Whether the output of an engine is overdue and nothing moves. */
+  get isSick(): boolean {
+    return this.engines.all().some(({ condition: { condition } }) => condition === 'suspect' || condition === 'wedged')
+  }
+
+  /** Records that another engine got a request that waited at this one. */
+  rescued(id: string): void {
+    const engine = this.engines.get(id)
+    if (engine !== undefined) engine.rescuedTotal += 1
+  }
+
+  /** Whether requests that wait at the engine should go to another one. */
+  isWedged(id: string): boolean {
+    return this.engines.get(id)?.condition.condition === 'wedged'
   }
 
   /** Applies a configuration: new engines join, known ones get their new spec, missing ones drain. */
@@ -81,7 +121,27 @@ export class Fleet {
         return
       case 'probe':
         return this.#probed(engine, signal, now)
+      case 'trial':
+        return this.#tried(engine, signal, now)
     }
+  }
+
+  #tried(engine: EngineState, signal: TrialSignal, now: number): void {
+    this.#watch.tried(engine, signal, now)
+    if (engine.circuit.state !== 'open') return
+    if (signal.result === 'passed') engine.circuit = circuits.revived(engine.circuit, now)
+    if (signal.result === 'failed') engine.circuit = circuits.postponed(engine.circuit, now + OWN_TRIALS_MS)
+  }
+
+  /** Whether a wedged engine may be taken out of use: not the last one, and not beyond the maximum share. */
+  #mayTakeOut(engine: EngineState): boolean {
+    const peers = this.engines.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
+    const others = peers.filter((one) => one !== engine)
+    const inUse = others.filter(
+      (one) => one.healthy && !one.asleep && one.circuit.state === 'closed' && !one.isTakenOut,
+    )
+    const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
+    return inUse.length > 0 && others.length - inUse.length < limit
   }
 
   #probed(engine: EngineState, signal: ProbeReport, now: number): void {
@@ -95,6 +155,11 @@ export class Fleet {
       engine.circuit = circuits.revived(engine.circuit, now)
       this.#accounts.ledger.revived(engine)
     } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
+    if (engine.condition.condition === 'suspect' || engine.condition.condition === 'wedged') {
+      const before = engine.stats?.value
+      // A core that hangs starts no request and takes no memory.
+      if (before !== undefined && signal.stats !== null && hasStarted(before, signal.stats)) engine.moved(at)
+    }
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
     engine.problem = signal.problem
@@ -165,9 +230,11 @@ export class Fleet {
   ): NonNullable<PoolEvent['limit']> | null {
     const peers = this.engines.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)
-    const isLast = !others.some(({ healthy, asleep, circuit }) => healthy && !asleep && circuit.state === 'closed')
+    const isLast = !others.some(
+      ({ healthy, asleep, circuit, isTakenOut }) => healthy && !asleep && !isTakenOut && circuit.state === 'closed',
+    )
     if (client !== null && isLast) return 'last_engine'
-    const ejected = others.filter(({ circuit }) => circuit.state !== 'closed').length
+    const ejected = others.filter(({ circuit, isTakenOut }) => isTakenOut || circuit.state !== 'closed').length
     const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
     return hasAlternative || ejected < limit ? null : 'max_ejected_share'
   }
@@ -270,3 +337,6 @@ export class Fleet {
     this.#accounts.ledger.engineForgotten(engine)
   }
 }
+
+const hasStarted = (before: EngineStats, after: EngineStats): boolean =>
+  after.running > before.running || (after.kvUsage ?? 0) > (before.kvUsage ?? 0)

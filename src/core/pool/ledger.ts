@@ -12,6 +12,7 @@ import type { EngineStats } from '../contract/engine-signal.ts'
 import type { Outcome } from '../contract/outcome.ts'
 import type { StageTimes } from '../contract/stages.ts'
 import { EngineEstimators } from './engine-estimators.ts'
+import { ExpectedTimes } from './expected-times.ts'
 import { HardwareClass } from './hardware-class.ts'
 import { endUnstreamed, judgeForecast, learn, prefillEnded, learnStep } from './feedback.ts'
 import { estimatorDigest } from './estimator-digest.ts'
@@ -94,6 +95,18 @@ export class PoolLedger {
     return queue.seconds(now)
   }
 
+  /** Times that the engine should need. */
+  expected(engine: EngineRef, now: number): ExpectedTimes {
+    const estimators = this.#estimators(engine)
+    return new ExpectedTimes({
+      engine,
+      estimators,
+      blockTokens: this.#blockTokens,
+      outputTokens: this.#usualOutput.tokens,
+      now,
+    })
+  }
+
   /** Records that the step limit of an engine refused or moved a request. */
   stepLimited(engine: EngineRef, now: number): void {
     this.#estimators(engine).stepLimit.refused(now)
@@ -163,6 +176,12 @@ export class PoolLedger {
       admission.blocks.length >> 1,
     )
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
+  }
+
+  /** Predicted first token of a booking that was just made, ms; null: unknown. */
+  predictedMs(key: string): number | null {
+    const leg = this.#requests.get(key)?.legs[0]
+    return leg === undefined || leg.isResumed ? null : leg.estimate.ttftMs
   }
 
   legDone(booking: BookingRef, { legRole, stages, usage = null }: LegDone, now: number): void {

@@ -83,7 +83,11 @@ export class Placer {
   #withinBudget(input: PlacingInput, configured: ConfiguredPool): DecisionResult {
     const { admission, now } = input
     const { retry, split } = configured.pool
-    const isGranted = !isRetry(admission) || this.#parts.budget.allows(now, retry, admission.hedge)
+    // A wedged engine is the grant: the budget of retries would end with the first requests that wait there.
+    const isGranted =
+      !isRetry(admission) ||
+      admission.rescueFrom !== undefined ||
+      this.#parts.budget.allows(now, retry, admission.hedge)
     const granted = isGranted ? admission : withoutFailedLegs(admission, split)
     return granted === null ? { refusal: retryBudgetSpent } : this.choose({ ...input, admission: granted }, configured)
   }

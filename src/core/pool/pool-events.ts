@@ -1,11 +1,24 @@
+import type { Condition } from '../contract/pool-digest.ts'
+
 /** Event for the gateway's log, since a pool has none. */
 export interface PoolEvent {
   /**
    * `panic_mode`: a request was placed although circuits exclude its engine. `ejection_withheld`: a circuit stayed
-   * closed because of a limit of ejection.
+   * closed because of a limit of ejection. `engine_down`, `engine_up`: an engine stopped serving, or serves again.
+   * `engine_behind`: it is slow or saturated.
    */
-  readonly event: 'panic_mode' | 'ejection_withheld'
+  readonly event: 'panic_mode' | 'ejection_withheld' | 'engine_down' | 'engine_up' | 'engine_behind'
   readonly engine: string
+  /** Condition of the engine; `engine_up`: the one that ended. */
+  readonly condition?: Condition
+  /** Requests without a first token that wait there, and their keys and models. */
+  readonly requests?: number
+  readonly keys?: number
+  readonly models?: number
+  /** `engine_down`: whether it gets no more requests. A limit of ejection may keep it in use. */
+  readonly taken_out?: boolean
+  /** `engine_up`: for how long it was down. */
+  readonly down_ms?: number
   /** Limit of `ejection_withheld`: `max_ejected_share`, or `last_engine` (failures of one client only). */
   readonly limit?: 'max_ejected_share' | 'last_engine'
 }
@@ -22,6 +35,8 @@ export class PoolEvents {
 
   raise(event: PoolEvent, now: number): void {
     const name = event.event === 'panic_mode' ? event.event : `${event.event} ${event.engine}`
+    const isChange = event.event === 'engine_down' || event.event === 'engine_up'
+    if (isChange && this.#waiting.length < KEPT) return void this.#waiting.push(event)
     if (now - (this.#raisedAt.get(name) ?? -Infinity) < REPEAT_MS || this.#waiting.length >= KEPT) return
     this.#raisedAt.set(name, now)
     this.#waiting.push(event)

@@ -15,7 +15,6 @@ import { CacheRegistry } from '../lmcache/cache-registry.ts'
 import { OverloadControl } from '../overload/overload-control.ts'
 import { HistoryRecorder } from '../reports/history-recorder.ts'
 import type { Random } from '../routing/policy.ts'
-import { packFilter } from '../prefix-index/prefix-filter.ts'
 import { RankingPool } from '../routing/ranking.ts'
 import type { AdmissionResult, AdmittedBooking, BookingHandle } from './admission-result.ts'
 import { BookingLifecycle } from './booking-lifecycle.ts'
@@ -27,12 +26,15 @@ import type { Choice } from './decision-result.ts'
 import { DecisionLog, toDecision } from './decision-log.ts'
 import type { TrafficShare } from './engine-state.ts'
 import { Fleet } from './fleet.ts'
+import type { PoolWatch } from './pool-watch.ts'
+import { PrefixSample } from './prefix-sample.ts'
+import { lapseAfterEviction } from './lease-grace.ts'
 import { PoolLedger } from './ledger.ts'
 import { LoadStats } from './load-stats.ts'
 import { Placer, type PlacingInput } from './placer.ts'
 import { PolicyChains } from './policy-chains.ts'
 import { PoolEvents } from './pool-events.ts'
-import { unconfigured } from './refusals.ts'
+import { notWedged, unconfigured } from './refusals.ts'
 import { isRetry, repeats, RetryBudget } from './retry-budget.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type BookingSnapshot, type PoolSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
@@ -45,20 +47,8 @@ export function emptyDigest(facts: Pick<PoolDigest, 'version' | 'epoch' | 'seq' 
 
 const DECISIONS_KEPT = 1000
 
-/** Number of block hashes in a region digest: about 20 KB of text. */
-const DIGEST_PREFIXES = 8192
-
-/** Minimum interval of prefix samples, milliseconds, for any number of readers. */
-const PREFIX_SAMPLE_TTL_MS = 1_000
-
 /** Released keys remembered, so that a late renewal does not restore the booking. */
 const ENDED_KEYS_KEPT = 4096
-
-/** Grace period after an eviction, as a share of the lease. Live edges renew every third of a lease. */
-const GRACE_SHARE = 0.5
-
-/** Maximum age of a snapshot's booking with grace, in leases. */
-const GRACE_LEASES = 3
 
 interface BookingTerms {
   readonly now: number
@@ -104,14 +94,14 @@ export class PoolState {
     demandOf: (admission, now) => this.#placer.demandOf(admission, this.#read(admission, now), this.#configured!),
   })
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
-  #prefixes = { at: NaN, text: '' }
+  readonly #prefixes = new PrefixSample(this.#ledger)
   #seq = 0
 
   constructor({ random, epoch }: PoolStateParts) {
     this.#epoch = epoch
     this.#overload = new OverloadControl(random)
     const accounts = { load: this.#load, ledger: this.#ledger }
-    this.#fleet = new Fleet(accounts, this.#events)
+    this.#fleet = new Fleet(accounts, this.#events, (engine) => this.#bookings.waitingAt(engine))
     this.#placer = new Placer({
       random,
       fleet: this.#fleet,
@@ -171,6 +161,8 @@ export class PoolState {
     }
     const admission = this.registry.withHints(asked, now)
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
+    this.#fleet.look(now)
+    if (admission.rescueFrom !== undefined && !this.#fleet.isWedged(admission.rescueFrom)) return { refusal: notWedged }
     if (!isRetry(admission)) this.#budget.request(now)
     if (this.#waiting.holdsBack(admission, now)) return { refusal: { ...behindOthers, mayWait: true } }
     return this.#overload.refusals.rated(this.#placed({ admission, now }), admission, now)
@@ -232,7 +224,8 @@ export class PoolState {
 
   #booked(chosen: Choice, { admission, now, reading }: PlacingInput): AdmittedBooking {
     this.#counts.add(chosen, admission)
-    if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)
+    if (admission.rescueFrom !== undefined) this.#fleet.rescued(admission.rescueFrom)
+    else if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)
     this.#placer.booked()
     const { decision } = chosen
     this.#decisionLog.add(chosen)
@@ -320,6 +313,12 @@ export class PoolState {
       .map((signal) => signal.engine)
   }
 
+  /** Judges the engines. Returns the trials to send now, and events for the log. Hosts call it often. */
+  watch(now: number): PoolWatch {
+    const trials = this.#fleet.watch(now)
+    return { trials, events: this.#events.take(), isSick: this.#fleet.isSick }
+  }
+
   /** Applies KV events of engines; returns one result each. */
   feed(...[feeds, now]: Parameters<Fleet['feed']>): ReturnType<Fleet['feed']> {
     return this.#fleet.feed(feeds, now)
@@ -331,15 +330,13 @@ export class PoolState {
 
   /** Returns the region digest: expected TTFT and known prefixes. */
   regionDigest(now: number): RegionDigest {
-    if (!(now - this.#prefixes.at < PREFIX_SAMPLE_TTL_MS))
-      this.#prefixes = { at: now, text: packFilter(this.#ledger.sample(DIGEST_PREFIXES)) }
     const { version = 0, pool = null } = this.#configured ?? {}
     const facts = {
       cluster: pool?.cluster ?? '',
       pool: pool?.pool ?? '',
       configVersion: version,
       requests: this.#bookings.size,
-      prefixes: this.#prefixes.text,
+      prefixes: this.#prefixes.text(now),
     }
     return regionDigestOf(this.#fleet.estimates(now), facts)
   }
@@ -474,6 +471,7 @@ export class PoolState {
     for (const { engine } of legs) this.#fleet.joined(engine)
     this.#load.book(booking, now, reading)
     this.#ledger.book(booking, now, reading)
+    this.#lifecycle.owes(booking, now)
     return booking
   }
 
@@ -482,9 +480,8 @@ export class PoolState {
     now: number,
   ): void {
     const booking = this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
-    const graceMs = now - seenAt <= GRACE_LEASES * this.#leaseMs ? this.#leaseMs * GRACE_SHARE : 0
     booking.seenAt = seenAt
-    booking.lapsesAt = Math.max(seenAt + this.#leaseMs, now + graceMs)
+    booking.lapsesAt = lapseAfterEviction(seenAt, this.#leaseMs, now)
     this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
   }
 

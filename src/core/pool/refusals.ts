@@ -29,6 +29,12 @@ export const retryBudgetSpent: Refusal = {
   retryAfterMs: MIN_RETRY_MS,
 }
 
+export const notWedged: Refusal = {
+  reason: 'retry_budget',
+  detail: 'the engine of the first attempt is not wedged',
+  retryAfterMs: MIN_RETRY_MS,
+}
+
 interface RefusalFacts {
   readonly now: number
   readonly statsIntervalMs: number
@@ -88,6 +94,7 @@ function retryAfterMs(
   { engine, reason }: Exclusion,
   facts: { readonly now: number; readonly statsIntervalMs: number },
 ): number {
+  if (reason === 'wedged') return MIN_RETRY_MS
   if (reason === 'circuit_open') return waitMs(engine.circuit, facts.now) ?? facts.statsIntervalMs
   return reason === 'draining' ? CONFIG_RETRY_MS : facts.statsIntervalMs
 }

@@ -48,6 +48,7 @@ function boundMethods(port: PoolPort): PoolPort {
     digest: () => port.digest(),
     explain: (id) => port.explain(id),
     regionDigest: () => port.regionDigest(),
+    ...(port.watchNow === undefined ? {} : { watchNow: () => port.watchNow!() }),
     ...(port.registry === undefined ? {} : { registry: (call) => port.registry!(call) }),
     ...(port.feed === undefined ? {} : { feed: (feeds) => port.feed!(feeds) }),
     ...(port.summary === undefined ? {} : { summary: (decisions: number) => port.summary!(decisions) }),

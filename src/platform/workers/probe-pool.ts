@@ -2,7 +2,11 @@
 import { toTargets } from '../../config/engine-targets.ts'
 import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
+import type { TrialOrder } from '../../core/pool/engine-watch.ts'
 import { engineProbe, newProbeMemory } from '../../origin/engine-probe.ts'
+import { tryEngine } from '../../origin/engine-trial.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { TrialVerdict } from '../../ports/probe.ts'
 import type { ConfigEnv, ConfigSource } from './config-source.ts'
 import { workersLog } from './log.ts'
 import { workersOrigin } from './origin.ts'
@@ -18,16 +22,32 @@ export async function probePool(
   env: ConfigEnv,
   source: ConfigSource,
 ): Promise<readonly EngineSignal[]> {
+  const targets = await targetsOf(pool, env, source)
+  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, memory)
+  const signals = await Promise.all(targets.map((target) => probe(target, () => Date.now())))
+  return signals.filter((signal) => signal !== null)
+}
+
+/** Asks one engine of `pool` for a token. null: the configuration no longer has it. */
+export async function tryPoolEngine(
+  { pool, order }: { readonly pool: PoolConfig; readonly order: TrialOrder },
+  env: ConfigEnv,
+  source: ConfigSource,
+): Promise<TrialVerdict | null> {
+  const target = (await targetsOf(pool, env, source)).find(({ id }) => id === order.engine)
+  if (target === undefined) return null
+  const origin = workersOrigin({ bindings: { ...env } })
+  return tryEngine({ origin, log, known: memory.known }, target, order.limitMs)
+}
+
+async function targetsOf(pool: PoolConfig, env: ConfigEnv, source: ConfigSource): Promise<EngineTarget[]> {
   const loaded = await source.current(env, (work) => void work.catch(() => {}))
   if ('problem' in loaded) return []
   const settings = loaded.config.clusters
     .find(({ id }) => id === pool.cluster)
     ?.pools.find(({ model }) => model === pool.pool)
   if (settings === undefined) return []
-  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, memory)
   const own = new Set(pool.engines.map(({ id }) => id))
   // An object of a pool with several has a part of the engines.
-  const targets = [...toTargets(settings).values()].filter(({ id, external }) => own.has(id) && external === undefined)
-  const signals = await Promise.all(targets.map((target) => probe(target, () => Date.now())))
-  return signals.filter((signal) => signal !== null)
+  return [...toTargets(settings).values()].filter(({ id, external }) => own.has(id) && external === undefined)
 }

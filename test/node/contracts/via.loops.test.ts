@@ -130,7 +130,9 @@ describe('two gateways that are each other’s engine', () => {
     expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'closed'])
     // For the first one that queries the other, there is nothing behind it.
     for (let i = 0; i < 12; i++) expect(await ask(two.url)).toMatchObject({ status: 200, by: 'real' })
-    expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'open'])
+    expect(await circuitOf(one, 'two')).toBe('closed')
+    // The gateway's own trial, which is no loop, may have half-opened it.
+    expect(['open', 'probing']).toContain(await circuitOf(two, 'one'))
   })
 
   it('return a retryable error if the other one’s engine is only away or full', async () => {

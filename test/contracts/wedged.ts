@@ -1,0 +1,157 @@
+/** An engine that is alive and does not move, on any runtime. */
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Reply } from '../kit/engine-reply.ts'
+import type { EngineRequest } from '../kit/engine-request.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
+import { HeldAnswer } from '../kit/held-engine.ts'
+import { ADMIN } from '../kit/split-gateway.ts'
+import { completion, DONE, sseEvent, sseReply } from '../kit/sse.ts'
+import { until } from '../wait.ts'
+
+export interface WedgedRuntime {
+  start(document: Record<string, unknown>): Promise<{ readonly url: string; close(): Promise<void> }>
+}
+
+const MODEL = 'base'
+const USAGE = { prompt_tokens: 7, completion_tokens: 1, total_tokens: 8 }
+
+/** An engine whose health check passes all the time. */
+class StoppableEngine {
+  readonly id: string
+  isStopped = false
+  /** Requests of clients that it got. */
+  asked = 0
+  /** Requests of the gateway itself. */
+  trials = 0
+  readonly #held: HeldAnswer[] = []
+  #engine!: FakeEngine
+
+  constructor(id: string) {
+    this.id = id
+  }
+
+  async open(): Promise<void> {
+    this.#engine = await FakeEngine.open({ 'POST *': (request) => this.#serve(request), '*': { body: '' } })
+  }
+
+  get url(): string {
+    return this.#engine.url
+  }
+
+  async close(): Promise<void> {
+    for (const held of this.#held) held.reset()
+    await this.#engine.close()
+  }
+
+  #serve(request: EngineRequest): Reply | Promise<Reply> {
+    if (request.path === '/v1/completions') this.trials += 1
+    else this.asked += 1
+    if (!this.isStopped) return replyOf(this.id, request)
+    const held = new HeldAnswer(request)
+    this.#held.push(held)
+    return held.reply
+  }
+}
+
+function replyOf(text: string, { json }: EngineRequest): Reply {
+  if (json['stream'] !== true) return { body: { ...completion(text, USAGE), id: 'x', created: 1, model: MODEL } }
+  const chunk = (more: object): string =>
+    sseEvent({ id: 'x', created: 1, model: MODEL, object: 'chat.completion.chunk', ...more })
+  const first = chunk({ choices: [{ index: 0, delta: { content: text }, finish_reason: 'stop' }] })
+  return sseReply([first, chunk({ choices: [], usage: USAGE }) + DONE])
+}
+
+export function wedgedContract(name: string, { start }: WedgedRuntime): void {
+  describe(`an engine that does not move, and whose health check passes, on ${name}`, () => {
+    const open: (() => Promise<void>)[] = []
+    afterEach(async () => {
+      for (const close of open.splice(0).reverse()) await close()
+    })
+
+    const site = async (ids: readonly string[]) => {
+      const engines = ids.map((id) => new StoppableEngine(id))
+      for (const engine of engines) {
+        await engine.open()
+        open.push(() => engine.close())
+      }
+      const gateway = await start({
+        open: true,
+        admin: { secret: ADMIN },
+        log: { level: 'silent' },
+        clusters: [
+          {
+            id: 'c',
+            pools: [
+              {
+                model: MODEL,
+                policy: 'round_robin',
+                observe_share: 1,
+                engines: engines.map(({ id, url }) => ({ id, url })),
+              },
+            ],
+          },
+        ],
+      })
+      open.push(() => gateway.close())
+      const ask = async (stream: boolean): Promise<string | null> => {
+        const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hello' }], stream, max_tokens: 4 }),
+          signal: AbortSignal.timeout(30_000),
+        })
+        await response.text()
+        return response.status === 200 ? response.headers.get('x-firstlight-engine') : `status ${response.status}`
+      }
+      const conditions = async (): Promise<Record<string, string>> => {
+        const headers = { authorization: `Bearer ${ADMIN}` }
+        const { pools } = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, { headers })).json()) as {
+          pools: { engines: { id: string; condition: string }[] }[]
+        }
+        return Object.fromEntries(pools.flatMap((one) => one.engines).map(({ id, condition }) => [id, condition]))
+      }
+      // Both engines are learned.
+      for (let at = 0; at < 12; at++) await ask(true)
+      return { engines, ask, conditions }
+    }
+
+    it.each([
+      ['streams', true],
+      ['do not stream', false],
+    ])(
+      'loses no request that waits there (they %s), and is used again when it moves',
+      async (_, stream) => {
+        const { engines, ask, conditions } = await site(['a', 'b'])
+        const [a, b] = engines as [StoppableEngine, StoppableEngine]
+        a.isStopped = true
+        const before = a.asked
+        const answers = await Promise.all(Array.from({ length: 6 }, () => ask(stream)))
+        expect(a.asked).toBeGreaterThan(before)
+        expect(answers).toEqual(answers.map(() => 'b'))
+        expect(await conditions()).toMatchObject({ a: 'wedged', b: 'well' })
+        expect(a.trials).toBeGreaterThan(0)
+        expect(b.trials).toBe(0)
+        const placed = a.asked
+        for (let at = 0; at < 6; at++) expect(await ask(stream)).toBe('b')
+        expect(a.asked).toBe(placed)
+        a.isStopped = false
+        expect(await until(async () => (await ask(stream)) === 'a' || null, 50)).toBe(true)
+        expect(await conditions()).toMatchObject({ a: 'well', b: 'well' })
+      },
+      60_000,
+    )
+
+    it('keeps its requests if no other engine is left', async () => {
+      const { engines, ask, conditions } = await site(['a', 'b'])
+      for (const engine of engines) engine.isStopped = true
+      const asking = ask(true)
+      const again = ask(true)
+      await until(async () => Object.values(await conditions()).includes('wedged') || null, 100)
+      for (const engine of engines) engine.isStopped = false
+      // A further request shows that the pool is still in use.
+      expect(await until(async () => ['a', 'b'].includes((await ask(true)) ?? '') || null, 50)).toBe(true)
+      for (const engine of engines) await engine.close()
+      await Promise.all([asking, again].map((one) => one.catch(() => null)))
+    }, 60_000)
+  })
+}
