@@ -1,23 +1,21 @@
 /** Garbage of workerd that a chaos run collects before it measures memory. */
 import { once } from 'node:events'
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { FakeEngine } from '../kit/fake-engine.ts'
 import { collectGarbage } from '../../packages/bench/chaos/collect-garbage.ts'
 
 const REQUESTS = 300
-const engine = http.createServer((_, response) => response.end('token'))
+let engine: FakeEngine
 let runtime: Miniflare
 let url: URL
 
 beforeAll(async () => {
-  await once(engine.listen(0, '127.0.0.1'), 'listening')
-  const { port } = engine.address() as AddressInfo
+  engine = await FakeEngine.open({ '*': { body: 'token' } })
   const options = convertV4MiniflareOptions({
     name: 'proxy',
     modules: true,
-    script: `export default { fetch: () => fetch('http://127.0.0.1:${port}') }`,
+    script: `export default { fetch: () => fetch('${engine.url}') }`,
     cf: false,
     inspectorPort: 0,
     host: '127.0.0.1',
@@ -29,7 +27,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await runtime.dispose()
-  engine.close()
+  await engine.close()
 })
 
 const ask = async (): Promise<unknown> => (await fetch(url)).text()

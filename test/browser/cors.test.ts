@@ -1,16 +1,15 @@
 /** `cors` in a browser: pages of three origins, a gateway with keys and one without. */
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
 import { startNodeGateway, type NodeGateway } from '../kit/node-gateway.ts'
 import { openBrowser } from './world.ts'
 
 const key = 'a-key-of-this-test'
 let browser: Browser
 let fleet: RunningFleet
-let pages: Server
+let pages: FakeEngine
 let locked: NodeGateway
 let open: NodeGateway
 /** An allowed page of another site, and a page of the gateways' host at a port that is not allowed. */
@@ -18,12 +17,10 @@ let friend: string
 let stranger: string
 
 beforeAll(async () => {
-  pages = createServer(
-    (_request, response) =>
-      void response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>page</title>'),
-  )
-  await new Promise<void>((resolve) => pages.listen(0, '127.0.0.1', resolve))
-  const { port } = pages.address() as AddressInfo
+  pages = await FakeEngine.open({
+    '*': { headers: { 'content-type': 'text/html' }, body: '<!doctype html><title>page</title>' },
+  })
+  const { port } = pages
   friend = `http://localhost:${port}`
   stranger = `http://127.0.0.1:${port}`
   fleet = await startFleet({ engines: [{ id: 'e' }], model: 'sim' })
@@ -40,7 +37,7 @@ afterAll(async () => {
   await browser.close()
   await Promise.all([locked.close(), open.close()])
   await fleet.close()
-  pages.close()
+  await pages.close()
 })
 
 interface Read {

@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { promisify } from 'node:util'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startEdge, type Edge } from '../../scripts/edge.ts'
 import { demoDocument, startDemoFleet } from '../../packages/simulator/src/commands/demo-fleet.ts'
 import type { RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
+import { serveLocally } from '../kit/local-server.ts'
 import { leastContrast } from './contrast.ts'
 import { adminKey, chat, openBrowser, openPage, startWorld, type Watched, type World } from './world.ts'
 
@@ -61,7 +62,6 @@ const isLive = (page: Page) => page.locator('.link.live').waitFor(slow)
 async function startNetwork(
   to: string,
 ): Promise<{ readonly url: string; swallow(all: boolean): void; close(): Promise<void> }> {
-  const sockets = new Set<Socket>()
   const unsent: (() => void)[] = []
   let swallows = false
   const server = createServer((near) => {
@@ -70,22 +70,18 @@ async function startNetwork(
       [near, far],
       [far, near],
     ] as const) {
-      sockets.add(from)
       from.on('data', (bytes) => (swallows ? unsent.push(() => other.write(bytes)) : other.write(bytes)))
       from.on('error', () => other.destroy())
       from.on('close', () => other.destroy())
     }
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { url, close } = await serveLocally(server)
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
+    close,
     swallow(all) {
       swallows = all
       if (!all) for (const send of unsent.splice(0)) send()
-    },
-    async close() {
-      for (const socket of sockets) socket.destroy()
-      await new Promise((resolve) => server.close(resolve))
     },
   }
 }

@@ -14,8 +14,9 @@ import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
 import type { StageTimes } from '../../src/core/contract/stages.ts'
 import type { Lease } from '../../src/ports/lease.ts'
 import { admission, outcome, probe, stats } from '../kit/pool-fixtures.ts'
+import { nodeConfig } from '../kit/node-gateway.ts'
 import { ownPorts } from '../own-ports.ts'
-import { type Cluster, configOf } from './world.ts'
+import { type Cluster, documentOf } from './world.ts'
 
 export interface Past {
   readonly requestsPerS: number
@@ -49,7 +50,7 @@ const BLOCK_S = 2
 export async function startRecordedWorld(clusters: readonly Cluster[], past: Past): Promise<RecordedWorld> {
   const engines = clusters.flatMap((cluster) => cluster.engines)
   const fleet = await startFleet({ engines, model: 'sim', port: ownPorts(engines.length + 1) })
-  const config = { ...configOf(clusters, fleet, {}), listen: { host: '127.0.0.1', port: ownPorts(1) } }
+  const config = nodeConfig(documentOf(clusters, fleet, {}), ownPorts(1))
   const clock = new Clock(past.lastS)
   const pools = new Map(
     clusters.map(({ id }) => [id, new LocalPool(new PoolState({ random: Math.random, epoch: id }), clock.now)]),

@@ -1,11 +1,9 @@
 /** A gateway on a port, simulated engines, traffic, and a real Chromium. */
 import chromium from '@sparticuz/chromium'
 import { chromium as playwright, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import type { EngineOptions } from '../../packages/simulator/src/engine-options.ts'
+import { startNodeGateway, type NodeGateway } from '../kit/node-gateway.ts'
 import { ownPorts } from '../own-ports.ts'
 
 export const adminKey = 'admin-secret'
@@ -44,10 +42,10 @@ export async function startWorld(clusters: readonly Cluster[], options: WorldOpt
     model: 'sim',
     port: options.faults === true ? ownPorts(engines.length + 1) : 0,
   })
-  let gateway: RunningGateway
-  const config = configOf(clusters, fleet, options)
-  const listen = { host: '127.0.0.1', port: ownPorts(1) }
-  const start = () => startGateway({ ...config, listen }, openLog('error'))
+  let gateway: NodeGateway
+  const document = documentOf(clusters, fleet, options)
+  const port = ownPorts(1)
+  const start = () => startNodeGateway(document, { port })
   try {
     gateway = await start()
   } catch (error) {
@@ -70,13 +68,14 @@ export async function startWorld(clusters: readonly Cluster[], options: WorldOpt
   }
 }
 
-export function configOf(
+/** Configuration of these clusters, with the addresses of the simulated engines. */
+export function documentOf(
   clusters: readonly Cluster[],
   fleet: RunningFleet,
   { locked = false, statsIntervalMs = 1000 }: WorldOptions,
 ) {
   const urls = new Map(fleet.engines.map(({ settings }, index) => [settings.id, fleet.urls[index]]))
-  const document = {
+  return {
     clusters: clusters.map(({ id, region, engines }) => ({
       id,
       ...(region === undefined ? {} : { region }),
@@ -91,7 +90,6 @@ export function configOf(
     ...(locked ? { admin: { secret: adminKey } } : {}),
     limits: { drain_ms: 2000 },
   }
-  return parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
 }
 
 const PREFACES = [

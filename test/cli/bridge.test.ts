@@ -1,6 +1,4 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -18,6 +16,7 @@ import { Poster } from '../../src/cli/bridge/poster.ts'
 import type { OpenEventSocket } from '../../src/cli/bridge/sockets.ts'
 import { main } from '../../bin/commands.ts'
 import { openLog } from '../../src/platform/node/log.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { ownPorts } from '../own-ports.ts'
@@ -314,17 +313,13 @@ interface SentFeed {
 async function posterBefore(answers: ((feed: SentFeed) => { readonly status?: number; readonly body: string })[]) {
   const sent: SentFeed[] = []
   const lines: { readonly event: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
-  const server = createServer((request, response) => {
-    void (async () => {
-      let text = ''
-      for await (const piece of request) text += String(piece)
-      const feed = (JSON.parse(text) as { pools: { feeds: SentFeed[] }[] }).pools[0]!.feeds[0]!
+  const server = await FakeEngine.open({
+    '*': ({ json }) => {
+      const feed = (json as unknown as { pools: { feeds: SentFeed[] }[] }).pools[0]!.feeds[0]!
       sent.push(feed)
-      const { status = 200, body } = answers[Math.min(sent.length, answers.length) - 1]!(feed)
-      response.writeHead(status).end(body)
-    })()
+      return answers[Math.min(sent.length, answers.length) - 1]!(feed)
+    },
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const stream = new EventStream({
     pool: { model: 'm', blockTokens: 16 },
     limits: { stepBlocks: 10, pendingBlocks: 10 },
@@ -337,7 +332,7 @@ async function posterBefore(answers: ((feed: SentFeed) => { readonly status?: nu
   } as unknown as EngineListener
   const keep = (event: string, fields: Readonly<Record<string, unknown>> = {}) => void lines.push({ event, fields })
   const clock = { now: 0 }
-  const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const gateway = server.url
   const poster = new Poster([listener], {
     gateway,
     key: 'k',
@@ -454,18 +449,13 @@ describe('a gateway’s answer to the bridge', () => {
 
 it('listens to the engines that answer while others do not', async () => {
   const told: string[] = []
-  const server = createServer((request, response) => {
-    let body = ''
-    request.on('data', (piece: Buffer) => (body += piece.toString()))
-    request.on('end', () => {
-      const { pools } = JSON.parse(body) as { pools: { feeds: { engine: string }[] }[] }
+  const server = await FakeEngine.open({
+    '*': ({ json }) => {
+      const { pools } = json as unknown as { pools: { feeds: { engine: string }[] }[] }
       told.push(...pools.flatMap(({ feeds }) => feeds.map(({ engine }) => engine)))
-      response.end(
-        JSON.stringify({ pools: pools.map(({ feeds }) => ({ states: feeds.map(() => 'ok'), exact_tokens: true })) }),
-      )
-    })
+      return { body: { pools: pools.map(({ feeds }) => ({ states: feeds.map(() => 'ok'), exact_tokens: true })) } }
+    },
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const open: OpenEventSocket = (_, touched) => {
     queueMicrotask(() => touched(true))
     return { async *batches() {}, replay: () => Promise.resolve([]), close() {} }
@@ -479,7 +469,7 @@ it('listens to the engines that answer while others do not', async () => {
   let answer: (found: ReturnType<typeof engine> | null) => void = () => {}
   const slow = new Promise<ReturnType<typeof engine> | null>((resolve) => (answer = resolve))
   const log = openLog('silent')
-  const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const gateway = server.url
   const bridge = startBridge({ engines: [], open, log, gateway, key: null, flushMs: 0, heartbeatMs: 100 })
   bridge.join(Promise.resolve(engine('a')))
   const leave = bridge.join(slow)
@@ -506,7 +496,7 @@ it('listens to the engines that answer while others do not', async () => {
   expect(told).not.toContain('b')
   await status.close()
   await bridge.close()
-  server.close()
+  await server.close()
 })
 
 it('a bridge follows engines that come and go, and queries each once', async () => {

@@ -1,13 +1,11 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { explainSystemError } from '../../src/platform/node/system-error.ts'
 import { SILENCE } from '../kit/engine-reply.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import { HeldEngine } from '../kit/held-engine.ts'
+import { startNodeGateway, type NodeGateway } from '../kit/node-gateway.ts'
 import { token } from '../kit/sse.ts'
 import { turns, until } from '../wait.ts'
 
@@ -17,8 +15,7 @@ const never = new AbortController().signal
 const isSilent = ({ text }: EngineRequest): boolean => text.includes('"user":"silent"')
 
 let engine: HeldEngine
-let lines: string[]
-let gateway: RunningGateway
+let gateway: NodeGateway
 
 beforeEach(async () => {
   engine = await HeldEngine.open({
@@ -27,8 +24,7 @@ beforeEach(async () => {
       'POST /v1/chat/completions': (request) => (isSilent(request) ? SILENCE : held.hold(request)),
     }),
   })
-  lines = []
-  gateway = await start('127.0.0.1:0')
+  gateway = await start()
 })
 
 afterEach(async () => {
@@ -37,18 +33,17 @@ afterEach(async () => {
   await engine.close()
 })
 
-function start(listen: string): Promise<RunningGateway> {
-  const config = parseConfig(
+function start(port = 0): Promise<NodeGateway> {
+  const pools = [{ model: 'm', engines: [{ id: 'a', url: engine.url, key: 'hush-engine' }] }]
+  return startNodeGateway(
     {
-      listen,
       keys: [{ name: 'k', secret: 'hush-key' }],
-      clusters: [{ id: 'one', pools: [{ model: 'm', engines: [{ id: 'a', url: engine.url, key: 'hush-engine' }] }] }],
+      clusters: [{ id: 'one', pools }],
       limits: { drain_ms: 60_000 },
+      log: { level: 'debug' },
     },
-    {},
-    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+    { port },
   )
-  return startGateway(config, openLog('debug', { write: (line) => void lines.push(line) }))
 }
 
 const chat = (prompt = 'hi', signal: AbortSignal = never) =>
@@ -59,8 +54,7 @@ const chat = (prompt = 'hi', signal: AbortSignal = never) =>
     signal,
   })
 
-const requests = () =>
-  lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === 'request')
+const requests = () => gateway.lines.filter(({ event }) => event === 'request')
 
 describe('a gateway that is stopped', () => {
   it('lets a running stream finish, and accepts no new requests', async () => {
@@ -196,7 +190,7 @@ describe('a gateway that is stopped', () => {
         [503, null, 'draining'],
         [503, 'abandoned', 'draining'],
       ])
-      expect(lines.join('')).not.toContain('request_failed')
+      expect(JSON.stringify(gateway.lines)).not.toContain('request_failed')
     },
   )
 
@@ -208,7 +202,7 @@ describe('a gateway that is stopped', () => {
 
 describe('a gateway on a port', () => {
   it('reports a port in use in one line with a next step', async () => {
-    const error: unknown = await start(new URL(gateway.url).host).catch((reason: unknown) => reason)
+    const error: unknown = await start(Number(new URL(gateway.url).port)).catch((reason: unknown) => reason)
     expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already\. .*--listen/)
   })
 
@@ -281,7 +275,7 @@ describe('a gateway on a port', () => {
     await response.text()
     await (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: 'Bearer hush-wrong' } })).text()
     await gateway.stop(never)
-    const log = lines.join('')
+    const log = JSON.stringify(gateway.lines)
     expect(log).toContain('"path":"/v1/chat/completions"')
     expect(log).not.toContain('hush')
   })

@@ -18,7 +18,6 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
 import { main } from '../../bin/commands.ts'
 import { promptOf } from '../../packages/replay/src/load/prompt.ts'
 import { openLog } from '../../src/platform/node/log.ts'
@@ -28,9 +27,9 @@ import { Recording } from '../../src/platform/node/recording.ts'
 import { traceFile } from '../../src/platform/node/trace-file.ts'
 import { SILENCE } from '../kit/engine-reply.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
+import { startNodeGateway, type NodeGateway } from '../kit/node-gateway.ts'
 import { DONE, sseEvent, sseReply } from '../kit/sse.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
 import { keysOf, readTrace } from '../../packages/replay/src/replay/trace.ts'
 import { until } from '../wait.ts'
 
@@ -39,7 +38,7 @@ const folder = mkdtempSync(join(tmpdir(), 'load-'))
 const at = (name: string): string => join(folder, name)
 const log = openLog('silent')
 let fleet: RunningFleet
-let gateway: RunningGateway
+let gateway: NodeGateway
 const recordTo = { maxBytes: 2 ** 20, files: 2, salt: null }
 let recording: Recording
 
@@ -47,20 +46,14 @@ beforeAll(async () => {
   fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
   const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
   const document = {
-    listen: '127.0.0.1:0',
     clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }],
   }
   recording = new Recording({ ...recordTo, file: at('recorded.jsonl') }, log)
-  gateway = await startGateway(
-    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
-    log,
-    '.',
-    { middleware: recording.middleware },
-  )
+  gateway = await startNodeGateway(document, { hooks: { middleware: recording.middleware } })
 })
 
 afterAll(async () => {
-  await gateway.stop(AbortSignal.abort())
+  await gateway.close()
   await fleet.close()
   rmSync(folder, { recursive: true })
 })

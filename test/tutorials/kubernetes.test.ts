@@ -118,7 +118,7 @@ beforeAll(async () => {
 afterAll(async () => {
   over.abort()
   await ended
-  api.close()
+  await api.close()
   await Promise.all([engines.close(), control.close()])
   rmSync(folder, { recursive: true, force: true })
 })

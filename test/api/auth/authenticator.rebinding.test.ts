@@ -3,9 +3,7 @@
  * Worker never serves without `keys` or `open: true`, and Cloudflare routes by the host.
  */
 import { afterEach, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
-import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import {
   MODEL,
   HostileEngine,
@@ -28,25 +26,20 @@ const LOOPBACK = ['localhost', 'LocalHost:8080', '127.0.0.1:80', '127.9.9.9', '[
 const BODY = JSON.stringify({ model: MODEL, messages: [] })
 
 describe('a gateway on loopback without keys', () => {
-  let gateway: RunningGateway
+  let gateway: NodeGateway
   let engine: HostileEngine
 
   async function open(changes: object = {}): Promise<(host: string, path?: string) => Promise<number>> {
     engine = await new HostileEngine(wellAnswered).open()
     const clusters = [{ id: 'c', pools: [{ model: MODEL, engines: [{ id: 'e', url: engine.url }] }] }]
-    const config = parseConfig(
-      { listen: '127.0.0.1:0', clusters, log: { level: 'silent' }, ...changes },
-      {},
-      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
-    )
-    gateway = await startGateway(config, openLog('silent', { write: () => {} }))
+    gateway = await startNodeGateway({ clusters, ...changes })
     const world = { gateway: { url: gateway.url } } as AttackWorld
     return async (host, path = '/v1/chat/completions') =>
       (await sendRaw(world, rawRequest(host, BODY, { path, headers: '' }))).status
   }
 
   afterEach(async () => {
-    await gateway.stop(AbortSignal.abort())
+    await gateway.close()
     await engine.close()
   })
 

@@ -1,8 +1,6 @@
 /** Configuration changes of a running gateway. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -19,6 +17,7 @@ import { startThreads } from '../../../src/platform/node/threads/start-threads.t
 import { threadCount } from '../../../src/platform/node/threads/thread-count.ts'
 import { vocabulariesIn } from '../../../src/platform/node/vocabulary-files.ts'
 import type { OpenVocabulary } from '../../../src/vocabulary.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { openSlowEngine, type HeldEngine } from '../../kit/held-engine.ts'
 import { quiet } from '../../node/threads/quiet.ts'
 
@@ -157,17 +156,8 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
   })
 
   it('sends traces and reports to the new destinations', async () => {
-    const heard: { url: string; body: string; key: string | undefined }[] = []
-    const sink = createServer((request, response) => {
-      let body = ''
-      request.setEncoding('utf8').on('data', (text: string) => (body += text))
-      request.on('end', () => {
-        heard.push({ url: request.url!, body, key: request.headers.authorization })
-        response.end('{}')
-      })
-    })
-    await new Promise<void>((resolve) => sink.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(sink.address() as AddressInfo).port}`
+    const sink = await FakeEngine.open()
+    const { url } = sink
     const report = (id: string) =>
       fetch(`${gateway.url}/ttft_report`, {
         method: 'POST',
@@ -192,16 +182,14 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
       )
       await ask()
       expect((await report('after')).status).toBe(200)
-      await expect.poll(() => heard.map((post) => post.url).sort()).toEqual(['/ttft_report', '/v1/traces'])
-      expect(heard.find((post) => post.url === '/v1/traces')!.body).toContain('turned-on')
-      expect(heard.find((post) => post.url === '/ttft_report')).toMatchObject({
-        body: expect.stringContaining('"after"'),
-        key: 'Bearer pass',
-      })
-      expect(heard.find((post) => post.url === '/ttft_report')!.body).not.toContain('"before"')
+      await expect.poll(() => sink.calls.toSorted()).toEqual(['POST /ttft_report', 'POST /v1/traces'])
+      const [reported, traced] = sink.asked.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+      expect(traced!.text).toContain('turned-on')
+      expect(reported!.text).toContain('"after"')
+      expect(reported!.headers['authorization']).toBe('Bearer pass')
+      expect(reported!.text).not.toContain('"before"')
     } finally {
-      sink.close()
-      sink.closeAllConnections()
+      await sink.close()
     }
   })
 

@@ -1,6 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -9,6 +8,7 @@ import { startFleet, type RunningFleet } from '../../../packages/simulator/src/n
 import { follow } from '../../../src/cli/top/follow.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { until } from '../../wait.ts'
+import { type LocalServer, serveLocally } from '../../kit/local-server.ts'
 import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
@@ -331,24 +331,16 @@ describe('firstlight top, on a terminal', () => {
   })
 })
 
-const servers: Server[] = []
-afterEach(() => {
-  for (const server of servers.splice(0)) {
-    server.closeAllConnections()
-    server.close()
-  }
+const servers: LocalServer[] = []
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close()
 })
-
-const listen = (server: Server) =>
-  new Promise<string>((resolve) =>
-    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)),
-  )
 
 /** A server in place of a gateway. */
 async function pretend(answer: (response: ServerResponse) => unknown): Promise<string> {
-  const server = createServer((_, response) => answer(response))
+  const server = await serveLocally(createServer((_, response) => answer(response)))
   servers.push(server)
-  return listen(server)
+  return server.url
 }
 
 const feed =
@@ -432,7 +424,7 @@ describe('firstlight top with hostile or failing servers', () => {
     const { ended } = run(['--url', url], { terminal })
     await terminal.shows('1 of 1 engine up')
     isUp = false
-    servers[0]!.closeAllConnections()
+    servers[0]!.disconnect()
     expect(await terminal.shows(/^no data for \d+ s: the gateway returned: It drains\.; retrying/)).toMatch(/^a +up/m)
     isUp = true
     await terminal.shows(/^Firstlight 1\.2\.3/)

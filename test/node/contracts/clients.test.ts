@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { demoConfig, startDemoFleet } from '../../../packages/simulator/src/commands/demo-fleet.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
-import { startGateway } from '../../../src/platform/node/start-gateway.ts'
+import { demoDocument, startDemoFleet } from '../../../packages/simulator/src/commands/demo-fleet.ts'
 import { clientsContract } from '../../contracts/clients.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
@@ -10,7 +8,7 @@ clientsContract('a gateway on Node', startNodeGateway)
 describe('transfer parameters of a client', () => {
   it('reach no engine, in whatever spelling', async () => {
     const fleet = await startDemoFleet(1)
-    const gateway = await startGateway(demoConfig(fleet, { host: '127.0.0.1', port: 0 }), openLog('silent'))
+    const gateway = await startNodeGateway(demoDocument(fleet))
     const text =
       '{"model":"sim", "seed":12345678901234567890,"\\u006bv_transfer_params":{"do_remote_prefill":true}, "prompt":"x","vllm_xargs":{"ec_transfer_params":"x"}}'
     const response = await fetch(`${gateway.url}/v1/completions`, {
@@ -23,7 +21,7 @@ describe('transfer parameters of a client', () => {
       .flatMap(({ log }) => log.recent)
       .find(({ headers }) => headers['x-request-id'] === 'spelled')
     expect(seen?.body).toBe('{"model":"sim", "seed":12345678901234567890,"prompt":"x","vllm_xargs":{}}')
-    await gateway.stop(AbortSignal.abort())
+    await gateway.close()
     await fleet.close()
   })
 })

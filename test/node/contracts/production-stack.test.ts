@@ -3,19 +3,16 @@
  * applied to this gateway: the routing line in the log, and what a client receives.
  */
 import { afterEach, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import type { EngineOptions } from '../../../packages/simulator/src/engine-options.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
 
 const model = 'facebook/opt-125m'
 
 interface World {
-  readonly gateway: RunningGateway
+  readonly gateway: NodeGateway
   readonly fleet: RunningFleet
-  readonly lines: string[]
 }
 
 let world: World | null = null
@@ -27,7 +24,6 @@ afterEach(async () => {
 
 /** Starts the gateway as `test-routing.py` starts its router: sessions by `x-user-id`, the routing line in the log. */
 async function start(pool: object, engines: readonly EngineOptions[] = [{}, {}]): Promise<World> {
-  const lines: string[] = []
   const fleet = await startFleet({
     engines,
     model,
@@ -36,8 +32,7 @@ async function start(pool: object, engines: readonly EngineOptions[] = [{}, {}])
     vocabularySize: 2048,
   })
   const document = {
-    listen: '127.0.0.1:0',
-    log: { routing: true },
+    log: { level: 'info', routing: true },
     clusters: [
       {
         id: 'stack',
@@ -53,12 +48,7 @@ async function start(pool: object, engines: readonly EngineOptions[] = [{}, {}])
       },
     ],
   }
-  const config = parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-  world = {
-    fleet,
-    lines,
-    gateway: await startGateway(config, openLog('info', { write: (line) => void lines.push(line) })),
-  }
+  world = { fleet, gateway: await startNodeGateway(document) }
   return world
 }
 
@@ -91,9 +81,9 @@ interface Routed {
 async function routed(ids: readonly string[], each = 1): Promise<Routed[]> {
   const wanted = new Set(ids)
   return until(() => {
-    const found = world!.lines.flatMap((line) => {
+    const found = world!.gateway.lines.flatMap(({ event }) => {
       const match = /Routing request (\S+) with session id (\S+) to (\S+) at ([\d.]+), process time = ([\d.]+)/.exec(
-        line,
+        String(event),
       )
       return match === null || !wanted.has(match[1]!) ? [] : [{ id: match[1]!, session: match[2]!, url: match[3]! }]
     })

@@ -1,8 +1,9 @@
 /** Memory of a long body: released as soon as the engine has the body, and not before. */
 import { once } from 'node:events'
-import net, { type AddressInfo, type Socket } from 'node:net'
+import net, { type Socket } from 'node:net'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
+import { type LocalServer, serveLocally } from '../../kit/local-server.ts'
 import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
@@ -19,7 +20,8 @@ let engine: Engine
 let gateway: NodeGateway
 /** Bodies that the gateway collected. */
 let collected: { readonly mock: { readonly results: readonly { readonly value: unknown }[] } }
-const server = net.createServer((socket) => {
+let server: LocalServer | undefined
+const listener = net.createServer((socket) => {
   socket.on('error', () => {})
   socket.once('data', (begin: Buffer) => {
     socket.pause()
@@ -40,14 +42,14 @@ async function bodyOf(socket: Socket, begin: Buffer): Promise<string> {
 }
 
 beforeEach(async () => {
-  if (!server.listening) await once(server.listen(0, '127.0.0.1'), 'listening')
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  server ??= await serveLocally(listener)
+  const { url } = server
   gateway = await startNodeGateway({
     clusters: [{ id: 'here', pools: [{ model: 'm', stats_interval_ms: 3_600_000, engines: [{ id: 'a', url }] }] }],
   })
   collected = vi.spyOn(ServerRequest.prototype, 'collect')
 })
-afterAll(() => void server.close())
+afterAll(() => server?.close())
 afterEach(async () => {
   vi.restoreAllMocks()
   await gateway.close()

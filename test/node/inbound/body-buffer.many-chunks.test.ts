@@ -1,13 +1,12 @@
 /** Bodies in chunks of a few bytes: they delay no other client and use no extra memory. */
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { BodyBuffer } from '../../../src/platform/node/inbound/body-buffer.ts'
 import { NodeBody } from '../../../src/platform/node/inbound/node-body.ts'
 import { gatewayKeys } from '../../contracts/gateway.ts'
 import { chatBody, servers, useBothServers, RawClient, requestText } from './both-servers.ts'
+import { serveLocally } from '../../kit/local-server.ts'
 import { until } from '../../wait.ts'
 
 const CHUNKED = 'transfer-encoding: chunked'
@@ -94,7 +93,7 @@ describe.each(Object.entries(servers))('on the %s server', (_, host) => {
     await until(() => left.socket.bytesWritten > 0 && !left.socket.connecting)
     both.lines.length = 0
     await left.close()
-    await until(() => both.lines.some((line) => line.includes('"client_gone"')))
+    await until(() => both.lines.some(({ reason, result }) => reason === 'client_gone' || result === 'client_gone'))
     expect(both.asked).toHaveLength(0)
   })
 
@@ -157,14 +156,14 @@ describe('node:http', () => {
       chunks = 0
       if (!ended) setImmediate(turn)
     }
-    const server = createServer((incoming, outgoing) => {
+    const handler = createServer((incoming, outgoing) => {
       const body = new NodeBody(incoming)
       incoming.on('data', () => chunks++)
       turn()
       void body.collect(10_000_000).then((bytes) => outgoing.end(String(bytes?.length)))
     })
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    const client = new RawClient((server.address() as AddressInfo).port)
+    await using server = await serveLocally(handler)
+    const client = new RawClient(server.port)
     const answer = await client
       .send(requestText('a', { body: inChunks('x'.repeat(4_000_000), 40), framing: CHUNKED }))
       .answer()
@@ -172,6 +171,5 @@ describe('node:http', () => {
     expect(answer.body).toBe('4000000')
     expect(most).toBeLessThan(4_000)
     await client.close()
-    server.close()
   })
 })

@@ -5,10 +5,8 @@
 import { once } from 'node:events'
 import net from 'node:net'
 import { afterAll, afterEach, beforeAll } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
-import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { gatewayDocument, gatewayKeys } from '../../contracts/gateway.ts'
+import { startNodeGateway, type LogLine } from '../../kit/node-gateway.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { parseRaw, type RawAnswer } from '../http1/wire.ts'
 
@@ -19,8 +17,8 @@ export interface BothServers {
   readonly port: number
   /** POSTs that the engine received, head and body. */
   readonly asked: string[]
-  /** Lines of the log. */
-  readonly lines: string[]
+  /** Entries of the log. */
+  readonly lines: LogLine[]
   readonly engine: FakeEngine
   /** Responds to the next POSTs. */
   answer: (socket: net.Socket, request: string) => void
@@ -36,7 +34,6 @@ type Limits = Readonly<Record<string, unknown>>
 /** Opens both servers and stores them in `both`. `limits` replaces those of `gatewayDocument`. */
 export async function openBothServers(limits: Limits = {}, both = {} as BothServers): Promise<BothServers> {
   const asked: string[] = []
-  const lines: string[] = []
   const engine = await FakeEngine.open({
     'GET *': { body: '' },
     '*': ({ socket, raw }) => {
@@ -45,15 +42,15 @@ export async function openBothServers(limits: Limits = {}, both = {} as BothServ
     },
   })
   const base = gatewayDocument([engine.url])
-  const document = { ...base, limits: { ...(base['limits'] as object), ...limits }, listen: '127.0.0.1:0' }
-  const gateway: RunningGateway = await startGateway(
-    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
-    openLog('info', { write: (line) => void lines.push(line) }),
-  )
+  const gateway = await startNodeGateway({
+    ...base,
+    limits: { ...(base['limits'] as object), ...limits },
+    log: { level: 'info' },
+  })
   return Object.assign(both, {
     port: Number(new URL(gateway.url).port),
     asked,
-    lines,
+    lines: gateway.lines,
     engine,
     answer: (socket: net.Socket) => void socket.write(jsonAnswer()),
     close: async () => {

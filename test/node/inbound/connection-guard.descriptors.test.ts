@@ -2,16 +2,17 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import net, { type Server, type Socket } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import net, { type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import { gatewayKeys } from '../../contracts/gateway.ts'
 import { connectionsFor } from '../../../src/platform/node/inbound/connection-guard.ts'
 import { jsonAnswer, openBothServers, RawClient, requestText, type BothServers } from './both-servers.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { until } from '../../wait.ts'
 
 describe('limits.connections', () => {
@@ -40,7 +41,7 @@ describe('limits.connections', () => {
     expect(JSON.parse(refused.body)).toMatchObject({ error: { code: 'connections_full', type: 'server_error' } })
     await until(() => third.closed)
     expect(both.asked).toHaveLength(2)
-    expect(both.lines.filter((line) => line.includes('"event":"connections_full"'))).toHaveLength(1)
+    expect(both.lines.filter(({ event }) => event === 'connections_full')).toHaveLength(1)
     // Admitted clients continue, and a client that leaves makes room.
     expect((await second.send(requestText('gateway.test')).answer()).head).toMatch(/ 200 /)
     first.socket.destroy()
@@ -70,35 +71,26 @@ describe('limits.connections', () => {
 })
 
 describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descriptors and 500 clients at once', () => {
-  let engine: Server
+  let engine: FakeEngine
   let gateway: ChildProcess
   let folder: string
   const sockets = new Set<Socket>()
   afterEach(async () => {
     gateway.kill('SIGKILL')
     for (const socket of sockets) socket.destroy()
-    engine.close()
+    await engine.close()
     rmSync(folder, { recursive: true, force: true })
   })
 
   async function open(limits: object): Promise<{ port: number; lines: string[] }> {
-    engine = net.createServer((socket) => {
-      sockets.add(socket)
-      socket.on('error', () => {})
-      socket.on('data', (bytes) => {
-        const isChat = bytes.toString('latin1').startsWith('POST ')
-        // Long enough for all clients to be connected at once.
-        setTimeout(
-          () => socket.write(isChat ? jsonAnswer() : 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'),
-          isChat ? 500 : 0,
-        )
-      })
+    engine = await FakeEngine.open({
+      'GET *': { body: '' },
+      // Long enough for all clients to be connected at once.
+      'POST *': () => setTimeout(500, { raw: jsonAnswer() }),
     })
-    await once(engine.listen(0, '127.0.0.1'), 'listening')
     folder = mkdtempSync(join(tmpdir(), 'firstlight-descriptors-'))
     const file = join(folder, 'firstlight.yaml')
-    const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
-    const pools = [{ model: 'm', engines: [{ id: 'e0', url }] }]
+    const pools = [{ model: 'm', engines: [{ id: 'e0', url: engine.url }] }]
     writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', limits, clusters: [{ id: 'c', pools }] }))
     const bin = fileURLToPath(new URL('../../../bin/firstlight.mjs', import.meta.url))
     gateway = spawn('sh', ['-c', 'ulimit -n 256; exec "$@"', 'sh', process.execPath, bin, 'serve', '--config', file], {

@@ -53,10 +53,7 @@ async function ask(
   else client.send(bytes)
   const answer = await client.answer()
   await client.close()
-  const line = JSON.parse(await until(() => both.lines.find((one) => one.includes('"event":"request"')), 1)) as Record<
-    string,
-    unknown
-  >
+  const line = await until(() => both.lines.find(({ event }) => event === 'request'), 1)
   return { answer, asked: [...both.asked], line }
 }
 

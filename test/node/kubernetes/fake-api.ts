@@ -1,6 +1,6 @@
 /** API server with pods in memory: lists in pages, watches, bookmarks and versions that expire. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { type LocalServer, serveLocally } from '../../kit/local-server.ts'
 
 export interface FakePod {
   readonly name: string
@@ -21,24 +21,19 @@ export class FakeApi {
   /** Versions up to this one have expired. */
   expired = 0
   pageSize = 500
-  readonly #server: Server
+  #server: LocalServer | null = null
   readonly #pods = new Map<string, object>()
   readonly #watches = new Set<ServerResponse>()
   readonly #history: { readonly version: number; readonly line: string }[] = []
   #version = 100
 
-  constructor() {
-    this.#server = createServer((request, response) => this.#serve(request, response))
-  }
-
   async listen(): Promise<string> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    this.#server = await serveLocally(createServer((request, response) => this.#serve(request, response)))
+    return this.#server.url
   }
 
-  close(): void {
-    this.#server.close()
-    this.#server.closeAllConnections()
+  async close(): Promise<void> {
+    await this.#server?.close()
   }
 
   get watching(): number {

@@ -13,7 +13,9 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end()
 })
 
-it('50 pods come and go while clients ask, and no client gets an error', async () => {
+const PODS = 25
+
+it(`${PODS} pods come and go while clients ask, and no client gets an error`, async () => {
   const gone = new Set<string>()
   const served = new Set<string>()
   const engines = await FakeEngine.open(
@@ -74,8 +76,8 @@ it('50 pods come and go while clients ask, and no client gets an error', async (
   const client = async () => {
     while (!loaded.signal.aborted) statuses.push(await ask())
   }
-  const clients = [client(), client(), client(), client()]
-  for (let at = 5; at <= 50; at += 1) {
+  const clients = [client(), client()]
+  for (let at = 5; at <= PODS; at += 1) {
     create(at)
     await expect.poll(() => served.has(addressOf(at)), { interval: 5 }).toBe(true)
     // Terminating first, as a kubelet does; the server stops later.
@@ -86,5 +88,5 @@ it('50 pods come and go while clients ask, and no client gets an error', async (
   loaded.abort()
   await Promise.all(clients)
   expect(statuses.filter((status) => status !== 200)).toEqual([])
-  expect(served.size).toBe(50)
+  expect(served.size).toBe(PODS)
 })

@@ -55,7 +55,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   stop()
-  api.close()
+  await api.close()
   await engines.close()
   rmSync(folder, { recursive: true })
 })

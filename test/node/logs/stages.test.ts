@@ -1,20 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { demoConfig, startDemoFleet } from '../../../packages/simulator/src/commands/demo-fleet.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
+import { demoDocument, startDemoFleet } from '../../../packages/simulator/src/commands/demo-fleet.ts'
 import type { RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 
 describe('the recorded stages of a stream', () => {
   let fleet: RunningFleet
-  let gateway: RunningGateway
+  let gateway: NodeGateway
 
   beforeAll(async () => {
     fleet = await startDemoFleet(1)
-    gateway = await startGateway(demoConfig(fleet, { host: '127.0.0.1', port: 0 }), openLog('silent'))
+    gateway = await startNodeGateway(demoDocument(fleet))
   })
 
   afterAll(async () => {
-    await gateway.stop(AbortSignal.abort())
+    await gateway.close()
     await fleet.close()
   })
 

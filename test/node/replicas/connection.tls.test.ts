@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { until } from '../../wait.ts'
+import { type LocalServer, serveLocally } from '../../kit/local-server.ts'
 import { localhost } from '../../kit/localhost-certificate.ts'
 import { Member } from './member.ts'
 
@@ -20,7 +21,8 @@ describe.skipIf(binary === null)('a server with TLS and a private CA', () => {
   let url = ''
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-ca-'))
   const ca = join(folder, 'ca.pem')
-  const listener = createServer(localhost, (socket) => {
+  let listener: LocalServer
+  const secure = createServer(localhost, (socket) => {
     const behind = connect(server.port, '127.0.0.1')
     socket.pipe(behind).pipe(socket)
     for (const end of [socket, behind]) end.on('error', () => [socket, behind].forEach((one) => one.destroy()))
@@ -29,11 +31,11 @@ describe.skipIf(binary === null)('a server with TLS and a private CA', () => {
   beforeAll(async () => {
     writeFileSync(ca, localhost.cert)
     server = await ValkeyServer.start(binary!)
-    await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
-    url = `rediss://127.0.0.1:${(listener.address() as { readonly port: number }).port}`
+    listener = await serveLocally(secure)
+    url = `rediss://127.0.0.1:${listener.port}`
   })
   afterAll(async () => {
-    listener.close()
+    await listener.close()
     await server.stop()
     rmSync(folder, { recursive: true })
   })

@@ -1,17 +1,16 @@
 /** Limits per key, counted on a real server for several gateways. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
 import { KeyLimiter } from '../../../src/core/limits/key-limiter.ts'
 import type { KeyLimits } from '../../../src/core/limits/key-limits.ts'
 import { createClientOf, Link } from '../../../src/platform/node/replicas/connection.ts'
 import { ReplicatedLimits } from '../../../src/platform/node/replicas/replicated-limits.ts'
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
-import { startGateway } from '../../../src/platform/node/start-gateway.ts'
 import { chance } from '../../../packages/replay/src/replay/chance.ts'
 import { keyLimitsContract } from '../../contracts/key-limits.ts'
 import { limiterContract } from '../../contracts/limiter.ts'
+import { nodeConfig, startNodeGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
 
 limiterContract('memory', () => new KeyLimiter())
@@ -125,14 +124,9 @@ describe.skipIf(binary === null)('a Valkey server', () => {
   })
 
   const start = async (document: Record<string, unknown>, url = server.url) => {
-    const config = parseConfig(
-      { ...document, listen: '127.0.0.1:0', replicas: { url, prefix, lease_ms: 1_000 } },
-      {},
-      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
-    )
-    const log = openLog('silent')
-    const replicas = new Replicas(config.replicas!, { log, now: Date.now })
-    const gateway = await startGateway(config, log, '.', { replicas })
+    const replicated = { ...document, replicas: { url, prefix, lease_ms: 1_000 } }
+    const replicas = new Replicas(nodeConfig(replicated).replicas!, { log: openLog('silent'), now: Date.now })
+    const gateway = await startNodeGateway(replicated, { hooks: { replicas } })
     await until(() => replicas.isUp)
     const close = async (): Promise<void> => {
       await gateway.stop(AbortSignal.abort())

@@ -1,31 +1,28 @@
 import { spawnSync } from 'node:child_process'
-import { connect, createServer, type Server } from 'node:net'
-import { createServer as createHttpServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { rawReports } from '../../../packages/simulator/src/node/raw-reports.ts'
 import { reportUrl } from '../../../packages/simulator/src/ttft-reporter.ts'
 import { parseExposition } from '../../telemetry/parse-exposition.ts'
+import { SILENCE } from '../../kit/engine-reply.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
-
-const OPTIONS = { defaultVersion: 1, defaultObserveShare: 1, listens: true }
-const lines: Record<string, unknown>[] = []
 
 async function gatewayBefore(
   fleet: Pick<RunningFleet, 'urls'>,
   changes: Record<string, unknown> = {},
-): Promise<RunningGateway> {
+): Promise<NodeGateway> {
   const engines = fleet.urls.map((url, at) => ({ id: `e${at}`, url }))
-  const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'sim', engines }] }], ...changes }
-  const log = openLog('info', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
-  return startGateway(parseConfig(document, {}, OPTIONS), log)
+  return startNodeGateway({
+    clusters: [{ id: 'c', pools: [{ model: 'sim', engines }] }],
+    ...changes,
+    log: { level: 'info', ...(changes['log'] as object | undefined) },
+  })
 }
 
-const stop = (gateway: RunningGateway) => gateway.stop(AbortSignal.abort())
+const stop = (gateway: NodeGateway) => gateway.stop(AbortSignal.abort())
 
 function ask(url: string, headers: Record<string, string> = {}): Promise<Response> {
   const body = JSON.stringify({
@@ -65,7 +62,7 @@ const complete = (url: string, id: string) =>
 
 describe('a gateway before engines that report', () => {
   let fleet: RunningFleet
-  let gateway: RunningGateway
+  let gateway: NodeGateway
   let sink: (report: Readonly<Record<string, string | number>>) => void = () => {}
 
   beforeAll(async () => {
@@ -96,7 +93,7 @@ describe('a gateway before engines that report', () => {
     expect(about.ttft_report.combined['ttft_ms']).toBe(combined['ttft_ms'])
     expect(about.record).toMatchObject({ engine: 'e0', cluster: 'c', result: 'complete', status: 200 })
     expect(
-      lines.some(
+      gateway.lines.some(
         (line) => line['event'] === 'ttft_report' && line['news'] === 'complete' && line['request_id'] === 'where-1',
       ),
     ).toBe(true)
@@ -106,7 +103,7 @@ describe('a gateway before engines that report', () => {
     const answer = await ask(gateway.url, { 'x-request-id': 'line-1' })
     await answer.text()
     const line = await until(
-      async () => lines.find((one) => one['event'] === 'request' && one['request_id'] === 'line-1') ?? null,
+      async () => gateway.lines.find((one) => one['event'] === 'request' && one['request_id'] === 'line-1') ?? null,
     )
     expect(line).toMatchObject({
       status: 200,
@@ -117,8 +114,8 @@ describe('a gateway before engines that report', () => {
       output_tokens: 5,
       stages_ms: { ttft: expect.any(Number) },
     })
-    expect(lines.filter((one) => one['event'] === 'request' && one['request_id'] === 'line-1')).toHaveLength(1)
-    const routing = lines
+    expect(gateway.lines.filter((one) => one['event'] === 'request' && one['request_id'] === 'line-1')).toHaveLength(1)
+    const routing = gateway.lines
       .map((one) => String(one['event']))
       .find((event) => event.startsWith('Routing request line-1 '))
     expect(routing).toMatch(
@@ -282,7 +279,7 @@ describe('a token', () => {
     expect((await fetch(`${gateway.url}/ttft_report/hush-hush/a/b`)).status).toBe(404)
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(401)
     expect((await fetch(`${gateway.url}/metrics`, { headers: { authorization: 'Bearer boss' } })).status).toBe(200)
-    expect(JSON.stringify(lines)).not.toContain('hush-hush')
+    expect(JSON.stringify(gateway.lines)).not.toContain('hush-hush')
     await stop(gateway)
   })
 })
@@ -312,24 +309,16 @@ describe('a relay', () => {
 describe('traces', () => {
   it('carry the client’s trace to the engine and to the collector', async () => {
     const fleet = await startFleet({ engines: 1 })
-    const taken: { readonly path: string; readonly body: string; readonly key: unknown }[] = []
-    const collector = createHttpServer((request, response) => {
-      let body = ''
-      request.on('data', (chunk: Buffer) => (body += chunk.toString()))
-      request.on('end', () => {
-        taken.push({ path: request.url!, body, key: request.headers['x-key'] })
-        response.end('{}')
-      })
+    const collector = await FakeEngine.open()
+    const gateway = await gatewayBefore(fleet, {
+      traces: { endpoint: collector.url, headers: { 'x-key': 'k' }, sample: 0 },
     })
-    await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
-    const endpoint = `http://127.0.0.1:${(collector.address() as AddressInfo).port}`
-    const gateway = await gatewayBefore(fleet, { traces: { endpoint, headers: { 'x-key': 'k' }, sample: 0 } })
     const traceId = '0af7651916cd43dd8448eb211c80319c'
     await (await ask(gateway.url, { traceparent: `00-${traceId}-b7ad6b7169203331-01`, tracestate: 'a=b' })).text()
     await (await ask(gateway.url)).text()
-    const [batch] = await until(async () => (taken.length > 0 ? taken : null))
-    expect([batch!.path, batch!.key]).toEqual(['/v1/traces', 'k'])
-    const { resourceSpans } = JSON.parse(batch!.body) as {
+    const batch = await until(() => collector.asked[0])
+    expect([batch.path, batch.headers['x-key']]).toEqual(['/v1/traces', 'k'])
+    const { resourceSpans } = batch.json as unknown as {
       resourceSpans: { scopeSpans: { spans: Record<string, unknown>[] }[] }[]
     }
     const spans = resourceSpans[0]!.scopeSpans[0]!.spans
@@ -343,49 +332,38 @@ describe('traces', () => {
     expect(seen[0]!['tracestate']).toBe('a=b')
     expect(seen[1]!['traceparent']).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
     await stop(gateway)
-    collector.close()
+    await collector.close()
     await fleet.close()
   })
 
   it('are counted and logged if the collector rejects them, as with a wrong key', async () => {
     const fleet = await startFleet({ engines: 1 })
-    let posts = 0
-    const collector = createHttpServer((request, response) => {
-      posts++
-      request.resume()
-      response.writeHead(401).end()
-    })
-    await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
-    const gateway = await gatewayBefore(fleet, {
-      traces: { endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`, sample: 1 },
-    })
+    const collector = await FakeEngine.open({ 'POST *': { status: 401 } })
+    const gateway = await gatewayBefore(fleet, { traces: { endpoint: collector.url, sample: 1 } })
     for (let at = 0; at < 3; at++) await (await ask(gateway.url)).text()
     await until(async () =>
       (await (await fetch(`${gateway.url}/metrics`)).text()).includes('\nfirstlight_dropped_spans_total 3\n')
         ? true
         : null,
     )
-    expect(posts).toBe(1)
+    expect(collector.asked).toHaveLength(1)
     expect(
-      lines.find((line) => line['event'] === 'batch_export_failed' && line['exporter'] === 'traces'),
+      gateway.lines.find((line) => line['event'] === 'batch_export_failed' && line['exporter'] === 'traces'),
     ).toMatchObject({
       error: { message: expect.stringContaining('401') },
     })
     await stop(gateway)
-    collector.close()
+    await collector.close()
     await fleet.close()
   })
 
   it('delay nothing if the collector hangs', async () => {
     const fleet = await startFleet({ engines: 1 })
-    const silent: Server = createServer(() => {})
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
-    const gateway = await gatewayBefore(fleet, {
-      traces: { endpoint: `http://127.0.0.1:${(silent.address() as AddressInfo).port}`, sample: 1 },
-    })
+    const silent = await FakeEngine.open({ '*': SILENCE })
+    const gateway = await gatewayBefore(fleet, { traces: { endpoint: silent.url, sample: 1 } })
     for (let at = 0; at < 3; at++) expect(await (await ask(gateway.url)).text()).toContain('[DONE]')
     await stop(gateway)
-    silent.close()
+    await silent.close()
     await fleet.close()
   })
 })

@@ -4,9 +4,7 @@ import { generator } from '../../../packages/bench/conformance/fuzz.ts'
 import { send } from '../../../packages/bench/conformance/http.ts'
 import { describeStreams, type StreamCase } from '../../../packages/bench/conformance/sse-corpus.ts'
 import { bodyText, requestBody, type Exchange, type VectorFile } from '../../../packages/bench/conformance/vector.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
-import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { recordedEngine, type RecordedEngine } from '../../kit/recorded-engine.ts'
 
 const bytes = (file: string): Buffer => readFileSync(new URL(`../../vectors/${file}`, import.meta.url))
@@ -25,7 +23,7 @@ const forwarded = ['openai.json', 'errors.json', 'cache.json', 'uploads.json']
   .filter(({ name, request }) => request.method === 'POST' && served.test(request.path) && !unplaced.test(name))
 
 let engine: RecordedEngine
-let gateway: RunningGateway
+let gateway: NodeGateway
 
 beforeAll(async () => {
   engine = await recordedEngine([...forwarded, ...exchangesOf('busy.json')])
@@ -37,15 +35,11 @@ afterAll(async () => {
 })
 
 /** A gateway with only this engine, so that there is no retry elsewhere. */
-function open({ url }: RecordedEngine): Promise<RunningGateway> {
+function open({ url }: RecordedEngine): Promise<NodeGateway> {
   const pools = [
     { model: 'tiny', policy: 'round_robin', retry: { share: 0, min_per_s: 0 }, engines: [{ id: 'a', url }] },
   ]
-  const document = { listen: '127.0.0.1:0', clusters: [{ id: 'lab', pools }], log: { level: 'silent' } }
-  return startGateway(
-    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
-    openLog('silent', { write: () => {} }),
-  )
+  return startNodeGateway({ clusters: [{ id: 'lab', pools }] })
 }
 
 function ask({ name, request }: Exchange): ReturnType<typeof send> {
@@ -100,7 +94,7 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
   // A stream with only a "busy" error is not sent to the client: see below.
   const whole = streams.filter(({ whole: ends, done, error, file }) => ends && (done || error) && file !== 'busy.sse')
   let player: RecordedEngine
-  let through: RunningGateway
+  let through: NodeGateway
   beforeAll(async () => {
     player = await recordedEngine([])
     through = await open(player)
