@@ -1,6 +1,7 @@
 /** Reads a management route of an engine over the same connections as requests, with the same keys and bindings. */
+import { concatBytes } from '../bytes.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
-import type { Origin } from '../ports/origin.ts'
+import { type Origin, OriginError } from '../ports/origin.ts'
 import { headerOf } from './headers.ts'
 
 /**
@@ -42,6 +43,37 @@ export async function readRoute(
     firstByteMs: limitMs,
     signal: new AbortController().signal,
   })
-  const text = new TextDecoder().decode(await answer.read(limitBytes))
-  return { status: answer.status, text, server: headerOf(answer.headers, 'server') }
+  const bytes = await plainBytes(
+    await answer.read(limitBytes),
+    headerOf(answer.headers, 'content-encoding'),
+    limitBytes,
+  )
+  return { status: answer.status, text: new TextDecoder().decode(bytes), server: headerOf(answer.headers, 'server') }
+}
+
+/** Encodings that both runtimes decode, by the names in headers. */
+const ENCODINGS: Readonly<Record<string, 'gzip' | 'deflate'>> = { gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate' }
+
+/**
+ * Bytes without their encoding: proxies compress although the request accepts `identity` only. Workers have decoded
+ * them. Rejects with an OriginError if they are no such encoding, or too long.
+ */
+async function plainBytes(bytes: Uint8Array, encoding: string | null, limitBytes: number): Promise<Uint8Array> {
+  const format = ENCODINGS[encoding ?? '']
+  // gzip begins with these bytes. Without them the platform has decoded the body.
+  if (format === undefined || (format === 'gzip' && bytes[0] !== 0x1f)) return bytes
+  const body = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream(format))
+  const pieces: Uint8Array[] = []
+  let length = 0
+  try {
+    for await (const piece of body) {
+      length += piece.length
+      if (length > limitBytes) break
+      pieces.push(piece)
+    }
+  } catch (error) {
+    throw new OriginError('malformed', `the body is no ${encoding}`, { cause: error })
+  }
+  if (length > limitBytes) throw new OriginError('malformed', `the decoded body is longer than ${limitBytes} bytes`)
+  return concatBytes(pieces, length)
 }

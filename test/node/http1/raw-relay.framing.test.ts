@@ -19,6 +19,8 @@ const SHAPES: Record<string, string> = {
   'all events in one chunk': chunked([EVENTS.join('')]),
   'chunks of 37 bytes across events': chunked(EVENTS.join('').match(/[^]{1,37}/g)!),
   'chunk extensions': chunked(EVENTS, ';name=value'),
+  'blanks behind sizes': chunked(EVENTS, ' \t'),
+  'blanks before extensions and trailers': chunked(EVENTS, ' ;name=value', 'x-checksum: 12\r\n'),
   trailers: chunked(EVENTS, '', 'x-checksum: 12\r\nx-more: 3\r\n'),
 }
 
@@ -97,6 +99,18 @@ it('keeps the engine’s chunks if nothing is hidden', async () => {
   }
   const answer = await ask(shown.port)
   expect(answer.raw).toContain(';engine=1')
+})
+
+it('removes blanks behind sizes, which some clients refuse', async () => {
+  engine.routes['*'] = async ({ socket }) => {
+    const text = HEAD + chunked(EVENTS, ' \t')
+    socket.write(text.slice(0, HEAD.length + 3), 'latin1')
+    await turns()
+    socket.write(text.slice(HEAD.length + 3), 'latin1')
+  }
+  const { raw } = await ask(shown.port)
+  expect(raw).toMatch(/\r\n[0-9a-f]+\r\n/)
+  expect(raw).not.toMatch(/\r\n[0-9a-f]+[ \t]+\r\n/)
 })
 
 it('writes exactly one head and the engine’s chunks, without Node’s own framing', async () => {

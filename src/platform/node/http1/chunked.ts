@@ -68,6 +68,8 @@ export class ChunkParser {
    * Index in the last read after the line of the last (empty) chunk, where trailers begin; 0: that line was not in it.
    */
   afterLastChunk = 0
+  /** Indices of blanks behind sizes in the last read. They are not forwarded: some clients refuse them. */
+  readonly blanks: number[] = []
   /** The body has trailer fields. They are not forwarded. */
   hasTrailers = false
   readonly #allowsBlanks: boolean
@@ -92,6 +94,7 @@ export class ChunkParser {
   /** Returns the index after the last byte of the body, MORE or BROKEN. Appends the payload to `ranges` as from, to. */
   parse(bytes: Uint8Array, ranges: number[]): number {
     this.afterLastChunk = 0
+    this.blanks.length = 0
     const end = bytes.length
     for (let at = 0; at < end;) {
       if (this.#state === DATA) {
@@ -112,13 +115,13 @@ export class ChunkParser {
   #step(byte: number, after: number): number {
     switch (this.#state) {
       case SIZE:
-        return this.#sizeByte(byte)
+        return this.#sizeByte(byte, after)
       case EXTENSION:
         if (byte === CR) this.#state = SIZE_LF
         else if ((byte < 32 && byte !== TAB) || byte === DELETE || ++this.#extraBytes > MAX_EXTRA_BYTES) return BROKEN
         return MORE
       case BLANKS:
-        return this.#blankByte(byte)
+        return this.#blankByte(byte, after)
       case SIZE_LF:
         return this.#sizeEnd(byte, after)
       case DATA_CR:
@@ -132,22 +135,20 @@ export class ChunkParser {
     }
   }
 
-  #sizeByte(byte: number): number {
+  #sizeByte(byte: number, after: number): number {
     const value = HEX[byte]!
     if (value < 16) {
       this.#size = this.#size * 16 + value
       return ++this.#digits > MAX_SIZE_DIGITS || this.#size >= MAX_SIZE ? BROKEN : MORE
     }
     if (this.#digits === 0) return BROKEN
-    if (this.#allowsBlanks && (byte === SPACE || byte === TAB)) {
-      this.#state = BLANKS
-      return MORE
-    }
-    return this.#sizeLineByte(byte)
+    return this.#allowsBlanks ? this.#blankByte(byte, after) : this.#sizeLineByte(byte)
   }
 
-  #blankByte(byte: number): number {
+  #blankByte(byte: number, after: number): number {
     if (byte !== SPACE && byte !== TAB) return this.#sizeLineByte(byte)
+    this.#state = BLANKS
+    this.blanks.push(after - 1)
     return ++this.#extraBytes > MAX_EXTRA_BYTES ? BROKEN : MORE
   }
 

@@ -3,7 +3,7 @@
  * or added.
  */
 import type { BodyFraming } from './body-framing.ts'
-import { chunkOf, CRLF, LAST_CHUNK } from './chunked.ts'
+import { chunkOf, type ChunkParser, CRLF, LAST_CHUNK } from './chunked.ts'
 import type { ResponseWriter } from './response-writer.ts'
 
 export class ClientWriter {
@@ -43,15 +43,11 @@ export class ClientWriter {
     this.#response.head(status, fields, this.#isRechunked)
   }
 
-  /** Bytes as the engine framed them. */
+  /** Bytes as the engine framed them, without trailers and without blanks behind sizes. */
   raw(bytes: Buffer, last: boolean): void {
     const { chunks } = this.#framing
-    if (!this.#isRechunked || chunks === null || !chunks.hasTrailers) this.#write(bytes, last)
-    else {
-      // Trailers are not forwarded: the message ends after the last chunk's line.
-      const kept = bytes.subarray(0, chunks.afterLastChunk)
-      this.#write(last ? Buffer.concat([kept, CRLF]) : kept, last)
-    }
+    const isClean = chunks === null || (!chunks.hasTrailers && chunks.blanks.length === 0)
+    this.#write(this.#isRechunked && !isClean ? cleaned(bytes, chunks, last) : bytes, last)
     if (last) this.#response.end()
   }
 
@@ -98,4 +94,19 @@ export class ClientWriter {
       this.#onDrain()
     })
   }
+}
+
+function cleaned(bytes: Buffer, { hasTrailers, afterLastChunk, blanks }: ChunkParser, last: boolean): Buffer {
+  const end = hasTrailers ? afterLastChunk : bytes.length
+  const parts: Uint8Array[] = []
+  let from = 0
+  for (const blank of blanks) {
+    if (blank >= end) break
+    parts.push(bytes.subarray(from, blank))
+    from = blank + 1
+  }
+  parts.push(bytes.subarray(from, end))
+  // The message ends after the last chunk's line.
+  if (hasTrailers && last) parts.push(CRLF)
+  return Buffer.concat(parts)
 }

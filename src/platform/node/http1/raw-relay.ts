@@ -168,8 +168,8 @@ export class RawRelay implements BodySink {
     const keepsChunks = !hideUsage || (heldBefore === 0 && (framing.aligned || last))
     const raw = framing.kind === 'length' || (this.#writer.asFramed && this.#inStep && keepsChunks)
     if (raw && this.#tapResult.all) return this.#writer.raw(bytes, last)
-    const kept =
-      raw && framing.chunks?.hasTrailers === false ? this.#tapResult.withoutDropped(bytes, framing.ranges) : null
+    const isClean = framing.chunks?.hasTrailers === false && framing.chunks.blanks.length === 0
+    const kept = raw && isClean ? this.#tapResult.withoutDropped(bytes, framing.ranges) : null
     if (kept !== null) return this.#writer.parts(kept, last)
     this.#writer.rebuilt(this.#tapResult.piecesOf(bytes, framing.ranges), last)
     this.#inStep = framing.aligned
