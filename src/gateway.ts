@@ -31,6 +31,7 @@ import { FleetProbe } from './origin/fleet-probe.ts'
 import type { Exchange } from './origin/exchange.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
+import { RunningIds } from './api/running-ids.ts'
 import { WaitingRequests } from './origin/waiting-requests.ts'
 import type { Ports } from './ports.ts'
 import type { AssetFiles } from './ports/assets.ts'
@@ -81,6 +82,7 @@ export interface CarriedState {
   readonly dueAt: FleetProbe['dueAt']
   /** Start of the first gateway, ms since the epoch. */
   readonly startedAt: number
+  readonly runningIds: RunningIds
 }
 
 export interface GatewayOptions {
@@ -144,6 +146,7 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
     limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),
     waits: new WaitingRequests(),
+    runningIds: carried?.runningIds ?? new RunningIds(),
     history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
     forward: (exchange: Exchange) =>

@@ -20,6 +20,7 @@ import type { InferenceRequest } from './inference-request.ts'
 import { countsTokens, type Permit } from './key-limits.ts'
 import { engineModel } from './model-registry.ts'
 import { type LifecycleParts, RequestLifecycle } from './request-lifecycle.ts'
+import type { RunningIds } from './running-ids.ts'
 
 /**
  * Header values allow only these characters, and a request with an invalid header would count as its region's failure.
@@ -55,6 +56,7 @@ export interface ExchangeParts extends AdmissionSources, LifecycleParts {
   readonly config: Pick<Config, 'limits' | 'version' | 'ttft' | 'log'> & Parameters<typeof headersForEngine>[2]
   /** Requests that wait for room. */
   readonly waits: WaitingRequests
+  readonly runningIds: RunningIds
 }
 
 /**
@@ -94,6 +96,9 @@ export class InferenceExchange implements Exchange {
   readonly #admissions: AdmissionBuilder
   readonly #lifecycle: RequestLifecycle
   readonly #edgePrompts: EdgePrompts
+  readonly #runningIds: RunningIds
+  /** `x-request-id` at engines. */
+  readonly #engineId: string
   /** null: streams of the pool are not continued. */
   #continuable: Continuable | NotContinued | null = null
   /** Engines' name of the model → the rewritten body, which attempts on one pool share. */
@@ -148,7 +153,9 @@ export class InferenceExchange implements Exchange {
     describeRequest(this.record, this.#admissions, routes[0]!)
     this.#lifecycle = new RequestLifecycle(parts, parsed, this.record)
     const { trace } = this.#lifecycle
-    const headers = headersForEngine(request.headers, requestId, config)
+    this.#runningIds = parts.runningIds
+    this.#engineId = parts.runningIds.take(requestId, this.id)
+    const headers = headersForEngine(request.headers, this.#engineId, config)
     this.headers = trace === null ? headers : withTrace(headers, trace)
   }
 
@@ -266,6 +273,7 @@ export class InferenceExchange implements Exchange {
     const route = this.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
     if (usage !== null && route !== undefined) this.#admissions.learn(route, usage)
     this.#parsed.incoming.memory?.release()
+    this.#runningIds.release(this.#engineId)
     const used = this.#used
     const tokens = used === null ? null : used.promptTokens + used.outputTokens
     if (this.#permit !== null) this.scope.background(this.#permit.settle(tokens))
