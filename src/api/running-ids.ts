@@ -16,7 +16,8 @@ export class RunningIds {
    */
   take(chosen: string, own: string): string {
     if (chosen === own) return own
-    if (this.#running.has(chosen) || this.#running.size >= MAX_IDS) return `${chosen.slice(0, MAX_CHARS)}-${own.slice(-SUFFIX_CHARS)}`
+    if (this.#running.has(chosen) || this.#running.size >= MAX_IDS)
+      return `${chosen.slice(0, MAX_CHARS)}-${own.slice(-SUFFIX_CHARS)}`
     this.#running.add(chosen)
     return chosen
   }

@@ -17,6 +17,7 @@ export class EngineConnection {
   readonly #refusal: () => string | null
   #received: Buffer = Buffer.alloc(0)
   #isBusy = false
+  #isRefused = false
 
   constructor(
     socket: Socket,
@@ -32,8 +33,9 @@ export class EngineConnection {
   begin(): void {
     this.#socket.on('data', (bytes: Buffer) => {
       this.#received = this.#received.length === 0 ? bytes : Buffer.concat([this.#received, bytes])
-      const refusal = this.#received.toString('latin1', 0, 4) === 'POST' ? this.#refusal() : null
-      if (refusal !== null) this.#refuse(refusal)
+      const refusal = this.#refusal()
+      if (this.#isRefused) this.#received = NOTHING
+      else if (refusal !== null && this.#received.toString('latin1', 0, 4) === 'POST') this.#refuse(refusal)
       else if (!/^[A-Z]/.test(this.#received.toString('latin1', 0, 1))) this.#socket.end(BAD_REQUEST)
       else if (!this.#isBusy) void this.#serve()
     })
@@ -42,8 +44,7 @@ export class EngineConnection {
   /** The rest of the request is read and ignored. */
   #refuse(refusal: string): void {
     this.#received = NOTHING
-    if (this.#isBusy) return
-    this.#isBusy = true
+    this.#isRefused = true
     this.#socket.end(refusal)
   }
 

@@ -20,7 +20,7 @@ const SHAPES: Record<string, string> = {
   'chunks of 37 bytes across events': chunked(EVENTS.join('').match(/[^]{1,37}/g)!),
   'chunk extensions': chunked(EVENTS, ';name=value'),
   'blanks behind sizes': chunked(EVENTS, ' \t'),
-  'blanks before extensions and trailers': chunked(EVENTS, ' ;name=value', 'x-checksum: 12\r\n'),
+  'blanks before extensions and trailers': chunked(EVENTS, ' ; name="a b" ', 'x-checksum: 12\r\n'),
   trailers: chunked(EVENTS, '', 'x-checksum: 12\r\nx-more: 3\r\n'),
 }
 

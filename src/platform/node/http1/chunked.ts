@@ -56,6 +56,8 @@ const BLANKS = 7
 
 const SPACE = 32
 
+const QUOTE = 34
+
 /** Value of each hexadecimal digit by its code; 255: none. */
 const HEX = new Uint8Array(256).fill(255)
 
@@ -68,7 +70,10 @@ export class ChunkParser {
    * Index in the last read after the line of the last (empty) chunk, where trailers begin; 0: that line was not in it.
    */
   afterLastChunk = 0
-  /** Indices of blanks behind sizes in the last read. They are not forwarded: some clients refuse them. */
+  /**
+   * Indices of blanks behind sizes and in extensions in the last read. They are not forwarded: some clients refuse
+   * them.
+   */
   readonly blanks: number[] = []
   /** The body has trailer fields. They are not forwarded. */
   hasTrailers = false
@@ -78,6 +83,8 @@ export class ChunkParser {
   /** Bytes of the chunk; in `DATA` those that are still to come. */
   #size = 0
   #extraBytes = 0
+  /** Inside the quotes of an extension's value. */
+  #isQuoted = false
   /** Bytes after the last chunk, in Latin-1. */
   #trailers = ''
 
@@ -117,6 +124,7 @@ export class ChunkParser {
       case SIZE:
         return this.#sizeByte(byte, after)
       case EXTENSION:
+        if (this.#allowsBlanks) this.#noteExtensionByte(byte, after)
         if (byte === CR) this.#state = SIZE_LF
         else if ((byte < 32 && byte !== TAB) || byte === DELETE || ++this.#extraBytes > MAX_EXTRA_BYTES) return BROKEN
         return MORE
@@ -152,6 +160,12 @@ export class ChunkParser {
     return ++this.#extraBytes > MAX_EXTRA_BYTES ? BROKEN : MORE
   }
 
+  /** Blanks around names and values of extensions; those in quotes belong to a value. */
+  #noteExtensionByte(byte: number, after: number): void {
+    if (byte === QUOTE) this.#isQuoted = !this.#isQuoted
+    else if (!this.#isQuoted && (byte === SPACE || byte === TAB)) this.blanks.push(after - 1)
+  }
+
   /** The byte after a size and its blanks. */
   #sizeLineByte(byte: number): number {
     if (byte !== CR && byte !== SEMICOLON) return BROKEN
@@ -162,6 +176,7 @@ export class ChunkParser {
   #sizeEnd(byte: number, after: number): number {
     if (byte !== LF) return BROKEN
     this.#digits = 0
+    this.#isQuoted = false
     if (this.#size > 0) this.#state = DATA
     else {
       this.#state = TRAILERS
