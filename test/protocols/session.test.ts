@@ -100,9 +100,13 @@ describe('the session of a request', () => {
 
   it('is not searched in a long text', () => {
     const user_id = `user_${'_session_'.repeat(100_000)}!`
-    const since = performance.now()
-    expect(find('/v1/messages', {}, { metadata: { user_id } })?.id).toBe(user_id.slice(0, 512))
-    expect(performance.now() - since).toBeLessThan(100)
+    // The shortest of several: a busy machine may interrupt one.
+    const tookMs = Array.from({ length: 5 }, () => {
+      const since = performance.now()
+      expect(find('/v1/messages', {}, { metadata: { user_id } })?.id).toBe(user_id.slice(0, 512))
+      return performance.now() - since
+    })
+    expect(Math.min(...tookMs)).toBeLessThan(100)
   })
 })
 
