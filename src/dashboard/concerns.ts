@@ -2,7 +2,7 @@
 import type { EngineLine } from './engine-state.ts'
 import { failureText, problemText } from './failure-text.ts'
 import { plural } from './format.ts'
-import type { Pool, View } from './wire.ts'
+import type { Engine, Pool, View } from './wire.ts'
 
 export interface Concern {
   /** Stable while the problem lasts. */
@@ -92,10 +92,13 @@ function poolConcerns(pool: Pool): Concern[] {
   return []
 }
 
-function engineConcerns(line: EngineLine): Concern[] {
-  const { pool, engine, state } = line
-  const found: Concern[] = []
-  const add = (kind: string, tone: Concern['tone'], [reason, next]: readonly [string, string]) =>
+type Add = (kind: string, tone: Concern['tone'], text: readonly [reason: string, next: string]) => void
+
+/** Adds problems of an engine to the list. */
+function adderOf(line: EngineLine, found: Concern[]): Add {
+  const { pool, engine } = line
+  return (kind, tone, [reason, next]) => {
+    const isOfCondition = conditionsOf[kind]?.includes(engine.condition) === true
     found.push({
       key: `${kind} ${pool.cluster} ${pool.model} ${engine.id}`,
       tone,
@@ -104,7 +107,31 @@ function engineConcerns(line: EngineLine): Concern[] {
       next,
       href: `#${anchorOf(line)}`,
       help: kind,
+      ...(isOfCondition && engine.condition_since !== undefined ? { at: engine.condition_since } : {}),
     })
+  }
+}
+
+/** Problems of an engine that answers. */
+function addCondition({ engine, state }: EngineLine, add: Add): void {
+  if (state === 'wedged') add('wedged', 'bad', wedgedText(engine))
+  if (engine.condition === 'saturated')
+    add('saturated', 'warn', [
+      `its KV cache is full and ${plural(engine.stats?.waiting ?? 0, 'request')} wait for memory`,
+      'Add engines, or limit prompts and output.',
+    ])
+  if (engine.condition === 'slow')
+    add('slow-engine', 'warn', [
+      'its prompts take a multiple of the time of its siblings',
+      'Compare clocks, temperature, flags and other load of its host with those of its siblings.',
+    ])
+}
+
+function engineConcerns(line: EngineLine): Concern[] {
+  const { pool, engine, state } = line
+  const found: Concern[] = []
+  const add = adderOf(line, found)
+  addCondition(line, add)
   if (state === 'unhealthy')
     add('unhealthy', 'bad', [problemText(engine), 'Check the process of the engine, then run firstlight doctor.'])
   if (state === 'circuit')
@@ -133,6 +160,24 @@ function engineConcerns(line: EngineLine): Concern[] {
       'Check that /metrics of the engine answers.',
     ])
   return found
+}
+
+/** Conditions whose start is that of the problem. */
+const conditionsOf: Readonly<Record<string, readonly Engine['condition'][]>> = {
+  wedged: ['wedged'],
+  saturated: ['saturated'],
+  'slow-engine': ['slow'],
+  unhealthy: ['unreachable', 'faulty'],
+  circuit: ['unreachable', 'faulty'],
+}
+
+function wedgedText({ available, requests = 0, rescued_total: rescued = 0 }: Engine): readonly [string, string] {
+  const done = available === true ? 'a limit of ejection keeps it in use' : 'it gets no requests'
+  return [
+    'its output is overdue, nothing moves, and a request of the gateway itself was not answered: ' +
+      `${done}; ${plural(requests, 'request')} there, ${rescued} moved to other engines so far`,
+    'Restart the process of the engine: its health check may pass all the time.',
+  ]
 }
 
 /** First view, epoch ms, in which each problem was present. */

@@ -6,6 +6,7 @@ const STATES: readonly (readonly [Selection['state'], string])[] = [
   ['trouble', 'not up'],
   ['draining', 'draining'],
   ['unhealthy', 'unhealthy'],
+  ['wedged', 'wedged'],
   ['circuit', 'circuit open'],
   ['asleep', 'asleep'],
   ['full', 'full'],

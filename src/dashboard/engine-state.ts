@@ -1,6 +1,6 @@
 import type { Engine, Pool } from './wire.ts'
 
-export type EngineState = 'up' | 'draining' | 'asleep' | 'unhealthy' | 'circuit' | 'full' | 'unknown'
+export type EngineState = 'up' | 'draining' | 'asleep' | 'unhealthy' | 'wedged' | 'circuit' | 'full' | 'unknown'
 
 export interface EngineLine {
   readonly pool: Pool
@@ -45,6 +45,7 @@ function gatewayProblem({ gateway }: Pool): StateText | null {
 function stateOf(engine: Engine): StateText {
   if (engine.available === null) return { state: 'unknown', text: 'unknown' }
   if (engine.healthy === false) return { state: 'unhealthy', text: 'unhealthy' }
+  if (engine.condition === 'wedged') return { state: 'wedged', text: 'wedged' }
   if (engine.circuit !== undefined && engine.circuit !== 'closed')
     return { state: 'circuit', text: `circuit ${engine.circuit}` }
   if (engine.draining) return { state: 'draining', text: 'draining' }

@@ -119,7 +119,7 @@ function EnginesUp({ lines }: Pick<SummaryProps, 'lines'>) {
 }
 
 const toneOf = (state: EngineLine['state']): Tone =>
-  state === 'up' ? 'good' : state === 'unhealthy' || state === 'circuit' ? 'bad' : 'warn'
+  state === 'up' ? 'good' : state === 'unhealthy' || state === 'wedged' || state === 'circuit' ? 'bad' : 'warn'
 
 /** Only where a pool has a queue. */
 function WaitingRequests({ view }: Pick<SummaryProps, 'view'>) {

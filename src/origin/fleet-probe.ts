@@ -7,6 +7,7 @@ import type { DigestCache } from './digest-cache.ts'
 import { engineProbe } from './engine-probe.ts'
 import { tryEngine } from './engine-trial.ts'
 import type { PoolRoute } from './exchange.ts'
+import { ReachablePools } from './reachable-pools.ts'
 
 /** Interval, ms, after a failed probe, so that a recovered engine is used soon. */
 const UNHEALTHY_INTERVAL_MS = 1_000
@@ -45,6 +46,7 @@ export class FleetProbe {
   readonly #engines: readonly ProbeTarget[]
   readonly #routes: readonly PoolRoute[]
   #watchedAt = -Infinity
+  readonly #reachable: ReachablePools
   readonly #ports: Ports
   readonly #digests: FleetProbeOptions['digests']
   readonly #probe: Probe
@@ -63,6 +65,7 @@ export class FleetProbe {
     this.#routes = routes
     this.#ports = ports
     this.#digests = digests
+    this.#reachable = new ReachablePools(ports.log)
     this.#probe = engineProbe(ports.origin, ports.log)
     this.dueAt = dueAt
     const keys = new Set(this.#engines.map(({ key }) => key))
@@ -161,6 +164,7 @@ export class FleetProbe {
     const isUnhealthy = signals.at(-1)?.healthy !== true
     this.#probeAgain(key, startedAt + Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs))
     if (signals.length === 0) return
+    this.#reachable.checked(route, signals.at(-1)!)
     try {
       const shared = await this.#ports.pool(cluster.id, pool.model).observe(signals)
       if (shared.length === 0) return

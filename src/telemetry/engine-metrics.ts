@@ -148,6 +148,30 @@ export const ENGINE_METRICS: readonly Metric[] = [
     value: (e) => e.circuit,
     panel: 'Health',
   },
+  {
+    from: 'state',
+    type: 'gauge',
+    name: 'firstlight_engine_condition',
+    help:
+      '1 for the current condition of the engine. suspect: output is overdue and nothing moves; wedged: and a trial ' +
+      'was not answered; unreachable; faulty; saturated: its memory is full; slow: far behind its siblings; well.',
+    label: 'condition',
+    states: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'],
+    value: (e) => e.condition ?? 'well',
+    panel: 'Health',
+  },
+  counter(
+    'abandoned_total',
+    'Requests on the engine whose client left before the first token.',
+    (e) => e.abandonedTotal,
+    'Health',
+  ),
+  counter(
+    'rescued_total',
+    'Requests that waited at the engine while it was wedged, and that another engine got.',
+    (e) => e.rescuedTotal,
+    'Health',
+  ),
   gauge('reported_num_requests_running', 'Running requests, from the engine’s own metrics.', (e) => e.stats?.running),
   gauge('reported_num_requests_waiting', 'Waiting requests, from the engine’s own metrics.', (e) => e.stats?.waiting),
   gauge(

@@ -36,6 +36,7 @@ describe('what needs attention', () => {
       ...concerns({ learned: { silent_miss: ['x'] } as unknown as Learned }, { reachable: false }),
       ...concerns({ kv_feed: { state: 'silent', changes: 0, resyncs: 0, lag_ms: 0 } }),
       ...concerns({ stats: { age_ms: 90_000 } as Stats }),
+      ...(['wedged', 'slow', 'saturated'] as const).flatMap((condition) => concerns({ condition })),
       ...concerns({}, { gateway: { blocking_match: false } as unknown as NonNullable<Pool['gateway']> }),
     ].map(({ help }) => help)
     expect(new Set(listed)).toEqual(
@@ -46,10 +47,27 @@ describe('what needs attention', () => {
           'kv-feed',
           'stale',
           'blocks',
+          'wedged',
+          'slow-engine',
+          'saturated',
         ]),
       ),
     )
     for (const section of listed) expect(runbook).toContain(`<h2 id="${section}">`)
+  })
+
+  it('names an engine that does not move, with what the gateway has done and since when', () => {
+    const wedged = { condition: 'wedged', condition_since: 77, rescued_total: 3, requests: 1 } as const
+    const [concern] = concerns({ ...wedged, available: false, healthy: true })
+    expect(concern).toMatchObject({ tone: 'bad', subject: 'a', help: 'wedged', at: 77 })
+    expect(concern!.reason).toContain('it gets no requests; 1 request there, 3 moved to other engines')
+    expect(concerns({ ...wedged, available: true })[0]!.reason).toContain('a limit of ejection keeps it in use')
+  })
+
+  it('lists slow and saturated engines without an objective', () => {
+    expect(found({ condition: 'slow' })).toMatchObject([['a', 'warn', expect.stringContaining('siblings')]])
+    expect(found({ condition: 'saturated' })).toMatchObject([['a', 'warn', expect.stringContaining('full')]])
+    expect(found({ condition: 'suspect' })).toEqual([])
   })
 
   it('names each problem with its reason, the most severe first', () => {

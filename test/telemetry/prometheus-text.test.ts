@@ -68,6 +68,9 @@ const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   requestsTotal: 9,
   failuresTotal: 1,
   ejectionsWithheld: 2,
+  condition: 'wedged',
+  abandonedTotal: 4,
+  rescuedTotal: 3,
   stats: {
     running: 2,
     waiting: 1,
@@ -179,6 +182,10 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_engine_silent_miss')).toEqual([1])
     expect(value('firstlight_engine_circuit', { state: 'open' })).toEqual([1])
     expect(value('firstlight_engine_circuit', { state: 'closed' })).toEqual([0])
+    expect(value('firstlight_engine_condition', { condition: 'wedged' })).toEqual([1])
+    expect(value('firstlight_engine_condition', { condition: 'well' })).toEqual([0])
+    expect(value('firstlight_engine_abandoned_total', { engine: 'a' })).toEqual([4])
+    expect(value('firstlight_engine_rescued_total', { engine: 'a' })).toEqual([3])
   })
 
   it('has replica counts, and none without replicas', () => {
