@@ -13,8 +13,10 @@ export interface Row {
   readonly name: string
   /** The statement, as a sentence. */
   readonly says: string
-  /** Only for rows without vLLM: the programs that are missing here, with how to build them; null: none. */
-  missing?(): string | null
+  /**
+   * Only for rows without vLLM: the programs that are missing here, with how to get them; null: none. May install them.
+   */
+  missing?(lab: Lab): string | null | Promise<string | null>
   /** Observed result, for the table. Throws with the observed result if the statement is false. */
   run(lab: Lab): Promise<string | Finding>
 }

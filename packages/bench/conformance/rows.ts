@@ -1,5 +1,6 @@
 /** All rows, in the order in which they run. */
 import type { Row } from './row.ts'
+import { agentRows } from './rows/agents.ts'
 import { busyRows } from './rows/busy.ts'
 import { clientRows } from './rows/clients.ts'
 import { continuationRows } from './rows/continuation.ts'
@@ -82,6 +83,7 @@ export const rows: readonly Row[] = [
   policyRow,
   ...llamaRows,
   ...kubernetesRows,
+  ...agentRows,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {

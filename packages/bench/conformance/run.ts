@@ -82,7 +82,7 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
   const lab = createLab({ environment, processes, note, attached: attachments() })
   const results: RowResult[] = []
   for (const row of picked) {
-    const missing = row.missing?.() ?? null
+    const missing = (await row.missing?.(lab)) ?? null
     if (missing !== null) {
       note(`skipped ${row.name}: ${missing}`)
       continue
