@@ -72,6 +72,7 @@ Requirements: Linux on x86-64 with AVX2, Python 3.11 to 3.13, 7 GB of disk, 12 G
 installs packages for about two minutes into \`.cache/conformance\`; each server takes about a minute to start. Tests on the CPU do not
 cover the speed of a GPU.
 Rows without vLLM need programs that \`bash packages/bench/conformance/build-*.sh\` builds from source; they are skipped if these are missing.
+Rows \`agent-*\` and \`client-*\` install agents and clients from npm and PyPI (up to 1 GB) and are skipped if they cannot be fetched.
 
 Versions: ${Object.entries(versions)
     .map(([name, version]) => `${name} ${version}`)

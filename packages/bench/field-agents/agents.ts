@@ -10,8 +10,10 @@ export interface Setting {
   readonly key: string
   /** Folder of the task. */
   readonly work: string
-  /** Empty folder for the agent's own files. */
+  /** Folder for the agent's own files. */
   readonly home: string
+  /** Of the agent's server. */
+  readonly port: number
 }
 
 export interface Agent {
@@ -26,9 +28,11 @@ export interface Agent {
   env(setting: Setting): Readonly<Record<string, string>>
   /** Writes its configuration. */
   configure(setting: Setting): void
+  /** Arguments of a server for all conversations. Absent: each turn is a process of its own. */
+  server?(setting: Setting): readonly string[]
   /** Arguments of the first turn, and of one that continues the conversation. */
-  first(prompt: string): readonly string[]
-  next(prompt: string): readonly string[]
+  first(prompt: string, setting: Setting): readonly string[]
+  next(prompt: string, setting: Setting): readonly string[]
 }
 
 const claudeTools = ['--allowedTools', 'Read', 'Edit', 'Bash']
@@ -81,6 +85,15 @@ const codex: Agent = {
   next: (prompt) => ['exec', 'resume', ...codexFlags, '--last', prompt],
 }
 
+const openCodeFlags = ({ port, work }: Setting): readonly string[] => [
+  '--attach',
+  `http://127.0.0.1:${port}`,
+  '--dir',
+  work,
+  '-m',
+  `firstlight/${MODEL}`,
+]
+
 const openCode: Agent = {
   name: 'opencode',
   title: 'OpenCode',
@@ -88,8 +101,12 @@ const openCode: Agent = {
   version: '1.18.33',
   program: 'opencode',
   path: '/v1/chat/completions',
-  env: () => ({ OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_MODELS_FETCH: '1' }),
-  configure({ url, key, work }) {
+  env: ({ home }) => ({
+    OPENCODE_CONFIG: join(home, 'opencode.json'),
+    OPENCODE_DISABLE_AUTOUPDATE: '1',
+    OPENCODE_DISABLE_MODELS_FETCH: '1',
+  }),
+  configure({ url, key, home }) {
     const provider = {
       npm: '@ai-sdk/openai-compatible',
       name: 'Firstlight',
@@ -103,10 +120,12 @@ const openCode: Agent = {
       permission: { edit: 'allow', bash: 'allow' },
       provider: { firstlight: provider },
     }
-    writeFileSync(join(work, 'opencode.json'), JSON.stringify(config, null, 1))
+    writeFileSync(join(home, 'opencode.json'), JSON.stringify(config, null, 1))
   },
-  first: (prompt) => ['run', '-m', `firstlight/${MODEL}`, prompt],
-  next: (prompt) => ['run', '-c', '-m', `firstlight/${MODEL}`, prompt],
+  // A turn without a server takes four times the CPU.
+  server: ({ port }) => ['serve', '--port', String(port)],
+  first: (prompt, setting) => ['run', ...openCodeFlags(setting), prompt],
+  next: (prompt, setting) => ['run', '-c', ...openCodeFlags(setting), prompt],
 }
 
 export const agents: readonly Agent[] = [claudeCode, codex, openCode]

@@ -3,14 +3,17 @@
  * engines. `node inside.ts PLAN.json`; the plan names the file of the result.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePorts } from '../conformance/http.ts'
 import { Processes } from '../conformance/processes.ts'
-import { fileOfTask, runTask, type AgentTask } from './agent-task.ts'
-import { agents } from './agents.ts'
+import { until } from '../conformance/until.ts'
+import { envOf, fileOfTask, runTask, type AgentTask } from './agent-task.ts'
+import { agents, type Agent, type Setting } from './agents.ts'
 import { openFleet, type FaultPlan, type Fleet } from './fleet.ts'
-import { openAgentGateway, type AgentGateway } from './gateway.ts'
+import { CLIENT_KEY, openAgentGateway, type AgentGateway } from './gateway.ts'
 import { replayWithChangingHeader } from './replay.ts'
 import { turnsOf, type Turn } from './turns.ts'
 
@@ -53,13 +56,10 @@ async function main({ agent: name, program, folder, result, limitS, isolated }: 
   const fleet = await openFleet(ENGINES)
   try {
     const gateway = await openAgentGateway(processes, `agents-${name}`, fleet)
-    const task = (at: string): AgentTask => ({
-      agent,
-      program,
-      folder: join(folder, at),
-      gatewayUrl: gateway.url,
-      limitS,
-    })
+    const [port] = await freePorts(1)
+    const setting = { url: gateway.url, key: CLIENT_KEY, work: folder, home: join(folder, 'home'), port: port! }
+    await startServer(processes, agent, program, setting)
+    const task = (at: string): AgentTask => ({ agent, program, folder: join(folder, at), setting, limitS })
     const found = await runAgent(gateway, fleet, task)
     const replayed = await replayWithChangingHeader(processes, found.served, ENGINES)
     const { turns, faults } = found
@@ -68,6 +68,35 @@ async function main({ agent: name, program, folder, result, limitS, isolated }: 
     fleet.close()
     await processes.stopAll()
   }
+}
+
+async function startServer(processes: Processes, agent: Agent, program: string, setting: Setting): Promise<void> {
+  if (agent.server === undefined) return
+  mkdirSync(setting.home, { recursive: true })
+  agent.configure(setting)
+  const running = processes.start({
+    what: `server of ${agent.name}`,
+    command: [program, ...agent.server(setting)],
+    folder: setting.work,
+    env: envOf(agent, setting),
+  })
+  await until(
+    async () => {
+      if (running.exitCode() !== null) throw new Error(`the server of ${agent.name} ended:\n${running.tail()}`)
+      return isOpen(setting.port)
+    },
+    `the server of ${agent.name}`,
+    { everyMs: 200, limitMs: 60_000 },
+  )
+}
+
+/** Whether a server listens. Its paths may lead to the network. */
+function isOpen(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port })
+    socket.once('connect', () => socket.destroy()).once('error', () => {})
+    socket.once('close', (failed) => resolve(!failed))
+  })
 }
 
 async function runAgent(gateway: AgentGateway, fleet: Fleet, task: (at: string) => AgentTask) {

@@ -1,9 +1,9 @@
 /** Runs one agent in a network namespace and computes its figures. */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Processes } from '../conformance/processes.ts'
-import { inCache } from '../conformance/standalone.ts'
 import type { Agent } from './agents.ts'
 import type { InsideResult, Plan } from './inside.ts'
 import { programOf } from './install.ts'
@@ -12,7 +12,6 @@ import { figuresOf, type TurnFigures } from './turns.ts'
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const inside = fileURLToPath(new URL('./inside.ts', import.meta.url))
 const BUILD_LIMIT_S = 120
-/** OpenCode alone starts seven times, with 7 s of CPU each. */
 const RUN_LIMIT_S = 300
 const TURN_LIMIT_S = 100
 
@@ -36,9 +35,8 @@ export async function measureAgent(agent: Agent, processes: Processes): Promise<
     limitS: BUILD_LIMIT_S,
   })
   await built
-  const folder = inCache('agents', 'runs', agent.name)
-  rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder, { recursive: true })
+  // Outside this repository: agents read its AGENTS.md, and OpenCode indexes it.
+  const folder = mkdtempSync(join(tmpdir(), `firstlight-${agent.name}-`))
   const isolation = (await hasNamespaces(processes)) ? 'namespace' : 'proxy variables'
   const plan: Plan = {
     agent: agent.name,
@@ -58,6 +56,8 @@ export async function measureAgent(agent: Agent, processes: Processes): Promise<
     limitS: RUN_LIMIT_S,
   })
   const { turns, replayed, faults } = JSON.parse(readFileSync(plan.result, 'utf8')) as InsideResult
+  // Kept after a failure, for its logs.
+  rmSync(folder, { recursive: true, force: true })
   return {
     conversations: figuresOf(turns),
     changingHeader: replayed.length === 0 ? null : figuresOf(replayed),
