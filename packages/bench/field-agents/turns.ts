@@ -17,7 +17,10 @@ export interface Turn {
   readonly onHolder: boolean
 }
 
-export async function turnsOf(served: readonly ServedRequest[], gateway: Pick<AgentGateway, 'predicted'>): Promise<Turn[]> {
+export async function turnsOf(
+  served: readonly ServedRequest[],
+  gateway: Pick<AgentGateway, 'predicted'>,
+): Promise<Turn[]> {
   const turns: Turn[] = []
   const counts = new Map<string, number>()
   for (const { engine, headers, body, prompt, cachedAt, fault } of served) {
