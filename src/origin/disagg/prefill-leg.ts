@@ -5,13 +5,17 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { callLeg, type LegAnswer } from './call-leg.ts'
-import type { LegResult } from './final-leg.ts'
+import { knownEngines } from '../known-engines.ts'
+import { type LegResult, wholeLeg } from './final-leg.ts'
 import { decodeParams, REMOTE_DECODE_PARAMS } from './nixl.ts'
 
 export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget): Promise<LegResult> {
   const { exchange, ports, placed, stages } = attempt
   const { split, limits } = placed.route.pool
   const startedAt = ports.now()
+  const { missingHandovers } = knownEngines(ports.origin)
+  if (missingHandovers.isKnown(prefill, exchange.path, startedAt))
+    return { last: wholeLeg(attempt, ['handover=skipped']) }
   const params: Record<string, string> = split.connector === 'nixl' ? { kv_transfer_params: REMOTE_DECODE_PARAMS } : {}
   // A request without `splitting` is not split.
   const { set: one, remove } = exchange.protocol.splitting!.prefillEdit(exchange.json ?? {})
@@ -22,13 +26,16 @@ export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget)
   placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const set = decodeFields(leg.answer, attempt, prefill)
   const notes = Object.keys(set).length > 0 ? [] : ['handover=none']
-  if (notes.length > 0)
+  if (notes.length === 0) missingHandovers.handedOver(prefill, exchange.path)
+  else {
+    missingHandovers.missed(prefill, exchange.path, ports.now())
     ports.log.warn('kv_transfer_missing', {
       id: exchange.id,
       cluster: placed.route.cluster.id,
       engine: prefill.id,
       path: exchange.path,
     })
+  }
   const last = {
     target: placed.engine,
     path: exchange.path,

@@ -119,7 +119,7 @@ const s30: FieldCase = {
     pool.script({ p0: empty, p1: empty, d: serves(fixture, 'from d') })
     for (let sent = 0; sent < 12; sent++) expectEqual('status', (await pool.ask(fixture)).status, 200)
     const legs = pool.asked('p0').length + pool.asked('p1').length
-    expectTrue(`${legs} prefill legs without a handover for 12 requests`, legs < 12)
+    expectTrue(`${legs} prefill legs without a handover for 12 requests`, legs <= 6)
   },
 }
 

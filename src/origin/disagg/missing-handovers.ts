@@ -1,0 +1,43 @@
+/**
+ * Prefill engines that hand nothing over, such as one whose connector is not configured, or a route that returns no
+ * transfer parameters. Each of their prefill legs is wasted, because the decode engine computes the prompt again.
+ */
+import { BoundedMap } from '../../core/bounded-map.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+
+/** One missing handover can be that of a prompt shorter than a block. */
+const MISSED_LEGS = 3
+
+/** Time, ms, after which one leg is tried again. */
+const SKIP_MS = 60_000
+
+const MAX_ROUTES = 10_000
+
+interface Misses {
+  readonly legs: number
+  readonly skippedUntil: number
+}
+
+export class MissingHandovers {
+  readonly #misses = new BoundedMap<string, Misses>(MAX_ROUTES)
+  /** false as long as all legs have handed over, which is usual. */
+  #isUsed = false
+
+  /** Whether a prefill leg on this path would be wasted. */
+  isKnown(target: EngineTarget, path: string, now: number): boolean {
+    return this.#isUsed && (this.#misses.get(keyOf(target, path))?.skippedUntil ?? 0) > now
+  }
+
+  missed(target: EngineTarget, path: string, now: number): void {
+    this.#isUsed = true
+    const key = keyOf(target, path)
+    const legs = (this.#misses.get(key)?.legs ?? 0) + 1
+    this.#misses.set(key, { legs, skippedUntil: legs < MISSED_LEGS ? 0 : now + SKIP_MS })
+  }
+
+  handedOver(target: EngineTarget, path: string): void {
+    if (this.#isUsed) this.#misses.delete(keyOf(target, path))
+  }
+}
+
+const keyOf = ({ url }: EngineTarget, path: string): string => `${url} ${path.split('?', 1)[0]!}`

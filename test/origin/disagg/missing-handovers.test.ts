@@ -1,0 +1,28 @@
+import { expect, it } from 'vitest'
+import { MissingHandovers } from '../../../src/origin/disagg/missing-handovers.ts'
+
+const p0 = { id: 'p0', url: 'http://p0', headers: [], binding: null }
+const PATH = '/v1/messages'
+
+it('S30: after three legs in a row without a handover, further ones are left out for a minute', () => {
+  const missing = new MissingHandovers()
+  for (const now of [0, 1, 2]) {
+    expect(missing.isKnown(p0, PATH, now)).toBe(false)
+    missing.missed(p0, PATH, now)
+  }
+  expect(missing.isKnown(p0, `${PATH}?beta=true`, 60_001)).toBe(true)
+  expect(missing.isKnown(p0, '/v1/chat/completions', 3)).toBe(false)
+  expect(missing.isKnown(p0, PATH, 60_002)).toBe(false)
+  // The leg that is tried then shows that nothing has changed.
+  missing.missed(p0, PATH, 60_002)
+  expect(missing.isKnown(p0, PATH, 60_003)).toBe(true)
+})
+
+it('a handover in between starts the count again', () => {
+  const missing = new MissingHandovers()
+  missing.missed(p0, PATH, 0)
+  missing.missed(p0, PATH, 0)
+  missing.handedOver(p0, PATH)
+  missing.missed(p0, PATH, 0)
+  expect(missing.isKnown(p0, PATH, 1)).toBe(false)
+})
