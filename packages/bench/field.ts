@@ -5,21 +5,29 @@
  *
  * `cases`: cells that ran. `cases_missing`: cells of the matrix that should run and have no code; with a selection, those
  * that were left out, too. `cases_later`: cells that wait for another issue.
+ *
+ * `npm run bench -- field --agents [--agent claude-code]`: coding agents from npm instead.
  */
 import { fileURLToPath } from 'node:url'
 import { buildWorker } from '../../scripts/build-worker.ts'
 import { ENGINE_TYPES } from '../../src/engines/engine-registry.ts'
 import { protocols } from '../../src/protocols/protocols.ts'
+import { agentsBench } from './field-agents/bench.ts'
 import { fieldCases } from './field/cases/all.ts'
 import { cellsOf, matrix, RUNTIMES, type Cell } from './field/matrix.ts'
 import { runGroup, type CellResult } from './field/run-cells.ts'
-import type { Bench, BenchOptions } from './result.ts'
+import type { Bench, BenchOptions, BenchResult } from './result.ts'
 
 const CONCURRENCY = 6
 const PROGRESS_MS = 5_000
 const WORKER = fileURLToPath(new URL('../../.cache/bench/field-worker', import.meta.url))
 
-const bench: Bench = async ({ flags, note }) => {
+const bench: Bench = async (options) =>
+  options.flags['agents'] === undefined ? casesBench(options) : agentsBench(options)
+
+export default bench
+
+async function casesBench({ flags, note }: BenchOptions): Promise<BenchResult> {
   const cells = cellsOf(matrix, {
     protocols: protocols.map(({ name }) => name),
     engines: ENGINE_TYPES.map(({ kind }) => kind),
@@ -65,8 +73,6 @@ const bench: Bench = async ({ flags, note }) => {
     },
   }
 }
-
-export default bench
 
 const nameOf = ({ id, protocol, engine, runtime }: Cell): string => `${id} ${protocol} ${engine} ${runtime}`
 
