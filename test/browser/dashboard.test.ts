@@ -111,7 +111,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
       (await world.admin('fleet')) as { readonly pools: readonly { readonly engines: readonly FleetEngine[] }[] }
     ).pools.flatMap((pool) => pool.engines)
 
-  it('shows all API fields of every engine', async () => {
+  it('the dashboard of a fleet with traffic shows all API fields of every engine', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const shown = (engine: string, label: string) => cell(page, engine, label).innerText()
@@ -132,7 +132,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     ])
   })
 
-  it('draws its charts if the browser reports a language that Intl rejects', async () => {
+  it('the dashboard of a fleet with traffic draws its charts if the browser reports a language that Intl rejects', async () => {
     const { page } = await open(world.url)
     await page.addInitScript(
       "Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix', configurable: true })",
@@ -142,7 +142,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await page.locator('figure canvas').first().waitFor(slow)
   })
 
-  it('updates without a reload', async () => {
+  it('the dashboard of a fleet with traffic updates without a reload', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const total = async () =>
@@ -154,7 +154,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await expect.poll(total, slow).toBe(after)
   })
 
-  it('drains and undrains an engine', async () => {
+  it('the dashboard of a fleet with traffic drains and undrains an engine', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     await page.getByRole('button', { name: 'drain engine-1', exact: true }).click()
@@ -167,7 +167,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await expect.poll(() => cell(page, 'engine-1', 'state').innerText(), slow).toBe('up')
   })
 
-  it('explains a decision: every candidate with every term of its cost', async () => {
+  it('the dashboard of a fleet with traffic explains a decision: every candidate with every term of its cost', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const line = page.locator('tr[data-decision]').first()
@@ -191,7 +191,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     expect(await why.count()).toBe(0)
   })
 
-  it('finds a request by its id, and explains it in a sentence', async () => {
+  it('the dashboard of a fleet with traffic finds a request by its id, and explains it in a sentence', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const id = (await page.locator('tr[data-decision]').last().getAttribute('data-decision'))!
@@ -209,7 +209,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     expect(await found.count()).toBe(0)
   })
 
-  it('shows the rate, TTFT percentiles and KV use of all engines in its first row', async () => {
+  it('the dashboard of a fleet with traffic shows the rate, TTFT percentiles and KV use of all engines in its first row', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const figure = (name: string) => page.locator(`[data-figure="${name}"] dd`).first()
@@ -220,7 +220,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await expect.poll(() => figure('failed_share').innerText(), slow).toMatch(/^[\d.]+%$/)
   })
 
-  it('splits the time to the first token into stages that add up to it', async () => {
+  it('the dashboard of a fleet with traffic splits the time to the first token into stages that add up to it', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const bars = page.locator('.waterfall:not(.quantiles) li')
@@ -241,7 +241,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     )
   })
 
-  it('shows cached tokens of whole requests, and none if the prefill ran elsewhere', async () => {
+  it('the dashboard of a fleet with traffic shows cached tokens of whole requests, and none if the prefill ran elsewhere', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const done = page.locator('tr[data-decision]', { hasText: 'complete' })
@@ -261,7 +261,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
   })
 
   it.each(['light', 'dark'] as const)(
-    'is readable in %s: every text stands out 4.5 to 1 from what is behind it',
+    'the dashboard of a fleet with traffic is readable in %s: every text stands out 4.5 to 1 from what is behind it',
     async (colorScheme) => {
       const { page } = await open(`${world.url}/dashboard`, { colorScheme })
       await isLive(page)
@@ -271,7 +271,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     },
   )
 
-  it('needs no sideways scroll at any width, open decisions included', async () => {
+  it('the dashboard of a fleet with traffic needs no sideways scroll at any width, open decisions included', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     for (const isOpen of [false, true]) {
@@ -286,7 +286,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     }
   })
 
-  it('works by keyboard and labels its tables', async () => {
+  it('the dashboard of a fleet with traffic works by keyboard and labels its tables', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const head = page.getByRole('columnheader', { name: 'requests' })
@@ -300,7 +300,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
       expect(await field.getAttribute('aria-label')).not.toBeNull()
   })
 
-  it('closes the feed while the page is hidden', async () => {
+  it('the dashboard of a fleet with traffic closes the feed while the page is hidden', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const hide = (hidden: boolean) =>
@@ -313,7 +313,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await isLive(page)
   })
 
-  it('reports a lost gateway, keeps the last data, and recovers', async () => {
+  it('the dashboard of a fleet with traffic reports a lost gateway, keeps the last data, and recovers', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     await world.stopGateway()
@@ -324,7 +324,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     expect(await page.getByRole('alert').count()).toBe(0)
   })
 
-  it('shows that an engine dies and recovers', async () => {
+  it('the dashboard of a fleet with traffic shows that an engine dies and recovers', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     expect(await cell(page, 'engine-1', 'state').innerText()).toBe('up')
@@ -340,7 +340,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await cell(page, 'engine-1', 'state').getByText('up', { exact: true }).waitFor(slow)
   })
 
-  it('reports a silent gateway on both pages if the network drops all packets, and recovers', async () => {
+  it('the dashboard of a fleet with traffic reports a silent gateway on both pages if the network drops all packets, and recovers', async () => {
     const network = await startNetwork(world.url)
     const { page } = await open(`${network.url}/dashboard`)
     const { page: welcome } = await open(`${network.url}/health`)
@@ -365,7 +365,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await network.close()
   })
 
-  it('is linked from the welcome page, whose examples run as copied', async () => {
+  it('the dashboard of a fleet with traffic is linked from the welcome page, whose examples run as copied', async () => {
     const { page } = await open(world.url)
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     await page.locator('#state').getByText('5 of 5 engines up').waitFor(slow)
@@ -384,7 +384,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await isLive(page)
   })
 
-  it('has a welcome page without a sideways scroll at any width, readable', async () => {
+  it('the dashboard of a fleet with traffic has a welcome page without a sideways scroll at any width, readable', async () => {
     const { page } = await open(world.url)
     await page.locator('#state').getByText('5 of 5 engines up').waitFor(slow)
     for (const width of [320, 1280]) {
@@ -404,7 +404,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
 
   afterAll(() => world.close())
 
-  it('requires the key, rejects a wrong one, and stores the right one in this tab only', async () => {
+  it('the dashboard of a gateway with an admin key requires the key, rejects a wrong one, and stores the right one in this tab only', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     const addresses: string[] = []
     page.on('request', (request) => addresses.push(request.url()))
@@ -424,7 +424,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     expect(await page.locator('tr[data-engine]').count()).toBe(0)
   })
 
-  it('opens the welcome page with the key, and the dashboard from there without requiring it again', async () => {
+  it('the dashboard of a gateway with an admin key opens the welcome page with the key, and the dashboard from there without requiring it again', async () => {
     const { page } = await open(world.url)
     await expect
       .poll(() => page.locator('#state').innerText(), slow)
@@ -437,7 +437,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     await row(page, 'engine-0').waitFor(slow)
   })
 
-  it('shows the next step if there is no traffic yet', async () => {
+  it('the dashboard of a gateway with an admin key shows the next step if there is no traffic yet', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await page.getByLabel('Admin key').fill(adminKey)
     await page.getByLabel('Admin key').press('Enter')
@@ -467,7 +467,7 @@ describe('the dashboard of 200 engines', { timeout: 120_000 }, () => {
 
   afterAll(() => world.close())
 
-  it('shows them all, sorts and filters them, and stays live', async () => {
+  it('the dashboard of 200 engines shows them all, sorts and filters them, and stays live', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     expect(await page.locator('.dot').count()).toBe(200)
@@ -483,7 +483,7 @@ describe('the dashboard of 200 engines', { timeout: 120_000 }, () => {
     await expect.poll(async () => (await world.chat(4), total()), { timeout: 60_000 }).toBeGreaterThan(before)
   })
 
-  it('fits a phone', async () => {
+  it('the dashboard of 200 engines fits a phone', async () => {
     const { page } = await open(`${world.url}/dashboard`, { viewport: { width: 390, height: 844 } })
     await isLive(page)
     expect(await overflow(page)).toBeLessThanOrEqual(0)
@@ -509,18 +509,21 @@ describe('the dashboard of 64 engines with long names', { timeout: 90_000 }, () 
 
   afterAll(() => world.close())
 
-  it.each([320, 1280])('needs no sideways scroll at %i pixels, and says every name whole', async (width) => {
-    const { page } = await open(`${world.url}/dashboard`, { viewport: { width, height: 800 } })
-    await isLive(page)
-    await page.locator('tr[data-decision] button').first().click()
-    await page.locator('.candidates').waitFor(slow)
-    expect(await overflow(page)).toBeLessThanOrEqual(0)
-    expect(await page.locator('th[scope="row"] .name').first().innerText()).toBe(long(0))
-    const clipped = await page.evaluate<number>(
-      "[...document.querySelectorAll('th[scope=row] .name')].filter((name) => name.scrollWidth > name.clientWidth + 1 && name.clientWidth > 0 && !name.title && getComputedStyle(name).overflow !== 'visible').length",
-    )
-    expect(clipped).toBe(0)
-  })
+  it.each([320, 1280])(
+    'the dashboard of 64 engines with long names needs no sideways scroll at %i pixels, and says every name whole',
+    async (width) => {
+      const { page } = await open(`${world.url}/dashboard`, { viewport: { width, height: 800 } })
+      await isLive(page)
+      await page.locator('tr[data-decision] button').first().click()
+      await page.locator('.candidates').waitFor(slow)
+      expect(await overflow(page)).toBeLessThanOrEqual(0)
+      expect(await page.locator('th[scope="row"] .name').first().innerText()).toBe(long(0))
+      const clipped = await page.evaluate<number>(
+        "[...document.querySelectorAll('th[scope=row] .name')].filter((name) => name.scrollWidth > name.clientWidth + 1 && name.clientWidth > 0 && !name.title && getComputedStyle(name).overflow !== 'visible').length",
+      )
+      expect(clipped).toBe(0)
+    },
+  )
 })
 
 describe('the dashboard of the built Worker (npm run build:worker) under workerd', { timeout: 90_000 }, () => {
@@ -544,7 +547,7 @@ describe('the dashboard of the built Worker (npm run build:worker) under workerd
     await fleet.close()
   })
 
-  it('is live from the cluster’s object, for two viewers at once', async () => {
+  it('the dashboard of the built Worker (npm run build:worker) under workerd is live from the cluster’s object, for two viewers at once', async () => {
     const pages = await Promise.all([open(`${edge.url}/dashboard`), open(`${edge.url}/dashboard`)])
     for (const { page } of pages) {
       await page.getByLabel('Admin key').fill(adminKey)

@@ -62,7 +62,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     return seen
   }
 
-  it('makes the gateway predict cached tokens exactly, with caches that are too small', async () => {
+  it('a bridge between engines and a gateway makes the gateway predict cached tokens exactly, with caches that are too small', async () => {
     await open({ engines: 2, cacheBlocks: 90 })
     const seen = await converse(9, 4)
     expect(seen.map(({ predicted }) => predicted)).toEqual(seen.map(({ reported }) => reported))
@@ -72,14 +72,14 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(metrics.get('firstlight_engine_kv_events_exact')?.samples.map(({ value }) => value)).toEqual([1, 1])
   })
 
-  it('reads the arrays and the replies without a topic of older engines', async () => {
+  it('a bridge between engines and a gateway reads the arrays and the replies without a topic of older engines', async () => {
     await open({ cacheBlocks: 60, publish: { encoding: 'arrays', topicInReplay: false, topic: 'kv@engine' } })
     world.publisher(0).drop = 1
     const seen = await converse(4, 2)
     expect(seen.map(({ predicted }) => predicted)).toEqual(seen.map(({ reported }) => reported))
   })
 
-  it('requests lost batches again, including the last one', async () => {
+  it('a bridge between engines and a gateway requests lost batches again, including the last one', async () => {
     await open()
     await world.ask(span(0, 80))
     await world.caughtUp()
@@ -96,7 +96,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     }
   })
 
-  it('has incomplete contents if missed batches are no longer available, and complete ones after a reset', async () => {
+  it('a bridge between engines and a gateway has incomplete contents if missed batches are no longer available, and complete ones after a reset', async () => {
     await open({ publish: { bufferSteps: 2 } })
     world.publisher(0).drop = 5
     for (const one of [1, 2, 3, 4, 5, 6]) await world.ask(span(one * 1000, 80))
@@ -111,7 +111,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(await world.ask([...span(1000, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
   })
 
-  it('detects a restart of the engine without new events', async () => {
+  it('a bridge between engines and a gateway detects a restart of the engine without new events', async () => {
     await open()
     await world.ask(span(0, 80))
     await world.caughtUp()
@@ -123,7 +123,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
   })
 
-  it('sends a restarted gateway the full state', async () => {
+  it('a bridge between engines and a gateway sends a restarted gateway the full state', async () => {
     await open()
     await world.ask(span(0, 80))
     await world.caughtUp()
@@ -134,7 +134,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 80, reported: 80 })
   })
 
-  it('starts over with an engine that was removed and is known further to the gateway', async () => {
+  it('a bridge between engines and a gateway starts over with an engine that was removed and is known further to the gateway', async () => {
     await open()
     for (const one of [0, 1, 2, 3, 4, 5]) {
       await world.ask(span(one * 1000, 80))
@@ -149,19 +149,19 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(await world.ask([...span(1000, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
   })
 
-  it('reports prompts that are not measured in tokens, which match no engine', async () => {
+  it('a bridge between engines and a gateway reports prompts that are not measured in tokens, which match no engine', async () => {
     await open()
     expect(world.lines.filter((line) => line.includes('prompts_measured_in_bytes'))).toHaveLength(1)
   })
 
-  it('ignores a pool whose block size is no multiple of the engine’s', async () => {
+  it('a bridge between engines and a gateway ignores a pool whose block size is no multiple of the engine’s', async () => {
     world = await openBridgedGateway({ pool: { block_tokens: 24 } })
     await world.ask(span(0, 80))
     await until(() => world.lines.some((line) => line.includes('block_size_mismatch')))
     expect(world.status(0)).toMatchObject({ complete: false, engine_block_tokens: BLOCK_TOKENS })
   })
 
-  it('shows how it is doing', async () => {
+  it('a bridge between engines and a gateway shows how it is doing', async () => {
     await open()
     await world.ask(span(0, 80))
     await world.caughtUp()
@@ -186,7 +186,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
 })
 
 describe('firstlight bridge', () => {
-  it('listens to no engine behind another gateway, which has a bridge of its own', () => {
+  it('firstlight bridge listens to no engine behind another gateway, which has a bridge of its own', () => {
     const clusters = [
       { id: 'paris', gateway: { url: 'http://paris', models: [{ model: 'm' }] } },
       { id: 'own', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] },
@@ -198,13 +198,13 @@ describe('firstlight bridge', () => {
     ).toEqual([['own', 'a']])
   })
 
-  it('names the missing flags of an engine', async () => {
+  it('firstlight bridge names the missing flags of an engine', async () => {
     const { code, err } = await firstlight('bridge', '--events', 'tcp://127.0.0.1:5557', '--engine', 'a')
     expect([code, err]).toEqual([2, expect.stringContaining('--events also needs --block-tokens')])
   })
 
   it.skipIf(!zmqIsThere || !ipv6IsThere)(
-    'hears one engine of a fleet, named by its address, also where that is of IPv6',
+    'firstlight bridge hears one engine of a fleet, named by its address, also where that is of IPv6',
     async () => {
       const { Publisher } = await import('zeromq')
       const events = new Publisher({ linger: 0, ipv6: true })
@@ -262,7 +262,7 @@ describe('firstlight bridge', () => {
     },
   )
 
-  it('finds event sockets in vLLM’s answer, as seen from outside', () => {
+  it('firstlight bridge finds event sockets in vLLM’s answer, as seen from outside', () => {
     const endpointsOf = (json: unknown, at: Parameters<typeof endpointsIn>[1]) =>
       endpointsIn(vllm.kvEvents!.sources!.read(json) ?? [], at)
     const said = {
@@ -350,7 +350,7 @@ const state =
   () => ({ body: JSON.stringify({ pools: [{ states: [one], exact_tokens: exact }] }) })
 
 describe('a gateway’s answer to the bridge', () => {
-  it('is reported if it is a refusal, and all changes remain queued', async () => {
+  it('a gateway’s answer to the bridge is reported if it is a refusal, and all changes remain queued', async () => {
     const { poster, stream, close } = await posterBefore([
       () => ({
         status: 401,
@@ -364,7 +364,7 @@ describe('a gateway’s answer to the bridge', () => {
     expect(stream.log.isDue).toBe(true)
   })
 
-  it('is awaited with the same step, and accepted when it comes', async () => {
+  it('a gateway’s answer to the bridge is awaited with the same step, and accepted when it comes', async () => {
     const { poster, stream, sent, close } = await posterBefore([
       state('ok'),
       () => ({ status: 503, body: 'busy' }),
@@ -387,7 +387,7 @@ describe('a gateway’s answer to the bridge', () => {
     expect(poster.problem).toBeNull()
   })
 
-  it('may request a resync, which sends the full state', async () => {
+  it('a gateway’s answer to the bridge may request a resync, which sends the full state', async () => {
     const { poster, stream, sent, close } = await posterBefore([state('ok'), state('resync'), state('ok')])
     stream.log.hold(1, 2)
     await poster.round()
@@ -400,7 +400,7 @@ describe('a gateway’s answer to the bridge', () => {
     expect(poster.counts).toMatchObject({ resyncs: 1, steps: 2 })
   })
 
-  it('may name another bridge, which is logged once and retried later', async () => {
+  it('a gateway’s answer to the bridge may name another bridge, which is logged once and retried later', async () => {
     const { poster, sent, lines, clock, listener, close } = await posterBefore([state('stale')])
     await poster.round()
     await poster.round()
@@ -415,7 +415,7 @@ describe('a gateway’s answer to the bridge', () => {
     ])
   })
 
-  it('is not requested for an engine that restarted with other blocks, except for the end of its feed', async () => {
+  it('a gateway’s answer to the bridge is not requested for an engine that restarted with other blocks, except for the end of its feed', async () => {
     const { poster, stream, sent, clock, close } = await posterBefore([state('ok')])
     stream.replayed([framed(0, [storedEvent({ prompt: span(0, 32), blockTokens: 16 })], 1000)], 0)
     await poster.round()
@@ -432,7 +432,7 @@ describe('a gateway’s answer to the bridge', () => {
     ])
   })
 
-  it('is requested by a heartbeat if nothing changes', async () => {
+  it('a gateway’s answer to the bridge is requested by a heartbeat if nothing changes', async () => {
     const { poster, sent, clock, close } = await posterBefore([state('ok')])
     await poster.round()
     clock.now = 900

@@ -57,7 +57,7 @@ const chat = (prompt = 'hi', signal: AbortSignal = never) =>
 const requests = () => gateway.lines.filter(({ event }) => event === 'request')
 
 describe('a gateway that is stopped', () => {
-  it('lets a running stream finish, and accepts no new requests', async () => {
+  it('a gateway that is stopped lets a running stream finish, and accepts no new requests', async () => {
     const response = await chat()
     const stopping = gateway.stop(never)
     // An accepted connection gets a 503; a later one is refused.
@@ -73,7 +73,7 @@ describe('a gateway that is stopped', () => {
     expect(await stopping).toEqual({ cut: false })
   })
 
-  it('refuses on connections that are still open, with a word about trying again', async () => {
+  it('a gateway that is stopped refuses on connections that are still open, with a word about trying again', async () => {
     const response = await chat()
     // A keep-alive socket with half of a next request before the drain started.
     const { hostname, port } = new URL(gateway.url)
@@ -93,7 +93,7 @@ describe('a gateway that is stopped', () => {
     expect(await stopping).toEqual({ cut: false })
   })
 
-  it('answers a client that has just connected and sent nothing', async () => {
+  it('a gateway that is stopped answers a client that has just connected and sent nothing', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     let received = ''
@@ -110,7 +110,7 @@ describe('a gateway that is stopped', () => {
     expect(await stopping).toEqual({ cut: false })
   })
 
-  it('answers all clients that wait for their first response', async () => {
+  it('a gateway that is stopped answers all clients that wait for their first response', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 40 }, () => connect(Number(port), hostname))
     const received = sockets.map(() => '')
@@ -130,7 +130,7 @@ describe('a gateway that is stopped', () => {
     expect(await stopping).toEqual({ cut: false })
   })
 
-  it('waits only briefly for a client that stays silent', async () => {
+  it('a gateway that is stopped waits only briefly for a client that stays silent', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     await once(socket, 'connect')
@@ -142,7 +142,7 @@ describe('a gateway that is stopped', () => {
     ])
   })
 
-  it('cuts an endless stream at the second signal, and frees the engine', async () => {
+  it('a gateway that is stopped cuts an endless stream at the second signal, and frees the engine', async () => {
     const response = await chat()
     const now = new AbortController()
     const stopping = gateway.stop(now.signal)
@@ -154,7 +154,7 @@ describe('a gateway that is stopped', () => {
 
   // A host name in capitals is handled by node:http, any other by the own parser.
   it.each(['gateway.test', 'Gateway.Test'])(
-    'says of those it cut that it was ending, and not that their clients had gone, asked as %s',
+    'a gateway that is stopped says of those it cut that it was ending, and not that their clients had gone, asked as %s',
     async (host) => {
       const { hostname, port } = new URL(gateway.url)
       const ask = (said: object, length?: number) => {
@@ -194,14 +194,14 @@ describe('a gateway that is stopped', () => {
     },
   )
 
-  it('stops at once if nothing runs, even with open client connections', async () => {
+  it('a gateway that is stopped stops at once if nothing runs, even with open client connections', async () => {
     await (await fetch(`${gateway.url}/health`)).text()
     expect(await gateway.stop(never)).toEqual({ cut: false })
   })
 })
 
 describe('a gateway on a port', () => {
-  it('reports a port in use in one line with a next step', async () => {
+  it('a gateway on a port reports a port in use in one line with a next step', async () => {
     const error: unknown = await start(Number(new URL(gateway.url).port)).catch((reason: unknown) => reason)
     expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already\. .*--listen/)
   })
@@ -215,7 +215,7 @@ describe('a gateway on a port', () => {
       'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 200-maybe\r\nContent-Length: 2\r\n\r\n',
       417,
     ],
-  ])('answers %s in the shape of every other error', async (_what, said, status) => {
+  ])('a gateway on a port answers %s in the shape of every other error', async (_what, said, status) => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     socket.write(said)
@@ -228,7 +228,7 @@ describe('a gateway on a port', () => {
     })
   })
 
-  it('answers a check in HTTP/1.0 that names no Host, as load balancers send it', async () => {
+  it('a gateway on a port answers a check in HTTP/1.0 that names no Host, as load balancers send it', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     socket.write('GET /ready HTTP/1.0\r\n\r\n')
@@ -237,7 +237,7 @@ describe('a gateway on a port', () => {
     expect(received).toMatch(/^HTTP\/1\.1 200 /)
   })
 
-  it('asks clients to retry elsewhere while it drains', async () => {
+  it('a gateway on a port asks clients to retry elsewhere while it drains', async () => {
     const response = await chat('slow')
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
@@ -255,7 +255,7 @@ describe('a gateway on a port', () => {
     expect(await stopped).toEqual({ cut: false })
   })
 
-  it('continues with a body that waits for 100 Continue', async () => {
+  it('a gateway on a port continues with a body that waits for 100 Continue', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     socket.write(
@@ -269,7 +269,7 @@ describe('a gateway on a port', () => {
     expect(received).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 401 /)
   })
 
-  it('logs neither prompts nor keys at any level, but does log the request', async () => {
+  it('a gateway on a port logs neither prompts nor keys at any level, but does log the request', async () => {
     const response = await chat('my deepest hush-prompt')
     engine.finish()
     await response.text()

@@ -101,7 +101,7 @@ export function protocolFaultsContract(runtime: Runtime): void {
     }
 
     it.each(Object.entries(earlyFaults(protocol)))(
-      'whose engine sends %s comes from another engine',
+      `a stream of ${protocol.name} on ${name} whose engine sends %s comes from another engine`,
       async (_what, answer) => {
         const { status, text, isWhole, failures } = await ask(answer)
         expect({ status, text, isWhole }).toEqual({ status: 200, text: wholeStream(protocol, 'from b'), isWhole: true })
@@ -110,7 +110,7 @@ export function protocolFaultsContract(runtime: Runtime): void {
     )
 
     it.each(Object.entries(documents))(
-      'O4: whose engine answers 200 with %s comes from another engine',
+      `O4: a stream of ${protocol.name} on ${name} whose engine answers 200 with %s comes from another engine`,
       async (_what, answer) => {
         const { text, failures } = await ask(answer)
         expect(text).toBe(wholeStream(protocol, 'from b'))
@@ -122,14 +122,14 @@ export function protocolFaultsContract(runtime: Runtime): void {
       ['and its end', ''],
       ['and [DONE]', 'data: [DONE]\n\n'],
       ['and a comment', ': bye\n\n'],
-    ])('with output %s is complete, byte by byte', async (_what, after) => {
+    ])(`a stream of ${protocol.name} on ${name} with output %s is complete, byte by byte`, async (_what, after) => {
       const sent = wholeStream(protocol, 'from a') + after
       const { text, isWhole, failures } = await ask(streamed(sent))
       expect({ text, isWhole }).toEqual({ text: sent, isWhole: true })
       expect(await failures()).toBe(0)
     })
 
-    it('S20: that is compressed passes without being taken for truncated', async () => {
+    it(`S20: a stream of ${protocol.name} on ${name} that is compressed is not taken for truncated`, async () => {
       const { text, isWhole, failures } = await ask({
         headers: { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' },
         body: gzipSync(wholeStream(protocol, 'from a')),
@@ -147,23 +147,26 @@ export function protocolFaultsContract(runtime: Runtime): void {
       ...later,
       ...(aborted === null ? [] : [['a finish reason of an engine that gave up', aborted] as const]),
       ...(unfinished === null ? [] : [['no finish reason', unfinished] as const]),
-    ])('S11: with %s after its output passes as it is, and counts as a failure', async (_what, rest) => {
-      const { text, isWhole, failures } = await ask(streamed(begun + rest))
-      expect({ text, isWhole }).toEqual({ text: begun + rest, isWhole: true })
-      await expect.poll(failures).toBe(1)
-    })
+    ])(
+      `S11: a stream of ${protocol.name} on ${name} with %s after its output passes as it is, and counts as a failure`,
+      async (_what, rest) => {
+        const { text, isWhole, failures } = await ask(streamed(begun + rest))
+        expect({ text, isWhole }).toEqual({ text: begun + rest, isWhole: true })
+        await expect.poll(failures).toBe(1)
+      },
+    )
 
     it.each([
       ['after its output', begun],
       ['in its last event', begun + closing.slice(0, -20)],
-    ])('S12: that ends %s never looks complete', async (_what, sent) => {
+    ])(`S12: a stream of ${protocol.name} on ${name} that ends %s never looks complete`, async (_what, sent) => {
       const { text, isWhole, failures } = await ask(streamed(sent))
       expect(isWhole).toBe(false)
       expect(text.includes(closing)).toBe(false)
       await expect.poll(failures).toBe(1)
     })
 
-    it('S12, S13: that ends early has the error event of its protocol', async () => {
+    it(`S12, S13: a stream of ${protocol.name} on ${name} that ends early has the error event of its protocol`, async () => {
       const { text } = await ask(streamed(begun))
       expect(text.slice(begun.length)).toMatch(gatewayError)
     })
@@ -174,11 +177,14 @@ export function protocolFaultsContract(runtime: Runtime): void {
       protocolStreams.flatMap((protocol) =>
         Object.entries(documents).map(([what, answer]) => [protocol.name, what, protocol, answer] as const),
       ),
-    )('O4: of %s with %s comes from another engine', async (_protocol, _what, { path, body }, answer) => {
-      pair.answer(answer, { headers: JSON_TYPE, body: JSON_ANSWER })
-      const { status, text, failures } = await askA(pair, path, body)
-      expect({ status, text }).toEqual({ status: 200, text: JSON_ANSWER })
-      await expect.poll(failures).toBe(1)
-    })
+    )(
+      `O4: a JSON response to %s on ${name} comes from another engine if the first sends %s`,
+      async (_protocol, _what, { path, body }, answer) => {
+        pair.answer(answer, { headers: JSON_TYPE, body: JSON_ANSWER })
+        const { status, text, failures } = await askA(pair, path, body)
+        expect({ status, text }).toEqual({ status: 200, text: JSON_ANSWER })
+        await expect.poll(failures).toBe(1)
+      },
+    )
   })
 }

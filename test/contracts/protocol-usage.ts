@@ -125,7 +125,7 @@ export function protocolUsageContract(runtime: Runtime): void {
 
   describe(`tokens of a key on ${name}`, () => {
     it.each(protocolStreams.map((one) => [one.name, one] as const))(
-      'O27: of a stream of %s are those that it used',
+      `O27: a key on ${name} pays for the tokens that a stream of %s used`,
       async (_, protocol) => {
         site = await Site.open(runtime, 1)
         site.answer = streamed(wholeStream(protocol, 'out'))
@@ -139,7 +139,7 @@ export function protocolUsageContract(runtime: Runtime): void {
     )
 
     it.each(protocolStreams.map((one) => [one.name, one] as const))(
-      'S17: of a stream of %s whose client leaves are the prompt and what was generated',
+      `S17: a key on ${name} pays for prompt and output so far if the client of a stream of %s leaves`,
       async (_, protocol) => {
         site = await Site.open(runtime, 1)
         site.answer = streamed([protocol.opening, ...outputs(protocol, 40), ...keepAlives])
@@ -151,7 +151,7 @@ export function protocolUsageContract(runtime: Runtime): void {
     )
 
     it.each(protocolStreams.map((one) => [one.name, one] as const))(
-      'S16: of a request of %s that the engine refuses are none',
+      `S16: a key on ${name} pays nothing for a request of %s that the engine refuses`,
       async (_, { path, body }) => {
         site = await Site.open(runtime, 1)
         site.answer = { status: 400, body: { error: { message: 'no', type: 'BadRequestError', code: 400 } } }
@@ -161,7 +161,7 @@ export function protocolUsageContract(runtime: Runtime): void {
     )
 
     it.each(protocolStreams.map((one) => [one.name, one] as const))(
-      'S16b: of a stream of %s that the engine cuts are not its limit',
+      `S16b: a key on ${name} does not pay for the output limit of a stream of %s that breaks`,
       async (_, protocol) => {
         site = await Site.open(runtime, 1)
         site.answer = streamed(protocol.opening + protocol.delta('out'), { end: 'truncate' })
@@ -178,7 +178,7 @@ export function protocolUsageContract(runtime: Runtime): void {
       },
     ]
 
-    it('O2: of a stream that echoes the request are not those that its tools name', async () => {
+    it(`O2: a key on ${name} does not pay for usage that is named in the tools of a stream`, async () => {
       site = await Site.open(runtime, 1)
       const protocol = byName('responses')
       const created = { type: 'response.created', response: { id: 'resp_1', tools, status: 'in_progress' } }
@@ -192,7 +192,7 @@ export function protocolUsageContract(runtime: Runtime): void {
       expect(await cost()).toBeGreaterThanOrEqual(200)
     })
 
-    it('O2: of an answer that echoes the request are those of its own usage', async () => {
+    it(`O2: a key on ${name} pays for the usage of a response, not for one in its tools`, async () => {
       site = await Site.open(runtime, 1)
       const { path, body } = byName('responses')
       const usage = { input_tokens: 70, output_tokens: 9 }
@@ -202,28 +202,31 @@ export function protocolUsageContract(runtime: Runtime): void {
       await expect.poll(async () => Math.abs((await cost()) - 79)).toBeLessThan(4)
     })
 
-    it.each([true, false])('S1: of messages count cached tokens, as chats do (stream: %s)', async (stream) => {
-      site = await Site.open(runtime, 1)
-      const usages = [
-        { input_tokens: 20_000, output_tokens: 10, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
-        { input_tokens: 800, output_tokens: 10, cache_creation_input_tokens: 0, cache_read_input_tokens: 19_200 },
-      ]
-      let sent = 0
-      site.answer = () => {
-        const usage = usages[Math.min(sent++, 1)]!
-        if (!stream) return { body: { type: 'message', content: [], usage } }
-        const first = { type: 'message_start', message: { usage: { input_tokens: 20_000, output_tokens: 0 } } }
-        const last = { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage }
-        const events = [first, { type: 'content_block_delta', delta: { text: 'a' } }, last, { type: 'message_stop' }]
-        return streamed(events.map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`).join(''))
-      }
-      const { path, body } = byName('messages')
-      const cost = await site.costOf(async () => {
-        for (let at = 0; at < 6; at++) await (await site.post(path, { ...body, stream })).text()
-      })
-      await expect.poll(cost).toBe(6 * 20_010)
-      expect(await site.usage()).toMatchObject({ cached_tokens: 5 * 19_200 })
-    })
+    it.each([true, false])(
+      `S1: a key on ${name} pays for cached tokens of messages, as for those of chats (stream: %s)`,
+      async (stream) => {
+        site = await Site.open(runtime, 1)
+        const usages = [
+          { input_tokens: 20_000, output_tokens: 10, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+          { input_tokens: 800, output_tokens: 10, cache_creation_input_tokens: 0, cache_read_input_tokens: 19_200 },
+        ]
+        let sent = 0
+        site.answer = () => {
+          const usage = usages[Math.min(sent++, 1)]!
+          if (!stream) return { body: { type: 'message', content: [], usage } }
+          const first = { type: 'message_start', message: { usage: { input_tokens: 20_000, output_tokens: 0 } } }
+          const last = { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage }
+          const events = [first, { type: 'content_block_delta', delta: { text: 'a' } }, last, { type: 'message_stop' }]
+          return streamed(events.map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`).join(''))
+        }
+        const { path, body } = byName('messages')
+        const cost = await site.costOf(async () => {
+          for (let at = 0; at < 6; at++) await (await site.post(path, { ...body, stream })).text()
+        })
+        await expect.poll(cost).toBe(6 * 20_010)
+        expect(await site.usage()).toMatchObject({ cached_tokens: 5 * 19_200 })
+      },
+    )
   })
 
   describe(`a stream before its first token on ${name}`, () => {
@@ -231,13 +234,13 @@ export function protocolUsageContract(runtime: Runtime): void {
     /** A stream whose output starts after `wait`: a time, or an event. */
     const late = (wait: Piece): Reply => streamed([protocol.opening, wait, protocol.delta('out') + protocol.closing])
 
-    it('O22: is not idle, whatever came before its output', async () => {
+    it(`O22: a stream on ${name} is not idle before its first token, whatever came before`, async () => {
       site = await Site.open(runtime, 1, { limits: { idle_ms: 300 } })
       site.answer = late(900)
       expect(await site.stream(protocol)).toBe(wholeStream(protocol, 'out'))
     })
 
-    it('O22c: can be hedged', async () => {
+    it(`O22c: a stream on ${name} is hedged before its first token, although it has begun`, async () => {
       site = await Site.open(runtime, 2, { retry: { hedge_ms: 100, share: 1 }, policy: 'round_robin' })
       site.answer = late(new Promise(() => undefined))
       answerWith(site.engines[1]!, late(10))
@@ -246,7 +249,7 @@ export function protocolUsageContract(runtime: Runtime): void {
       expect(site.engines[0]!.asked.length).toBeGreaterThan(0)
     })
 
-    it('S14: gets heartbeats that are no event of their own', async () => {
+    it(`S14: heartbeats of a stream on ${name} are no events of their own`, async () => {
       site = await Site.open(runtime, 1, {}, { limits: { heartbeat_ms: 100 } })
       const chat = byName('chat')
       const event = (id: number): string => `id: ${id}\n${chat.delta('out')}`
@@ -265,7 +268,7 @@ export function protocolUsageContract(runtime: Runtime): void {
   })
 
   describe(`prompts on ${name}`, () => {
-    it('S2: of Claude Code go to the engine that has the conversation, whatever its billing block says', async () => {
+    it(`S2: prompts of Claude Code on ${name} go to the engine with the conversation, whatever the billing block has`, async () => {
       site = await Site.open(runtime, 4, { policy: 'prefix' })
       const messages = byName('messages')
       site.answer = streamed(wholeStream(messages, 'out'))

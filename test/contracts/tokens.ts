@@ -61,16 +61,16 @@ export function tokenContract(name: string, start: Start): void {
       return [response.status, body.error?.code ?? body.data?.map(({ id }) => id)]
     }
 
-    it('serves the owner of a valid token with the rights of `jwt`', async () => {
+    it(`with tokens and expiring keys, ${name} serves the owner of a valid token with the rights of \`jwt\``, async () => {
       expect(await models(await sign())).toEqual([200, ['a']])
     })
 
-    it('serves a key before it expires, and not afterwards', async () => {
+    it(`with tokens and expiring keys, ${name} serves a key before it expires, and not afterwards`, async () => {
       expect(await models('new-secret')).toEqual([200, ['a', 'b']])
       expect(await models('old-secret')).toEqual([401, 'expired_api_key'])
     })
 
-    it('rejects a token of another audience, and a changed one', async () => {
+    it(`with tokens and expiring keys, ${name} rejects a token of another audience, and a changed one`, async () => {
       expect(await models(await sign({ aud: 'other' }))).toEqual([401, 'invalid_api_key'])
       expect(await models(`${await sign()}A`)).toEqual([401, 'invalid_api_key'])
     })

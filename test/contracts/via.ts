@@ -172,19 +172,19 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
   })
 
   describe(`a request through ${name}`, () => {
-    it('names the gateway to the engine, on every leg, and the same each time', async () => {
+    it(`a request through ${name} names the gateway to the engine, on every leg, and the same each time`, async () => {
       expect(own).toMatch(OWN)
       expect(await vias({ more: { stream: true } })).toEqual([own])
       expect(await vias({ path: '/v1/messages', more: { max_tokens: 1 } })).toEqual([own])
       expect(await vias({ more: { model: 'split' } })).toEqual([own, own])
     })
 
-    it('names it also if only the engine with a stored response can answer', async () => {
+    it(`a request through ${name} names the gateway also if only the engine with a stored response can answer`, async () => {
       expect(await vias({ path: '/v1/responses', more: { input: 'x' } })).toEqual([own])
       expect(await vias({ path: '/v1/responses/resp_1', method: 'GET' })).toEqual([own])
     })
 
-    it('keeps entries of others, in order', async () => {
+    it(`a request through ${name} keeps the via entries of others, in order`, async () => {
       expect(await vias({ headers: { via: '1.0 a, 1.1 b (c, d)' } })).toEqual([`1.0 a, 1.1 b (c, d), ${own}`])
       expect(await vias({ headers: { via: ['1.0 a', 'HTTP/2 b'] } })).toEqual([`1.0 a, HTTP/2 b, ${own}`])
       expect(await vias({ headers: { via: SOMEBODY, 'cdn-loop': 'a.example; loops=1, b' } })).toEqual([
@@ -193,7 +193,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       expect(heads[0]!['cdn-loop']).toBe('a.example; loops=1, b')
     })
 
-    it('drops a header that is longer than any valid path', async () => {
+    it(`a request through ${name} drops a via header that is longer than any valid path`, async () => {
       for (const via of ['x'.repeat(6_000), '1.1 a,'.repeat(1_000), '('.repeat(6_000), '1.1 a (b'.repeat(700)])
         expect(await vias({ headers: { via } })).toEqual([own])
     })
@@ -204,27 +204,30 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       ['between others', (via: string) => `1.0 a (b), ${via} (here), 1.1 c`],
       ['behind thousands', (via: string) => `${'1.1 a,'.repeat(1_000)} ${via}`],
       ['behind a comment that never ends', (via: string) => `1.1 a (b, ${via}, 1.1 c (d)`],
-    ])('is rejected if it contains this gateway, from any client and in any spelling: %s', async (_, said) => {
-      heads.length = 0
-      const refused = await ask({ headers: { via: said(own) }, more: { padding: 'x'.repeat(300_000) } })
-      expect([refused.status, refused.headers['x-should-retry'], refused.headers['retry-after']]).toEqual([
-        508,
-        'false',
-        undefined,
-      ])
-      expect(JSON.parse(refused.body)).toEqual({
-        error: {
-          message: expect.stringContaining('Routing loop'),
-          type: 'server_error',
-          param: null,
-          code: 'loop_detected',
-        },
-      })
-      expect(refused.body).not.toMatch(/127\.0|firstlight-/)
-      expect(heads).toEqual([])
-    })
+    ])(
+      `a request through ${name} is rejected if it contains this gateway, from any client and in any spelling: %s`,
+      async (_, said) => {
+        heads.length = 0
+        const refused = await ask({ headers: { via: said(own) }, more: { padding: 'x'.repeat(300_000) } })
+        expect([refused.status, refused.headers['x-should-retry'], refused.headers['retry-after']]).toEqual([
+          508,
+          'false',
+          undefined,
+        ])
+        expect(JSON.parse(refused.body)).toEqual({
+          error: {
+            message: expect.stringContaining('Routing loop'),
+            type: 'server_error',
+            param: null,
+            code: 'loop_detected',
+          },
+        })
+        expect(refused.body).not.toMatch(/127\.0|firstlight-/)
+        expect(heads).toEqual([])
+      },
+    )
 
-    it('is rejected in the format of each endpoint, and on every method', async () => {
+    it(`a request through ${name} is rejected in the format of each endpoint, and on every method`, async () => {
       const message = await ask({ path: '/v1/messages', headers: { via: own }, more: { max_tokens: 1 } })
       expect([message.status, JSON.parse(message.body)]).toMatchObject([
         508,
@@ -234,14 +237,14 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
         expect((await ask({ path, method: 'GET', headers: { via: own } })).status, path).toBe(508)
     })
 
-    it('is accepted if the name occurs only as text, or belongs to another gateway', async () => {
+    it(`a request through ${name} is accepted if the name occurs only as text, or belongs to another gateway`, async () => {
       for (const via of [`1.1 a (${own})`, `${own}0`, `${own}.example`, `${own.slice(4)} 1.1`, SOMEBODY])
         expect(await vias({ headers: { via } })).toEqual([`${via}, ${own}`])
     })
   })
 
   describe(`an engine that is a balancer before ${name}`, () => {
-    it('ends a request that no other engine can serve, after one round', async () => {
+    it(`an engine that is a balancer before ${name} ends a request that no other engine can serve, after one round`, async () => {
       for (const more of [{}, { stream: true }]) {
         rounds = 0
         const answer = await ask({ more: { model: 'round', ...more } })
@@ -255,7 +258,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       }
     })
 
-    it('costs no client a response if there is another engine, which then gets all requests', async () => {
+    it(`an engine that is a balancer before ${name} costs no client a response if there is another engine, which then gets all requests`, async () => {
       for (let i = 0; i < 12; i++) {
         const answer = await ask({ more: { model: 'mixed' } })
         expect([answer.status, answer.headers['x-firstlight-engine']]).toEqual([200, 'a3'])
@@ -264,7 +267,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       expect(await circuits('mixed')).toEqual({ r3: 'open', a3: 'closed' })
     })
 
-    it('is not seen where an engine refuses a client’s own header: no circuit opens, and others are served', async () => {
+    it(`an engine that is a balancer before ${name} is not seen where an engine refuses a client’s own header: no circuit opens, and others are served`, async () => {
       for (let i = 0; i < 12; i++)
         expect((await ask({ more: { model: 'two' }, headers: { via: SOMEBODY, 'x-meets': 'somebody' } })).status).toBe(
           508,

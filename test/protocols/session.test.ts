@@ -64,16 +64,16 @@ describe('the session of a request', () => {
     ['conversation', '/v1/responses', {}, { conversation: { id: UUID } }, 'body conversation.id'],
     ['user', '/v1/chat/completions', {}, { user: UUID }, 'body user'],
     ['user of messages', '/v1/messages', {}, { metadata: { user_id: UUID } }, 'body metadata.user_id'],
-  ])('is found as %s sends it', (_case, path, headers, body, source) => {
+  ])('the session of a request is found as %s sends it', (_case, path, headers, body, source) => {
     expect(find(path, headers as Record<string, string>, body)).toMatchObject({ id: UUID, source })
   })
 
-  it('is none if the client names none, or names it empty', () => {
+  it('the session of a request is none if the client names none, or names it empty', () => {
     expect(find('/v1/chat/completions', { 'x-session-id': ' ' }, { user: '', metadata: null })).toBeNull()
     expect(find('/v1/chat/completions', { 'x-client-request-id': UUID })).toBeNull()
   })
 
-  it('has the agent and its parent', () => {
+  it('the session of a request has the agent and its parent', () => {
     const headers = {
       'x-claude-code-session-id': UUID,
       'x-claude-code-agent-id': 'a2',
@@ -86,19 +86,19 @@ describe('the session of a request', () => {
     })
   })
 
-  it('comes from configured sources first, and is shortened', () => {
+  it('the session of a request comes from configured sources first, and is shortened', () => {
     const sources = [{ header: 'x-tenant-chat' }, ...protocolOf('/v1/chat/completions')!.sessions]
     const found = sessionOf((name) => (name === 'x-tenant-chat' ? 'c'.repeat(600) : UUID), {}, sources)
     expect([found?.source, found?.id.length]).toEqual(['header x-tenant-chat', 512])
   })
 
-  it('has no characters that change a log line, and keeps letters of any language', () => {
+  it('the session of a request has no characters that change a log line, and keeps letters of any language', () => {
     const idOf = (user: string) => find('/v1/chat/completions', {}, { user })?.id
     expect(idOf('a\nb\u001b[31m\u202ec\ud800')).toBe('a\ufffdb\ufffd[31m\ufffdc\ufffd')
     expect(idOf('Zoë 会話 👩')).toBe('Zoë 会話 👩')
   })
 
-  it('is not searched in a long text', () => {
+  it('the session of a request is not searched in a long text', () => {
     const user_id = `user_${'_session_'.repeat(100_000)}!`
     // The shortest of several: a busy machine may interrupt one.
     const tookMs = Array.from({ length: 5 }, () => {
@@ -111,7 +111,7 @@ describe('the session of a request', () => {
 })
 
 describe("Dynamo's agent hints", () => {
-  it('are other names of options; higher priorities become lower ones', () => {
+  it("Dynamo's agent hints are other names of options; higher priorities become lower ones", () => {
     expect(agentHints({ nvext: { agent_hints: { priority: 5 } } })).toEqual({ priority: 5 })
     expect(agentHints({ nvext: {} })).toBeUndefined()
     expect(hintedOptions({ priority: 5, osl: 1024 })).toEqual({ priority: -5, expected_output_tokens: 1024 })

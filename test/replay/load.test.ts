@@ -86,7 +86,7 @@ const block = (id: number, row: number) => ({
 })
 
 describe('firstlight load', () => {
-  it('sends a trace whose repeated blocks hit the engines’ caches, and its recording replays equally', async () => {
+  it('firstlight load sends a trace whose repeated blocks hit the engines’ caches, and its recording replays equally', async () => {
     writeFileSync(
       at('t.jsonl'),
       Array.from({ length: 24 }, (_, row) => JSON.stringify(block(3 + (row % 2), row * 8))).join('\n'),
@@ -140,7 +140,7 @@ describe('firstlight load', () => {
     ).toBe(0)
   })
 
-  it('counts failures, and exits with 1', async () => {
+  it('firstlight load counts failures, and exits with 1', async () => {
     const { code, out } = await firstlight(
       'load',
       '--url',
@@ -175,7 +175,7 @@ describe('firstlight load', () => {
     expect(nobody.out).toContain('1 x connection refused by 127.0.0.1:2')
   })
 
-  it('distinguishes engines of several clusters with the same name', async () => {
+  it('firstlight load distinguishes engines of several clusters with the same name', async () => {
     let asked = 0
     const two = await FakeEngine.open({
       '*': () =>
@@ -205,7 +205,7 @@ describe('firstlight load', () => {
     await two.close()
   })
 
-  it('calls a truncated stream that, and counts it in the goodput of its engine and of all', async () => {
+  it('firstlight load calls a truncated stream that, and counts it in the goodput of its engine and of all', async () => {
     let asked = 0
     const headers = { 'x-firstlight-engine': 'a' }
     const server = await FakeEngine.open({
@@ -233,7 +233,7 @@ describe('firstlight load', () => {
     await server.close()
   })
 
-  it('counts no unsent request in goodput', async () => {
+  it('firstlight load counts no unsent request in goodput', async () => {
     const two = ['--num-users', '1', '--num-rounds', '2', '--qps', '0.1', '--time', '0.5']
     const { out } = await firstlight(
       ...['load', '--url', gateway.url, '--model', 'sim', '--json', at('unsent.json')].concat(two),
@@ -244,7 +244,7 @@ describe('firstlight load', () => {
     })
   })
 
-  it('distinguishes requests that a signal cut off from unsent ones, and still writes its figures', async () => {
+  it('firstlight load distinguishes requests that a signal cut off from unsent ones, and still writes its figures', async () => {
     const stop = new AbortController()
     const silent = await FakeEngine.open({ '*': () => (stop.abort(), SILENCE) })
     const { url } = silent
@@ -277,7 +277,7 @@ describe('firstlight load', () => {
     [['--url', 'http://127.0.0.1:1'], 'needs --model'],
     [['--model', 'm', '--url', 'ftp://x'], '--url must be an http or https URL'],
     [['--model', 'm', '--trace', 'nowhere'], 'There is no file nowhere'],
-  ])('rejects %j', async (argv, message) => {
+  ])('firstlight load rejects %j', async (argv, message) => {
     const { code, err } = await firstlight('load', ...argv)
     expect(code).toBe(2)
     expect(err).toContain(message)
@@ -306,7 +306,7 @@ describe('multi-round conversations', () => {
   })
   afterAll(() => server.close())
 
-  it('keeps exactly the given number of unfinished requests, and sends every request', async () => {
+  it('firstlight load keeps exactly the given number of unfinished requests, and sends every request', async () => {
     const { url } = server
     const { code, out } = await firstlight(
       'load',
@@ -341,7 +341,7 @@ describe('multi-round conversations', () => {
 })
 
 describe('prompts', () => {
-  it('share tokens exactly as far as their traces share blocks', () => {
+  it('prompts share tokens exactly as far as their traces share blocks', () => {
     const request = (ids: readonly number[]) => ({
       atMs: 0,
       promptTokens: ids.length * 16 + 5,
@@ -360,7 +360,7 @@ describe('prompts', () => {
 })
 
 describe('a trace file', () => {
-  it('is rotated when full, keeps so many, and is for its owner alone', () => {
+  it('a trace file is rotated when full, keeps so many, and is for its owner alone', () => {
     const path = at('r.jsonl')
     for (let run = 0; run < 6; run += 1) {
       const file = traceFile(path, { maxBytes: 30, files: 3, log })
@@ -373,7 +373,7 @@ describe('a trace file', () => {
     expect(existsSync(`${path}.3`)).toBe(false)
   })
 
-  it('loses lines but touches no other file if its file cannot be moved', async () => {
+  it('a trace file loses lines but touches no other file if its file cannot be moved', async () => {
     const path = at('stuck.jsonl')
     const warned: string[] = []
     const file = traceFile(path, { maxBytes: 30, files: 2, log: { warn: (event) => void warned.push(event) } })
@@ -404,7 +404,7 @@ describe('a trace file', () => {
     ['half a line', whole(1).slice(0, 20)],
     ['its first letters', '{"ti'],
     ['a line without its end', whole(1)],
-  ])('continues after the last complete line if a killed process left %s', (name, torn) => {
+  ])('a trace file continues after the last complete line if a killed process left %s', (name, torn) => {
     const path = at(`${name}.jsonl`)
     writeFileSync(path, `${whole(0)}\n${torn}`)
     const file = traceFile(path, { maxBytes: 1000, files: 2, log })
@@ -413,7 +413,7 @@ describe('a trace file', () => {
     expect(readFileSync(path, 'utf8')).toBe(`${whole(0)}\n${whole(2)}\n`)
   })
 
-  it('keeps a foreign last line, on its own line', () => {
+  it('a trace file keeps a foreign last line, on its own line', () => {
     const path = at('notes.txt')
     writeFileSync(path, 'my notes')
     const file = traceFile(path, { maxBytes: 1000, files: 2, log })
@@ -434,7 +434,7 @@ describe('a trace file', () => {
     ])
   }
 
-  it('contains only complete lines on a disk that fills up, and continues when there is room', async () => {
+  it('a trace file contains only complete lines on a disk that fills up, and continues when there is room', async () => {
     const path = at('full.jsonl')
     await within(
       '-f 4',
@@ -446,7 +446,7 @@ describe('a trace file', () => {
     expect(readFileSync(path, 'utf8')).toBe(`{"timestamp":0}\n${whole(2)}\n`)
   })
 
-  it('moves nothing if the next file cannot be opened', async () => {
+  it('a trace file moves nothing if the next file cannot be opened', async () => {
     const path = at('rotated.jsonl')
     for (const [age, name] of [path, `${path}.1`, `${path}.2`].entries())
       writeFileSync(name, `{"age":${age},"some":"thing"}\n`)
@@ -459,7 +459,7 @@ describe('a trace file', () => {
     )
   })
 
-  it('is rotated once for all processes that write to it, and contains the lines of all', () => {
+  it('a trace file is rotated once for all processes that write to it, and contains the lines of all', () => {
     const path = at('shared.jsonl')
     const gateways = [0, 1, 2, 3].map(() => traceFile(path, { maxBytes: 30, files: 3, log }))
     for (const [run, file] of gateways.entries()) {
@@ -471,7 +471,7 @@ describe('a trace file', () => {
     )
   })
 
-  it('loses and repeats no line if processes rotate at the same time', async () => {
+  it('a trace file loses and repeats no line if processes rotate at the same time', async () => {
     const path = at('race.jsonl')
     const options = '{ maxBytes: 100, files: 1000, log }'
     const script = (who: string): string =>
@@ -497,7 +497,7 @@ describe('a trace file', () => {
   it.each([
     ['put aside', (path: string) => renameSync(path, `${path}-aside`)],
     ['taken away', (path: string) => rmSync(path)],
-  ])('starts anew under its name if it was %s', (what, change) => {
+  ])('a trace file starts anew under its name if it was %s', (what, change) => {
     const path = at(`${what}.jsonl`)
     const file = traceFile(path, { maxBytes: 1000, files: 2, log })
     change(path)
@@ -506,7 +506,7 @@ describe('a trace file', () => {
     expect(readFileSync(path, 'utf8')).toBe(`${whole(2)}\n`)
   })
 
-  it('waits for a process that is rotating, but not for one that was killed meanwhile', () => {
+  it('a trace file waits for a process that is rotating, but not for one that was killed meanwhile', () => {
     const path = at('begun.jsonl')
     const write = (line: string): void => {
       const file = traceFile(path, { maxBytes: 30, files: 2, log })
@@ -526,11 +526,11 @@ describe('a trace file', () => {
     ])
   })
 
-  it('is reported before the start if it cannot be written', () => {
+  it('a trace file is reported before the start if it cannot be written', () => {
     expect(() => new Recording({ ...recordTo, file: at('no/such/folder.jsonl') }, log)).toThrow('cannot be written')
   })
 
-  it('accepts no line after it was closed', () => {
+  it('a trace file accepts no line after it was closed', () => {
     const closed = traceFile(at('closed.jsonl'), { maxBytes: 2 ** 20, files: 2, log })
     closed.write(whole(1))
     closed.close()
@@ -541,7 +541,7 @@ describe('a trace file', () => {
     expect(readFileSync(at('next.jsonl'), 'utf8')).toBe('')
   })
 
-  it('closes nothing of others if it is closed twice, as by a signal during a failing change', () => {
+  it('a trace file closes nothing of others if it is closed twice, as by a signal during a failing change', () => {
     const twice = traceFile(at('twice.jsonl'), { maxBytes: 2 ** 20, files: 2, log })
     twice.close()
     const other = openSync(at('others.txt'), 'w')
@@ -550,7 +550,7 @@ describe('a trace file', () => {
     closeSync(other)
   })
 
-  it('is unchanged if a change of it is reverted or changes nothing', () => {
+  it('a trace file is unchanged if a change of it is reverted or changes nothing', () => {
     const record = { ...recordTo, file: at('goes-on.jsonl') }
     const one = new Recording(record, log)
     const cluster = { configure: () => {} } as unknown as Parameters<typeof one.middleware>[0]
@@ -566,7 +566,7 @@ describe('a trace file', () => {
     one.close()
   })
 
-  it('gives equal blocks equal names with the same salt after a restart, and others with another salt or none', async () => {
+  it('a trace file gives equal blocks equal names with the same salt after a restart, and others with another salt or none', async () => {
     const idsOf = async (name: string, salt: string | null): Promise<string> => {
       const started = new Recording({ ...recordTo, file: at(name), salt }, log)
       const lease = { release: () => {} }

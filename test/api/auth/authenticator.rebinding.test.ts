@@ -43,14 +43,14 @@ describe('a gateway on loopback without keys', () => {
     await engine.close()
   })
 
-  it('rejects requests with a Host that is not loopback', async () => {
+  it('a gateway on loopback without keys rejects requests with a Host that is not loopback', async () => {
     const status = await open()
     for (const host of FOREIGN) expect([host, await status(host)]).toEqual([host, 403])
     expect(engine.asked).toEqual([])
     for (const host of LOOPBACK) expect([host, await status(host)]).toEqual([host, 200])
   })
 
-  it('rejects them on every route of clients', async () => {
+  it('a gateway on loopback without keys rejects a foreign Host on every route of clients', async () => {
     const status = await open()
     for (const path of ['/v1/completions', '/tokenize', '/v1/firstlight/route'])
       expect([path, await status('evil.test', path)]).toEqual([path, 403])
@@ -58,7 +58,7 @@ describe('a gateway on loopback without keys', () => {
     expect(models.status).toBe(200)
   })
 
-  it('serves the hosts of allowed_hosts, with any port', async () => {
+  it('a gateway on loopback without keys serves the hosts of allowed_hosts, with any port', async () => {
     const status = await open({ allowed_hosts: ['evil.test', '*.inside.test'] })
     for (const host of ['evil.test', 'Evil.Test:8080', 'a.b.inside.test', 'localhost'])
       expect([host, await status(host)]).toEqual([host, 200])
@@ -66,7 +66,7 @@ describe('a gateway on loopback without keys', () => {
       expect([host, await status(host)]).toEqual([host, 403])
   })
 
-  it('serves any host with open: true', async () => {
+  it('a gateway on loopback without keys serves any host with open: true', async () => {
     const status = await open({ open: true })
     expect(await status('evil.test')).toBe(200)
   })

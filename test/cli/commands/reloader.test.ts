@@ -204,7 +204,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
 })
 
 describe('a process with a new configuration', () => {
-  it('adopts all of it except what needs a restart, which it names', () => {
+  it('a process with a new configuration adopts all of it except what needs a restart, which it names', () => {
     const before = configOf([poolOf('m', 'a', one)])
     const next = configOf([poolOf('m', 'b', other)], {
       listen: '0.0.0.0:9',
@@ -228,7 +228,7 @@ describe('a process with a new configuration', () => {
     expect(config.clusters).toEqual(next.clusters)
   })
 
-  it('has a higher version than the previous one, whatever it contains', () => {
+  it('a process with a new configuration has a higher version than the previous one, whatever it contains', () => {
     const before = { ...configOf([poolOf('m', 'a', one)]), version: 7 }
     expect(reloadable(before, configOf([poolOf('n', 'b', other)])).config.version).toBe(8)
     expect(reloadable(before, { ...before, version: 30 }).config.version).toBe(30)
@@ -267,7 +267,7 @@ describe('firstlight serve', () => {
     return (await heard('listening'))['url'] as string
   }
 
-  it('reloads at SIGUSR2, and keeps the previous configuration if the new one is invalid', async () => {
+  it('firstlight serve reloads at SIGUSR2, and keeps the previous configuration if the new one is invalid', async () => {
     write([poolOf('old', 'a', one)])
     const url = await serve()
     write('nonsense')
@@ -281,7 +281,7 @@ describe('firstlight serve', () => {
     expect((await chat(url, 'old')).status).toBe(404)
   })
 
-  it('starts, stops and changes recording without a restart', async () => {
+  it('firstlight serve starts, stops and changes recording without a restart', async () => {
     const pools = [poolOf('m', 'a', one)]
     write(pools)
     const url = await serve()
@@ -320,7 +320,7 @@ describe('firstlight serve', () => {
     expect(readFileSync(join(folder, 'traffic.jsonl'), 'utf8').trim().split('\n')).toEqual(recordedLines)
   })
 
-  it('does so with --watch whenever the file is another', async () => {
+  it('firstlight serve with --watch reloads whenever the file changes', async () => {
     write([poolOf('old', 'a', one)])
     const url = await serve('--watch')
     write([poolOf('new', 'b', other)])
@@ -336,7 +336,7 @@ describe('firstlight serve', () => {
 })
 
 describe('a configuration file that is watched', () => {
-  it('is reloaded even if it changed between the read at the start and the first poll', async () => {
+  it('a configuration file that is watched is reloaded even if it changed between the read at the start and the first poll', async () => {
     const file = join(mkdtempSync(join(tmpdir(), 'firstlight-')), 'c.json')
     writeFileSync(file, 'as it was read')
     const asRead = fileFingerprint(file)
@@ -434,7 +434,7 @@ it('settings that need a restart are reported once per configuration, not per di
 })
 
 describe('vocabularies of successive configurations', () => {
-  it('are opened when they are new or changed, and each once', async () => {
+  it('vocabularies of successive configurations are opened when they are new or changed, and each once', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-vocabularies-'))
     const compiled = compileVocabulary({
       tokenizer: modelFile('tokenizer.json'),

@@ -89,7 +89,7 @@ describe('the note about a lost cache', () => {
   const admin = (path: string) =>
     fetch(`${gateway.url}/v1/firstlight/${path}`, { method: 'POST', headers: { authorization: `Bearer ${ADMIN}` } })
 
-  it('appears after an engine restarted without its cache, not after a drain or a miss', async () => {
+  it('the note about a lost cache appears after an engine restarted without its cache, not after a drain or a miss', async () => {
     await admin('engines/e1/drain')
     await ask('d'.repeat(1600))
     for (let round = 0; round < 3; round++) await askAll()
@@ -103,7 +103,7 @@ describe('the note about a lost cache', () => {
 })
 
 describe('firstlight top without a terminal', () => {
-  it('prints the fleet as one plain table with request rates, and as JSON', async () => {
+  it('firstlight top without a terminal prints the fleet as one plain table with request rates, and as JSON', async () => {
     const file = join(folder, 'top.json')
     const { ended, out, err } = run(['--url', `${gateway.url}/v1/`, '--json', file])
     const over = new AbortController()
@@ -131,7 +131,7 @@ describe('firstlight top without a terminal', () => {
     expect(readFileSync(file, 'utf8') + out.join('')).not.toContain(ADMIN)
   })
 
-  it('prints lines that fit the terminal’s width, without control sequences', async () => {
+  it('firstlight top without a terminal prints lines that fit the terminal’s width, without control sequences', async () => {
     const terminal = new FakeTerminal(40, 10)
     const { ended, out } = run(['--url', gateway.url, '--once'], {
       terminal,
@@ -152,19 +152,22 @@ describe('firstlight top without a terminal', () => {
       'the admin key was rejected',
       'give --key',
     ],
-  ])('reports %s with a next step, before it draws', async (_, argv, env, says, next) => {
-    const terminal = new FakeTerminal()
-    const { ended, out, err } = run(['--url', gateway.url, ...argv], { terminal, env: env as Record<string, string> })
-    expect(await ended).toBe(1)
-    expect(out).toEqual([])
-    expect(err[0]).toBe(`No view from ${gateway.url}: ${says}.`)
-    expect(err[1]).toContain(next)
-    expect(err.join('')).not.toContain('sk-wrong')
-    expect(terminal.text).toBe('')
-    expect(terminal.isRestored).toBe(true)
-  })
+  ])(
+    'firstlight top without a terminal reports %s with a next step, before it draws',
+    async (_, argv, env, says, next) => {
+      const terminal = new FakeTerminal()
+      const { ended, out, err } = run(['--url', gateway.url, ...argv], { terminal, env: env as Record<string, string> })
+      expect(await ended).toBe(1)
+      expect(out).toEqual([])
+      expect(err[0]).toBe(`No view from ${gateway.url}: ${says}.`)
+      expect(err[1]).toContain(next)
+      expect(err.join('')).not.toContain('sk-wrong')
+      expect(terminal.text).toBe('')
+      expect(terminal.isRestored).toBe(true)
+    },
+  )
 
-  it('reports a refused connection', async () => {
+  it('firstlight top without a terminal reports a refused connection', async () => {
     const url = `http://127.0.0.1:${ownPorts(1)}`
     const { ended, err } = run(['--url', url])
     expect(await ended).toBe(1)
@@ -180,7 +183,7 @@ describe('firstlight top without a terminal', () => {
     [['--once', '--every-s', '2'], '--every-s has no effect with --once'],
     [['--key', 'two words'], 'The admin key must be printable ASCII'],
     [['extra'], 'accepts no argument'],
-  ])('%j is rejected before any request', async (argv, says) => {
+  ])('firstlight top %j is rejected before any request', async (argv, says) => {
     const { ended, err } = run(argv)
     expect(await ended).toBe(2)
     expect(err[0]).toContain(says)
@@ -189,7 +192,7 @@ describe('firstlight top without a terminal', () => {
 })
 
 describe('firstlight top, on a terminal', () => {
-  it('draws the fleet in place and restores the screen at q', async () => {
+  it('firstlight top on a terminal draws the fleet in place and restores the screen at q', async () => {
     const terminal = new FakeTerminal()
     const { ended, out, err } = run(['--url', gateway.url], { terminal })
     expect(await terminal.shows(/^e1 +up/m)).toContain('2 of 2 engines up')
@@ -200,7 +203,7 @@ describe('firstlight top, on a terminal', () => {
     expect({ out, err }).toEqual({ out: [], err: [] })
   })
 
-  it('moves a drained engine to the top and rewrites only its line', async () => {
+  it('firstlight top on a terminal moves a drained engine to the top and rewrites only its line', async () => {
     const terminal = new FakeTerminal()
     const { ended, stop } = run(['--url', gateway.url], { terminal })
     await terminal.shows(/^e0 +up.*\ne1 +up/m)
@@ -225,7 +228,7 @@ describe('firstlight top, on a terminal', () => {
     ['Ctrl-C', '\u0003'],
     ['Ctrl-D', '\u0004'],
     ['q among others', 'jjq'],
-  ])('ends at %s', async (_, keys) => {
+  ])('firstlight top on a terminal ends at %s', async (_, keys) => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
@@ -234,7 +237,7 @@ describe('firstlight top, on a terminal', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it('redraws after a resize', async () => {
+  it('firstlight top on a terminal redraws after a resize', async () => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
@@ -247,7 +250,7 @@ describe('firstlight top, on a terminal', () => {
     await ended
   })
 
-  it('sorts, reverses and pauses', async () => {
+  it('firstlight top on a terminal sorts, reverses and pauses', async () => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url, '--sort', 'engine'], { terminal })
     await terminal.shows(/^e0 .*\ne1 /m)
@@ -264,7 +267,7 @@ describe('firstlight top, on a terminal', () => {
     await ended
   })
 
-  it('restores the screen while it is suspended, and redraws afterwards', async () => {
+  it('firstlight top on a terminal restores the screen while it is suspended, and redraws afterwards', async () => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
@@ -285,7 +288,7 @@ describe('firstlight top, on a terminal', () => {
   })
 
   it.each(['a view', 'a key', 'a resize'])(
-    'restores the screen if drawing fails at %s, then prints the error',
+    'firstlight top on a terminal restores the screen if drawing fails at %s, then prints the error',
     async (when) => {
       const terminal = new FakeTerminal()
       const { ended, err } = run(['--url', gateway.url], { terminal })
@@ -302,7 +305,7 @@ describe('firstlight top, on a terminal', () => {
     },
   )
 
-  it('restores the screen if the process exits abruptly', async () => {
+  it('firstlight top on a terminal restores the screen if the process exits abruptly', async () => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
@@ -313,7 +316,7 @@ describe('firstlight top, on a terminal', () => {
     await ended
   })
 
-  it('has no colours if NO_COLOR is set, with the same text', async () => {
+  it('firstlight top on a terminal has no colours if NO_COLOR is set, with the same text', async () => {
     const screens = []
     for (const noColor of ['', '1']) {
       const terminal = new FakeTerminal()
@@ -357,7 +360,7 @@ const feed =
 describe('firstlight top with hostile or failing servers', () => {
   const evil = '\u001b[2J\u001b]0;owned\u0007\u009b31m\r\n\u202e'
 
-  it('removes control characters from names of the gateway', async () => {
+  it('firstlight top with hostile or failing servers removes control characters from names of the gateway', async () => {
     const hostile = {
       ...poolOf([engineOf(`e${evil}`, { role: evil as never })], { cluster: evil, model: evil, policy: evil }),
       reachable: true,
@@ -385,7 +388,7 @@ describe('firstlight top with hostile or failing servers', () => {
     ['a page', 200, '<html>', 'not a Firstlight gateway (HTTP 200)'],
     ['a redirection', 302, '', 'not a Firstlight gateway (HTTP 302)'],
     ['nothing', 404, 'Not Found', 'not a Firstlight gateway (HTTP 404)'],
-  ])('reports %s', async (_, status, body, says) => {
+  ])('firstlight top with hostile or failing servers reports %s', async (_, status, body, says) => {
     const url = await pretend((response) => response.writeHead(status, { location: 'http://127.0.0.1:9/' }).end(body))
     const { ended, err } = run(['--url', url])
     expect(await ended).toBe(1)
@@ -401,20 +404,20 @@ describe('firstlight top with hostile or failing servers', () => {
       viewOf([poolOf([engineOf('a', { ttft_ms: evil as never })])]),
       'pools[0].engines[0].ttft_ms is not valid in a gateway’s view',
     ],
-  ])('rejects the view %j', async (event, says) => {
+  ])('firstlight top with hostile or failing servers rejects the view %j', async (event, says) => {
     const { ended, err } = run(['--url', await pretend(feed(event))])
     expect(await ended).toBe(1)
     expect(err[0]).toContain(says)
   })
 
-  it('prints the last view if the gateway ends the stream', async () => {
+  it('firstlight top with hostile or failing servers prints the last view if the gateway ends the stream', async () => {
     const url = await pretend((response) => void feed(viewOf([poolOf([engineOf('a')])]))(response).end())
     const { ended, out } = run(['--url', url])
     expect(await ended).toBe(0)
     expect(out[1]).toBe('1 of 1 engine up · 0 running · – requests/s · longest queue 0 s')
   })
 
-  it('reports a lost connection with its cause and age, retries, and recovers', async () => {
+  it('firstlight top with hostile or failing servers reports a lost connection with its cause and age, retries, and recovers', async () => {
     let isUp = true
     const url = await pretend((response) => {
       if (!isUp) response.writeHead(503).end(JSON.stringify({ error: { message: 'It drains.' } }))
@@ -433,7 +436,7 @@ describe('firstlight top with hostile or failing servers', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it('reports a lost connection if the gateway sends no data', async () => {
+  it('firstlight top with hostile or failing servers reports a lost connection if the gateway sends no data', async () => {
     const url = await pretend(
       (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders(),
     )
@@ -442,7 +445,7 @@ describe('firstlight top with hostile or failing servers', () => {
     )
   })
 
-  it('ends without drawing if it is aborted before the first view', async () => {
+  it('firstlight top with hostile or failing servers ends without drawing if it is aborted before the first view', async () => {
     const terminal = new FakeTerminal()
     const asked = Promise.withResolvers<void>()
     const url = await pretend(() => asked.resolve())
@@ -454,7 +457,7 @@ describe('firstlight top with hostile or failing servers', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it('requests each view separately at long intervals, and never draws an outdated one', async () => {
+  it('firstlight top with hostile or failing servers requests each view separately at long intervals, and never draws an outdated one', async () => {
     let asked = 0
     let left = 0
     const url = await pretend((response) => {

@@ -6,7 +6,7 @@ import { startNodeGateway } from '../../kit/node-gateway.ts'
 clientsContract('a gateway on Node', startNodeGateway)
 
 describe('transfer parameters of a client', () => {
-  it('reach no engine, in whatever spelling', async () => {
+  it('transfer parameters of a client reach no engine, in whatever spelling', async () => {
     const fleet = await startDemoFleet(1)
     const gateway = await startNodeGateway(demoDocument(fleet))
     const text =

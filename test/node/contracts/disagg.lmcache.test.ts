@@ -73,7 +73,7 @@ describe('prefill and decode by lmcache', () => {
     await bridge.close()
   })
 
-  it('requests ids, then one token with the receiver’s address, then the rest', async () => {
+  it('a split by lmcache requests ids, then one token with the receiver’s address, then the rest', async () => {
     const answer = await bench.ask(chat, {
       model: 'wire',
       messages,
@@ -124,7 +124,7 @@ describe('prefill and decode by lmcache', () => {
     ['no limit on a chat, which is no limit', chat, {}, null],
     ['no limit on a completion, which is 16', completions, {}, 15],
     ['null on a completion, which is no limit', completions, { max_tokens: null }, null],
-  ])('removes the first token from %s', async (_name, path, limit, left) => {
+  ])('a split by lmcache removes the first token from %s', async (_name, path, limit, left) => {
     const prompt = path === chat ? { messages } : { prompt: 'the owl and the cat' }
     const body = { model: 'limits', temperature: 0, ...prompt, ...limit }
     const answer = await bench.ask(path, body)
@@ -142,7 +142,7 @@ describe('prefill and decode by lmcache', () => {
     ['reasoning', { reasoning_effort: 'high' }],
     ['structured output', { response_format: { type: 'json_object' } }],
     ['stop strings', { stop: ['owl'] }],
-  ])('serves %s whole', async (_name, fields) => {
+  ])('a split by lmcache serves %s whole', async (_name, fields) => {
     const answer = await bench.ask(chat, { model: 'whole', messages, max_tokens: 3, ...fields })
     expect(answer.status, answer.text).toBe(200)
     expect(answer.headers.get('x-firstlight-prefill')).toBeNull()
@@ -151,7 +151,7 @@ describe('prefill and decode by lmcache', () => {
     expect(split!.why).toMatch(/^cannot be split: /)
   })
 
-  it('names the chosen decode engine, also on a second attempt, and sends the first token once', async () => {
+  it('a split by lmcache names the chosen decode engine, also on a second attempt, and sends the first token once', async () => {
     bench.engine('d0').setFault({ kind: 'status', status: 500 })
     bench.engine('d1').setFault({ kind: 'slow', delayMs: 20 })
     for (let at = 0; at < 2; at++) {
@@ -181,7 +181,7 @@ describe('prefill and decode by lmcache', () => {
     expect(bench.engine('p0').kv!.violations.unknownEngine).toBe(0)
   })
 
-  it('waits for the bridge’s word before it decodes', async () => {
+  it('a split by lmcache waits for the bridge’s word before it decodes', async () => {
     const answer = await bench.ask(chat, { model: 'bridged', messages, max_tokens: 3, stream: true })
     expect(answer.headers.get('server-timing')).toMatch(/transfer;dur=/)
     const [spec] = bench
@@ -196,7 +196,7 @@ describe('prefill and decode by lmcache', () => {
     ['a text in a list', ['the owl']],
     ['ids', [1001, 1002, 1003]],
     ['ids in a list', [[1001, 1002, 1003]]],
-  ])('reads a prompt that is %s', async (_name, prompt) => {
+  ])('a split by lmcache reads a prompt that is %s', async (_name, prompt) => {
     const body = { model: 'limits', prompt, max_tokens: 4, temperature: 0 }
     const answer = await bench.ask(completions, body)
     expect(answer.headers.get('x-firstlight-prefill')).toBe('p0')
@@ -206,7 +206,7 @@ describe('prefill and decode by lmcache', () => {
   it.each([
     ['late', 503],
     ['silent', 'never'],
-  ] as const)('lets the decode engine do it all when the bridge is %s', async (model, answered) => {
+  ] as const)('a split by lmcache lets the decode engine do it all when the bridge is %s', async (model, answered) => {
     ready = answered
     const body = { model, messages, max_tokens: 3, temperature: 0 }
     const answer = await bench.ask(chat, body)
@@ -221,7 +221,7 @@ describe('prefill and decode by lmcache', () => {
     it.each([
       ['a text', 'the owl and the cat'],
       ['ids', [1001, 1002, 1003]],
-    ])(`uses another prefill engine after ${fault}, for prompt %s`, async (_name, prompt) => {
+    ])(`a split by lmcache uses another prefill engine after ${fault}, for prompt %s`, async (_name, prompt) => {
       bench.engine('p0').setFault(rule)
       for (const stream of [false, true]) {
         const body = { model: keyOf(fault), prompt, max_tokens: 4, temperature: 0, stream }
@@ -233,7 +233,7 @@ describe('prefill and decode by lmcache', () => {
     })
   }
 
-  it('decodes alone when no prefill engine is left', async () => {
+  it('a split by lmcache decodes alone when no prefill engine is left', async () => {
     bench.engine('p0').setFault({ kind: 'status', status: 500 })
     const body = { model: 'alone', messages, max_tokens: 4, temperature: 0 }
     const answer = await bench.ask(chat, body)
@@ -242,7 +242,7 @@ describe('prefill and decode by lmcache', () => {
     await bench.quiet()
   })
 
-  it('returns the prefill engine’s rejection without another request', async () => {
+  it('a split by lmcache returns the prefill engine’s rejection without another request', async () => {
     const error = { error: { message: 'the prompt is too long', type: 'BadRequestError', param: null, code: 400 } }
     bench.engine('p0').setFault({ kind: 'status', status: 400, body: error })
     const answer = await bench.ask(chat, { model: 'refused', messages, max_tokens: 4, stream: true })
@@ -251,7 +251,7 @@ describe('prefill and decode by lmcache', () => {
     await bench.quiet()
   })
 
-  it('stops if the client disconnects during the transfer, without decoding', async () => {
+  it('a split by lmcache stops if the client disconnects during the transfer, without decoding', async () => {
     ready = 'never'
     const client = new AbortController()
     const answer = bench
@@ -264,7 +264,7 @@ describe('prefill and decode by lmcache', () => {
     expect(bench.bodies('d0', 'leaving')).toEqual([])
   })
 
-  it('counts tokens as the client does, wherever they are counted', async () => {
+  it('a split by lmcache counts tokens as the client does, wherever they are counted', async () => {
     const counted = async () => {
       const text = await (
         await fetch(`${bench.gateway.url}/metrics`, { headers: { authorization: 'Bearer admin-secret-for-tests' } })
@@ -284,7 +284,7 @@ describe('prefill and decode by lmcache', () => {
     await expect.poll(counted).toEqual([usage.prompt_tokens, usage.completion_tokens])
   })
 
-  it('ends a stream that breaks with the same error event as any other', async () => {
+  it('a split by lmcache ends a stream that breaks with the same error event as any other', async () => {
     bench.engine('d0').setFault({ kind: 'hang', where: 'middle', after: 3 })
     // The connection breaks after the event, so the body is read in pieces.
     const response = await fetch(`${bench.gateway.url}${chat}`, {
@@ -308,7 +308,7 @@ describe('prefill and decode by lmcache', () => {
     await bench.quiet()
   })
 
-  it('receives the disconnect of a client', async () => {
+  it('a split by lmcache receives the disconnect of a client', async () => {
     bench.engine('d0').setFault({ kind: 'hang', where: 'middle', after: 3 })
     const client = new AbortController()
     const response = await fetch(`${bench.gateway.url}${chat}`, {

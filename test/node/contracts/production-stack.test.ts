@@ -94,7 +94,7 @@ async function routed(ids: readonly string[], each = 1): Promise<Routed[]> {
 const urlsOf = (list: readonly Routed[]): string[] => list.map(({ url }) => url)
 
 describe('the smoke checks of every routing logic', () => {
-  it('serves health, a list of models and one chat completion', async () => {
+  it('a gateway configured like production-stack serves health, a list of models and one chat completion', async () => {
     const { gateway } = await start({ policy: 'round_robin' })
     expect((await fetch(`${gateway.url}/health`)).status).toBe(200)
     const models = (await (await fetch(`${gateway.url}/v1/models`)).json()) as { data: { id: string }[] }
@@ -110,7 +110,7 @@ describe('the smoke checks of every routing logic', () => {
 })
 
 describe('roundrobin', () => {
-  it('sends neighbours to different engines', async () => {
+  it('roundrobin sends neighbours to different engines', async () => {
     await start({ policy: 'round_robin' })
     const ids = Array.from({ length: 20 }, (_, at) => `rr-${at}`)
     for (const id of ids) await completion(id, 'Hello')
@@ -120,7 +120,7 @@ describe('roundrobin', () => {
 })
 
 describe('session', () => {
-  it('keeps the five requests of each of eight sessions on one engine, and uses both engines', async () => {
+  it('session keeps the five requests of each of eight sessions on one engine, and uses both engines', async () => {
     await start({ policy: 'session' })
     const ids = Array.from({ length: 40 }, (_, at) => `s-${at}`)
     // Sessions are interleaved.
@@ -132,7 +132,7 @@ describe('session', () => {
     expect(new Set([...bySession.values()].flatMap(urlsOf)).size).toBe(2)
   })
 
-  it('without a session id answers, and logs None', async () => {
+  it('session without a session id answers, and logs None', async () => {
     await start({ policy: 'session' })
     await completion('s-none', 'Hello')
     expect((await routed(['s-none']))[0]!.session).toBe('None')
@@ -146,7 +146,7 @@ const chunks = (group: number, count: number): string =>
   ).join('')
 
 describe('prefixaware', () => {
-  it('keeps each of six groups of growing and shrinking prompts on one engine, and uses both engines', async () => {
+  it('prefixaware keeps each of six groups of growing and shrinking prompts on one engine, and uses both engines', async () => {
     await start({ policy: 'prefix' })
     const groups = Array.from({ length: 6 }, (_, group) => group)
     // Group sizes grow and shrink, as in the test there at low load.
@@ -167,7 +167,7 @@ describe('prefixaware', () => {
 })
 
 describe('disaggregated_prefill', () => {
-  it('sends each request to two engines, prefill first, and writes a line for each', async () => {
+  it('disaggregated_prefill sends each request to two engines, prefill first, and writes a line for each', async () => {
     const { fleet } = await start({ policy: 'round_robin', split: { mode: 'always', connector: 'nixl' } }, [
       { role: 'prefill' },
       { role: 'decode' },
@@ -265,7 +265,7 @@ describe('multi-round-qa', () => {
   )
 
   it.each(['session', 'prefix', 'predicted'])(
-    'users stay with the engine that has their history under %s, and find most of it cached',
+    'multi-round-qa users stay with the engine that has their history under %s, and find most of it cached',
     async (policy) => {
       await start({ policy })
       // A session moves if its engine has more than its share of live requests. With one user at a time it never moves.

@@ -78,7 +78,7 @@ afterAll(async () => {
 })
 
 describe('a cluster behind another gateway', () => {
-  it('is in the fleet with its engines, load and distance', async () => {
+  it('a cluster behind another gateway is in the fleet with its engines, load and distance', async () => {
     const [seen, gone, coarse, own] = await until(async () => {
       const pools = await fleetOf()
       return pools[0]!.gateway?.engines === 3 && pools[2]!.gateway ? pools : null
@@ -93,7 +93,7 @@ describe('a cluster behind another gateway', () => {
     expect(engineKeys(own!)).toContain('queued_prefill_s')
   })
 
-  it('has the requests sent there, and no queue, cache or speed of an engine', async () => {
+  it('a cluster behind another gateway has the requests sent there, and no queue, cache or speed of an engine', async () => {
     const served = async () => (await fleetOf())[0]!.engines[0]!.requests_total! > 0
     await until(async () => (await chat(edge.url)) === 200 && served())
     const [seen] = await fleetOf()
@@ -110,7 +110,7 @@ describe('a cluster behind another gateway', () => {
       expect(engineKeys(seen!)).not.toContain(key)
   })
 
-  it('is the same in the live view', async () => {
+  it('a cluster behind another gateway is the same in the live view', async () => {
     const { pools } = await view()
     expect(pools[0]!.gateway).toMatchObject({ reachable: true, engines: 3 })
     expect(engineKeys(pools[0]!)).not.toContain('cached_blocks')
@@ -118,7 +118,7 @@ describe('a cluster behind another gateway', () => {
     expect(pools[3]!).not.toHaveProperty('gateway')
   })
 
-  it('has metrics of its own, without samples of unknown values', async () => {
+  it('a cluster behind another gateway has metrics of its own, without samples of unknown values', async () => {
     const read = await metrics()
     const of = (name: string) => read.get(name)?.samples.map(({ labels, value }) => [labels['cluster'], value])
     expect(of('firstlight_region_engines')).toEqual([
@@ -143,7 +143,7 @@ describe('a cluster behind another gateway', () => {
       expect(of(`firstlight_engine_${name}`)?.map(([cluster]) => cluster)).toEqual(['own'])
   })
 
-  it('is also in the fleet of a Worker, which can drain it', async () => {
+  it('a cluster behind another gateway is also in the fleet of a Worker, which can drain it', async () => {
     const bearer = { authorization: 'Bearer a' }
     const document = {
       open: true,
@@ -175,7 +175,7 @@ describe('a cluster behind another gateway', () => {
     }
   })
 
-  it('has the age of its last digest once it is gone', async () => {
+  it('a cluster behind another gateway has the age of its last digest once it is gone', async () => {
     await paris.close()
     await until(async () => (await fleetOf())[0]!.gateway?.reachable === false)
     const heardMs = async () => (await fleetOf())[0]!.gateway!.age_ms

@@ -86,7 +86,7 @@ const knows = (gateway: NodeGateway, wanted: string): Promise<void> =>
   expect.poll(async () => (await seenBy(gateway, wanted)).healthy).toBe(true)
 
 describe('two gateways that are each other’s engine', () => {
-  it('end a request after one round; the logs have the address of the loop, the client gets none', async () => {
+  it('two gateways that are each other’s engine end a request after one round; the logs have the address of the loop, the client gets none', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const [one, two] = [await start(a, poolOf({ two: at(b) })), await start(b, poolOf({ one: at(a) }))]
     await knows(one, 'two')
@@ -116,7 +116,7 @@ describe('two gateways that are each other’s engine', () => {
     )
   })
 
-  it('serve every request if one of them has an engine, and open no circuit for refused loops', async () => {
+  it('two gateways that are each other’s engine serve every request if one of them has an engine, and open no circuit for refused loops', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const [one, two] = [
       await start(a, poolOf({ two: at(b) })),
@@ -135,7 +135,7 @@ describe('two gateways that are each other’s engine', () => {
     expect(['open', 'probing']).toContain(await circuitOf(two, 'one'))
   })
 
-  it('return a retryable error if the other one’s engine is only away or full', async () => {
+  it('two gateways that are each other’s engine return a retryable error if the other one’s engine is only away or full', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const away = await start(a, poolOf({ two: at(b), away: at(ownPorts(1)) }))
     await start(b, poolOf({ one: at(a) }))
@@ -146,7 +146,7 @@ describe('two gateways that are each other’s engine', () => {
 })
 
 describe('a gateway whose engine is a load balancer in front of it', () => {
-  it('is reported by the doctor', async () => {
+  it('a gateway whose engine is a load balancer in front of it is reported by the doctor', async () => {
     const port = ownPorts(1)
     const pool = poolOf({ round: await balancerTo(port), real: await engine() })
     await start(port, pool)
@@ -162,7 +162,7 @@ describe('a gateway whose engine is a load balancer in front of it', () => {
     expect(seen.code).toBe(1)
   })
 
-  it('is reported also if another gateway is in between', async () => {
+  it('a gateway whose engine is a load balancer in front of it is reported also if another gateway is in between', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const pool = poolOf({ two: at(b) })
     await start(a, pool)

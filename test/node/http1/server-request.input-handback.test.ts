@@ -78,7 +78,7 @@ const ask = async (content: string, begun = (): void => {}): Promise<string> => 
 }
 
 describe('the memory of a long body', () => {
-  it('is freed when its response begins', async () => {
+  it('the memory of a long body is freed when its response begins', async () => {
     let got = ''
     engine = async (socket, read) => {
       got = await read()
@@ -89,7 +89,7 @@ describe('the memory of a long body', () => {
     expect(((await collected.mock.results[0]!.value) as Uint8Array).length).toBe(0)
   })
 
-  it('is left alone while an engine that answers early has not read it all', async () => {
+  it('the memory of a long body is left alone while an engine that answers early has not read it all', async () => {
     let got = ''
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
     engine = async (socket, read) => {

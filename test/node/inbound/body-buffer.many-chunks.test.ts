@@ -28,7 +28,7 @@ const chunkedRequest = (host: string, body: string, size: number): string =>
 describe('a body of which each byte is a chunk', () => {
   const body = chatBody('x'.repeat(LONG))
 
-  it('reaches the engine as it is, and is copied once a read, not once a chunk', async () => {
+  it('a body with one byte in each chunk reaches the engine as it is, and is copied once a read, not once a chunk', async () => {
     const put = vi.spyOn(BodyBuffer.prototype, 'put')
     const answer = await connect()
       .send(chunkedRequest(servers.plain, body, 1))
@@ -39,7 +39,7 @@ describe('a body of which each byte is a chunk', () => {
     expect(put.mock.calls.length).toBeLessThan(LONG / 100)
   })
 
-  it('is rejected if node:http parses it', async () => {
+  it('a body with one byte in each chunk is rejected if node:http parses it', async () => {
     const answer = await connect()
       .send(chunkedRequest(servers.adapter, body, 1))
       .answer()
@@ -53,7 +53,7 @@ describe('a body of which each byte is a chunk', () => {
     expect(both.asked).toHaveLength(0)
   })
 
-  it('is rejected there too if the body is not read', async () => {
+  it('a body with one byte in each chunk is rejected there too if the body is not read', async () => {
     const client = connect().send(
       requestText(servers.adapter, { headers: '', body: inChunks(body, 1), framing: CHUNKED }),
     )
@@ -61,7 +61,7 @@ describe('a body of which each byte is a chunk', () => {
     await until(() => client.closed)
   })
 
-  it('is refused as any other beyond the limit', async () => {
+  it('a body with one byte in each chunk is refused as any other beyond the limit', async () => {
     const client = connect().send(chunkedRequest(servers.plain, 'x'.repeat(1_200_000), 1))
     const answer = await client.answer()
     expect(answer.head).toContain(' 413 ')
@@ -117,7 +117,7 @@ describe.each(Object.entries(servers))('on the %s server', (_, host) => {
 })
 
 describe('memory of a body', () => {
-  it('is at most twice its bytes, however it is cut', () => {
+  it('memory of a body is at most twice its bytes, however it is cut', () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 50 }),
@@ -134,7 +134,7 @@ describe('memory of a body', () => {
     )
   })
 
-  it('is freed when a body is refused', async () => {
+  it('memory of a body is freed when a body is refused', async () => {
     const free = vi.spyOn(BodyBuffer.prototype, 'free')
     for (const host of Object.values(servers)) {
       free.mockClear()
@@ -147,7 +147,7 @@ describe('memory of a body', () => {
 })
 
 describe('node:http', () => {
-  it('is limited to a few reads of small chunks per turn of the event loop', async () => {
+  it('node:http is limited to a few reads of small chunks per turn of the event loop', async () => {
     let chunks = 0
     let most = 0
     let ended = false

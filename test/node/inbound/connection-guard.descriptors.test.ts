@@ -30,7 +30,7 @@ describe('limits.connections', () => {
     return client
   }
 
-  it('refuses further clients with 503 and the reason, until others leave', async () => {
+  it('limits.connections refuses further clients with 503 and the reason, until others leave', async () => {
     both = await openBothServers({ connections: 2 })
     const [first, second] = [await connect(), await connect()]
     for (const client of [first, second])
@@ -59,7 +59,7 @@ describe('limits.connections', () => {
     })
   })
 
-  it('reserves one engine descriptor per client by default', () => {
+  it('limits.connections reserves one engine descriptor per client by default', () => {
     for (const descriptors of [256, 1024, 65_536, 524_288])
       for (const threads of [1, 2, 7]) {
         const served = connectionsFor(descriptors, threads)
@@ -123,22 +123,25 @@ describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descripto
   it.each([
     ['by itself', {}, 'connections_full'],
     ['where it is configured to take more than it can', { connections: 10_000 }, 'gateway_limit_reached'],
-  ])('opens no circuit, and serves or refuses with the reason: %s', async (_title, limits, code) => {
-    const { port } = await open(limits)
-    const answers = await Promise.all(Array.from({ length: 500 }, () => ask(port)))
-    const answered = answers.filter((answer) => answer !== null)
-    const odd = answered.filter(({ status, text }) => status !== 200 && !text.includes(`"code":"${code}"`))
-    expect(odd).toEqual([])
-    // If the configuration exceeds the limit of the system, clients can hold all descriptors, and none is left for
-    // engines.
-    if (code === 'connections_full') {
-      expect(answered).toHaveLength(500)
-      expect(answered.filter(({ status }) => status === 200).length).toBeGreaterThan(0)
-    }
-    expect((await ask(port))?.status).toBe(200)
-    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-    expect(metrics).toMatch(/^firstlight_engine_failures_total\{[^}]*\} 0$/m)
-    const opened = /^firstlight_engine_circuit\{[^}]*state="open"[^}]*\} (\d)/m.exec(metrics)
-    expect(opened?.[1] ?? '0').toBe('0')
-  })
+  ])(
+    'a gateway with 256 file descriptors and 500 clients at once opens no circuit, and serves or refuses with the reason: %s',
+    async (_title, limits, code) => {
+      const { port } = await open(limits)
+      const answers = await Promise.all(Array.from({ length: 500 }, () => ask(port)))
+      const answered = answers.filter((answer) => answer !== null)
+      const odd = answered.filter(({ status, text }) => status !== 200 && !text.includes(`"code":"${code}"`))
+      expect(odd).toEqual([])
+      // If the configuration exceeds the limit of the system, clients can hold all descriptors, and none is left for
+      // engines.
+      if (code === 'connections_full') {
+        expect(answered).toHaveLength(500)
+        expect(answered.filter(({ status }) => status === 200).length).toBeGreaterThan(0)
+      }
+      expect((await ask(port))?.status).toBe(200)
+      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+      expect(metrics).toMatch(/^firstlight_engine_failures_total\{[^}]*\} 0$/m)
+      const opened = /^firstlight_engine_circuit\{[^}]*state="open"[^}]*\} (\d)/m.exec(metrics)
+      expect(opened?.[1] ?? '0').toBe('0')
+    },
+  )
 })

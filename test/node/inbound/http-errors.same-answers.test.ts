@@ -106,16 +106,19 @@ describe('both servers of a gateway on Node reject alike:', () => {
   const cases = Object.values(gatewayCases)
     .flat()
     .filter(({ send }) => (send.method ?? 'POST') === 'POST' && endpoints.some(({ path }) => path === send.path))
-  it.each(cases.map((one) => [one.name, one] as const))('%s', async (_, one) => {
-    const { path, headers, body, chunked: inChunks } = requestOf(one.send)
-    const { answer } = await same({
-      path,
-      headers: [...Object.entries(headers), ...('x-request-id' in headers ? [] : [labelled])],
-      body: body!,
-      chunked: inChunks,
-    })
-    expect(answer.head).toContain(` ${one.status} `)
-  })
+  it.each(cases.map((one) => [one.name, one] as const))(
+    'both servers of a gateway on Node reject alike: %s',
+    async (_, one) => {
+      const { path, headers, body, chunked: inChunks } = requestOf(one.send)
+      const { answer } = await same({
+        path,
+        headers: [...Object.entries(headers), ...('x-request-id' in headers ? [] : [labelled])],
+        body: body!,
+        chunked: inChunks,
+      })
+      expect(answer.head).toContain(` ${one.status} `)
+    },
+  )
 })
 
 const STREAM = [
@@ -158,7 +161,7 @@ describe('both servers of a gateway on Node serve alike:', () => {
     expect((await same({ headers: [key, labelled], body: chat(), chunked: true })).answer.head).toContain('200 ok')
   })
 
-  it('headers twice, in any case, with blanks, beyond ASCII, and some that no engine may see', async () => {
+  it('both servers of a gateway on Node serve alike: headers twice, in any case, with blanks, beyond ASCII, and some that no engine may see', async () => {
     const headers = [
       key,
       labelled,
@@ -186,7 +189,7 @@ describe('both servers of a gateway on Node serve alike:', () => {
     expect((await same({ headers: [key, labelled], body: chat() })).answer.head).toContain('422')
   })
 
-  it('engines that fail', async () => {
+  it('both servers of a gateway on Node serve alike: engines that fail', async () => {
     both.answer = (socket) => void socket.write(jsonAnswer('{}', '500 Internal Server Error'))
     expect((await same({ headers: [key, labelled], body: chat() })).answer.head).toContain('502')
   })
@@ -220,9 +223,12 @@ describe('both servers of a gateway on Node serve alike:', () => {
     },
   )
 
-  it.each(['/v1/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/tokenize'])('%s', async (path) => {
-    expect(
-      (await same({ path, headers: [key, labelled], body: chat({ input: 'x', prompt: 'x' }) })).answer.head,
-    ).toContain('200 ok')
-  })
+  it.each(['/v1/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/tokenize'])(
+    'both servers of a gateway on Node serve alike: %s',
+    async (path) => {
+      expect(
+        (await same({ path, headers: [key, labelled], body: chat({ input: 'x', prompt: 'x' }) })).answer.head,
+      ).toContain('200 ok')
+    },
+  )
 })

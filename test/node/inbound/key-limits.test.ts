@@ -41,24 +41,27 @@ describe('limits per key with an engine', () => {
     })
   const tokensLeft = (response: Response) => Number(response.headers.get('x-ratelimit-remaining-tokens'))
 
-  it.each([false, true])('settle tokens by the engine’s count at the end (stream: %s)', async (stream) => {
-    await start({ tokens_per_min: 10_000, requests_per_min: 100 })
-    const usage = { ...(stream ? { stream_options: { include_usage: true } } : {}), stream }
-    const first = await ask({ max_tokens: 4, ...usage })
-    expect(first.headers.get('x-ratelimit-remaining-requests')).toBe('99')
-    const text = await first.text()
-    const used = Number(/"total_tokens":(\d+)/.exec(text)![1])
-    const second = await ask({ max_tokens: 1_000 })
-    const reserved = tokensLeft(second)
-    await second.text()
-    const third = await ask({ max_tokens: 1_000 })
-    // The estimate of the second request is settled too.
-    expect(tokensLeft(third)).toBeLessThan(reserved)
-    expect(10_000 - reserved - used).toBeGreaterThan(1_000)
-    await third.text()
-  })
+  it.each([false, true])(
+    'limits per key settle tokens by the engine’s count at the end (stream: %s)',
+    async (stream) => {
+      await start({ tokens_per_min: 10_000, requests_per_min: 100 })
+      const usage = { ...(stream ? { stream_options: { include_usage: true } } : {}), stream }
+      const first = await ask({ max_tokens: 4, ...usage })
+      expect(first.headers.get('x-ratelimit-remaining-requests')).toBe('99')
+      const text = await first.text()
+      const used = Number(/"total_tokens":(\d+)/.exec(text)![1])
+      const second = await ask({ max_tokens: 1_000 })
+      const reserved = tokensLeft(second)
+      await second.text()
+      const third = await ask({ max_tokens: 1_000 })
+      // The estimate of the second request is settled too.
+      expect(tokensLeft(third)).toBeLessThan(reserved)
+      expect(10_000 - reserved - used).toBeGreaterThan(1_000)
+      await third.text()
+    },
+  )
 
-  it('count the usage of a key, also of refused requests', async () => {
+  it('limits per key count the usage of a key, also of refused requests', async () => {
     await start({ requests_per_min: 2 })
     const texts: string[] = []
     for (let at = 0; at < 3; at++) texts.push(await (await ask({ max_tokens: 4 })).text())

@@ -17,7 +17,7 @@ describe('the recorded stages of a stream', () => {
     await fleet.close()
   })
 
-  it('contain the client’s first token, counted once', async () => {
+  it('the recorded stages of a stream contain the client’s first token, counted once', async () => {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

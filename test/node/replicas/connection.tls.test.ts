@@ -40,7 +40,7 @@ describe.skipIf(binary === null)('a server with TLS and a private CA', () => {
     rmSync(folder, { recursive: true })
   })
 
-  it('is used with the CA in NODE_EXTRA_CA_CERTS', async () => {
+  it('a server with TLS and a private CA is used with the CA in NODE_EXTRA_CA_CERTS', async () => {
     // Node reads the variable when it starts.
     const code = `
       const { createClientOf } = await import('${CONNECTION}')
@@ -54,7 +54,7 @@ describe.skipIf(binary === null)('a server with TLS and a private CA', () => {
     expect(stdout.trim()).toBe('over TLS')
   })
 
-  it('is refused without the CA, and the gateway serves alone', async () => {
+  it('a server with TLS and a private CA is refused without the CA, and the gateway serves alone', async () => {
     const member = new Member({ url })
     try {
       await until(() => member.logged('replicas_disconnected').length > 0)

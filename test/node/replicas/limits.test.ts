@@ -59,7 +59,7 @@ describe.skipIf(binary === null)('a Valkey server', () => {
     }
   })
 
-  it('never admits more than the limits, whatever four gateways do at once', async () => {
+  it('a Valkey server never admits more than the limits, whatever four gateways do at once', async () => {
     for (let seed = 1; seed <= 5; seed++) {
       prefix = `p${++prefixes}`
       const random = chance(seed)
@@ -88,7 +88,7 @@ describe.skipIf(binary === null)('a Valkey server', () => {
     }
   })
 
-  it('frees the places of a gateway that has ended after its lease, and not before', async () => {
+  it('a Valkey server frees the places of a gateway that has ended after its lease, and not before', async () => {
     prefix = `l${++prefixes}`
     const [dead, alive, third] = await Promise.all(
       [1_000, 1_000, 1_000].map(async (leaseMs) => limitsOn(await connected(), { leaseMs })),
@@ -107,7 +107,7 @@ describe.skipIf(binary === null)('a Valkey server', () => {
     expect(await ask(third!, 'd')).toBe('concurrent')
   })
 
-  it('has running requests again after it has lost all keys', async () => {
+  it('a Valkey server has running requests again after it has lost all keys', async () => {
     prefix = `f${++prefixes}`
     const limits = limitsOn(await connected())
     const ask = async (id: string) =>
@@ -135,7 +135,7 @@ describe.skipIf(binary === null)('a Valkey server', () => {
     return { url: gateway.url, replicas, close }
   }
 
-  it('is replaced by a share of each gateway while it is gone', async () => {
+  it('a Valkey server is replaced by a share of each gateway while it is gone', async () => {
     prefix = `s${++prefixes}`
     const own = await ValkeyServer.start(binary!)
     const document = {

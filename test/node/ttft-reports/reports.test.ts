@@ -79,7 +79,7 @@ describe('a gateway before engines that report', () => {
     await fleet.close()
   })
 
-  it('have every stage of a text request and their sum, under the client’s id', async () => {
+  it('TTFT reports have every stage of a text request and their sum, under the client’s id', async () => {
     await (await ask(gateway.url, { 'x-request-id': 'where-1' })).text()
     const { combined } = await complete(gateway.url, 'where-1')
     expect(combined['ttft_ms']).toBe(combined['prefill_queue_time_ms']! + combined['prefill_compute_time_ms']!)
@@ -99,7 +99,7 @@ describe('a gateway before engines that report', () => {
     ).toBe(true)
   })
 
-  it('are one line per ended request', async () => {
+  it('an ended request is one line of the log with its stages', async () => {
     const answer = await ask(gateway.url, { 'x-request-id': 'line-1' })
     await answer.text()
     const line = await until(
@@ -123,7 +123,7 @@ describe('a gateway before engines that report', () => {
     )
   })
 
-  it('send late stages to the client in a last comment, and early ones in Server-Timing', async () => {
+  it('TTFT reports send late stages to the client in a last comment, and early ones in Server-Timing', async () => {
     const answer = await ask(gateway.url)
     expect(answer.headers.get('server-timing')).toMatch(/edge;dur=[\d.]+.*admit;dur=/)
     const text = await answer.text()
@@ -133,7 +133,7 @@ describe('a gateway before engines that report', () => {
     expect((await fetch(`${gateway.url}/nowhere`)).headers.get('server-timing')).toMatch(/^edge;dur=/)
   })
 
-  it('are accepted from a sender that disconnects without reading the response', async () => {
+  it('TTFT reports are accepted from a sender that disconnects without reading the response', async () => {
     const url = new URL(`${gateway.url}/ttft_report`)
     const { port } = url
     for (let at = 0; at < 20; at++)
@@ -159,14 +159,14 @@ describe('a gateway before engines that report', () => {
     expect((await complete(gateway.url, 'raw-cut')).combined['ttft_ms']).toBe(9)
   })
 
-  it('are the only route on their own port', async () => {
+  it('TTFT reports are the only route on their own port', async () => {
     const base = `http://${gateway.reports}`
     expect((await fetch(`${base}/v1/models`)).status).toBe(404)
     expect((await fetch(`${base}/v1/firstlight/fleet`)).status).toBe(404)
     expect((await fetch(`${base}/ttft_report/nobody`)).status).toBe(404)
   })
 
-  it('allow no other path by `..`', async () => {
+  it('TTFT reports allow no other path by `..`', async () => {
     const answers = await Promise.all(
       ['../..', '%2e%2e', '.%2E', 'x/../..'].map((up) =>
         rawGet(gateway.reports!, `/ttft_report/${up}/v1/firstlight/fleet`),
@@ -175,7 +175,7 @@ describe('a gateway before engines that report', () => {
     for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 404 /)
   })
 
-  it('are accepted in batches, with the positions of invalid ones', async () => {
+  it('TTFT reports are accepted in batches, with the positions of invalid ones', async () => {
     const batch = [
       { role: 'pd', request_id: 'b-1', prefill_queue_time_ms: 1 },
       { role: 'pd' },
@@ -189,7 +189,7 @@ describe('a gateway before engines that report', () => {
   })
 
   it.each([['{"role":"pd","request_id":"x","prefill_queue_time_ms":NaN}'], ['{"role":"pd"'], ['[1]'], ['7']])(
-    'refuses %s with the reason',
+    'a TTFT report of %s is refused with the reason',
     async (body) => {
       const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body })
       expect(answer.status).toBe(400)
@@ -201,7 +201,7 @@ describe('a gateway before engines that report', () => {
     },
   )
 
-  it('appear in metrics that a strict parser accepts, without an address', async () => {
+  it('TTFT reports appear in metrics that a strict parser accepts, without an address', async () => {
     const answer = await fetch(`${gateway.url}/metrics`)
     expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
     const text = await answer.text()
@@ -235,7 +235,7 @@ it.skipIf(!hasPromtool)('promtool finds no fault with the metrics', async () => 
 })
 
 describe('a gateway with reports off', () => {
-  it('names the setting, and stores nothing', async () => {
+  it('a gateway with reports off names the setting, and stores nothing', async () => {
     const fleet = await startFleet({ engines: 1 })
     const gateway = await gatewayBefore(fleet)
     const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: '{"role":"pd","request_id":"a"}' })
@@ -256,7 +256,7 @@ describe('a gateway with reports off', () => {
 })
 
 describe('a token', () => {
-  it('is accepted in the path or in the header, and never logged', async () => {
+  it('a token of ttft is accepted in the path or in the header, and never logged', async () => {
     const gateway = await gatewayBefore(
       { urls: ['http://127.0.0.1:9'] },
       { admin: { secret: 'boss' }, ttft: { enabled: true, token: 'hush-hush' } },
@@ -285,7 +285,7 @@ describe('a token', () => {
 })
 
 describe('a relay', () => {
-  it('passes reports on, chunks and all', async () => {
+  it('ttft.relay passes reports on, chunks and all', async () => {
     const authenticator = await gatewayBefore(
       { urls: ['http://127.0.0.1:9'] },
       { ttft: { enabled: true, token: 'far' } },
@@ -307,7 +307,7 @@ describe('a relay', () => {
 })
 
 describe('traces', () => {
-  it('carry the client’s trace to the engine and to the collector', async () => {
+  it('traces carry the client’s trace to the engine and to the collector', async () => {
     const fleet = await startFleet({ engines: 1 })
     const collector = await FakeEngine.open()
     const gateway = await gatewayBefore(fleet, {
@@ -336,7 +336,7 @@ describe('traces', () => {
     await fleet.close()
   })
 
-  it('are counted and logged if the collector rejects them, as with a wrong key', async () => {
+  it('traces are counted and logged if the collector rejects them, as with a wrong key', async () => {
     const fleet = await startFleet({ engines: 1 })
     const collector = await FakeEngine.open({ 'POST *': { status: 401 } })
     const gateway = await gatewayBefore(fleet, { traces: { endpoint: collector.url, sample: 1 } })
@@ -357,7 +357,7 @@ describe('traces', () => {
     await fleet.close()
   })
 
-  it('delay nothing if the collector hangs', async () => {
+  it('traces delay nothing if the collector hangs', async () => {
     const fleet = await startFleet({ engines: 1 })
     const silent = await FakeEngine.open({ '*': SILENCE })
     const gateway = await gatewayBefore(fleet, { traces: { endpoint: silent.url, sample: 1 } })
