@@ -258,14 +258,11 @@ export function engineAnswersContract(runtime: Runtime): void {
         `data: {"error":{"message":"${'x'.repeat(40_000)}","type":"InternalServerError","code":500}}\n\n`,
       ],
       ['S10: flat', `data: {"object":"error","message":"x","type":"InternalServerError","code":500}\n\n`],
-    ])(
-      `on ${name}, %s as the first event is a failure, and another engine serves`,
-      async (_, body) => {
-        pair.set({ status: 200, headers: SSE, body })
-        expect(served(await many(8, { stream: true }))).toBe(true)
-        await expect.poll(async () => (await pair.view()).circuit).toBe('open')
-      },
-    )
+    ])(`on ${name}, %s as the first event is a failure, and another engine serves`, async (_, body) => {
+      pair.set({ status: 200, headers: SSE, body })
+      expect(served(await many(8, { stream: true }))).toBe(true)
+      await expect.poll(async () => (await pair.view()).circuit).toBe('open')
+    })
 
     it('an answer about the request goes to the client as it is, however long', async () => {
       const body = JSON.stringify({
@@ -352,29 +349,26 @@ export function engineAnswersContract(runtime: Runtime): void {
       ],
       ['404 for the model', NO_MODEL, 1],
       ['a missing route', { status: 404, body: '{"detail":"Not Found"}' }, 0],
-    ])(
-      `O12: a prefill engine’s %s on ${name} never reaches the client`,
-      async (_, answer, failures) => {
-        const prefilled = {
-          kv_transfer_params: {
-            do_remote_prefill: true,
-            remote_engine_id: 'e',
-            remote_block_ids: [1],
-            remote_host: 'h',
-            remote_port: 1,
-          },
-        }
-        pair.set(answer)
-        pair.setB({
-          status: 200,
-          body: JSON.stringify({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 }, ...prefilled }),
-        })
-        decode.routes['POST *'] = chatOf('d')
-        const before = (await pair.view()).failures_total
-        const asked = await pair.askA()
-        expect([asked.status, asked.text.includes('"d"')]).toEqual([200, true])
-        await expect.poll(async () => (await pair.view()).failures_total - before).toBe(failures)
-      },
-    )
+    ])(`O12: a prefill engine’s %s on ${name} never reaches the client`, async (_, answer, failures) => {
+      const prefilled = {
+        kv_transfer_params: {
+          do_remote_prefill: true,
+          remote_engine_id: 'e',
+          remote_block_ids: [1],
+          remote_host: 'h',
+          remote_port: 1,
+        },
+      }
+      pair.set(answer)
+      pair.setB({
+        status: 200,
+        body: JSON.stringify({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 }, ...prefilled }),
+      })
+      decode.routes['POST *'] = chatOf('d')
+      const before = (await pair.view()).failures_total
+      const asked = await pair.askA()
+      expect([asked.status, asked.text.includes('"d"')]).toEqual([200, true])
+      await expect.poll(async () => (await pair.view()).failures_total - before).toBe(failures)
+    })
   })
 }
