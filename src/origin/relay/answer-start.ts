@@ -64,6 +64,11 @@ export class AnswerStart {
     return !this.#reader.isWaiting || this.#bytes > HELD_BYTES
   }
 
+  /** The stream has output: later bytes change nothing, and need not be taken. */
+  get hasOutput(): boolean {
+    return this.#reader?.hasBegun === true
+  }
+
   /** The body has ended. */
   end(): void {
     this.#hasEnded = true

@@ -58,7 +58,13 @@ export function fieldsOf(event: string): EventFields {
   let name: string | null = null
   let data: string | null = null
   let error: string | null = null
-  for (const line of event.replace(/^\uFEFF/, '').split(/\r?\n/)) {
+  // Not `split`: a regular expression and a list cost more than the rest.
+  for (let at = event.startsWith('\uFEFF') ? 1 : 0; at < event.length;) {
+    const feed = event.indexOf('\n', at)
+    const next = feed < 0 ? event.length : feed + 1
+    const to = feed > at && event[feed - 1] === '\r' ? feed - 1 : feed < 0 ? event.length : feed
+    const line = event.slice(at, to)
+    at = next
     const colon = line.indexOf(':')
     if (colon === 0 || line === '') continue
     const field = colon < 0 ? line : line.slice(0, colon)

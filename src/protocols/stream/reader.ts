@@ -6,6 +6,7 @@ import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import { errorOfText, type EngineError } from '../engine-error.ts'
 import { mergedFields, type ReportedUsage } from '../reported-usage.ts'
 import { EventBoundaries, fieldsOf } from './boundaries.ts'
+import { ChoiceSet } from './choice-set.ts'
 import { DONE, GAVE_UP, type EventKind, type StreamEvent, type StreamGrammar, type StreamOutcome } from './event.ts'
 import { JsonMembers } from './json-members.ts'
 import { PlainChunk, PlainChunks } from './plain-chunk.ts'
@@ -73,8 +74,8 @@ export class StreamReader {
   #gaveUp: EngineError | null = null
   #firstSequence: number | null = null
   /** Choices that began, and those with a finish reason. */
-  readonly #choices = new Set<number>()
-  readonly #finished = new Set<number>()
+  readonly #choices = new ChoiceSet()
+  readonly #finished = new ChoiceSet()
   #hasEnded = false
   #trails = false
 

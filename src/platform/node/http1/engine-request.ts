@@ -273,7 +273,8 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #hasContent(bytes: Buffer, { ranges, ended }: BodyFraming): boolean {
     const { start } = this.#answer!
     let isOver = false
-    for (let i = 0; i < ranges.length; i += 2) if (start.take(bytes, ranges[i]!, ranges[i + 1]!)) isOver = true
+    for (let i = 0; i < ranges.length && !start.hasOutput; i += 2)
+      if (start.take(bytes, ranges[i]!, ranges[i + 1]!)) isOver = true
     if (ended) start.end()
     return ended || isOver
   }
