@@ -96,6 +96,7 @@ function legOf(placement: Placement, engine: string): EarlyLegRole | null {
 
 /** Legs that failed before the final one; null: a final leg failed. */
 function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[] | null {
+  if (failed.length === 0) return []
   const legs = new Set(failed.map(({ leg }) => leg))
   return legs.has(null) ? null : ([...legs] as EarlyLegRole[])
 }

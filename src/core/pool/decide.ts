@@ -93,13 +93,15 @@ interface Routing {
   candidateSetOf(legRole: LegRole): CandidateSet
 }
 
+function withoutExcluded(engines: readonly EngineState[], excluded: readonly Exclusion[]): readonly EngineState[] {
+  if (excluded.length === 0) return engines
+  const away = new Set(excluded.map(({ engine }) => engine))
+  return engines.filter((engine) => !away.has(engine))
+}
+
 function routeAmong(excluded: readonly Exclusion[], admission: Admission, input: DecisionInput): Routing {
   const { engines, reading, pool } = input
-  const away = new Set(excluded.map(({ engine }) => engine))
-  const inOrder = tieOrder(
-    away.size === 0 ? engines.all() : engines.all().filter((engine) => !away.has(engine)),
-    input.rotation,
-  )
+  const inOrder = tieOrder(withoutExcluded(engines.all(), excluded), input.rotation)
   const candidateSetOf = (legRole: LegRole) => {
     const able = rolesOf(pool).differ ? inOrder.filter(({ spec }) => supportsRole(spec.role, legRole)) : inOrder
     return legRole === 'decode' ? receivingCandidateSet(able, reading) : candidateSet(able, reading)

@@ -77,8 +77,10 @@ function reserveExclusions(able: readonly EngineState[], admission: Admission): 
 
 /** Whether only providers' engines can serve the request. */
 export function usesReserve(excluded: readonly Exclusion[], { engines }: ExclusionInput): boolean {
+  const external = engines.filter(isExternal)
+  if (external.length === 0) return false
   const away = new Set(excluded.map(({ engine }) => engine))
-  return engines.some((engine) => isExternal(engine) && !away.has(engine))
+  return external.some((engine) => !away.has(engine))
 }
 
 /** A short request is the better trial; without one, any request is admitted. */
