@@ -2,7 +2,7 @@
 import net from 'node:net'
 import tls from 'node:tls'
 import { urlHost } from '../../../url.ts'
-import { writeCorked } from './response-writer.ts'
+import { writeTogether } from './response-writer.ts'
 import { parseResponseHead, type ResponseHead } from './response-head.ts'
 
 /**
@@ -72,7 +72,7 @@ export class EngineConnection {
     this.#interim = 0
     this.#answered = false
     this.#headBytes = null
-    writeCorked(this.socket, head, body ?? [])
+    writeTogether(this.socket, head, body ?? [])
   }
 
   /** Releases the connection at the end of a message. `reusable`: it may serve another request. */
