@@ -1,4 +1,5 @@
 import type { Config, PoolSettings } from '../config.ts'
+import { byWidth, isPattern, matchesPattern } from '../config/alias-pattern.ts'
 import { toTargets } from '../config/engine-targets.ts'
 import { Failure } from '../failure.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
@@ -19,29 +20,49 @@ export function engineModel(
   pool: PoolSettings,
 ): { readonly model: string; readonly adapter: string | null } {
   if (name === pool.model || pool.aliases.includes(name)) return { model: pool.model, adapter: null }
+  if (isMatchedIn(name, pool)) return { model: pool.model, adapter: null }
   return { model: name, adapter: name }
+}
+
+/** Whether the name is an alias by a pattern. Exact names of adapters take precedence. */
+function isMatchedIn(name: string, { aliases, adapters, engines }: PoolSettings): boolean {
+  if (!aliases.some((alias) => isPattern(alias) && matchesPattern(name, alias))) return false
+  return !adapters.includes(name) && !engines.some(({ models }) => models?.includes(name) === true)
 }
 
 /** All names of the configuration. */
 export class ModelRegistry {
   readonly routes: readonly PoolRoute[]
   readonly #offers: ReadonlyMap<string, ServedModel>
+  /** Aliases that are patterns, the narrowest first. */
+  readonly #patterns: readonly ServedModel[]
 
   constructor(config: Pick<Config, 'clusters'>) {
     this.routes = config.clusters.flatMap((cluster) =>
       cluster.pools.map((pool): PoolRoute => ({ cluster, pool, targets: toTargets(pool, cluster) })),
     )
-    this.#offers = offersOf(this.routes)
+    const all = offersOf(this.routes)
+    this.#patterns = [...all.values()].filter(isPatternOffer).sort((a, b) => byWidth(a.name, b.name))
+    this.#offers = new Map([...all].filter(([, offer]) => !isPatternOffer(offer)))
   }
 
-  /** Names that this caller may use, in the order of the configuration. */
+  /** Names that this caller may use, in the order of the configuration, without patterns. */
   offers(caller: Caller): ServedModel[] {
     return [...this.#offers.values()].filter((offer) => mayUseModel(caller, offer.name))
   }
 
+  #find(name: string, caller: Caller): ServedModel | undefined {
+    const exact = this.#offers.get(name)
+    if (exact !== undefined) return mayUseModel(caller, name) ? exact : undefined
+    const pattern = this.#patterns.find((one) => matchesPattern(name, one.name))
+    if (pattern === undefined) return undefined
+    // A key may have the name, or the pattern.
+    return mayUseModel(caller, name) || mayUseModel(caller, pattern.name) ? { ...pattern, name } : undefined
+  }
+
   /** Fails with `model_unknown`, whether or not others may use the name. */
   offer(name: string, caller: Caller): ServedModel {
-    const offer = mayUseModel(caller, name) ? this.#offers.get(name) : undefined
+    const offer = this.#find(name, caller)
     if (offer !== undefined) return offer
     throw new Failure(
       'model_unknown',
@@ -52,7 +73,8 @@ export class ModelRegistry {
 
   /** The caller's names, for an error message. */
   hint(caller: Caller): string {
-    const names = this.offers(caller).map(({ name }) => name)
+    const patterns = this.#patterns.filter(({ name }) => mayUseModel(caller, name))
+    const names = [...this.offers(caller), ...patterns].map(({ name }) => name)
     if (names.length === 0) return 'There is no model for this key.'
     const more = names.length > 10 ? ` and ${names.length - 10} more (GET /v1/models lists them)` : ''
     return `Models for this key: ${names.slice(0, 10).join(', ')}${more}.`
@@ -63,6 +85,8 @@ export class ModelRegistry {
     return this.routes.find((route) => route.cluster.id === cluster && route.pool.model === pool) ?? null
   }
 }
+
+const isPatternOffer = ({ kind, name }: ServedModel): boolean => kind === 'alias' && isPattern(name)
 
 const mayUseModel = (caller: Caller, name: string): boolean => caller.models === null || caller.models.includes(name)
 

@@ -91,8 +91,14 @@ export const id = textLike(
   'must be 1 to 63 letters, digits, ".", "_" or "-", starting with a letter or digit',
 )
 
-/** Model name of engines and clients. */
-export const modelName = textLike(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name: 1 to 255 characters without spaces')
+/** Model name or alias of clients; an alias may be a pattern. */
+export const clientModel = textLike(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name: 1 to 255 characters without spaces')
+
+/** Model name of engines. */
+export const modelName = textLike(
+  /^[^\s\p{Cc}*]{1,255}$/u,
+  'must be a model name: 1 to 255 characters without spaces and *; only aliases may be patterns',
+)
 
 export const headerName = textLike(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, 'must be an HTTP header name')
 

@@ -7,7 +7,7 @@ import {
   id,
   int,
   milliseconds,
-  modelName,
+  clientModel,
   number,
   oneOf,
   strict,
@@ -30,8 +30,8 @@ export const keyLimits = strict({
 /** What the owner of a key may do, and how its requests are treated. */
 const rights = {
   models: describe(
-    'Models and aliases that the key may use. Absent: all.',
-    z.optional(z.array(modelName).check(z.minLength(1))),
+    'Models and aliases that the key may use, also patterns of `aliases`. Absent: all.',
+    z.optional(z.array(clientModel).check(z.minLength(1))),
   ),
   allow_overrides: describe(
     'Whether requests with this key may override the routing policy and its weights.',

@@ -5,6 +5,7 @@
 import * as z from 'zod/mini'
 import { engine } from './engine-schema.ts'
 import {
+  clientModel,
   describe,
   headerName,
   int,
@@ -122,7 +123,12 @@ const circuit = strict({
 
 export const poolShape = {
   model: describe('Base model, under the name that the engines serve.', modelName),
-  aliases: describe('Other model names that clients may use.', z.prefault(z.array(modelName), [])),
+  aliases: describe(
+    'Other model names that clients may use. One `*` in an alias stands for any characters: `claude-*` also matches ' +
+      '`claude-opus-4-8[1m]` and dated names. Exact names come first, then the narrowest pattern. Patterns are not ' +
+      'listed in `/v1/models`.',
+    z.prefault(z.array(clientModel), []),
+  ),
   adapters: describe('LoRA adapters of the model, under the engines’ names.', z.prefault(z.array(modelName), [])),
   policy: describe('Routing policy: a name, or `{ name: …, option: value }`.', z.prefault(policy, defaultPolicy)),
   shadow: describe(

@@ -1,6 +1,7 @@
 /** Rules for the keys of clients and for secrets. */
 import type { Config, PoolSettings } from '../config.ts'
 import { isLoopback } from './address.ts'
+import { isPattern, matchesPattern } from './alias-pattern.ts'
 import { checkDuplicates } from './duplicates.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
@@ -24,11 +25,12 @@ export function checkKeys(findings: Finding[], document: Config, listens: boolea
     (keys ?? []).map((key, index) => [key.name, ['keys', index, 'name']]),
   )
   const served = new Set(document.clusters.flatMap((cluster) => cluster.pools.flatMap(modelNames)))
+  const patterns = [...served].filter(isPattern)
   const granted = (keys ?? []).map(({ models }, index) => ({ models, path: ['keys', index] as Path }))
   if (jwt !== null) granted.push({ models: jwt.models, path: ['jwt'] })
   for (const { models, path } of granted)
     for (const [at, model] of (models ?? []).entries()) {
-      if (!served.has(model))
+      if (!served.has(model) && !patterns.some((pattern) => matchesPattern(model, pattern)))
         findings.push({ path: [...path, 'models', at], rule: `is served by no pool${didYouMean(model, [...served])}` })
     }
 }

@@ -5,6 +5,7 @@ import { checkDuplicates, type NamedPath } from './duplicates.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
 import { isServerUrl } from './url-fields.ts'
+import { checkAliases } from './validate-aliases.ts'
 import { checkEngine, checkHeaders } from './validate-engine.ts'
 import { checkKeys } from './validate-keys.ts'
 import { checkPool } from './validate-pool.ts'
@@ -18,6 +19,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
     document.clusters.map((one, index) => [one.id, ['clusters', index, 'id']]),
   )
   for (const [index, cluster] of document.clusters.entries()) checkCluster(findings, cluster, ['clusters', index])
+  checkAliases(findings, document)
   checkLimits(findings, document)
   checkKeys(findings, document, listens)
   checkHeaders(findings, document.traces.headers, ['traces'])
