@@ -70,6 +70,7 @@ export class InferenceExchange implements Exchange {
   readonly method = 'POST'
   readonly protocol: Exchange['protocol']
   readonly expectsJson: boolean
+  readonly requestedModel: string
   readonly path: string
   readonly headers: readonly string[]
   readonly stream: boolean
@@ -116,6 +117,7 @@ export class InferenceExchange implements Exchange {
     this.receivedAt = incoming.receivedAt
     this.protocol = endpoint.protocol
     this.expectsJson = endpoint.protocol.answersJson(body.json)
+    this.requestedModel = parsed.model
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
     // Non-streaming responses are always read.

@@ -136,6 +136,7 @@ function exchangeWithoutBody(
     receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
     protocol: responses,
+    requestedModel: stored.model,
     path: path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId, config),
     body: () => null,

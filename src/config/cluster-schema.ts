@@ -11,6 +11,7 @@ const regionalModel = strict({
   model: poolShape.model,
   aliases: poolShape.aliases,
   adapters: poolShape.adapters,
+  response_model: poolShape.response_model,
   block_tokens: describe(
     'Block size of the region’s pool. It must be equal, or cached prefixes of the region are not recognised.',
     poolShape.block_tokens,

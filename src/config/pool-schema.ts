@@ -12,6 +12,7 @@ import {
   milliseconds,
   modelName,
   number,
+  oneOf,
   strict,
   text,
   textLike,
@@ -128,6 +129,11 @@ export const poolShape = {
       '`claude-opus-4-8[1m]` and dated names. Exact names come first, then the narrowest pattern. Patterns are not ' +
       'listed in `/v1/models`.',
     z.prefault(z.array(clientModel), []),
+  ),
+  response_model: describe(
+    '`model` of responses. `served`: as the engine sends it. `requested`: the name that the client requested, for ' +
+      'clients that reject another one. Streams are then read and edited, also on Workers.',
+    withDefault(oneOf(['served', 'requested']), 'served'),
   ),
   adapters: describe('LoRA adapters of the model, under the engines’ names.', z.prefault(z.array(modelName), [])),
   policy: describe('Routing policy: a name, or `{ name: …, option: value }`.', z.prefault(policy, defaultPolicy)),

@@ -50,6 +50,8 @@ export interface Exchange {
   readonly protocol: Protocol
   /** Answers that are no stream are JSON. Absent: any. */
   readonly expectsJson?: boolean
+  /** Model name that the client requested. Absent: the answer keeps its own. */
+  readonly requestedModel?: string
   /** Path and query for the engine. */
   readonly path: string
   /** Headers for the engine: flat, lower-case, without hop-by-hop headers and client credentials. */

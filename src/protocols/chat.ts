@@ -47,6 +47,7 @@ export const chat: Protocol = {
   continuable: (body, mode) => continuableAs('chat', body, mode, chatBarrier),
   stream: choicesGrammar({ textOf: textOfDelta, isOpening: isRoleAlone }),
   usage: usageOfPromptTokens,
+  streamedAnswer: null,
   errors: openaiErrors,
   sessions: [...sessionHeaders, ...openaiSessionFields],
 }

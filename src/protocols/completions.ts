@@ -29,6 +29,7 @@ export const completions: Protocol = {
   continuable: (body, mode) => continuableAs('completions', body, mode, completionBarrier),
   stream: choicesGrammar({ textOf: ({ text }) => textIn(text), isOpening: () => false }),
   usage: usageOfPromptTokens,
+  streamedAnswer: null,
   errors: openaiErrors,
   sessions: [...sessionHeaders, ...openaiSessionFields],
 }

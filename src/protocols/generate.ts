@@ -47,6 +47,7 @@ export const generate: Protocol = {
   continuable: notContinuable,
   stream: choicesGrammar({ textOf: idsAsText, isOpening: () => false }),
   usage: usageOfPromptTokens,
+  streamedAnswer: null,
   errors: openaiErrors,
   sessions: [...sessionHeaders, ...openaiSessionFields],
 }

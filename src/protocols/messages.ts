@@ -128,6 +128,7 @@ export const messages: Protocol = {
   continuable: notContinuable,
   stream: messagesGrammar,
   usage: usageOfUncachedTokens,
+  streamedAnswer: 'message',
   errors: anthropicErrors,
   sessions: [...sessionHeaders, ...messagesSessionFields],
 }

@@ -13,6 +13,7 @@ export const ONE_PASS = {
   continuable: notContinuable,
   stream: null,
   usage: usageWithoutOutput,
+  streamedAnswer: null,
   errors: openaiErrors,
   sessions: [...sessionHeaders, ...openaiSessionFields],
 } satisfies Partial<Protocol>

@@ -78,6 +78,8 @@ export interface Protocol {
   readonly stream: StreamGrammar | null
   /** Token counts of a `usage` object of this protocol. */
   usage(fields: JsonObject): ReportedUsage
+  /** Member of a stream's events that holds the answer and its `model`. null: the event itself is the answer. */
+  readonly streamedAnswer: 'response' | 'message' | null
   /** Errors that the gateway writes, as body and as event. */
   readonly errors: ErrorShape
   /** Where clients name their session, in order. */

@@ -80,6 +80,7 @@ export const responses: Protocol = {
   continuable: notContinuable,
   stream: responsesGrammar,
   usage: usageOfInputTokens,
+  streamedAnswer: 'response',
   errors: responsesErrors,
   sessions: [...sessionHeaders, { path: ['conversation'] }, { path: ['conversation', 'id'] }, ...openaiSessionFields],
 }

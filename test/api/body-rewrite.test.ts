@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { rewriteBody, canRequestUsage, type Edits } from '../../src/api/body-rewrite.ts'
-import { scanObjectMembers } from '../../src/api/json-members.ts'
+import { scanObjectMembers } from '../../src/protocols/object-members.ts'
 
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 const decode = (pieces: readonly Uint8Array[]): string =>

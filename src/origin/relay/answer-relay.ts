@@ -16,6 +16,7 @@ import { knownEngines } from '../known-engines.ts'
 import { serverTiming } from '../stage-timer.ts'
 import { type AnswerTransform, relayTransformed } from './answer-transform.ts'
 import { withLastComment } from './last-comment.ts'
+import { withRequestedModel } from './requested-model.ts'
 import { OutputBlocks } from './output-blocks.ts'
 import { TokensPerEvent } from './tokens-per-event.ts'
 import { errorEvent } from './truncation-event.ts'
@@ -65,22 +66,33 @@ export class AnswerRelay implements RequestRelay {
   pass(early: boolean): Response {
     if (!early) this.#firstByte()
     this.#recordPlacement()
+    const model = this.#requestedModel()
+    if (model === null) return this.#passed(false)
+    const { sse } = this.#answer
+    return withRequestedModel(this.#passed(true), { sse, protocol: this.#attempt.exchange.protocol, model })
+  }
+
+  /** Model name to put into the answer. null: it stays as it is. */
+  #requestedModel(): string | null {
+    const { exchange, placed } = this.#attempt
+    const isEdited = placed.route.pool.responseModel === 'requested' && this.#answer.status < 300
+    return isEdited && !isEncoded(this.#answer.headers) ? (exchange.requestedModel ?? null) : null
+  }
+
+  /** @param asStream the response is read here, so the platform must not write it to the client's socket */
+  #passed(asStream: boolean): Response {
     const transform = this.#answer.status >= 300 ? null : this.#transform
     const continued = this.#continued()
     // A stream that may be continued needs the request longer.
     if (continued === null) this.#attempt.exchange.onResponseStart?.(this.#written())
     if (continued !== null)
       return this.#hasLastComment() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
-    if (this.#hasLastComment()) {
-      // Without the client's socket, the platform returns a stream that can be extended.
-      const streamOptions = { ...this.options(), scope: { ...this.#attempt.exchange.scope, client: null } }
-      const passed =
-        transform === null ? this.#answer.pass(streamOptions) : relayTransformed(this.#answer, streamOptions, transform)
-      return withLastComment(passed, () => this.#attempt.stages.snapshot())
-    }
-    return transform === null
-      ? this.#answer.pass(this.options())
-      : relayTransformed(this.#answer, this.options(), transform)
+    const extended = this.#hasLastComment()
+    const own = this.options()
+    // Without the client's socket, the platform returns a stream that can be extended.
+    const options = extended || asStream ? { ...own, scope: { ...own.scope, client: null } } : own
+    const passed = transform === null ? this.#answer.pass(options) : relayTransformed(this.#answer, options, transform)
+    return extended ? withLastComment(passed, () => this.#attempt.stages.snapshot()) : passed
   }
 
   /** Relays a stream that another engine can continue. null: it cannot be continued. */

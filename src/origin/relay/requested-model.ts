@@ -1,0 +1,122 @@
+/** Answers with the model name that the client requested. */
+import { renamedAnswer, renamedEvent } from '../../protocols/answer-model.ts'
+import type { Protocol } from '../../protocols/protocol.ts'
+import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
+
+/** Longest event that is held back until its end, bytes. A longer one passes unchanged. */
+const HELD_BYTES = 8 * 1024 * 1024
+
+interface Renaming {
+  readonly sse: boolean
+  readonly protocol: Protocol
+  readonly model: string
+}
+
+type Piece = readonly Uint8Array[]
+
+/** The response must be a stream, not written to a socket by the platform. */
+export function withRequestedModel(response: Response, { sse, protocol, model }: Renaming): Response {
+  const { body, status, headers } = response
+  const isJson = /json/.test(headers.get('content-type') ?? '')
+  if (body === null || (!sse && !isJson)) return response
+  const name = new TextEncoder().encode(JSON.stringify(model))
+  const renamer = sse ? new EventRenamer(protocol, name) : new AnswerRenamer(name)
+  return new Response(renamedBody(body, renamer), { status, headers })
+}
+
+interface Renamer {
+  take(chunk: Uint8Array): Piece
+  end(): Piece
+}
+
+class EventRenamer implements Renamer {
+  readonly #protocol: Protocol
+  readonly #name: Uint8Array
+  readonly #boundaries = new EventBoundaries()
+  #held: Uint8Array[] = []
+  #heldBytes = 0
+
+  constructor(protocol: Protocol, name: Uint8Array) {
+    this.#protocol = protocol
+    this.#name = name
+  }
+
+  take(chunk: Uint8Array): Piece {
+    const out: Uint8Array[] = []
+    let at = 0
+    while (at < chunk.length) {
+      const end = this.#boundaries.next(chunk, at, chunk.length)
+      if (end < 0) break
+      const event = joined([...this.#held, chunk.subarray(at, end)])
+      this.#forget()
+      out.push(...renamedEvent(event, this.#protocol, this.#name))
+      at = end
+    }
+    if (at < chunk.length) this.#hold(chunk.subarray(at), out)
+    return out
+  }
+
+  end(): Piece {
+    const rest = this.#held
+    this.#forget()
+    return rest
+  }
+
+  #hold(piece: Uint8Array, out: Uint8Array[]): void {
+    this.#held.push(piece)
+    this.#heldBytes += piece.length
+    // A comment line must not wait: it is a heartbeat.
+    if (this.#heldBytes > HELD_BYTES || this.#boundaries.atBoundary) out.push(...this.end())
+  }
+
+  #forget(): void {
+    this.#held = []
+    this.#heldBytes = 0
+  }
+}
+
+class AnswerRenamer implements Renamer {
+  readonly #name: Uint8Array
+  readonly #pieces: Uint8Array[] = []
+
+  constructor(name: Uint8Array) {
+    this.#name = name
+  }
+
+  take(chunk: Uint8Array): Piece {
+    this.#pieces.push(chunk)
+    return []
+  }
+
+  end(): Piece {
+    return renamedAnswer(joined(this.#pieces), this.#name)
+  }
+}
+
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  if (pieces.length === 1) return pieces[0]!
+  const whole = new Uint8Array(pieces.reduce((size, { length }) => size + length, 0))
+  let at = 0
+  for (const piece of pieces) {
+    whole.set(piece, at)
+    at += piece.length
+  }
+  return whole
+}
+
+function renamedBody(source: ReadableStream<Uint8Array>, renamer: Renamer): ReadableStream<Uint8Array> {
+  const reader = source.getReader()
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      for (;;) {
+        const { done, value } = await reader.read()
+        const pieces = done ? renamer.end() : renamer.take(value)
+        const bytes = joined(pieces)
+        if (bytes.length > 0) controller.enqueue(bytes)
+        if (done) return controller.close()
+        if (bytes.length > 0) return
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  })
+}
