@@ -50,6 +50,7 @@ const EDGE_FIELDS = [
   'requestsTotal',
   'failuresTotal',
   'countedBefore',
+  'contextTokens',
   'recentTtftMs',
   'hitRate',
 ] as const satisfies readonly (keyof EngineDigest)[]

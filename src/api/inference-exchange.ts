@@ -89,6 +89,7 @@ export class InferenceExchange implements Exchange {
   readonly lastComment: boolean
   readonly record: OpenRecord
   onResponseId?: NonNullable<Exchange['onResponseId']>
+  ownAnswer?: NonNullable<Exchange['ownAnswer']>
   limitHeaders: readonly string[]
   #permit: Permit | null = null
   /** null: unknown. */

@@ -1,5 +1,7 @@
 /** `GET /v1/models` and `GET /v1/models/{name}`. */
+import { type ListedModel, modelListFormOf } from '../protocols/model-list.ts'
 import type { Caller } from './auth/caller.ts'
+import type { ContextLengths } from './context-lengths.ts'
 import type { GatewayStatus } from './gateway-status.ts'
 import { jsonResponse } from './json-response.ts'
 import type { ModelRegistry, ServedModel } from './model-registry.ts'
@@ -10,33 +12,42 @@ export interface ModelParts {
   readonly status: Pick<GatewayStatus, 'startedAt'>
 }
 
+type ListParts = ModelParts & { readonly lengths: ContextLengths }
+
+interface ModelRequest {
+  readonly incoming: RequestContext
+  readonly caller: Caller
+}
+
 /** Lists the models of the configuration; asks no engine. */
-export function listModels({ models, status }: ModelParts, incoming: RequestContext, caller: Caller): Response {
-  return jsonResponse(incoming, {
-    object: 'list',
-    data: models.offers(caller).map((offer) => modelCard(offer, status.startedAt)),
-  })
+export async function listModels(parts: ListParts, { incoming, caller }: ModelRequest): Promise<Response> {
+  const offers = parts.models.offers(caller)
+  const length = await parts.lengths.read()
+  const listed = offers.map((offer) => listedModel(parts, offer, length(offer)))
+  return jsonResponse(incoming, modelListFormOf(incoming.request.headers).list(listed))
 }
 
-export function oneModel(
-  { models, status }: ModelParts,
-  { incoming, caller }: { readonly incoming: RequestContext; readonly caller: Caller },
-  name: string,
-): Response {
-  return jsonResponse(incoming, modelCard(models.offer(name, caller), status.startedAt))
+export async function oneModel(parts: ListParts, { incoming, caller }: ModelRequest, name: string): Promise<Response> {
+  const offer = parts.models.offer(name, caller)
+  const length = await parts.lengths.read()
+  return jsonResponse(
+    incoming,
+    modelListFormOf(incoming.request.headers).card(listedModel(parts, offer, length(offer))),
+  )
 }
 
-/**
- * vLLM's model card without fields that only an engine knows. `parent` is set for adapters, as in vLLM; `root` of an
- * alias is its model.
- */
-function modelCard({ name, kind, base }: ServedModel, startedAt: number): unknown {
+/** `root` of an alias is its model, and `parent` is set for adapters, as in vLLM. */
+function listedModel(
+  { status }: Pick<ListParts, 'status'>,
+  { name, kind, base }: ServedModel,
+  contextTokens: number | null,
+): ListedModel {
+  const isAdapter = kind === 'adapter'
   return {
     id: name,
-    object: 'model',
-    created: Math.floor(startedAt / 1000),
-    owned_by: 'firstlight',
-    root: kind === 'adapter' ? name : base,
-    parent: kind === 'adapter' ? base : null,
+    root: isAdapter ? name : base,
+    parent: isAdapter ? base : null,
+    createdAt: status.startedAt,
+    contextTokens,
   }
 }

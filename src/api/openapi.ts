@@ -53,6 +53,7 @@ const schemas: Readonly<Record<string, Schema>> = {
     healthy: flag,
     'problem?': described('Why the last probe failed.', text),
     'last_failure?': described('Last failed attempt.', object({ failure: text, at: milliseconds })),
+    'context_tokens?': described('Longest prompt with output.', number),
     'engine_version?': described('Version that the engine reports.', text),
     draining: flag,
     'move_at?': milliseconds,

@@ -50,6 +50,11 @@ export interface Exchange {
   readonly protocol: Protocol
   /** Answers that are no stream are JSON. Absent: any. */
   readonly expectsJson?: boolean
+  /**
+   * Answer of the gateway itself, if all engines lack the route. Absent: the engine's answer goes to the client. Throws
+   * a Failure if there is none.
+   */
+  ownAnswer?(): Response
   /** Model name that the client requested. Absent: the answer keeps its own. */
   readonly requestedModel?: string
   /** Path and query for the engine. */

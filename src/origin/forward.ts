@@ -2,6 +2,7 @@
  * Retry loop: tries engines until one answers. A failure before the first byte costs an attempt, after it the stream.
  */
 import type { EarlyLegRole } from '../core/contract/legs.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
 import type { Placement } from '../core/contract/placement.ts'
 import type { Refusal, RefusalReason } from '../core/contract/refusal.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
@@ -154,11 +155,21 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
   return answerOfAll(exchange, retry, null)
 }
 
-/** If all engines lack the route, the answer of the last one. Throws if there is none. */
+function ownAnswerOf(exchange: Exchange, answer: Response, stages: StageTimes, now: number): Response {
+  Object.assign(exchange.record, NOT_PLACED)
+  endExchange(exchange, { status: answer.status, result: 'complete', failedAttempts: [], stages, usage: null }, now)
+  return answer
+}
+
+/** If all engines lack the route, the answer of the gateway or of the last one. Throws if there is none. */
 function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refusal | null): Response {
   const { ports, digests, suspect, stages, failed } = retry
   const last = failed.at(-1)
   const answer = failed.every(({ failure }) => failure === 'lacks_route') ? last?.answer : undefined
+  if (answer !== undefined && exchange.ownAnswer !== undefined) {
+    discardLacking(failed)
+    return ownAnswerOf(exchange, exchange.ownAnswer(), stages.snapshot(), ports.now())
+  }
   discardLacking(failed, answer)
   if (last === undefined || answer === undefined) throw failureOfAll(exchange, failed, refusal)
   const attempt = { exchange, ports, placed: last.placed, stages, earlier: failed.slice(0, -1), digests, suspect }

@@ -32,7 +32,7 @@ export function renamedEvent(
 
 /** Start of the first line of data. -1: there is none. */
 function dataAt(event: Uint8Array): number {
-  for (let line = 0; line >= 0 && line < event.length; ) {
+  for (let line = 0; line >= 0 && line < event.length;) {
     if (DATA.every((byte, at) => event[line + at] === byte)) return skipBlank(event, line + DATA.length)
     line = event.indexOf(LF, line) + 1
     if (line === 0) return -1

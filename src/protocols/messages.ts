@@ -118,7 +118,12 @@ export const messages: Protocol = {
   operation: 'chat',
   endpoints: [
     { ...PLAIN_ENDPOINT, path: '/v1/messages', streams: true, salted: true },
-    { ...PLAIN_ENDPOINT, path: '/v1/messages/count_tokens', unsplittable: 'nothing is computed' },
+    {
+      ...PLAIN_ENDPOINT,
+      path: '/v1/messages/count_tokens',
+      countAnswer: (promptTokens) => ({ input_tokens: promptTokens }),
+      unsplittable: 'nothing is computed',
+    },
   ],
   prompt: (body, rules = HOISTS) => readTurns(body, rules) ?? UNREADABLE,
   bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: () => 1 },

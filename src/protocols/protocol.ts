@@ -20,6 +20,8 @@ export interface Endpoint {
   readonly salted: boolean
   /** The engine stores the response for later calls. */
   readonly storesResponses: boolean
+  /** The answer, if it is the number of prompt tokens and nothing more. null: it has more. */
+  readonly countAnswer: ((promptTokens: number) => unknown) | null
   /** Why no request of this path can be split between prefill and decode engines. null: `splitting` decides. */
   readonly unsplittable: string | null
 }
@@ -93,5 +95,6 @@ export const PLAIN_ENDPOINT = {
   usageOnRequest: false,
   salted: false,
   storesResponses: false,
+  countAnswer: null,
   unsplittable: null,
 } as const

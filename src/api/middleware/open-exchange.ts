@@ -1,6 +1,7 @@
 import type { Ports } from '../../ports.ts'
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
 import { type ExchangeParts, InferenceExchange } from '../inference-exchange.ts'
+import { ownCount } from '../own-count.ts'
 import type { Middleware } from '../request-env.ts'
 import { keepResponse, type StoredResponseParts } from '../stored-responses.ts'
 
@@ -22,6 +23,8 @@ export const openExchange =
     await turn?.()
     const exchange = new InferenceExchange(parts, inference, parts.ports.random())
     if (storesResponses) exchange.onResponseId = keepResponse(parts, inference)
+    const count = ownCount(inference, exchange)
+    if (count !== undefined) exchange.ownAnswer = count
     c.set('exchange', exchange)
     logFields['model'] = inference.model
     logFields['stream'] = exchange.stream

@@ -1,21 +1,31 @@
 import type { Authenticator } from '../auth/authenticator.ts'
-import { clientEntry, type EntryParts } from '../entry.ts'
+import { modelListFormOf } from '../../protocols/model-list.ts'
+import { ContextLengths } from '../context-lengths.ts'
+import { clientGuards, type EntryParts } from '../entry.ts'
+import { requestLog } from '../middleware/request-log.ts'
 import { authenticate } from '../middleware/authenticate.ts'
 import { listModels, type ModelParts, oneModel } from '../models.ts'
 import { type App, newApp } from '../new-app.ts'
-import type { Chain } from '../request-env.ts'
+import type { Chain, Middleware } from '../request-env.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 
 interface ModelRouteParts extends ModelParts, EntryParts {
+  readonly ports: EntryParts['ports'] & LengthParts['ports']
+  readonly models: ModelParts['models'] & LengthParts['models']
   readonly authenticator: Pick<Authenticator, 'caller'>
 }
 
+type LengthParts = ConstructorParameters<typeof ContextLengths>[0]
+
 const MODELS = '/v1/models/'
 
-export function modelRoutes(parts: ModelRouteParts): App {
+export function modelRoutes(routeParts: ModelRouteParts): App {
+  const parts = { ...routeParts, lengths: new ContextLengths(routeParts) }
   const app = newApp()
-  const chain: Chain = [...clientEntry(parts), authenticate(parts.authenticator, true)]
-  app.get('/v1/models', ...chain, (c) => listModels(parts, c.get('incoming'), c.get('caller')))
+  const log: Middleware = (c, next) => requestLog(parts, modelListFormOf(c.req.raw.headers).errors)(c, next)
+  const entry: Chain = [log, ...clientGuards(parts.config)]
+  const chain: Chain = [...entry, authenticate(parts.authenticator, true)]
+  app.get('/v1/models', ...chain, (c) => listModels(parts, { incoming: c.get('incoming'), caller: c.get('caller') }))
   // Names contain slashes, encoded or not.
   app.get(`${MODELS}*`, ...chain, (c) => {
     const incoming = c.get('incoming')
@@ -26,7 +36,7 @@ export function modelRoutes(parts: ModelRouteParts): App {
       nameIn(path.slice(path.indexOf(MODELS) + MODELS.length)),
     )
   })
-  return refuseOtherMethods(app, parts.config.cors, () => clientEntry(parts))
+  return refuseOtherMethods(app, parts.config.cors, () => entry)
 }
 
 function nameIn(encoded: string): string {

@@ -76,6 +76,8 @@ export interface EngineDigest {
   readonly abandonedTotal?: number
   /** Requests that another engine got because this one was wedged. Absent from older objects. */
   readonly rescuedTotal?: number
+  /** Longest prompt with output, as configured or reported. Absent: unknown. */
+  readonly contextTokens?: number
   readonly draining: boolean
   /** Time at which streams leave the draining engine, ms since the epoch. Absent: they do not. */
   readonly moveAt?: number

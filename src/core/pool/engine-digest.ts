@@ -37,8 +37,9 @@ export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts
   }
 }
 
-const detailsOf = ({ problem, lastFailure, version }: EngineState): Partial<EngineDigest> => ({
+const detailsOf = ({ problem, lastFailure, version, contextTokens }: EngineState): Partial<EngineDigest> => ({
   ...(problem === undefined ? {} : { problem }),
   ...(lastFailure === undefined ? {} : { lastFailure }),
   ...(version === undefined ? {} : { engineVersion: version }),
+  ...(contextTokens === null ? {} : { contextTokens }),
 })
