@@ -70,7 +70,6 @@ export class InferenceExchange implements Exchange {
   readonly method = 'POST'
   readonly protocol: Exchange['protocol']
   readonly expectsJson: boolean
-  readonly requestedModel: string
   readonly path: string
   readonly headers: readonly string[]
   readonly stream: boolean
@@ -118,7 +117,6 @@ export class InferenceExchange implements Exchange {
     this.receivedAt = incoming.receivedAt
     this.protocol = endpoint.protocol
     this.expectsJson = endpoint.protocol.answersJson(body.json)
-    this.requestedModel = parsed.model
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
     // Non-streaming responses are always read.
@@ -160,6 +158,10 @@ export class InferenceExchange implements Exchange {
     this.#engineId = parts.runningIds.take(requestId, this.id)
     const headers = headersForEngine(request.headers, this.#engineId, config)
     this.headers = trace === null ? headers : withTrace(headers, trace)
+  }
+
+  get requestedModel(): string {
+    return this.#parsed.model
   }
 
   get json(): JsonBody['json'] {
