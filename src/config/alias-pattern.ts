@@ -1,4 +1,4 @@
-/** Aliases with one `*`, which stands for any characters, also none: `claude-*`. All other characters stand for themselves. */
+/** Aliases with one `*`, which stands for any characters, also none: `claude-*`. Others stand for themselves. */
 
 const WILDCARD = '*'
 

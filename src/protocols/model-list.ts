@@ -13,7 +13,7 @@ export interface ListedModel {
   readonly contextTokens: number | null
 }
 
-export interface ModelListForm {
+interface ModelListForm {
   readonly errors: ErrorShape
   list(models: readonly ListedModel[]): unknown
   card(model: ListedModel): unknown
