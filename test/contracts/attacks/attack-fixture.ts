@@ -174,7 +174,7 @@ export interface RawAnswer {
   readonly closed: boolean
 }
 
-const QUIET_MS = 5_000
+const QUIET_MS = 30_000
 
 /** Sends bytes on a new connection and reads until the first response is complete or the connection is closed. */
 export async function sendRaw({ gateway }: AttackWorld, text: string | Buffer): Promise<RawAnswer> {

@@ -104,24 +104,20 @@ const FORGED: readonly string[] = [
   'x-hop',
 ]
 
-/** Bodies whose framing breaks after their first event. */
+/** What breaks the framing of a body after its first event. */
 const CUTS: Readonly<Record<string, (socket: Socket) => void>> = {
-  'a chunk size that is no number': chunksThen(text(`zz\r\n${EVIL}\r\n0\r\n\r\n`)),
-  'a negative chunk size': chunksThen(text(`-4\r\n${EVIL}\r\n0\r\n\r\n`)),
-  'a chunk size beyond all memory': chunksThen(text(`ffffffffffffffffff\r\n${EVIL}\r\n0\r\n\r\n`)),
-  'a chunk extension without end': chunksThen(endless('4;', 'x'.repeat(16_384))),
-  'a trailer without end': chunksThen(endless('0\r\nx-a: ', 'x'.repeat(16_384))),
+  'a chunk size that is no number': text(`zz\r\n${EVIL}\r\n0\r\n\r\n`),
+  'a negative chunk size': text(`-4\r\n${EVIL}\r\n0\r\n\r\n`),
+  'a chunk size beyond all memory': text(`ffffffffffffffffff\r\n${EVIL}\r\n0\r\n\r\n`),
+  'a chunk extension without end': endless('4;', 'x'.repeat(16_384)),
+  'a trailer without end': endless('0\r\nx-a: ', 'x'.repeat(16_384)),
 }
 
-function chunksThen(broken: (socket: Socket) => void): (socket: Socket) => void {
-  const event = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
-  return (socket) => {
-    socket.write(
-      `${OK}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${event.length.toString(16)}\r\n${event}\r\n`,
-    )
-    setTimeout(() => broken(socket), 20)
-  }
-}
+const firstEvent = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
+/** Head and first chunk of a stream. */
+const streamBegun = text(
+  `${OK}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${firstEvent.length.toString(16)}\r\n${firstEvent}\r\n`,
+)
 
 export function engines(world: () => AttackWorld, { isWorker }: AttackTable): void {
   let turn = -1
@@ -133,8 +129,10 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
   const ask = async (
     model: string,
     more: object = {},
+    begun = (): void => {},
   ): Promise<{ status: number; headers: Headers; body: string; isCut: boolean }> => {
     const response = await post(world(), '/v1/chat/completions', chat(more, model))
+    begun()
     let body = ''
     try {
       for await (const bytes of response.body ?? []) body += Buffer.from(bytes as Uint8Array).toString('latin1')
@@ -202,9 +200,13 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
 
   it.each(Object.entries(CUTS))(
     '%s ends a stream with a cut, and never as if it were whole',
-    async (_name, respond) => {
-      world().hostile.respond = respond
-      const { status, body, isCut } = await ask(hostileModel(turn), { stream: true })
+    async (_name, breakFraming) => {
+      const begun = Promise.withResolvers<void>()
+      world().hostile.respond = (socket) => {
+        streamBegun(socket)
+        void begun.promise.then(() => breakFraming(socket))
+      }
+      const { status, body, isCut } = await ask(hostileModel(turn), { stream: true }, begun.resolve)
       expect(status).toBe(200)
       expect(body).not.toContain(EVIL)
       expect(isCut || body.includes('engine_stream_truncated')).toBe(true)
