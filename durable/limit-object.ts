@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers'
 import { KeyLimiter } from '../src/core/limits/key-limiter.ts'
-import type { LimitAnswer, Reservation, RunningRequest, Settlement } from '../src/core/limits/key-limits.ts'
+import type { LimitAnswer, LimitedRequest, RunningRequest, Settlement } from '../src/core/limits/key-limits.ts'
 
 const DAY = 'day:'
 
@@ -20,9 +20,9 @@ export class LimitObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     })
   }
 
-  async reserve(reservation: Reservation): Promise<LimitAnswer> {
-    const answer = this.#limiter.reserve(reservation, this.now())
-    if (reservation.limits.tokensPerDay !== null) this.#saveDay(reservation.key)
+  async reserve(request: LimitedRequest): Promise<LimitAnswer> {
+    const answer = this.#limiter.reserve(request, this.now())
+    if (request.limits.tokensPerDay !== null) this.#saveDay(request.key)
     return answer
   }
 

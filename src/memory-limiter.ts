@@ -5,7 +5,7 @@ import type { Limiter } from './ports/limiter.ts'
 export function memoryLimiter(now: () => number): Limiter {
   const limiter = new KeyLimiter()
   return {
-    reserve: (reservation) => limiter.reserve(reservation, now()),
+    reserve: (request) => limiter.reserve(request, now()),
     settle: (settlement) => limiter.settle(settlement, now()),
   }
 }

@@ -97,15 +97,17 @@ describe('chat templates', () => {
   it('parse at most 1 MB and 100,000 pieces of arguments, and leave invalid JSON unchanged', () => {
     const printed = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | length }},{% endfor %}{% endfor %}`
     const call = (args: string): unknown => ({ type: 'function', function: { name: 'f', arguments: args } })
-    const said = (...calls: unknown[]): unknown => ({
+    const contextOf = (...calls: unknown[]): unknown => ({
       messages: calls.map((one) => ({ role: 'assistant', tool_calls: [one] })),
     })
     const half = JSON.stringify(['a'.repeat(522_000)])
-    expect(render(printed, said(call(half), call(half), call('{"a"')))).toBe('1,1,4,')
-    expect(() => render(printed, said(call(half), call(half), call(half)))).toThrow('more than 1 MB')
+    expect(render(printed, contextOf(call(half), call(half), call('{"a"')))).toBe('1,1,4,')
+    expect(() => render(printed, contextOf(call(half), call(half), call(half)))).toThrow('more than 1 MB')
     const fragments = JSON.stringify(Array.from({ length: 5_000 }, () => ({ a: 1 })))
-    expect(render(printed, said(call(fragments)))).toBe('5000,')
-    expect(() => render(printed, said(call(fragments), call(fragments), call(fragments)))).toThrow('100,000 pieces')
+    expect(render(printed, contextOf(call(fragments)))).toBe('5000,')
+    expect(() => render(printed, contextOf(call(fragments), call(fragments), call(fragments)))).toThrow(
+      '100,000 pieces',
+    )
   })
 
   it('render Responses and Messages requests as the equivalent chat', () => {

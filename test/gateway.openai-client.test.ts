@@ -15,19 +15,19 @@ import { configOf, openRecordingPorts, type ConfigChanges, type RecordingPorts }
 function open(
   changes: ConfigChanges = {},
   apiKey = 'team-secret',
-): { client: OpenAI; world: RecordingPorts; asked: () => number } {
+): { client: OpenAI; world: RecordingPorts; fetches: () => number } {
   const world = openRecordingPorts()
   const gateway = createGateway(configOf(changes), world.ports)
-  let asked = 0
+  let fetches = 0
   const client = new OpenAI({
     apiKey,
     baseURL: 'http://gateway.test/v1',
     fetch: (input, init) => {
-      asked++
+      fetches++
       return gateway.fetch(new Request(input as string, init as RequestInit), world.scope)
     },
   })
-  return { client, world, asked: () => asked }
+  return { client, world, fetches: () => fetches }
 }
 
 const keys = [{ name: 'team', secret: 'team-secret', models: ['qwen'] }]
@@ -73,25 +73,25 @@ describe('the openai client', () => {
   ] as const)(
     'throws its own error for %s, with our request id, and does not ask again',
     async (_name, kind, { key, model, body }, code) => {
-      const { client, asked } = open({ keys }, key)
+      const { client, fetches } = open({ keys }, key)
       const error = await thrown(client.chat.completions.create({ ...hello, model, ...(body as object) }))
       expect(error).toBeInstanceOf(kind)
       expect(error).toMatchObject({ code, requestID: expect.stringMatching(/^gw-/) })
-      expect(asked()).toBe(1)
+      expect(fetches()).toBe(1)
     },
   )
 
   it('does not retry a 503 of a gateway without configuration', async () => {
-    const { client, asked } = open({ loopback: false })
+    const { client, fetches } = open({ loopback: false })
     expect(await thrown(client.chat.completions.create(hello))).toBeInstanceOf(InternalServerError)
-    expect(asked()).toBe(1)
+    expect(fetches()).toBe(1)
   })
 
   it('retries a full fleet after the given time', async () => {
-    const { client, world, asked } = open({ keys })
+    const { client, world, fetches } = open({ keys })
     world.refusal = { reason: 'engines_full', detail: 'full', retryAfterMs: 1 }
     expect(await thrown(client.chat.completions.create(hello))).toBeInstanceOf(RateLimitError)
-    expect(asked()).toBe(3)
+    expect(fetches()).toBe(3)
   })
 
   it('gets the engine’s own error as such', async () => {

@@ -143,8 +143,8 @@ describe('before 200 engines', () => {
 
   it('the fleet is listed with yields, with the same content', async () => {
     const { get, turns } = largeGateway(() => undefined)
-    const told = await (await get('/v1/firstlight/fleet')).json()
+    const fleet = await (await get('/v1/firstlight/fleet')).json()
     expect(turns()).toBe(ENGINES / 25 - 1)
-    expect(told).toEqual(await (await largeGateway(null).get('/v1/firstlight/fleet')).json())
+    expect(fleet).toEqual(await (await largeGateway(null).get('/v1/firstlight/fleet')).json())
   })
 })

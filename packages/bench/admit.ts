@@ -155,10 +155,10 @@ class Server {
 
 /** Median of the hundred consecutive admits that were disturbed least, as an estimate for an idle core. */
 function quietest(inOrder: Float64Array): number {
-  let least = Infinity
+  let min = Infinity
   for (let from = 0; from + 100 <= inOrder.length; from += 100)
-    least = Math.min(least, at(inOrder.slice(from, from + 100).sort(), 0.5))
-  return least
+    min = Math.min(min, at(inOrder.slice(from, from + 100).sort(), 0.5))
+  return min
 }
 
 const at = (sorted: Float64Array, share: number): number =>

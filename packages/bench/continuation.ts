@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { buildWorker } from '../../scripts/build-worker.ts'
 import { startEdge } from '../../scripts/edge.ts'
 import { ByteEngine } from '../../test/kit/byte-engine.ts'
-import { cutDocument, faultsAt, OUTPUT, randomCase, randomOf, SECRET } from './continuation/cases.ts'
+import { continuationDocument, faultsAt, OUTPUT, randomCase, randomOf, SECRET } from './continuation/cases.ts'
 import { measureCpu } from './continuation/cpu.ts'
 import { measureGaps } from './continuation/gaps.ts'
 import { measureRestart } from './continuation/restart.ts'
@@ -37,13 +37,13 @@ export default async function continuation({ flags, note }: BenchOptions): Promi
   const urls = engines.map(({ url }) => url)
   try {
     const rows: BenchRow[] = []
-    const document = cutDocument(urls, { mid_stream: 'ids' })
+    const document = continuationDocument(urls, { mid_stream: 'ids' })
     const runtimes = runtimesOf(flags, folder)
     for (const [runtime, open] of streams === 0 ? [] : runtimes) {
       note(`${streams} streams on ${runtime}`)
       const gateway = await open(document)
-      const cut = { runtime, url: gateway.url, streams, seed, engines, note }
-      rows.push(await cutStreams(cut).finally(() => gateway.stop()))
+      const truncationRun = { runtime, url: gateway.url, streams, seed, engines, note }
+      rows.push(await truncateStreams(truncationRun).finally(() => gateway.stop()))
     }
     const wrong = rows.reduce((sum, row) => sum + Number(row['wrong']), 0)
     const { rest, headline } = await otherParts(flags, folder, note)
@@ -81,7 +81,7 @@ async function otherParts(
 ): Promise<{ readonly rest: readonly BenchRow[]; readonly headline: Readonly<Record<string, number>> }> {
   const rest: BenchRow[] = []
   const headline: Record<string, number> = {}
-  const streamsOf = (name: string, most: number): number => Number(flags[name] ?? most)
+  const streamsOf = (name: string, max: number): number => Number(flags[name] ?? max)
   if (streamsOf('gaps', 60) > 0) {
     note('gaps')
     const gaps = await measureGaps(streamsOf('gaps', 60))
@@ -139,7 +139,7 @@ async function startWorker(document: string): Promise<Gateway> {
   return startEdge({ port: 0, bindings: { FIRSTLIGHT_CONFIG: document }, quiet: true })
 }
 
-interface CutRun {
+interface TruncationRun {
   readonly runtime: string
   readonly url: string
   readonly streams: number
@@ -148,7 +148,7 @@ interface CutRun {
   note(line: string): void
 }
 
-async function cutStreams({ runtime, url, streams, seed, engines, note }: CutRun): Promise<BenchRow> {
+async function truncateStreams({ runtime, url, streams, seed, engines, note }: TruncationRun): Promise<BenchRow> {
   const random = randomOf(seed)
   let next = 0
   let wrong = 0

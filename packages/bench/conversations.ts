@@ -11,18 +11,18 @@ const TAIL_SHARE = 0.1
 export class Conversations {
   readonly #length: number
   readonly #kept: Uint32Array[] = []
-  readonly #most: number
+  readonly #max: number
   readonly #random = chance(7)
 
   constructor(length: number, entries: number) {
     this.#length = length
-    this.#most = Math.max(20, Math.ceil((1.5 * entries) / length))
+    this.#max = Math.max(20, Math.ceil((1.5 * entries) / length))
   }
 
   next(): Uint32Array {
     const draw = this.#random()
     const old = this.#kept[Math.floor(this.#random() * this.#kept.length)]
-    if (old === undefined || this.#kept.length < this.#most || draw < 0.1)
+    if (old === undefined || this.#kept.length < this.#max || draw < 0.1)
       return this.#keep(this.#grown(new Uint32Array(0), this.#length))
     if (draw < 0.2) return old
     if (draw < 0.4) return this.#keep(this.#grown(old.subarray(0, old.length & (~3 >> 1)), this.#length))
@@ -31,8 +31,8 @@ export class Conversations {
   }
 
   #keep(blocks: Uint32Array): Uint32Array {
-    if (this.#kept.length < this.#most) this.#kept.push(blocks)
-    else this.#kept[Math.floor(this.#random() * this.#most)] = blocks
+    if (this.#kept.length < this.#max) this.#kept.push(blocks)
+    else this.#kept[Math.floor(this.#random() * this.#max)] = blocks
     return blocks
   }
 

@@ -169,7 +169,7 @@ async function openLoop(
 }
 
 function bodyOf(random: () => number): string {
-  const between = ([least, most]: readonly [number, number]): number => least + Math.floor(random() * (most - least))
+  const between = ([min, max]: readonly [number, number]): number => min + Math.floor(random() * (max - min))
   // Prompts have nothing in common, so no cache has any of them.
   const prompt = Array.from({ length: between(PROMPT_WORDS) }, () => Math.floor(random() * 1e9).toString(36)).join(' ')
   return JSON.stringify({ model: MODEL, prompt, max_tokens: between(OUTPUT_TOKENS), stream: true })

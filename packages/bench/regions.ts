@@ -11,7 +11,7 @@
 import { speedsOn } from '../replay/src/replay/sustained-speed.ts'
 import { figuresOf } from '../replay/src/replay/statistics.ts'
 import { median } from './median.ts'
-import { byDay, type Clients, entriesOf, homeOf, type Places, unevenly } from './regions/places.ts'
+import { byDay, type Clients, entriesOf, regionOf, type Places, unevenly } from './regions/places.ts'
 import { type Regional, regionalIn, regionalNamed } from './regions/workloads.ts'
 import { replayIn, type Way, waysIn } from './regions/ways.ts'
 import type { Bench, BenchOptions, BenchRow } from './result.ts'
@@ -118,7 +118,7 @@ function cellRows({ workload, clients, load, speedAt }: Cell, plan: Plan, note: 
 
 function feltOf(result: ReturnType<typeof replayIn>, entries: Uint8Array, places: Places): Felt {
   const { ttftMeanMs, ttftP99Ms, hit } = figuresOf(result, SLO)
-  const near = result.jobs.filter(({ index, engine }) => homeOf(places, entries[index]!) === engine).length
+  const near = result.jobs.filter(({ index, engine }) => regionOf(places, entries[index]!) === engine).length
   return { meanMs: ttftMeanMs, p99Ms: ttftP99Ms, hit, near: near / result.jobs.length }
 }
 

@@ -42,7 +42,7 @@ const bench: Bench = async (options) => {
     followers: 3,
   })
   if (options.flags['part'] === 'carrier') return { rows: [carrier.row], headline: carrier.headline }
-  const plan = planOf(options, Math.max(0.1, Math.round(carrier.headline['heard_p50_ms']! * 10) / 10))
+  const plan = planOf(options, Math.max(0.1, Math.round(carrier.headline['received_p50_ms']! * 10) / 10))
   const rows: BenchRow[] = [carrier.row]
   for (const workload of plan.workloads) {
     const speedAt = speedsOn(workload.fleet)
@@ -125,7 +125,7 @@ function cellRows({ workload, load, policy, speedAt }: Cell, plan: Plan, note: (
     replicas: one.replicas,
     arrangement: one.name,
     delay_ms: one.delayMs,
-    unseen: unseenBy(one, felt[0]!),
+    unreceived: unreceivedBy(one, felt[0]!),
     ...figuresIn(felt[at]!, felt[0]!),
   }))
   const leader = plan.kinds.includes('leader')
@@ -134,7 +134,7 @@ function cellRows({ workload, load, policy, speedAt }: Cell, plan: Plan, note: (
         replicas: null,
         arrangement: 'leader',
         delay_ms: ms,
-        unseen: 0,
+        unreceived: 0,
         ...figuresIn(later(felt[0]!, ms), felt[0]!),
       }))
     : []
@@ -180,7 +180,7 @@ const later = (felt: readonly Felt[], ms: number): Felt[] =>
   felt.map((one) => ({ ...one, meanMs: one.meanMs + ms, p99Ms: one.p99Ms + ms, lateMeanMs: one.lateMeanMs + ms }))
 
 /** Choices that others make, on average, in the time a choice takes to reach them. */
-function unseenBy({ replicas, delayMs }: Arrangement, mark: readonly Felt[]): number | null {
+function unreceivedBy({ replicas, delayMs }: Arrangement, mark: readonly Felt[]): number | null {
   return delayMs === null
     ? null
     : ratio((((median(mark.map(({ perS }) => perS)) * delayMs) / 1000) * (replicas - 1)) / replicas)

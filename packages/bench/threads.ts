@@ -26,7 +26,7 @@ export default async function threads({ flags, note }: BenchOptions): Promise<Be
   const part = String(flags.part ?? 'both')
   const ms = Number(flags.seconds ?? 2) * 1000
   const rows: BenchRow[] = []
-  if (part !== 'gateway') rows.push(...(await booksRows(ms, note)))
+  if (part !== 'gateway') rows.push(...(await poolRows(ms, note)))
   if (part !== 'books')
     rows.push(
       ...(await gatewayRows({
@@ -55,7 +55,7 @@ const LOADS = [
   { name: '2 threads, 64 each, 10 ms to the first token', edges: 2, inFlight: 64, holdMs: 10 },
 ] as const
 
-async function booksRows(ms: number, note: Note): Promise<BenchRow[]> {
+async function poolRows(ms: number, note: Note): Promise<BenchRow[]> {
   const rows: BenchRow[] = []
   for (const { engines, blocks } of SHAPES) {
     for (const { name, edges, inFlight, holdMs } of LOADS) {
@@ -119,11 +119,11 @@ function resultOf(worker: Worker, plan: EdgePlan): Promise<EdgeResult> {
 }
 
 /** Maximum requests per second of a core that only keeps the pool state. */
-function figures(booksUs: number, edgeUs: number | null, admitMs: readonly number[]): BenchRow {
+function figures(poolUs: number, edgeUs: number | null, admitMs: readonly number[]): BenchRow {
   return {
-    books_cpu_us: rounded(booksUs),
+    books_cpu_us: rounded(poolUs),
     edge_cpu_us: edgeUs === null ? null : rounded(edgeUs),
-    requests_per_s_at_full_core: Math.round(1e6 / booksUs),
+    requests_per_s_at_full_core: Math.round(1e6 / poolUs),
     admit_ms_p50: percentile(admitMs, 0.5),
     admit_ms_p99: percentile(admitMs, 0.99),
   }

@@ -61,8 +61,8 @@ async function dispatch(argv: readonly string[], io: Io, entries: readonly Comma
 
 /** Names `serve` if a configuration exists or there is no demo, else the demo. */
 function byDefault(argv: readonly string[], io: Io, entries: readonly CommandEntry[]): string {
-  const asked = argv.some((word) => word === '-c' || word.startsWith('--config'))
-  return asked || hasConfig(io.env) || !entries.some(({ name }) => name === 'demo') ? 'serve' : 'demo'
+  const namesConfig = argv.some((word) => word === '-c' || word.startsWith('--config'))
+  return namesConfig || hasConfig(io.env) || !entries.some(({ name }) => name === 'demo') ? 'serve' : 'demo'
 }
 
 const help = async (name: string | undefined, entries: readonly CommandEntry[]): Promise<string> =>

@@ -73,7 +73,7 @@ function optionsOf(element: HTMLElement, format: (value: number) => string): uPl
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
-    scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.08] } },
+    scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, max) * 1.08] } },
     axes: [
       {
         ...axis,

@@ -24,7 +24,7 @@ interface FigureHistoryProps {
 export function FigureHistory({ history, figure, text, objective }: FigureHistoryProps) {
   const values = history?.[figure] ?? []
   const known = values.filter((value) => value !== null)
-  const highest = known.reduce((most, value) => Math.max(most, value), 0)
+  const highest = known.reduce((max, value) => Math.max(max, value), 0)
   // An objective far above the values would flatten them.
   const shown = objective !== null && objective <= 3 * highest ? objective : null
   const top = Math.max(highest, shown ?? 0)

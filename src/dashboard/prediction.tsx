@@ -74,7 +74,7 @@ function ErrorHistogram({ errors }: Pick<PredictionProps, 'errors'>) {
         <p class="empty">No request with a predicted and a measured TTFT yet. Streamed requests have both.</p>
       </figure>
     )
-  const most = Math.max(...counts)
+  const max = Math.max(...counts)
   const middle = limits.findIndex((limit) => limit > 1)
   const part = (from: number, to: number) => counts.slice(from, to).reduce((sum, one) => sum + one, 0) / total
   return (
@@ -90,7 +90,7 @@ function ErrorHistogram({ errors }: Pick<PredictionProps, 'errors'>) {
                 role="img"
                 aria-label={words}
                 class={at === middle ? 'right' : at < middle ? 'under' : 'over'}
-                style={{ height: `${(one / most) * 100}%` }}
+                style={{ height: `${(one / max) * 100}%` }}
               />
               <span class="range dim">
                 {at === middle ? '±10%' : at < middle ? `≤${limits[at]}` : `>${limits[at - 1]}`}

@@ -50,7 +50,7 @@ interface StagesProps {
 export function Stages({ view, decisions }: StagesProps) {
   const rows = rowsOf(decisions)
   const quantiles = quantilesOf(view)
-  const most = Math.max(1, ...rows.map(({ totalMs }) => totalMs))
+  const maxMs = Math.max(1, ...rows.map(({ totalMs }) => totalMs))
   const all = [...rows, ...quantiles].flatMap(({ spans }) => spans)
   const tones = new Set(all.map(({ tone }) => tone))
   return (
@@ -64,7 +64,7 @@ export function Stages({ view, decisions }: StagesProps) {
           <h3>Last requests</h3>
           <ol class="waterfall">
             {rows.map((row) => (
-              <Bar key={keyOf(row.decision)} row={row} most={most} />
+              <Bar key={keyOf(row.decision)} row={row} maxMs={maxMs} />
             ))}
           </ol>
           <ul class="legend" aria-hidden="true">
@@ -81,7 +81,7 @@ export function Stages({ view, decisions }: StagesProps) {
 }
 
 function Quantiles({ quantiles }: { readonly quantiles: readonly StageQuantile[] }) {
-  const most = Math.max(1, ...quantiles.map(({ spans }) => sumOf(spans)))
+  const maxMs = Math.max(1, ...quantiles.map(({ spans }) => sumOf(spans)))
   return (
     <>
       <h3>Last 15 minutes</h3>
@@ -95,7 +95,7 @@ function Quantiles({ quantiles }: { readonly quantiles: readonly StageQuantile[]
         {quantiles.map(({ name, spans, ttftMs }) => (
           <li key={name} data-quantile={name}>
             <span class="who">{name} of each stage</span>
-            <StageBar spans={spans} most={most} />
+            <StageBar spans={spans} maxMs={maxMs} />
             <span class="total" title={`TTFT ${name}`}>
               TTFT {ms(ttftMs)}
             </span>
@@ -106,25 +106,25 @@ function Quantiles({ quantiles }: { readonly quantiles: readonly StageQuantile[]
   )
 }
 
-function StageBar({ spans, most }: { readonly spans: readonly Span[]; readonly most: number }) {
+function StageBar({ spans, maxMs }: { readonly spans: readonly Span[]; readonly maxMs: number }) {
   const words = spans.map((span) => `${span.name} ${ms(span.ms)}`).join(', ')
   return (
     <span class="bar" role="img" aria-label={words} title={words}>
       {spans.map((span) => (
-        <i key={span.name} class={`tone-${span.tone}`} style={{ width: `${(span.ms / most) * 100}%` }} />
+        <i key={span.name} class={`tone-${span.tone}`} style={{ width: `${(span.ms / maxMs) * 100}%` }} />
       ))}
     </span>
   )
 }
 
-function Bar({ row: { decision, spans, totalMs }, most }: { readonly row: Row; readonly most: number }) {
+function Bar({ row: { decision, spans, totalMs }, maxMs }: { readonly row: Row; readonly maxMs: number }) {
   return (
     <li>
       <span class="when">{clock(decision.at)}</span>
       <span class="who" title={engineOf(decision)}>
         {engineOf(decision)}
       </span>
-      <StageBar spans={spans} most={most} />
+      <StageBar spans={spans} maxMs={maxMs} />
       <span class="total">{ms(totalMs)}</span>
     </li>
   )

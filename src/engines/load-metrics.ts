@@ -32,7 +32,7 @@ export interface LoadMetrics {
   readonly completed: readonly string[]
   /** Gauge that is 0 with `label` = `awake` while the engine sleeps. */
   readonly awake: { readonly metric: string; readonly label: string; readonly value: string } | null
-  readonly adapters: { readonly metric: string; readonly running: string; readonly most: string } | null
+  readonly adapters: { readonly metric: string; readonly running: string; readonly max: string } | null
 }
 
 /** Metrics of a server that reports only its queue. */
@@ -165,13 +165,13 @@ function isAsleep({ awake }: LoadMetrics, samples: Samples): boolean {
 
 /** Each change of the set of adapters leaves a series behind. Its value is the time, so the greatest is current. */
 function adaptersOf(
-  { running, most }: NonNullable<LoadMetrics['adapters']>,
+  { running, max }: NonNullable<LoadMetrics['adapters']>,
   samples: readonly Sample[],
 ): EngineStats['adapters'] {
   if (samples.length === 0) return null
   const { labels } = samples.reduce((latest, sample) => (sample.value >= latest.value ? sample : latest))
   const names = (labels.get(running) ?? '').split(',').map((name) => name.trim())
-  return { running: names.filter((name) => name !== ''), max: whole(labels.get(most)) }
+  return { running: names.filter((name) => name !== ''), max: whole(labels.get(max)) }
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)

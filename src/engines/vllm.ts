@@ -24,7 +24,7 @@ const METRICS: LoadMetrics = {
   repeatedBy: [],
   completed: ['vllm:request_success_total'],
   awake: { metric: 'vllm:engine_sleep_state', label: 'sleep_state', value: 'awake' },
-  adapters: { metric: 'vllm:lora_requests_info', running: 'running_lora_adapters', most: 'max_lora' },
+  adapters: { metric: 'vllm:lora_requests_info', running: 'running_lora_adapters', max: 'max_lora' },
 }
 
 export const VLLM_TEXTS: readonly TextRule[] = [

@@ -259,7 +259,7 @@ async function admitOn(
       }
     const context = isLate ? { ...parts, admission: withLateKey(admission) } : parts
     const booking = new LeaseKeeper({ ...context, lease: null, placement })
-    if (isLate) booking.book()
+    if (isLate) booking.sendBooking()
     const note = isLate ? 'fallback=object_late' : 'fallback=object_unreachable'
     return { placement, policy: 'rendezvous', predictedTtftMs: null, booking, notes: [note] }
   }

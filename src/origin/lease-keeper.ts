@@ -57,7 +57,7 @@ export class LeaseKeeper {
   }
 
   /** Books a request that was placed without the object. */
-  book(): void {
+  sendBooking(): void {
     this.#enqueue(() => done)
   }
 

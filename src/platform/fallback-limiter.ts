@@ -1,6 +1,6 @@
 /** Limits per key while their carrier (a Valkey server or a Durable Object) is unreachable. */
 import { KeyLimiter } from '../core/limits/key-limiter.ts'
-import type { LimitAnswer, Reservation, Settlement } from '../core/limits/key-limits.ts'
+import type { LimitAnswer, LimitedRequest, Settlement } from '../core/limits/key-limits.ts'
 import { type LimitShare, shareOf } from '../core/limits/limit-share.ts'
 import type { Config } from '../config.ts'
 import type { Limiter } from '../ports/limiter.ts'
@@ -46,17 +46,17 @@ export class FallbackLimiter implements Limiter {
     this.#parts = parts
   }
 
-  async reserve(reservation: Reservation): Promise<LimitAnswer> {
-    const own = this.#isGuarded() ? this.#reserveShare(reservation) : null
+  async reserve(request: LimitedRequest): Promise<LimitAnswer> {
+    const own = this.#isGuarded() ? this.#reserveShare(request) : null
     if (own !== null && own.exceeded !== null) return own
-    const answer = await this.#reserveAtCarrier(reservation)
+    const answer = await this.#reserveAtCarrier(request)
     if (answer === null) {
-      const alone = own ?? this.#alone(reservation)
-      if (alone.exceeded === null) this.#carrier.adopt?.(reservation)
+      const alone = own ?? this.#alone(request)
+      if (alone.exceeded === null) this.#carrier.adopt?.(request)
       return alone
     }
-    if (answer.exceeded === null) this.#record(reservation)
-    else if (own !== null) this.#own.settle({ ...reservation, tokens: 0 }, this.#parts.now())
+    if (answer.exceeded === null) this.#record(request)
+    else if (own !== null) this.#own.settle({ ...request, tokens: 0 }, this.#parts.now())
     return answer
   }
 
@@ -71,9 +71,9 @@ export class FallbackLimiter implements Limiter {
   }
 
   /** null: the carrier is unreachable. */
-  async #reserveAtCarrier(reservation: Reservation): Promise<LimitAnswer | null> {
+  async #reserveAtCarrier(request: LimitedRequest): Promise<LimitAnswer | null> {
     if (this.#parts.now() < this.#pausedUntil) return null
-    const pending = this.#callCarrier(reservation)
+    const pending = this.#callCarrier(request)
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
     for (let half = 0; half < 2; half++) {
       const found = await withTimeout(this.#parts.limitMs / 2, pending)
@@ -82,23 +82,23 @@ export class FallbackLimiter implements Limiter {
       this.#isUp = true
       return found.value
     }
-    this.#failed(reservation, pending)
+    this.#failed(request, pending)
     return null
   }
 
   /** A carrier that throws rejects. */
-  async #callCarrier(reservation: Reservation): Promise<LimitAnswer> {
-    return this.#carrier.reserve(reservation)
+  async #callCarrier(request: LimitedRequest): Promise<LimitAnswer> {
+    return this.#carrier.reserve(request)
   }
 
-  #failed(reservation: Reservation, pending: Promise<LimitAnswer>): void {
+  #failed(request: LimitedRequest, pending: Promise<LimitAnswer>): void {
     const now = this.#parts.now()
     this.#pausedUntil = now + PAUSE_MS
     this.#guardedUntil = now + GUARD_MS
     const settleLate = ({ exceeded }: LimitAnswer): unknown =>
       // A request that still runs is settled at its end.
-      exceeded === null && !this.#own.isRunning(reservation)
-        ? this.#carrier.settle({ ...reservation, tokens: null })
+      exceeded === null && !this.#own.isRunning(request)
+        ? this.#carrier.settle({ ...request, tokens: null })
         : undefined
     const wasUp = this.#isUp
     this.#isUp = false
@@ -107,19 +107,19 @@ export class FallbackLimiter implements Limiter {
     })
   }
 
-  #alone(reservation: Reservation): LimitAnswer {
+  #alone(request: LimitedRequest): LimitAnswer {
     const fallback = this.#parts.fallback()
-    if (fallback === 'share') return this.#reserveShare(reservation)
+    if (fallback === 'share') return this.#reserveShare(request)
     if (fallback === 'closed') return { exceeded: 'unavailable', retryAfterMs: PAUSE_MS, requests: null, tokens: null }
-    return this.#record(reservation)
+    return this.#record(request)
   }
 
-  #reserveShare(reservation: Reservation): LimitAnswer {
-    const limits = shareOf(reservation.limits, this.#parts.share())
-    return this.#own.reserve({ ...reservation, limits }, this.#parts.now())
+  #reserveShare(request: LimitedRequest): LimitAnswer {
+    const limits = shareOf(request.limits, this.#parts.share())
+    return this.#own.reserve({ ...request, limits }, this.#parts.now())
   }
 
-  #record(reservation: Reservation): LimitAnswer {
-    return this.#own.reserve({ ...reservation, limits: UNLIMITED }, this.#parts.now())
+  #record(request: LimitedRequest): LimitAnswer {
+    return this.#own.reserve({ ...request, limits: UNLIMITED }, this.#parts.now())
   }
 }

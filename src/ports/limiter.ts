@@ -1,13 +1,13 @@
-import type { LimitAnswer, Reservation, RunningRequest, Settlement } from '../core/limits/key-limits.ts'
+import type { LimitAnswer, LimitedRequest, RunningRequest, Settlement } from '../core/limits/key-limits.ts'
 
 /** Carrier of the limits per key. Rejects if it is unreachable. */
 export interface Limiter {
   /** Takes all limits of a request or none. */
-  reserve(reservation: Reservation): LimitAnswer | Promise<LimitAnswer>
+  reserve(request: LimitedRequest): LimitAnswer | Promise<LimitAnswer>
   /** Ends a reserved request. Has effect once. */
   settle(settlement: Settlement): Promise<void> | void
   /** Counts a running request that was admitted while the carrier was unreachable, once it is back. */
-  adopt?(reservation: Reservation): void
+  adopt?(request: LimitedRequest): void
   /** Heartbeat of a running request with a limit of `concurrent`. Absent: the carrier needs none. */
   readonly renewal?: Renewal | undefined
 }

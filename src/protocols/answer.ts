@@ -42,9 +42,9 @@ const utf8 = new TextDecoder()
  * like an answer.
  * @param isWhole `beginning` is the whole body
  */
-export function faultOfAnswer(beginning: Uint8Array, isWhole: boolean): EngineError | null {
-  const isShort = isWhole && beginning.length <= PARSED_BYTES
-  const text = utf8.decode(isShort ? beginning : beginning.subarray(0, SHOWN_BYTES))
+export function faultOfAnswer(start: Uint8Array, isWhole: boolean): EngineError | null {
+  const isShort = isWhole && start.length <= PARSED_BYTES
+  const text = utf8.decode(isShort ? start : start.subarray(0, SHOWN_BYTES))
   if (BLANK.test(text)) return isWhole ? { status: null, message: 'The answer is empty.', body: '' } : null
   if (!/^[\s\uFEFF]*[{[]/.test(text)) return errorOfText(text)
   if (!isShort) return ERROR_BEGINS.test(text) ? errorOfText(text) : null

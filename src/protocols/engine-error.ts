@@ -67,8 +67,8 @@ export const errorOfText = (text: string): EngineError => ({
 
 function errorOf(fields: JsonObject, text: string): EngineError {
   const { message, detail } = fields
-  const told = typeof message === 'string' ? message : typeof detail === 'string' ? detail : ''
-  return { status: statusIn(fields), message: told, body: text.slice(0, KEPT_CHARS) }
+  const reported = typeof message === 'string' ? message : typeof detail === 'string' ? detail : ''
+  return { status: statusIn(fields), message: reported, body: text.slice(0, KEPT_CHARS) }
 }
 
 /** Status by number, by a string of digits, or by type. null: none is known. */

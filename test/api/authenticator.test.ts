@@ -38,7 +38,7 @@ it('a key store with only the hash of a secret accepts the secret and rejects th
 
 describe('a key of its own beside the admin key', () => {
   const keys = [{ name: 'a', secret: 'client-secret-1' }]
-  const said = async (admin: string | undefined, secret: string | null, shown: string | null): Promise<string> => {
+  const verdict = async (admin: string | undefined, secret: string | null, shown: string | null): Promise<string> => {
     const authenticator = new Authenticator(configOf({ keys, ...(admin === undefined ? {} : { admin }) }), ports)
     const headers = new Headers(shown === null ? {} : { authorization: `Bearer ${shown}` })
     return keyOrAdmin(
@@ -52,21 +52,21 @@ describe('a key of its own beside the admin key', () => {
   }
 
   it('opens alone, and so does the admin key', async () => {
-    expect(await said(undefined, 'scraper-secret', 'scraper-secret')).toBe('in')
-    expect(await said('admin-secret', 'scraper-secret', 'admin-secret')).toBe('in')
+    expect(await verdict(undefined, 'scraper-secret', 'scraper-secret')).toBe('in')
+    expect(await verdict('admin-secret', 'scraper-secret', 'admin-secret')).toBe('in')
   })
 
   it('reports what is missing or wrong if no admin key is configured', async () => {
-    expect(await said(undefined, 'scraper-secret', 'other')).toBe(
+    expect(await verdict(undefined, 'scraper-secret', 'other')).toBe(
       'key_wrong: Invalid key. It must equal metrics.key of the configuration.',
     )
-    expect(await said(undefined, 'scraper-secret', null)).toBe(
+    expect(await verdict(undefined, 'scraper-secret', null)).toBe(
       'key_missing: No key was given. Send metrics.key as `authorization: Bearer <key>`.',
     )
   })
 
   it('is named if neither is configured', async () => {
-    expect(await said(undefined, null, 'other')).toBe(
+    expect(await verdict(undefined, null, 'other')).toBe(
       'not_configured: Access is disabled. Set metrics.key or admin.secret in the configuration and send it as a bearer token.',
     )
   })

@@ -52,11 +52,11 @@ describe('a gateway without keys', () => {
 
   it('logs them if no page is allowed at all, by the document or at this path', async () => {
     const silent = createGateway(configOf({ clusters: [onePool] }), world.ports)
-    for (const [asked, path] of [
+    for (const [target, path] of [
       [silent, '/v1/chat/completions'],
       [gateway, '/v1/firstlight/fleet'],
     ] as const) {
-      await asked.fetch(
+      await target.fetch(
         new Request(`http://localhost${path}`, {
           method: 'OPTIONS',
           headers: { origin: ours, 'access-control-request-method': 'POST' },

@@ -101,13 +101,13 @@ function watch(options: LiveOptions = {}) {
     lookups: new CacheLookups(world.ports),
     telemetry: new Telemetry(world.ports, twoPools.traces, 't'),
   }
-  const asked: string[] = []
+  const queries: string[] = []
   const { pool: cluster } = world.ports
   let dark = ''
   context.ports.pool = (id, pool) => ({
     ...cluster(id, pool),
     digest: async () => {
-      asked.push(id)
+      queries.push(id)
       if (id === dark) throw new Error('the object is out of reach')
       return cluster(id, pool).digest()
     },
@@ -122,7 +122,7 @@ function watch(options: LiveOptions = {}) {
         openaiErrors,
       ),
     )
-  return { context, asked, open, darken: (id: string) => (dark = id) }
+  return { context, queries, open, darken: (id: string) => (dark = id) }
 }
 
 const feeds: ReadableStreamDefaultReader<Uint8Array>[] = []
@@ -211,13 +211,13 @@ describe('/v1/firstlight/live', () => {
   })
 
   it('creates one view for all viewers', async () => {
-    const { open, asked } = watch()
+    const { open, queries } = watch()
     const viewers = Array.from({ length: 10 }, () => follow(open()))
     let last = 0
     for (let round = 0; round < 3; round++)
       last = Math.max(...(await Promise.all(viewers.map((viewer) => viewer.next()))).map((frame) => frame!.id))
     // Each view queries each of the two pools once; the last one may still be in transit.
-    expect(asked.length).toBeLessThanOrEqual(2 * (last + 1))
+    expect(queries.length).toBeLessThanOrEqual(2 * (last + 1))
   })
 
   it('shows a pool whose object is unreachable as such, and the others unchanged', async () => {

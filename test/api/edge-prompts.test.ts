@@ -8,7 +8,7 @@ import type { PromptProfile } from '../../src/core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../../src/core/tokens/prompt-request.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 
-const CUT = 7
+const FINGERPRINT = 7
 const BYTES = 8192
 const route = { pool: { tokenizer: 'a.vocab', blockTokens: 16 } } as PoolRoute
 const request = { salts: [] } as unknown as PromptRequest
@@ -25,9 +25,14 @@ const profile: PromptProfile = {
 const target = { binding: null, headers: [] }
 const edge: Caller = { ...ANYONE, tenant: 'edge' }
 
-function open({ hasKeys = true, cut = CUT, scope = 5 } = {}): EdgePrompts {
+function open({ hasKeys = true, fingerprint = FINGERPRINT, scope = 5 } = {}): EdgePrompts {
   const analyzers = { scopeOf: () => ({ lo: scope, hi: scope }) } as unknown as PromptAnalyzers
-  return new EdgePrompts({ analyzers, fingerprintOf: () => cut, hasKeys, ports: { measuredPromptBytes: BYTES } })
+  return new EdgePrompts({
+    analyzers,
+    fingerprintOf: () => fingerprint,
+    hasKeys,
+    ports: { measuredPromptBytes: BYTES },
+  })
 }
 
 /** What an edge sends to a region that answered with `offer`. */
@@ -69,7 +74,7 @@ describe('a prompt that an edge has measured', () => {
     expect(end.headersFor(route, { request, prompt: profile }, target, [])).toEqual([])
     expect(sent(offer, {}, end)).toHaveLength(2)
     expect(sent([], {}, end)).toEqual([])
-    expect(sent(offer, {}, open({ cut: 8 }))).toEqual([])
+    expect(sent(offer, {}, open({ fingerprint: 8 }))).toEqual([])
   })
 
   it('is not sent if it is estimated from bytes, or if the headers would be too long together', () => {
@@ -88,7 +93,7 @@ describe('a prompt that an edge has measured', () => {
   })
 
   it('is measured again if the region divides or salts otherwise, needs the ids, or cannot read it', () => {
-    expect(received(header, edge, open({ cut: 8 }))).toEqual({ prompt: null, field: 'mismatch' })
+    expect(received(header, edge, open({ fingerprint: 8 }))).toEqual({ prompt: null, field: 'mismatch' })
     expect(received(header, edge, open({ scope: 6 }))).toEqual({ prompt: null, field: 'mismatch' })
     expect(received(header, edge, open(), { withIds: true }).prompt).toBeNull()
     expect(received('1.2.3', edge)).toEqual({ prompt: null, field: 'malformed' })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FallbackLimiter } from '../../src/platform/fallback-limiter.ts'
 import { KeyLimiter } from '../../src/core/limits/key-limiter.ts'
-import type { KeyLimits, LimitAnswer, Reservation, Settlement } from '../../src/core/limits/key-limits.ts'
+import type { KeyLimits, LimitAnswer, LimitedRequest, Settlement } from '../../src/core/limits/key-limits.ts'
 import { shareOf } from '../../src/core/limits/limit-share.ts'
 
 const FREE: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
@@ -12,11 +12,11 @@ class Carrier {
   now = NOON
   limiter = new KeyLimiter()
   isUp = true
-  asked = 0
+  calls = 0
   lostAt = -Infinity
   readonly lines: string[] = []
   /** Running requests by gateway, which adds them again when the carrier recovers. */
-  readonly #running = new Map<string, Reservation>()
+  readonly #running = new Map<string, LimitedRequest>()
 
   fail(): void {
     this.isUp = false
@@ -32,21 +32,21 @@ class Carrier {
 
   gateways(count: number, fallback: 'share' | 'open' | 'closed' = 'share'): FallbackLimiter[] {
     const reach = (): void => {
-      this.asked += 1
+      this.calls += 1
       if (!this.isUp) throw new Error('not connected')
     }
     return Array.from({ length: count }, (_, rank) => {
       const carrier = {
-        reserve: (reservation: Reservation) => {
+        reserve: (request: LimitedRequest) => {
           reach()
-          const answer = this.limiter.reserve(reservation, this.now)
-          if (answer.exceeded === null) this.#running.set(reservation.id, reservation)
+          const answer = this.limiter.reserve(request, this.now)
+          if (answer.exceeded === null) this.#running.set(request.id, request)
           return answer
         },
-        adopt: (reservation: Reservation) => {
-          this.#running.set(reservation.id, reservation)
+        adopt: (request: LimitedRequest) => {
+          this.#running.set(request.id, request)
           // The next heartbeat of its gateway adds it again.
-          if (this.isUp) this.limiter.reserve({ ...reservation, limits: FREE }, this.now)
+          if (this.isUp) this.limiter.reserve({ ...request, limits: FREE }, this.now)
         },
         settle: (settlement: Settlement) => {
           this.#running.delete(settlement.id)
@@ -94,11 +94,11 @@ describe('without the carrier of the limits', () => {
     const [gateway] = carrier.gateways(1)
     carrier.isUp = false
     for (let at = 0; at < 10; at++) await ask(gateway!, { concurrent: 100 })
-    expect(carrier.asked).toBe(1)
+    expect(carrier.calls).toBe(1)
     carrier.isUp = true
     carrier.now += 1_000
     await ask(gateway!, { concurrent: 100 })
-    expect(carrier.asked).toBe(2)
+    expect(carrier.calls).toBe(2)
     expect(carrier.lines).toEqual(['key_limit_unavailable', 'key_limit_available'])
   })
 

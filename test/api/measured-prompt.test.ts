@@ -37,9 +37,9 @@ describe('a measured prompt', () => {
 
   it('is written only within the limit', () => {
     fc.assert(
-      fc.property(prompts, fc.nat(40_000), (prompt, most) => {
+      fc.property(prompts, fc.nat(40_000), (prompt, max) => {
         const { length } = writeMeasuredPrompt(prompt, Infinity)!
-        expect(writeMeasuredPrompt(prompt, most) === null).toBe(length > most)
+        expect(writeMeasuredPrompt(prompt, max) === null).toBe(length > max)
       }),
       { numRuns: 50 },
     )

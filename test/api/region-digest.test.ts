@@ -14,9 +14,9 @@ describe('a region', () => {
         (await post('/v1/chat/completions', { model: 'qwen', messages: [], firstlight: { session } })).status,
       ).toBe(200)
       const { headers } = world.sent.at(-1)!.request
-      const said = headers[headers.indexOf('x-firstlight-options') + 1]!
-      expect(said).toMatch(/^[ -~]+$/)
-      expect(JSON.parse(said)).toEqual({ session })
+      const options = headers[headers.indexOf('x-firstlight-options') + 1]!
+      expect(options).toMatch(/^[ -~]+$/)
+      expect(JSON.parse(options)).toEqual({ session })
     }
   })
 })

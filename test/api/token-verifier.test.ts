@@ -41,7 +41,7 @@ class World {
     this.keys = keys
   }
 
-  said = (token: string): Promise<string> =>
+  verdict = (token: string): Promise<string> =>
     this.verifier.name(token).catch((error: unknown) => {
       if (error instanceof Failure) return `${error.reason}: ${error.message}`
       throw error
@@ -63,10 +63,13 @@ describe('TokenVerifier', () => {
   it('returns the name in the configured claim, and remembers the token until it expires', async () => {
     const world = new World([first])
     const token = await sign(first)
-    expect([await world.said(token), await world.said(token)]).toEqual(['jwt:ann@example.com', 'jwt:ann@example.com'])
+    expect([await world.verdict(token), await world.verdict(token)]).toEqual([
+      'jwt:ann@example.com',
+      'jwt:ann@example.com',
+    ])
     expect(world.fetches).toBe(1)
     world.now += 3_700_000
-    expect(await world.said(token)).toMatch(/^key_wrong: .*it has expired/)
+    expect(await world.verdict(token)).toMatch(/^key_wrong: .*it has expired/)
   })
 
   it.each([
@@ -79,7 +82,7 @@ describe('TokenVerifier', () => {
     [{ email: 'a b' }, "its claim 'email'"],
     [{ email: 'x'.repeat(121) }, "its claim 'email'"],
   ])('rejects %j', async (claims, why) => {
-    expect(await new World([first]).said(await sign(first, claims))).toContain(`Invalid token: ${why}`)
+    expect(await new World([first]).verdict(await sign(first, claims))).toContain(`Invalid token: ${why}`)
   })
 
   it('rejects signatures of other keys, without a signature, and changed claims', async () => {
@@ -89,39 +92,39 @@ describe('TokenVerifier', () => {
     const [head, , signature] = (await sign(first)).split('.')
     const claims = Buffer.from(JSON.stringify({ email: 'root', exp: 9e9, aud: 'firstlight' })).toString('base64url')
     for (const token of [foreign, `${none}x`, `${head}.${claims}.${signature}`])
-      expect(await world.said(token)).toMatch(/^key_wrong: .*signature or its format/)
+      expect(await world.verdict(token)).toMatch(/^key_wrong: .*signature or its format/)
   })
 
   it('rejects HMAC, whose secret would be the public key', async () => {
     const secret = new TextEncoder().encode(JSON.stringify(await exportJWK(first.publicKey)))
     const token = await new SignJWT({ email: 'ann' }).setProtectedHeader({ alg: 'HS256', kid: 'a' }).sign(secret)
-    expect(await new World([first]).said(token)).toMatch(/^key_wrong/)
+    expect(await new World([first]).verdict(token)).toMatch(/^key_wrong/)
   })
 
   it('fetches keys again for an unknown key id, at most every 30 s', async () => {
     const world = new World([first])
-    await world.said(await sign(first))
+    await world.verdict(await sign(first))
     world.keys = [first, second]
     const rotated = await sign(second)
-    expect(await world.said(rotated)).toMatch(/^key_wrong/)
+    expect(await world.verdict(rotated)).toMatch(/^key_wrong/)
     expect(world.fetches).toBe(1)
     world.now += 30_000
-    expect(await world.said(rotated)).toBe('jwt:ann@example.com')
+    expect(await world.verdict(rotated)).toBe('jwt:ann@example.com')
     expect(world.fetches).toBe(2)
   })
 
   it('goes on with the keys it has while the issuer is away, and refuses without any', async () => {
     const world = new World([first])
     world.fails = true
-    expect(await world.said(await sign(first))).toMatch(/^issuer_unreachable/)
-    expect(await world.said(await sign(first, { jti: '2' }))).toMatch(/^issuer_unreachable/)
+    expect(await world.verdict(await sign(first))).toMatch(/^issuer_unreachable/)
+    expect(await world.verdict(await sign(first, { jti: '2' }))).toMatch(/^issuer_unreachable/)
     expect(world.fetches).toBe(1)
     world.now += 30_000
     world.fails = false
-    expect(await world.said(await sign(first))).toBe('jwt:ann@example.com')
+    expect(await world.verdict(await sign(first))).toBe('jwt:ann@example.com')
     world.fails = true
     world.now += 601_000
-    expect(await world.said(await sign(first, { jti: '3' }))).toBe('jwt:ann@example.com')
+    expect(await world.verdict(await sign(first, { jti: '3' }))).toBe('jwt:ann@example.com')
   })
 
   it('tells tokens from keys', async () => {

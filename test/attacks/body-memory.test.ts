@@ -75,7 +75,7 @@ describe('the bodies of requests that engines answer', () => {
       const client = new RawClient(both.port).send(requestText(host, { body: body(kind) }))
       if (kind === 'streamLeft') await until(() => client.pending.includes('data: {') || client.pending.includes(' 50'))
       else if (kind === 'left')
-        await until(() => both.asked.some((one) => one.includes('"left ')) || client.pending !== '')
+        await until(() => both.posts.some((one) => one.includes('"left ')) || client.pending !== '')
       else await client.answer()
       await client.close()
     }
@@ -86,7 +86,7 @@ describe('the bodies of requests that engines answer', () => {
           maxLength: 10,
         }),
         async (script) => {
-          both.asked.length = 0
+          both.posts.length = 0
           await Promise.all(script.map(([kind, host]) => run(kind, host)))
           for (;;) {
             if ((await buffered()) === 0) return

@@ -23,6 +23,6 @@ const MEASURE = `(() => {
   return out.sort((x, y) => x.ratio - y.ratio)[0]
 })()`
 
-export const leastContrast = (
+export const minContrast = (
   page: Page,
 ): Promise<{ readonly ratio: number; readonly text: string; readonly on: string }> => page.evaluate(MEASURE)

@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startRecordedWorld, type RecordedWorld } from './recorded.ts'
-import { leastContrast } from './contrast.ts'
+import { minContrast } from './contrast.ts'
 import { openBrowser, openPage, type Watched } from './world.ts'
 
 const ids = (count: number, name: string) => Array.from({ length: count }, (_, index) => ({ id: `${name}-${index}` }))
@@ -162,7 +162,7 @@ describe('the dashboard of two clusters with 64 engines and several problems', {
       await runbook.setViewportSize({ width, height: 740 })
       expect(await overflow(runbook)).toBeLessThanOrEqual(0)
     }
-    expect((await leastContrast(runbook)).ratio).toBeGreaterThanOrEqual(4.5)
+    expect((await minContrast(runbook)).ratio).toBeGreaterThanOrEqual(4.5)
     await page.context().close()
   })
 

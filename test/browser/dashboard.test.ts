@@ -7,7 +7,7 @@ import { startEdge, type Edge } from '../../scripts/edge.ts'
 import { demoDocument, startDemoFleet } from '../../packages/simulator/src/commands/demo-fleet.ts'
 import type { RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { serveLocally } from '../kit/local-server.ts'
-import { leastContrast } from './contrast.ts'
+import { minContrast } from './contrast.ts'
 import { adminKey, chat, openBrowser, openPage, startWorld, type Watched, type World } from './world.ts'
 
 interface FleetEngine {
@@ -246,15 +246,15 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await isLive(page)
     const done = page.locator('tr[data-decision]', { hasText: 'complete' })
     await done.first().waitFor(slow)
-    const told = await done.evaluateAll((rows) =>
+    const shown = await done.evaluateAll((rows) =>
       rows.map((line) => ({ engine: line.children[1]!.textContent, cached: line.children[4]!.textContent })),
     )
-    for (const { engine, cached } of told)
+    for (const { engine, cached } of shown)
       expect({ engine, cached }).toEqual({
         engine,
         cached: expect.stringMatching(engine === 'prefill → decode' ? / \/ –$/ : / \/ [\d,]+$/),
       })
-    const whole = told.some(({ engine }) => engine !== 'prefill → decode')
+    const whole = shown.some(({ engine }) => engine !== 'prefill → decode')
     const figure = page.locator('figure').nth(1)
     if (whole) expect(await figure.innerText()).toMatch(/error [\d,]+ tokens median/)
     else expect(await figure.innerText()).toContain('whose prefill was elsewhere')
@@ -267,7 +267,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
       await isLive(page)
       const [r] = /\d+/.exec(await page.evaluate<string>('getComputedStyle(document.body).backgroundColor'))!
       expect(Number(r) > 128).toBe(colorScheme === 'light')
-      expect((await leastContrast(page)).ratio, JSON.stringify(await leastContrast(page))).toBeGreaterThanOrEqual(4.5)
+      expect((await minContrast(page)).ratio, JSON.stringify(await minContrast(page))).toBeGreaterThanOrEqual(4.5)
     },
   )
 
@@ -390,7 +390,7 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     for (const width of [320, 1280]) {
       await page.setViewportSize({ width, height: 740 })
       expect(await overflow(page), `${width} px`).toBeLessThanOrEqual(0)
-      expect((await leastContrast(page)).ratio, JSON.stringify(await leastContrast(page))).toBeGreaterThanOrEqual(4.5)
+      expect((await minContrast(page)).ratio, JSON.stringify(await minContrast(page))).toBeGreaterThanOrEqual(4.5)
     }
   })
 })

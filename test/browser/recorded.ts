@@ -163,13 +163,13 @@ class Player {
   #start(request: number): void {
     const ownBlocks = 2 + ((request * 7) % 9)
     const promptTokens = (SHARED_BLOCKS + ownBlocks) * BLOCK_TOKENS + 8
-    const asked = admission({
+    const own = admission({
       id: `recorded-${this.#past.number}-${request}`,
       model: 'sim',
       promptTokens,
       blocks: blocksOf(request, ownBlocks),
     })
-    const admitted = this.#cluster.admitNow(asked)
+    const admitted = this.#cluster.admitNow(own)
     if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
     const { lease, placement } = admitted
     const engine = placement.kind === 'whole' ? placement.engine : placement.decode

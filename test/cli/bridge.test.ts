@@ -248,13 +248,13 @@ describe('firstlight bridge', () => {
           lookup: async () => ['::1', '::2'],
         },
       )
-      const heard = () =>
+      const listening = () =>
         fetch(`http://127.0.0.1:${at}/status`).then(
           async (answer) =>
             ((await answer.json()) as BridgeStatus).engines.map(({ engine, reachable: is }) => [engine, is]),
           () => null,
         )
-      await expect.poll(heard).toEqual([['v---1', true]])
+      await expect.poll(listening).toEqual([['v---1', true]])
       over.abort()
       expect(await ended).toBe(0)
       events.close()
@@ -265,7 +265,7 @@ describe('firstlight bridge', () => {
   it('firstlight bridge finds event sockets in vLLM’s answer, as seen from outside', () => {
     const endpointsOf = (json: unknown, at: Parameters<typeof endpointsIn>[1]) =>
       endpointsIn(vllm.kvEvents!.sources!.read(json) ?? [], at)
-    const said = {
+    const status = {
       enable_kv_cache_events: true,
       publisher: 'zmq',
       endpoint: 'tcp://*:5557',
@@ -275,27 +275,29 @@ describe('firstlight bridge', () => {
     }
     const first = { host: '10.0.0.1', rank: '0' }
     const one = { host: 'gpu', rank: null }
-    expect(endpointsOf({ 0: said, 1: { ...said, endpoint: 'tcp://*:5559' } }, { ...first, rank: '1' })).toMatchObject({
+    expect(
+      endpointsOf({ 0: status, 1: { ...status, endpoint: 'tcp://*:5559' } }, { ...first, rank: '1' }),
+    ).toMatchObject({
       endpoint: 'tcp://10.0.0.1:5559',
     })
-    expect(endpointsOf({ 0: said }, first)).toEqual({
+    expect(endpointsOf({ 0: status }, first)).toEqual({
       endpoint: 'tcp://10.0.0.1:5557',
       replayEndpoint: 'tcp://10.0.0.1:5558',
       topic: '',
     })
-    expect(endpointsOf({ 0: { ...said, replay_endpoint: null, topic: 'kv' } }, { ...first, host: 'gpu' })).toEqual({
+    expect(endpointsOf({ 0: { ...status, replay_endpoint: null, topic: 'kv' } }, { ...first, host: 'gpu' })).toEqual({
       endpoint: 'tcp://gpu:5557',
       replayEndpoint: null,
       topic: 'kv',
     })
     // One of several servers reports only its own rank. One server of several ranks has a cache for each.
-    expect(endpointsOf({ 3: said }, one)).toMatchObject({ endpoint: 'tcp://gpu:5557' })
-    expect(endpointsOf({ 0: said, 1: said }, one)).toBe('ranks')
+    expect(endpointsOf({ 3: status }, one)).toMatchObject({ endpoint: 'tcp://gpu:5557' })
+    expect(endpointsOf({ 0: status, 1: status }, one)).toBe('ranks')
     for (const nothing of [
       {},
       null,
-      { 0: { ...said, enable_kv_cache_events: false } },
-      { 0: { ...said, publisher: 'null' } },
+      { 0: { ...status, enable_kv_cache_events: false } },
+      { 0: { ...status, publisher: 'null' } },
     ])
       expect([endpointsOf(nothing, first), endpointsOf(nothing, one)]).toEqual(['none', 'none'])
   })
@@ -448,11 +450,11 @@ describe('a gateway’s answer to the bridge', () => {
 })
 
 it('listens to the engines that answer while others do not', async () => {
-  const told: string[] = []
+  const reported: string[] = []
   const server = await FakeEngine.open({
     '*': ({ json }) => {
       const { pools } = json as unknown as { pools: { feeds: { engine: string }[] }[] }
-      told.push(...pools.flatMap(({ feeds }) => feeds.map(({ engine }) => engine)))
+      reported.push(...pools.flatMap(({ feeds }) => feeds.map(({ engine }) => engine)))
       return { body: { pools: pools.map(({ feeds }) => ({ states: feeds.map(() => 'ok'), exact_tokens: true })) } }
     },
   })
@@ -476,35 +478,35 @@ it('listens to the engines that answer while others do not', async () => {
   const status = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => bridge.status())
   const health = async () => (await fetch(`${status.url}/health`)).status
   // Sent and acknowledged.
-  await until(() => told.includes('a') && bridge.status().engines[0]?.gateway === 'ok')
+  await until(() => reported.includes('a') && bridge.status().engines[0]?.gateway === 'ok')
   expect(bridge.status()).toMatchObject({ awaited: 1, engines: [{ engine: 'a', gateway: 'ok' }] })
   expect(await health()).toBe(503)
   answer(engine('b'))
-  await until(() => told.includes('b'))
+  await until(() => reported.includes('b'))
   await until(() => bridge.status().engines.every(({ gateway: taken }) => taken === 'ok'))
   expect(bridge.status().awaited).toBe(0)
   expect(await health()).toBe(200)
   await leave()
   expect(bridge.status().engines.map(({ engine: id }) => id)).toEqual(['a'])
   const tellsOfA = async () => {
-    told.length = 0
-    await until(() => told.filter((id) => id === 'a').length > 1)
+    reported.length = 0
+    await until(() => reported.filter((id) => id === 'a').length > 1)
   }
   // Messages in transit at that time have arrived.
   await tellsOfA()
   await tellsOfA()
-  expect(told).not.toContain('b')
+  expect(reported).not.toContain('b')
   await status.close()
   await bridge.close()
   await server.close()
 })
 
 it('a bridge follows engines that come and go, and queries each once', async () => {
-  const asked = new Map<string, Promise<BridgedEngine | null>>()
+  const joined = new Map<string, Promise<BridgedEngine | null>>()
   const left: string[] = []
   const bridge = {
     join(sockets: Promise<BridgedEngine | null>) {
-      void sockets.then((engine) => engine !== null && asked.set(engine.id, sockets))
+      void sockets.then((engine) => engine !== null && joined.set(engine.id, sockets))
       return async () => void left.push((await sockets)?.id ?? 'nobody')
     },
   }

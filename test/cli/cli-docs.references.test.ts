@@ -110,17 +110,19 @@ describe('the pages', () => {
       scripts: Record<string, string>
     }
     const lifecycle = new Set(['prepare', 'prepack', 'pretest'])
-    const told = read(resolve(root, 'CONTRIBUTING.md'))
+    const contributing = read(resolve(root, 'CONTRIBUTING.md'))
     expect(
       Object.keys(scripts).filter(
         (name) =>
           !lifecycle.has(name) &&
-          !told.includes(`npm ${name}\``) &&
-          !told.includes(`npm run ${name}`) &&
-          !told.includes(`· \`${name}\``),
+          !contributing.includes(`npm ${name}\``) &&
+          !contributing.includes(`npm run ${name}`) &&
+          !contributing.includes(`· \`${name}\``),
       ),
     ).toEqual([])
-    const asked = pages.flatMap((page) => [...read(page).matchAll(/npm run ([a-z][a-z:-]*)/g)].map(([, name]) => name!))
-    expect(asked.filter((name) => scripts[name] === undefined)).toEqual([])
+    const scriptsNamed = pages.flatMap((page) =>
+      [...read(page).matchAll(/npm run ([a-z][a-z:-]*)/g)].map(([, name]) => name!),
+    )
+    expect(scriptsNamed.filter((name) => scripts[name] === undefined)).toEqual([])
   })
 })

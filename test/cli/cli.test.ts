@@ -205,7 +205,7 @@ clusters:
     )
     const { code, out } = await run(['check', file])
     expect(code).toBe(0)
-    for (const said of [
+    for (const text of [
       'workers  2',
       'heartbeat 7 s',
       'warn, statistics every 9 s',
@@ -229,7 +229,7 @@ clusters:
       '77 blocks',
       'LMCache i',
     ]) {
-      expect(out).toContain(said)
+      expect(out).toContain(text)
     }
     expect(out).not.toContain('hush')
     for (const note of ['one, a has the listen address of this gateway', 'one: has weight 0'])

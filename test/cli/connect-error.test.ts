@@ -4,7 +4,7 @@ import { firstlight } from './run-cli.ts'
 import { visit } from './doctor/ask.ts'
 import { certificate } from './doctor/certificate.ts'
 import { FASTAPI, realVllm } from './doctor/recorded-vllm.ts'
-import { SILENCE } from '../kit/engine-reply.ts'
+import { SILENCE } from '../kit/fake-answer.ts'
 import { useEngines } from '../kit/use-engines.ts'
 
 const stub = useEngines(FASTAPI)

@@ -16,8 +16,8 @@ import { startFleet, type RunningFleet } from '../../packages/simulator/src/node
 const execute = promisify(execFile)
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'firstlight-pack-'))
-const home = join(folder, 'node_modules', 'firstlight')
-const bin = join(home, 'bin', 'firstlight.mjs')
+const installed = join(folder, 'node_modules', 'firstlight')
+const bin = join(installed, 'bin', 'firstlight.mjs')
 
 beforeAll(async () => {
   const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -30,8 +30,8 @@ beforeAll(async () => {
   }
   await execute('npm', ['pack', '--silent', '--pack-destination', folder], { cwd: root })
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!
-  mkdirSync(home, { recursive: true })
-  await execute('tar', ['-xzf', join(folder, tarball), '-C', home, '--strip-components=1'])
+  mkdirSync(installed, { recursive: true })
+  await execute('tar', ['-xzf', join(folder, tarball), '-C', installed, '--strip-components=1'])
 })
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -39,7 +39,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const firstlight = (...argv: string[]) => execute(process.execPath, [bin, ...argv], { cwd: folder })
 
 /** Resolves with the first match in the child's output; rejects if the child ends before. */
-async function said(child: ChildProcess, pattern: RegExp): Promise<RegExpMatchArray> {
+async function printed(child: ChildProcess, pattern: RegExp): Promise<RegExpMatchArray> {
   let text = ''
   for await (const line of createInterface({ input: child.stdout! })) {
     text += `${line}\n`
@@ -53,7 +53,7 @@ const ended = (child: ChildProcess) => new Promise<number | null>((resolve) => c
 
 describe('the packed tarball', () => {
   it('contains no sources, tests or benches', () => {
-    expect(readdirSync(home).sort()).toEqual([
+    expect(readdirSync(installed).sort()).toEqual([
       'CHANGELOG.md',
       'LICENSE',
       'README.md',
@@ -64,12 +64,12 @@ describe('the packed tarball', () => {
       'examples',
       'package.json',
     ])
-    expect(readdirSync(join(home, 'bin')).sort()).toEqual([
+    expect(readdirSync(join(installed, 'bin')).sort()).toEqual([
       'firstlight.mjs',
       'serving-flags.d.mts',
       'serving-flags.mjs',
     ])
-    expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual([
+    expect(readdirSync(join(installed, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual([
       'dashboard',
       'lib',
       'licences.txt',
@@ -79,7 +79,7 @@ describe('the packed tarball', () => {
   })
 
   it('has one byte per character, in lines short enough for a stack trace, because V8 keeps it in memory', () => {
-    const bundle = readFileSync(join(home, 'dist', 'node.mjs'))
+    const bundle = readFileSync(join(installed, 'dist', 'node.mjs'))
     expect(bundle.findIndex((byte) => byte > 0x7f)).toBe(-1)
     expect(
       Math.max(
@@ -92,14 +92,14 @@ describe('the packed tarball', () => {
   })
 
   it('contains the licences of its dependencies', () => {
-    const licences = readFileSync(join(home, 'dist', 'licences.txt'), 'utf8')
+    const licences = readFileSync(join(installed, 'dist', 'licences.txt'), 'utf8')
     for (const name of ['@hono/node-server', 'hono', 'js-yaml', 'preact', 'zod'])
       expect(licences).toMatch(new RegExp(`^${name}\n=+\n\n[^]*?Copyright`, 'm'))
   })
 
   it('shows its help and validates the example it brings', async () => {
     expect((await firstlight('--help')).stdout).toContain('Usage: firstlight')
-    expect((await firstlight('check', join(home, 'examples', 'firstlight.yaml'))).stdout).toContain('is valid')
+    expect((await firstlight('check', join(installed, 'examples', 'firstlight.yaml'))).stdout).toContain('is valid')
   })
 
   it.each([1, 2])('serves on %i workers, and stops with 0 on SIGTERM', async (workers) => {
@@ -113,7 +113,7 @@ describe('the packed tarball', () => {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const exit = ended(child)
-    const [, url] = await said(child, /"url":"(http:[^"]+)"/)
+    const [, url] = await printed(child, /"url":"(http:[^"]+)"/)
     expect(await (await fetch(`${url}/v1/models`)).json()).toMatchObject({ data: [{ id: 'm' }] })
     expect(await (await fetch(`${url}/dashboard`)).text()).toContain('<title>Firstlight dashboard</title>')
     child.kill('SIGTERM')
@@ -132,7 +132,7 @@ describe('the entries of the package', () => {
       mkdirSync(dirname(link), { recursive: true })
       symlinkSync(join(packages, name), link)
     }
-    cpSync(join(home, 'examples'), folder, { recursive: true })
+    cpSync(join(installed, 'examples'), folder, { recursive: true })
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
     fleet = await startFleet({ engines: 1 })
   })
@@ -182,7 +182,7 @@ describe('the entries of the package', () => {
   ])('%s authenticates clients itself and serves them', async (file, prefix, headers) => {
     const child = start(file, { TEAM_TOKEN: 'secret' })
     const exit = ended(child)
-    const [, port] = await said(child, /port: (\d+)/)
+    const [, port] = await printed(child, /port: (\d+)/)
     const url = `http://127.0.0.1:${port}${prefix}`
     expect((await chat(url, {})).status).toBe(401)
     const response = await chat(url, headers as Record<string, string>)
@@ -195,7 +195,7 @@ describe('the entries of the package', () => {
   it('embed-ports.ts calls a gateway over its own ports', async () => {
     const child = start('embed-ports.ts')
     const exit = ended(child)
-    await said(child, /^200 .*"object":"chat.completion"/m)
+    await printed(child, /^200 .*"object":"chat.completion"/m)
     expect(await exit).toBe(0)
   })
 

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { explainSystemError } from '../../src/platform/node/system-error.ts'
-import { SILENCE } from '../kit/engine-reply.ts'
+import { SILENCE } from '../kit/fake-answer.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import { HeldEngine } from '../kit/held-engine.ts'
 import { startNodeGateway, type NodeGateway } from '../kit/node-gateway.ts'
@@ -70,7 +70,7 @@ describe('a gateway that is stopped', () => {
     );
     engine.finish()
     expect(await response.text()).toMatch(/hello[^]*world[^]*\[DONE\]/)
-    expect(await stopping).toEqual({ cut: false })
+    expect(await stopping).toEqual({ timedOut: false })
   })
 
   it('a gateway that is stopped refuses on connections that are still open, with a word about trying again', async () => {
@@ -90,7 +90,7 @@ describe('a gateway that is stopped', () => {
     engine.finish()
     await response.text()
     socket.destroy()
-    expect(await stopping).toEqual({ cut: false })
+    expect(await stopping).toEqual({ timedOut: false })
   })
 
   it('a gateway that is stopped answers a client that has just connected and sent nothing', async () => {
@@ -107,7 +107,7 @@ describe('a gateway that is stopped', () => {
     )
     await once(socket, 'close')
     expect(received).toMatch(/^HTTP\/1\.1 503 [^]*connection: close\r\n[^]*draining/)
-    expect(await stopping).toEqual({ cut: false })
+    expect(await stopping).toEqual({ timedOut: false })
   })
 
   it('a gateway that is stopped answers all clients that wait for their first response', async () => {
@@ -127,7 +127,7 @@ describe('a gateway that is stopped', () => {
     const stopping = gateway.stop(never)
     await closed
     expect(received.filter((text) => !text.startsWith('HTTP/1.1 503 '))).toEqual([])
-    expect(await stopping).toEqual({ cut: false })
+    expect(await stopping).toEqual({ timedOut: false })
   })
 
   it('a gateway that is stopped waits only briefly for a client that stays silent', async () => {
@@ -138,7 +138,7 @@ describe('a gateway that is stopped', () => {
     socket.resume()
     await Promise.all([
       once(socket, 'close'),
-      gateway.stop(never).then((drained) => expect(drained).toEqual({ cut: false })),
+      gateway.stop(never).then((drained) => expect(drained).toEqual({ timedOut: false })),
     ])
   })
 
@@ -147,7 +147,7 @@ describe('a gateway that is stopped', () => {
     const now = new AbortController()
     const stopping = gateway.stop(now.signal)
     now.abort()
-    expect(await stopping).toEqual({ cut: true })
+    expect(await stopping).toEqual({ timedOut: true })
     await expect(response.text()).rejects.toThrow()
     await until(() => engine.aborted === 1)
   })
@@ -157,8 +157,13 @@ describe('a gateway that is stopped', () => {
     'a gateway that is stopped says of those it cut that it was ending, and not that their clients had gone, asked as %s',
     async (host) => {
       const { hostname, port } = new URL(gateway.url)
-      const ask = (said: object, length?: number) => {
-        const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }], ...said })
+      const ask = (fields: object, length?: number) => {
+        const body = JSON.stringify({
+          model: 'm',
+          stream: true,
+          messages: [{ role: 'user', content: 'hi' }],
+          ...fields,
+        })
         const socket = connect(Number(port), hostname).on('error', () => {})
         socket.write(
           `POST /v1/chat/completions HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer hush-key\r\ncontent-type: application/json\r\ncontent-length: ${length ?? body.length}\r\n\r\n${body}`,
@@ -172,7 +177,7 @@ describe('a gateway that is stopped', () => {
       const begun = ask({})
       await once(begun, 'data')
       ask({ user: 'silent' })
-      await until(() => engine.engine.asked.filter(isSilent).length === 1)
+      await until(() => engine.engine.posts.filter(isSilent).length === 1)
       await once(ask({}, 10_000), 'connect')
       await turns()
       const now = new AbortController()
@@ -196,7 +201,7 @@ describe('a gateway that is stopped', () => {
 
   it('a gateway that is stopped stops at once if nothing runs, even with open client connections', async () => {
     await (await fetch(`${gateway.url}/health`)).text()
-    expect(await gateway.stop(never)).toEqual({ cut: false })
+    expect(await gateway.stop(never)).toEqual({ timedOut: false })
   })
 })
 
@@ -215,10 +220,10 @@ describe('a gateway on a port', () => {
       'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 200-maybe\r\nContent-Length: 2\r\n\r\n',
       417,
     ],
-  ])('a gateway on a port answers %s in the shape of every other error', async (_what, said, status) => {
+  ])('a gateway on a port answers %s in the shape of every other error', async (_what, fields, status) => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
-    socket.write(said)
+    socket.write(fields)
     let received = ''
     for await (const data of socket) received += String(data)
     expect(received.startsWith(`HTTP/1.1 ${status} `)).toBe(true)
@@ -252,7 +257,7 @@ describe('a gateway on a port', () => {
     expect(received).toMatch(/^HTTP\/1\.1 503 [^]*connection: close/i)
     engine.finish()
     await response.text()
-    expect(await stopped).toEqual({ cut: false })
+    expect(await stopped).toEqual({ timedOut: false })
   })
 
   it('a gateway on a port continues with a body that waits for 100 Continue', async () => {

@@ -24,12 +24,12 @@ async function start(
 ): Promise<{ seen: string[]; arenas: string[]; out: string }> {
   const env = { ...process.env, NODE_OPTIONS: `--import=${pathToFileURL(teller).href}` }
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [...flags, bin, ...argv], { env })
-  const told = (what: string): string[] =>
+  const printed = (what: string): string[] =>
     stderr
       .split('\n')
       .filter((line) => line.startsWith(`${what}: `))
       .map((line) => line.slice(what.length + 2))
-  return { seen: told('flags'), arenas: told('arenas'), out: stdout }
+  return { seen: printed('flags'), arenas: printed('arenas'), out: stdout }
 }
 
 describe('bin/firstlight.mjs', () => {
@@ -46,13 +46,13 @@ describe('bin/firstlight.mjs', () => {
   it('lets its threads share memory unless configured otherwise', async () => {
     const { MALLOC_ARENA_MAX: before } = process.env
     delete process.env.MALLOC_ARENA_MAX
-    const untold = await start([], 'serve', '--help')
+    const unconfigured = await start([], 'serve', '--help')
     process.env.MALLOC_ARENA_MAX = '7'
-    const told = await start([], 'serve', '--help')
+    const configured = await start([], 'serve', '--help')
     if (before === undefined) delete process.env.MALLOC_ARENA_MAX
     else process.env.MALLOC_ARENA_MAX = before
-    expect(untold.arenas).toEqual(['undefined', '2'])
-    expect(told.arenas).toEqual(['7', '7'])
+    expect(unconfigured.arenas).toEqual(['undefined', '2'])
+    expect(configured.arenas).toEqual(['7', '7'])
   })
 
   it('does not restart Node if the user passes Node flags', async () => {

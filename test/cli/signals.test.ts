@@ -25,19 +25,19 @@ describe('a process that serves', () => {
       const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })
-      let said = ''
-      child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
+      let output = ''
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
       const exited = once(child, 'exit')
       const ended = (): boolean => child.exitCode !== null || child.signalCode !== null
-      await until(() => said.includes('ready') || ended())
+      await until(() => output.includes('ready') || ended())
       child.kill(signal)
-      await until(() => said.includes('stop') || ended())
+      await until(() => output.includes('stop') || ended())
       // Signals within 300 ms count as one.
-      await until(() => ended() || (child.kill('SIGTERM') && said.includes('now')), 100)
+      await until(() => ended() || (child.kill('SIGTERM') && output.includes('now')), 100)
       expect(await exited).toEqual([0, null])
       // Other servers reload at SIGHUP, so the log shows the right signal.
       const next = signal === 'SIGHUP' ? ',"next":"Use SIGUSR2 to reload the configuration without a restart."' : ''
-      expect(said).toBe(`ready\nstop {"signal":"${signal}"${next}}\nnow\n`)
+      expect(output).toBe(`ready\nstop {"signal":"${signal}"${next}}\nnow\n`)
     },
   )
 })
@@ -59,16 +59,16 @@ it.skipIf(process.platform === 'win32')('opens no inspector at SIGUSR1, and goes
     ],
     { stdio: ['pipe', 'pipe', 'pipe'] },
   )
-  let said = ''
+  let output = ''
   let warned = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
   child.stderr.setEncoding('utf8').on('data', (text: string) => (warned += text))
   const exited = once(child, 'exit')
-  await until(() => said.includes('ready') || child.exitCode !== null)
+  await until(() => output.includes('ready') || child.exitCode !== null)
   child.kill('SIGUSR1')
   child.stdin.write('look')
   expect(await exited).toEqual([0, null])
-  expect(said).toBe('ready\ninspector undefined\n')
+  expect(output).toBe('ready\ninspector undefined\n')
   expect(warned).not.toContain('Debugger')
 })
 
@@ -126,9 +126,9 @@ clusters: [{ id: c, pools: [{ model: m, engines: [{ id: a, url: http://127.0.0.1
     const child = spawn(process.execPath, ['--import', preload, program, name.split(' ')[0]!, ...flags], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
-    let said = ''
+    let stdout = ''
     for (const output of [child.stdout, child.stderr])
-      output.setEncoding('utf8').on('data', (text: string) => (said += text))
-    expect({ exit: await once(child, 'exit'), said }).toEqual({ exit: [0, null], said })
+      output.setEncoding('utf8').on('data', (text: string) => (stdout += text))
+    expect({ exit: await once(child, 'exit'), stdout }).toEqual({ exit: [0, null], stdout })
   })
 })

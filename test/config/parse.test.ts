@@ -542,9 +542,9 @@ describe('a secret', () => {
       document({ record: { file: 'f', salt: 'hush\n' } }),
     ]
     for (const input of inputs) {
-      const said = JSON.stringify(problems(input))
-      expect(said).toContain('path')
-      expect(said).not.toContain('hush')
+      const reported = JSON.stringify(problems(input))
+      expect(reported).toContain('path')
+      expect(reported).not.toContain('hush')
     }
     expect(() => parseConfig(withEngine({ key: { env: 'V' } }), { V: 'hu\nsh' }, node)).toThrow(
       /names V, whose value is not printable ASCII/,

@@ -175,8 +175,8 @@ describe('hedge_ms', () => {
     [true, rule],
     [0, 'must be at least 1'],
     [600_001, 'must be at most 600000'],
-  ])('rejects %j', (value, said) => {
-    expect(() => read(value)).toThrow(`retry.hedge_ms: ${JSON.stringify(value)}: ${said}`)
+  ])('rejects %j', (value, problem) => {
+    expect(() => read(value)).toThrow(`retry.hedge_ms: ${JSON.stringify(value)}: ${problem}`)
   })
 
   it('is noted if heartbeats begin before it', () => {

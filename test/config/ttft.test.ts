@@ -20,11 +20,11 @@ it('a note reports a missing ttft.token and the clients that can report without 
   expect(notes({})).toMatch(/\/ttft_report requires the admin key/)
   expect(notes({ listen: '0.0.0.0:28886' })).toMatch(/anyone who can connect to `ttft.listen`/)
   expect(notes({}, { open: true })).toMatch(/anyone who can connect may write/)
-  for (const said of [
+  for (const text of [
     notes({ token: 'report-token' }),
     notes({ listen: '127.0.0.1:28886' }),
     notes({}, {}),
     notes({ enabled: false }),
   ])
-    expect(said).not.toContain('ttft.token')
+    expect(text).not.toContain('ttft.token')
 })

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { openGateway, type Runtime, type TestGateway } from '../kit/gateway.ts'
-import { sseReply } from '../kit/sse.ts'
+import { sseAnswer } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -148,7 +148,7 @@ export function clientModelsContract(name: string, runtime: Runtime): void {
   ) => at.post(path, body, { headers: { authorization: `Bearer ${KEYS[key]}` } })
   const chat = (model: string, key: keyof typeof KEYS = 'all') =>
     post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'hi' }] }, { key })
-  const modelAt = (engine: FakeEngine): unknown => (JSON.parse(engine.asked.at(-1)!.text) as Json)['model']
+  const modelAt = (engine: FakeEngine): unknown => (JSON.parse(engine.posts.at(-1)!.text) as Json)['model']
 
   beforeAll(async () => {
     large = await engineOf(BASE, SMALL_CONTEXT)
@@ -192,13 +192,13 @@ export function clientModelsContract(name: string, runtime: Runtime): void {
       ['claude-opus-mini', 'small'],
       ['claude-poet', 'claude-poet'],
     ])('%s is served as %s', async (requested, served) => {
-      for (const engine of engines) engine.asked.length = 0
+      for (const engine of engines) engine.posts.length = 0
       const response = await chat(requested)
       expect(response.status).toBe(200)
       await response.text()
-      const asked = engines.filter(({ asked: requests }) => requests.length > 0)
-      expect(asked.map(modelAt)).toEqual([served])
-      expect(asked[0] === small).toBe(served === 'small')
+      const called = engines.filter(({ posts }) => posts.length > 0)
+      expect(called.map(modelAt)).toEqual([served])
+      expect(called[0] === small).toBe(served === 'small')
     })
 
     it.each(['claude', 'gpt-5', 'claude-with a space', `claude-${'x'.repeat(300)}`])(
@@ -331,7 +331,7 @@ export function clientModelsContract(name: string, runtime: Runtime): void {
           const pieces = Array.from({ length: Math.ceil(stream.length / size) }, (_, at) =>
             stream.slice(at * size, (at + 1) * size),
           )
-          engine.routes = { [`POST ${path}`]: sseReply(pieces) }
+          engine.routes = { [`POST ${path}`]: sseAnswer(pieces) }
           const ask = (at: TestGateway) =>
             post(path, { model: ALIAS, stream: true, stream_options: { include_usage: true }, ...body }, { at })
           expect(await (await ask(requested)).text()).toBe(expected(stream, ALIAS))
@@ -353,7 +353,7 @@ export function clientModelsContract(name: string, runtime: Runtime): void {
 
     it('is the requested name up to the error event of a truncated stream', async () => {
       const first = chunk({ model: BASE })
-      engine.routes = { 'POST *': sseReply([first, 50], { end: 'reset' }) }
+      engine.routes = { 'POST *': sseAnswer([first, 50], { end: 'reset' }) }
       const response = await post(
         '/v1/chat/completions',
         { model: ALIAS, stream: true, messages: [{ role: 'user', content: 'hi' }] },

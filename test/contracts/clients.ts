@@ -113,14 +113,14 @@ export function clientsContract(
     })
 
     it('call a tool, streaming and not, with the same arguments', async () => {
-      const asked = {
+      const request = {
         ...hello,
         tools: [weather],
         tool_choice: { type: 'function' as const, function: { name: 'weather' } },
       }
-      const whole = await client.chat.completions.create(asked)
+      const whole = await client.chat.completions.create(request)
       const call = whole.choices[0]?.message.tool_calls?.[0]
-      const chunks = await all(await client.chat.completions.create({ ...asked, stream: true }))
+      const chunks = await all(await client.chat.completions.create({ ...request, stream: true }))
       const streamed = chunks
         .map((chunk) => chunk.choices[0]?.delta.tool_calls?.[0]?.function?.arguments ?? '')
         .join('')
@@ -176,9 +176,9 @@ export function clientsContract(
 
     it('part in the client’s own error when it aborts', async () => {
       const abort = new AbortController()
-      const asked = client.chat.completions.create({ ...hello, max_tokens: 4000 }, { signal: abort.signal })
+      const pending = client.chat.completions.create({ ...hello, max_tokens: 4000 }, { signal: abort.signal })
       abort.abort()
-      await expect(asked).rejects.toThrow(APIUserAbortError)
+      await expect(pending).rejects.toThrow(APIUserAbortError)
       await idle()
     })
 

@@ -130,9 +130,9 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('answers a repeated admit with the existing booking', async () => {
-      const asked = admission()
-      const first = await admitted(opened.cluster.admit(asked))
-      const again = await admitted(opened.cluster.admit(asked))
+      const request = admission()
+      const first = await admitted(opened.cluster.admit(request))
+      const again = await admitted(opened.cluster.admit(request))
       expect(again.engine).toBe(first.engine)
       expect(await bookings()).toBe(1)
       await again.lease.release(outcome())
@@ -196,12 +196,12 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('rejects the renewal of an expired booking, and books it again on resume', async () => {
-      const asked = admission()
-      const { lease, placement } = await admitted(opened.cluster.admit(asked))
+      const request = admission()
+      const { lease, placement } = await admitted(opened.cluster.admit(request))
       await opened.advance(61_000)
       await expect(lease.renew()).rejects.toThrow(/resume/)
       const resumed = await opened.cluster.resume({
-        admission: asked,
+        admission: request,
         placement,
         firstTokenSeen: true,
         outputBlocks: 4,
@@ -212,13 +212,13 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('distinguishes a booking from an earlier one of the same name that has ended', async () => {
-      const asked = admission()
-      await (await admitted(opened.cluster.admit(asked))).lease.release(outcome({ result: 'abandoned' }))
-      const { placement } = await admitted(opened.cluster.admit({ ...asked, avoid: ['a'] }))
+      const request = admission()
+      await (await admitted(opened.cluster.admit(request))).lease.release(outcome({ result: 'abandoned' }))
+      const { placement } = await admitted(opened.cluster.admit({ ...request, avoid: ['a'] }))
       await opened.advance(61_000)
       expect(await bookings()).toBe(0)
       const resumed = await opened.cluster.resume({
-        admission: asked,
+        admission: request,
         placement,
         firstTokenSeen: true,
         outputBlocks: 1,
@@ -229,9 +229,9 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('counts a resumed booking once if it still exists', async () => {
-      const asked = admission()
-      const { placement, lease } = await admitted(opened.cluster.admit(asked))
-      const resumed = await opened.cluster.resume(resumeOf(asked, placement))
+      const request = admission()
+      const { placement, lease } = await admitted(opened.cluster.admit(request))
+      const resumed = await opened.cluster.resume(resumeOf(request, placement))
       expect(await bookings()).toBe(1)
       await lease.release(outcome())
       await resumed.release(outcome())
@@ -239,18 +239,18 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('does not restore a released booking on a late resume', async () => {
-      const asked = admission()
-      const { placement, lease } = await admitted(opened.cluster.admit(asked))
+      const request = admission()
+      const { placement, lease } = await admitted(opened.cluster.admit(request))
       await lease.release(outcome())
-      await opened.cluster.resume(resumeOf(asked, placement))
+      await opened.cluster.resume(resumeOf(request, placement))
       expect(await bookings()).toBe(0)
     })
 
     it('resumes a lost booking on the same engine', async () => {
-      const asked = admission()
-      const { placement, engine: chosen } = await admitted(opened.cluster.admit(asked))
+      const request = admission()
+      const { placement, engine: chosen } = await admitted(opened.cluster.admit(request))
       await opened.forget()
-      const resumed = await opened.cluster.resume(resumeOf(asked, placement))
+      const resumed = await opened.cluster.resume(resumeOf(request, placement))
       expect((await requests())[chosen]).toBe(1)
       expect(await bookings()).toBe(1)
       await resumed.release(outcome())
@@ -258,8 +258,8 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('resumes a booking on an engine that is no longer configured without harm', async () => {
-      const asked = admission()
-      const resumed = await opened.cluster.resume(resumeOf(asked, { kind: 'whole', engine: 'gone', runnersUp: [] }))
+      const request = admission()
+      const resumed = await opened.cluster.resume(resumeOf(request, { kind: 'whole', engine: 'gone', runnersUp: [] }))
       expect(await requests()).toEqual({ a: 0, b: 0 })
       await resumed.release(outcome())
       expect(await bookings()).toBe(0)
@@ -301,7 +301,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const first = await opened.cluster.admit(admission())
       if ('refusal' in first) throw new Error(first.refusal.detail)
       await first.lease.legDone?.('prefill', {})
-      for (let asked = 0; asked < 3; asked++) expect((await refusal()).limit).toBe('itl')
+      for (let round = 0; round < 3; round++) expect((await refusal()).limit).toBe('itl')
       const prefill = (await opened.cluster.digest()).engines.find(({ id }) => id === 'p')!
       expect([prefill.requests, prefill.queuedPrefillS, await bookings()]).toEqual([0, 0, 1])
       await first.lease.release(outcome())
@@ -324,7 +324,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     it('counts each of many refusals, and admits again within a second after it has room', async () => {
       await restart({ ...one, maxWaiting: 1 })
       const first = await admit()
-      for (let asked = 1; asked <= 400; asked++) expect((await refusal()).limit).toBe('waiting')
+      for (let round = 1; round <= 400; round++) expect((await refusal()).limit).toBe('waiting')
       await opened.advance(1_000)
       await refusal()
       const { decisions = [] } = await opened.cluster.digest()
@@ -538,18 +538,18 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         await lease.firstToken({})
         await lease.release(outcome(how))
       }
-      const cut = { result: 'engine_failed', failure: 'reset' } as const
+      const truncated = { result: 'engine_failed', failure: 'reset' } as const
       for (let index = 0; index < 2; index++) {
-        await end(cut)
+        await end(truncated)
         await end({ endUnseen: true })
       }
       await end({})
       for (let index = 0; index < 2; index++) {
-        await end(cut)
-        for (let unseen = 0; unseen < 9; unseen++) await end({ endUnseen: true })
+        await end(truncated)
+        for (let round = 0; round < 9; round++) await end({ endUnseen: true })
       }
       expect((await circuits())['a']).toBe('closed')
-      await end(cut)
+      await end(truncated)
       expect(await circuits()).toEqual({ a: 'open', b: 'closed' })
     })
 
@@ -588,11 +588,11 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await failOn('a', 1)
       const poison = []
       for (let index = 0; index < 2; index++) {
-        const asked = admission({ avoid: ['b'] })
+        const request = admission({ avoid: ['b'] })
         await (
-          await admitted(opened.cluster.admit(asked))
+          await admitted(opened.cluster.admit(request))
         ).lease.release({ ...failed, failure: 'status_5xx', status: 500 })
-        poison.push({ kind: 'excused' as const, engine: 'a', booking: bookingKey(asked) })
+        poison.push({ kind: 'excused' as const, engine: 'a', booking: bookingKey(request) })
       }
       expect((await circuits())['a']).toBe('open')
       await opened.cluster.observe(poison)
@@ -815,12 +815,12 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     it('explains a decision with every candidate, its terms, and the excluded engines', async () => {
       await restart({ engines: engines('a', 'b', 'c') })
       await opened.cluster.observe([{ kind: 'drain', engine: 'c', draining: true }])
-      const asked = admission()
-      const { engine: chosen, lease } = await admitted(opened.cluster.admit(asked))
+      const request = admission()
+      const { engine: chosen, lease } = await admitted(opened.cluster.admit(request))
       await lease.release(outcome({ stages: { ttft: 80 } }))
-      const decision = await opened.cluster.explain(asked.id)
+      const decision = await opened.cluster.explain(request.id)
       expect(decision).toMatchObject({
-        id: asked.id,
+        id: request.id,
         cluster: 'paris',
         pool: 'qwen',
         policy: 'least_loaded',
@@ -838,11 +838,11 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('ranks without booking and without a trace', async () => {
-      const asked = admission()
-      const ranked = await opened.cluster.rank(asked)
+      const request = admission()
+      const ranked = await opened.cluster.rank(request)
       expect('decision' in ranked && ranked.decision.candidates).toHaveLength(2)
       expect(await bookings()).toBe(0)
-      expect(await opened.cluster.explain(asked.id)).toBeNull()
+      expect(await opened.cluster.explain(request.id)).toBeNull()
     })
 
     it('names the configured policy and the reason when another had to rank', async () => {
@@ -1003,6 +1003,6 @@ function refused(answer: AdmitResult): Refusal {
   throw new Error(`admitted: ${JSON.stringify(answer.placement)}`)
 }
 
-function resumeOf(asked: Admission, placement: Resume['placement']): Resume {
-  return { admission: asked, placement, firstTokenSeen: false, outputBlocks: 0 }
+function resumeOf(request: Admission, placement: Resume['placement']): Resume {
+  return { admission: request, placement, firstTokenSeen: false, outputBlocks: 0 }
 }

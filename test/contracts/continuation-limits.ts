@@ -64,7 +64,7 @@ class Site {
   }
 
   /** A stream that its first engine resets after `after` tokens. */
-  async cut(after: number, more: Json = {}): Promise<Streamed & { readonly id: string }> {
+  async truncate(after: number, more: Json = {}): Promise<Streamed & { readonly id: string }> {
     this.engines[0]!.next({ fault: 'reset', after })
     const response = await this.send(more)
     const id = response.headers.get('x-firstlight-decision')!.split(';', 1)[0]!
@@ -105,11 +105,11 @@ export function continuationLimitsContract(name: string, start: Start): void {
     const open = async (pool: Json): Promise<Site> => (site = await Site.open(start, pool))
 
     it('is one of at most mid_stream_max', async () => {
-      const { engines, cut } = bound(
+      const { engines, truncate } = bound(
         await open({ retry: { ...retry, mid_stream_max: 1 }, circuit: { failures: 1000 } }),
       )
       for (const engine of engines.slice(1)) engine.next({ fault: 'end', after: 4 })
-      const { error, text } = await cut(9)
+      const { error, text } = await truncate(9)
       expect({ error, text }).toEqual({
         error: expect.objectContaining(message('attempts')),
         text: OUTPUT.slice(0, 13),
@@ -117,14 +117,16 @@ export function continuationLimitsContract(name: string, start: Start): void {
     }, 60_000)
 
     it('needs the retry budget', async () => {
-      const { cut } = bound(await open({ retry: { ...retry, share: 0, min_per_s: 0.1 }, circuit: { failures: 1000 } }))
-      expect(await cut(9)).toMatchObject({ text: OUTPUT, error: null })
-      expect(await cut(9)).toMatchObject({ text: OUTPUT.slice(0, 9), error: message('retry_budget') })
+      const { truncate } = bound(
+        await open({ retry: { ...retry, share: 0, min_per_s: 0.1 }, circuit: { failures: 1000 } }),
+      )
+      expect(await truncate(9)).toMatchObject({ text: OUTPUT, error: null })
+      expect(await truncate(9)).toMatchObject({ text: OUTPUT.slice(0, 9), error: message('retry_budget') })
     }, 60_000)
 
     it('does not hide the failure from the circuit, the records and the metrics', async () => {
-      const { cut, circuits, admin } = bound(await open({ retry, circuit: { failures: 3, open_ms: 600_000 } }))
-      for (let count = 0; count < 3; count++) expect(await cut(9)).toMatchObject({ text: OUTPUT, error: null })
+      const { truncate, circuits, admin } = bound(await open({ retry, circuit: { failures: 3, open_ms: 600_000 } }))
+      for (let count = 0; count < 3; count++) expect(await truncate(9)).toMatchObject({ text: OUTPUT, error: null })
       await vi.waitFor(async () => expect(await circuits()).toMatchObject({ e0: 'open', e1: 'closed' }), PATIENT)
       await vi.waitFor(async () => {
         const lines = (await admin('/metrics')).split('\n')
@@ -134,18 +136,18 @@ export function continuationLimitsContract(name: string, start: Start): void {
     }, 60_000)
 
     it('is booked with prompt and output', async () => {
-      const { cut, admin } = bound(await open({ retry, circuit: { failures: 1000 } }))
+      const { truncate, admin } = bound(await open({ retry, circuit: { failures: 1000 } }))
       const uncut = await read(await site!.send())
       expect(uncut.text).toBe(OUTPUT)
-      const { id } = await cut(21)
+      const { id } = await truncate(21)
       const decision = JSON.parse(await admin(`/v1/firstlight/decisions/${id}`)) as Json
       expect(decision).toMatchObject({ attempt: 1, prompt_tokens: PROMPT.length + 21 })
     }, 60_000)
 
     it('does not repeat an output that took longer than mid_stream_replay_ms', async () => {
       const replay = { ...retry, mid_stream: 'replay', mid_stream_replay_ms: 1 }
-      const { cut } = bound(await open({ retry: replay, circuit: { failures: 1000 } }))
-      const { error, text } = await cut(TOKENS - 4, { response_format: { type: 'json_object' }, temperature: 0 })
+      const { truncate } = bound(await open({ retry: replay, circuit: { failures: 1000 } }))
+      const { error, text } = await truncate(TOKENS - 4, { response_format: { type: 'json_object' }, temperature: 0 })
       expect({ error, text }).toEqual({
         error: expect.objectContaining(message('replay_too_long')),
         text: OUTPUT.slice(0, TOKENS - 4),
@@ -156,7 +158,7 @@ export function continuationLimitsContract(name: string, start: Start): void {
 
 const bound = (site: Site) => ({
   engines: site.engines,
-  cut: site.cut.bind(site),
+  truncate: site.truncate.bind(site),
   circuits: site.circuits.bind(site),
   admin: site.admin.bind(site),
 })

@@ -213,21 +213,23 @@ export function continuationContract(name: string, start: Start): void {
         it.each([1, 2, 7, 19, 20])(`continues ${path} after ${fault} behind %i records`, async (after) => {
           const request = body({ max_tokens: 20, stream_options: { include_usage: true } })
           bench.fault('e0', rule(after))
-          const [cut, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
-          expect(cut.error).toBeNull()
-          expect(cut).toMatchObject({ text: whole.text, finish: whole.finish, isClean: true })
-          expect(cut.usage).toMatchObject({
+          const [truncated, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
+          expect(truncated.error).toBeNull()
+          expect(truncated).toMatchObject({ text: whole.text, finish: whole.finish, isClean: true })
+          expect(truncated.usage).toMatchObject({
             prompt_tokens: whole.usage!['prompt_tokens'],
             completion_tokens: 20,
             total_tokens: whole.usage!['total_tokens'],
           })
-          expect(cut.payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
+          expect(truncated.payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
           // The usage record is that of the whole, without times of one engine.
-          const [cutEvents, wholeEvents] = [cut, whole].map((one) => shapeOf(one).filter((text) => !isUsage(text)))
-          expect(cutEvents).toEqual(wholeEvents)
-          const chunks = cut.payloads.slice(0, -1).map((one) => JSON.parse(one) as Chunk)
+          const [truncatedEvents, wholeEvents] = [truncated, whole].map((one) =>
+            shapeOf(one).filter((text) => !isUsage(text)),
+          )
+          expect(truncatedEvents).toEqual(wholeEvents)
+          const chunks = truncated.payloads.slice(0, -1).map((one) => JSON.parse(one) as Chunk)
           expect(new Set(chunks.map(({ id, created }) => `${id} ${created}`)).size).toBe(1)
-          expect(cut.payloads.join('\n')).not.toMatch(/token_ids":\[/)
+          expect(truncated.payloads.join('\n')).not.toMatch(/token_ids":\[/)
         })
       }
     }
@@ -245,15 +247,18 @@ export function continuationContract(name: string, start: Start): void {
       const request = completion({ max_tokens: 6, return_token_ids: true })
       bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
       const ids = ({ payloads }: Streamed) => payloads.flatMap((one) => /"token_ids":(\[[\d,]+\])/.exec(one)?.[1] ?? [])
-      const cut = await bench.stream('/v1/completions', request)
-      expect(ids(cut)).toEqual(ids(await bench.uncut('/v1/completions', request)))
+      const truncated = await bench.stream('/v1/completions', request)
+      expect(ids(truncated)).toEqual(ids(await bench.uncut('/v1/completions', request)))
     })
 
     it('ends a stream of a silent engine after idle_ms, and continues it', async () => {
       const request = chat({ max_tokens: 12 })
       bench.fault('e0', { kind: 'hang', where: 'middle', after: 5, count: 1 })
-      const cut = await bench.stream('/v1/chat/completions', request)
-      expect(cut).toMatchObject({ text: (await bench.uncut('/v1/chat/completions', request)).text, isClean: true })
+      const truncated = await bench.stream('/v1/chat/completions', request)
+      expect(truncated).toMatchObject({
+        text: (await bench.uncut('/v1/chat/completions', request)).text,
+        isClean: true,
+      })
     })
 
     it('finds a stop string across the cut', async () => {
@@ -261,29 +266,29 @@ export function continuationContract(name: string, start: Start): void {
       for (let at = 8; at < 40; at += 3) {
         const request = completion({ max_tokens: 30, stop: [text.slice(at, at + 9)] })
         bench.fault('e0', { kind: 'cut', after: Math.ceil(at / 4), count: 1 })
-        const cut = await bench.stream('/v1/completions', request)
+        const truncated = await bench.stream('/v1/completions', request)
         const whole = await bench.uncut('/v1/completions', request)
-        expect(cut).toMatchObject({ text: whole.text, finish: ['stop'], error: null })
+        expect(truncated).toMatchObject({ text: whole.text, finish: ['stop'], error: null })
       }
     })
 
     it('continues no stream whose output has a grammar, and says so', async () => {
       bench.fault('e0', { kind: 'cut', after: 2, count: 1 })
-      const cut = await bench.stream(
+      const truncated = await bench.stream(
         '/v1/chat/completions',
         chat({ max_tokens: 20, response_format: { type: 'json_object' } }),
       )
-      expect(cut).toMatchObject({ engine: 'e0', error: { code: 'engine_stream_truncated' } })
-      expect(cut.isClean).toBe(false)
+      expect(truncated).toMatchObject({ engine: 'e0', error: { code: 'engine_stream_truncated' } })
+      expect(truncated.isClean).toBe(false)
     })
 
     it('ends with the error event if the other engine fails, too', async () => {
       bench.fault('e0', { kind: 'cut', after: 4, count: 1 })
       bench.fault('e1', { kind: 'status', status: 500 })
-      const cut = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
-      expect(cut.error).toMatchObject({ code: 'engine_stream_truncated' })
-      expect(cut.text).toBe(
-        (await bench.uncut('/v1/completions', completion({ max_tokens: 20 }))).text.slice(0, cut.text.length),
+      const truncated = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
+      expect(truncated.error).toMatchObject({ code: 'engine_stream_truncated' })
+      expect(truncated.text).toBe(
+        (await bench.uncut('/v1/completions', completion({ max_tokens: 20 }))).text.slice(0, truncated.text.length),
       )
     })
 
@@ -343,8 +348,8 @@ export function continuationContract(name: string, start: Start): void {
           await bench.ready()
           const request = body({ max_tokens: 12, temperature: 0.7 })
           bench.fault('e0', { kind: 'hang', where: 'body', count: 1 })
-          const [cut, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
-          expect(cut).toMatchObject({
+          const [truncated, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
+          expect(truncated).toMatchObject({
             engine: 'e0',
             text: whole.text,
             finish: whole.finish,
@@ -386,9 +391,9 @@ export function continuationContract(name: string, start: Start): void {
           const request = body({ max_tokens: 20 })
           bench.fault('e0', { kind: 'hang', where: 'head', count: 1 })
           bench.fault('e1', { kind: 'cut', after: 7, count: 1 })
-          const [cut, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
+          const [truncated, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
           const { text, finish } = whole
-          expect(cut).toMatchObject({ engine: 'e1', text, finish, error: null, isClean: true })
+          expect(truncated).toMatchObject({ engine: 'e1', text, finish, error: null, isClean: true })
           await vi.waitFor(async () => expect(await bench.booked()).toBe(0), PATIENT)
         }
       } finally {
@@ -402,8 +407,8 @@ export function continuationContract(name: string, start: Start): void {
       const bench = await Bench.open(start, {})
       try {
         bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
-        const cut = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
-        expect(cut.error).toMatchObject({ code: 'engine_stream_truncated' })
+        const truncated = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
+        expect(truncated.error).toMatchObject({ code: 'engine_stream_truncated' })
       } finally {
         await bench.close()
       }
@@ -468,20 +473,20 @@ export function continuationContract(name: string, start: Start): void {
           ...more,
         }),
       })
-    const cut = async (script: Script, more: Json = {}, path = '/v1/chat/completions'): Promise<Streamed> => {
+    const truncate = async (script: Script, more: Json = {}, path = '/v1/chat/completions'): Promise<Streamed> => {
       engines[0]!.next(script)
       return read(await send(path, more))
     }
     /** Number of requests to the engines that continue. */
-    const asked = (): number => engines.slice(1).reduce((sum, { bodies }) => sum + bodies.length, 0)
+    const continuing = (): number => engines.slice(1).reduce((sum, { bodies }) => sum + bodies.length, 0)
     const bytes = new TextEncoder().encode(OUTPUT).length
 
     it.each(['/v1/chat/completions', '/v1/completions'])(
       'has every character once, wherever %s is cut, and nothing of the prompt',
       async (path) => {
-        const cuts = Array.from({ length: bytes }, (_, at) => at + 1)
-        for (const after of cuts) {
-          const { text, error, finish } = await cut({ fault: 'reset', after }, {}, path)
+        const lengths = Array.from({ length: bytes }, (_, at) => at + 1)
+        for (const after of lengths) {
+          const { text, error, finish } = await truncate({ fault: 'reset', after }, {}, path)
           expect({ after, text, error, finish }).toEqual({ after, text: OUTPUT, error: null, finish: ['stop'] })
         }
       },
@@ -493,7 +498,7 @@ export function continuationContract(name: string, start: Start): void {
       async (path) => {
         const all = Array.from(new TextEncoder().encode(OUTPUT), (byte) => byte + 1000)
         for (let after = 1; after <= bytes; after++) {
-          const { payloads, error } = await cut({ fault: 'reset', after }, { return_token_ids: true }, path)
+          const { payloads, error } = await truncate({ fault: 'reset', after }, { return_token_ids: true }, path)
           const ids = payloads.flatMap((one) => /"token_ids":\[([\d,]+)\]/.exec(one)?.[1]!.split(',') ?? [])
           expect({ after, ids: ids.map(Number), error }).toEqual({ after, ids: all, error: null })
         }
@@ -504,7 +509,7 @@ export function continuationContract(name: string, start: Start): void {
     it('ends if the client has an id that the next engine did not choose', async () => {
       for (const engine of engines.slice(1)) engine.next({ differsAt: 0 })
       // The client has the id of the first byte of `ö`.
-      const { error, text } = await cut({ fault: 'reset', after: 3 }, { return_token_ids: true })
+      const { error, text } = await truncate({ fault: 'reset', after: 3 }, { return_token_ids: true })
       expect({ error, text }).toMatchObject({ error: { code: 'engine_stream_truncated' }, text: 'Gr' })
     })
 
@@ -513,7 +518,7 @@ export function continuationContract(name: string, start: Start): void {
       async (at) => {
         for (const path of ['/v1/chat/completions', '/v1/completions'])
           for (const fault of ['end', 'reset'] as const) {
-            const { text, error, finish, payloads } = await cut({ fault, bytes: at }, {}, path)
+            const { text, error, finish, payloads } = await truncate({ fault, bytes: at }, {}, path)
             expect({ path, text, error, finish }).toEqual({ path, text: OUTPUT, error: null, finish: ['stop'] })
             const roles = payloads.filter((one) => one.includes('"role"'))
             expect(roles).toHaveLength(path === '/v1/completions' ? 0 : 1)
@@ -522,23 +527,26 @@ export function continuationContract(name: string, start: Start): void {
     )
 
     it.each(['error_event', 'abort', 'end', 'silence'] as const)('continues after %s', async (fault) => {
-      const { text, finish, error, payloads } = await cut({ fault, after: 20 })
+      const { text, finish, error, payloads } = await truncate({ fault, after: 20 })
       expect({ text, finish, error }).toEqual({ text: OUTPUT, finish: ['stop'], error: null })
       expect(payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
     })
 
     it('needs no other engine after the finish reason', async () => {
-      const before = asked()
-      const { text, usage, payloads } = await cut({ fault: 'lost_done' }, { stream_options: { include_usage: true } })
+      const before = continuing()
+      const { text, usage, payloads } = await truncate(
+        { fault: 'lost_done' },
+        { stream_options: { include_usage: true } },
+      )
       expect(text).toBe(OUTPUT)
       expect(usage).toMatchObject({ completion_tokens: bytes })
       expect(payloads.at(-1)).toBe('[DONE]')
-      expect(asked()).toBe(before)
+      expect(continuing()).toBe(before)
     })
 
     it('sends no error event after the finish reason', async () => {
       const more = { stream_options: { include_usage: true } }
-      const { text, error, usage, finish, payloads } = await cut({ fault: 'error_event', after: bytes }, more)
+      const { text, error, usage, finish, payloads } = await truncate({ fault: 'error_event', after: bytes }, more)
       expect({ text, error, finish }).toEqual({ text: OUTPUT, error: null, finish: ['stop'] })
       expect(usage).toMatchObject({ completion_tokens: bytes })
       expect(payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
@@ -548,26 +556,26 @@ export function continuationContract(name: string, start: Start): void {
       for (const stop of ['; END of', 'Then, at dawn', 'never said, and quite long'])
         for (let after = 1; after < bytes; after += 5) {
           const fault = after % 2 === 0 ? 'reset' : 'abort'
-          const { text, error } = await cut({ fault, after }, { stop: [stop] })
+          const { text, error } = await truncate({ fault, after }, { stop: [stop] })
           expect({ after, error, text }).toEqual({ after, error: null, text: OUTPUT.split(stop)[0]! })
         }
     }, 60_000)
 
     it('continues chunks of several tokens', async () => {
-      for (const merge of [2, 3, 5]) expect((await cut({ fault: 'reset', after: 23, merge })).text).toBe(OUTPUT)
+      for (const merge of [2, 3, 5]) expect((await truncate({ fault: 'reset', after: 23, merge })).text).toBe(OUTPUT)
     })
 
     it('ends at max_tokens without another request', async () => {
-      const before = asked()
-      const { text, finish } = await cut({ fault: 'end', after: 30 }, { max_tokens: 31 })
+      const before = continuing()
+      const { text, finish } = await truncate({ fault: 'end', after: 30 }, { max_tokens: 31 })
       expect(finish).toEqual(['length'])
-      expect(asked() - before).toBeLessThanOrEqual(1)
+      expect(continuing() - before).toBeLessThanOrEqual(1)
       expect(OUTPUT.startsWith(text)).toBe(true)
     })
 
     it.each(['leaks', 'lies'] as const)('sends nothing of an engine that %s', async (how) => {
       for (const engine of engines.slice(1)) engine.next({ [how]: true })
-      const { text, error, isClean } = await cut({ fault: 'end', after: 20 })
+      const { text, error, isClean } = await truncate({ fault: 'end', after: 20 })
       expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(isClean).toBe(false)
       expect(text).not.toContain(SECRET)
@@ -577,12 +585,12 @@ export function continuationContract(name: string, start: Start): void {
     it('continues a continuation, as often as it may', async () => {
       const failing = { fault: 'end', after: 9 } as const
       const before = engines.map(({ bodies }) => bodies.length)
-      await cut({ fault: 'end', after: 12 })
+      await truncate({ fault: 'end', after: 12 })
       const second = engines.findIndex(({ bodies }, at) => at > 0 && bodies.length > before[at]!)
       engines[second]!.next(failing)
-      expect(await cut({ fault: 'end', after: 12 })).toMatchObject({ text: OUTPUT, error: null })
+      expect(await truncate({ fault: 'end', after: 12 })).toMatchObject({ text: OUTPUT, error: null })
       for (const engine of engines) engine.next(failing)
-      const { error, text } = await cut({ fault: 'end', after: 12 })
+      const { error, text } = await truncate({ fault: 'end', after: 12 })
       expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(OUTPUT.startsWith(text)).toBe(true)
     })

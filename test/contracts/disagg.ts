@@ -315,12 +315,12 @@ function walks(name: string, runtime: SplitRuntime): void {
     it('a prefill engine that dies with the blocks it held costs time, and no request', async () => {
       for (const id of ['d0', 'd1']) bench.engine(id).setFault({ kind: 'slow', delayMs: 1000 })
       const body = { model: 'orphan', messages: hello, max_tokens: 3, temperature: 0 }
-      const asked = bench.ask(chat, body)
+      const pending = bench.ask(chat, body)
       const decoding = () => ['d0', 'd1'].reduce((sum, id) => sum + bench.engine(id).log.running, 0)
       await expect.poll(decoding, { interval: 5 }).toBe(1)
       const dead = ['p0', 'p1'].find((id) => bench.bodies(id, 'orphan').length > 0)!
       bench.engine(dead).kill()
-      const answer = await asked
+      const answer = await pending
       expect(answer.status, answer.text).toBe(200)
       expect(answer.headers.get('x-firstlight-prefill')).not.toBe(dead)
       bench.engine(dead).restart()
@@ -334,10 +334,10 @@ function walks(name: string, runtime: SplitRuntime): void {
     it('when a prefill engine dies with the blocks it held, the only decode engine serves alone', async () => {
       bench.engine('d0').setFault({ kind: 'slow', delayMs: 1000 })
       const body = { model: 'lonely', messages: hello, max_tokens: 3, temperature: 0 }
-      const asked = bench.ask(chat, body)
+      const pending = bench.ask(chat, body)
       await expect.poll(() => bench.engine('d0').log.running, { interval: 5 }).toBe(1)
       bench.engine('p0').kill()
-      const answer = await asked
+      const answer = await pending
       expect(
         [answer.status, answer.headers.get('x-firstlight-engine'), answer.headers.get('x-firstlight-prefill')],
         answer.text,
@@ -394,12 +394,12 @@ function walks(name: string, runtime: SplitRuntime): void {
           const later = phase === 'encode' ? ['p0', 'p1', 'd0', 'd1'] : phase === 'prefill' ? ['d0', 'd1'] : []
           const model = keyOf(phase, 'leave')
           const client = new AbortController()
-          const asked = bench
+          const pending = bench
             .ask(chat, { model, messages: picture('leave'), stream: true }, { signal: client.signal })
             .catch(() => null)
           await expect.poll(() => engines.reduce((sum, { log }) => sum + log.running, 0)).toBeGreaterThan(0)
           client.abort()
-          expect(await asked).toBeNull()
+          expect(await pending).toBeNull()
           await bench.quiet()
           for (const id of later) expect(bench.bodies(id, model)).toEqual([])
         },
@@ -408,12 +408,12 @@ function walks(name: string, runtime: SplitRuntime): void {
 
     it('if a prefill engine dies, the decode engine serves alone, also without a retry budget', async () => {
       bench.engine('p0').setFault({ kind: 'hang', where: 'head' })
-      const asked = Array.from({ length: 12 }, (_, at) =>
+      const pending = Array.from({ length: 12 }, (_, at) =>
         bench.ask(chat, { model: 'spent', messages: [{ role: 'user', content: `one ${at}` }], max_tokens: 3 }),
       )
       await expect.poll(() => bench.engine('p0').log.running, { interval: 5 }).toBe(12)
       bench.engine('p0').kill()
-      const answers = await Promise.all(asked)
+      const answers = await Promise.all(pending)
       bench.engine('p0').restart()
       bench.heal()
       for (const { status, headers, text } of answers) {
@@ -517,9 +517,9 @@ function plans(name: string, runtime: SplitRuntime): void {
     const plan = async (body: Body, path = completions) => {
       const answer = await bench.ask(path, { max_tokens: 2, ...body })
       expect(answer.status, answer.text).toBe(200)
-      const { split: told, placement } = await bench.decision(answer)
-      expect(placement['kind']).toBe(told!.taken ? 'split' : 'whole')
-      return told!
+      const { split: splitDecision, placement } = await bench.decision(answer)
+      expect(placement['kind']).toBe(splitDecision!.taken ? 'split' : 'whole')
+      return splitDecision!
     }
 
     it.each([

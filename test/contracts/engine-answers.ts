@@ -1,11 +1,11 @@
 /** What answers of engines mean for routing: field cases, and each recorded answer of each engine type. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import vectors from '../vectors/engine-answers.json' with { type: 'json' }
-import type { Route } from '../kit/engine-reply.ts'
+import type { Route } from '../kit/fake-answer.ts'
 import { EnginePair, openPlainEngine, type EnginePairOptions } from '../kit/engine-pair.ts'
 import type { FakeEngine } from '../kit/fake-engine.ts'
 import { runtimeNames, type Runtime } from '../kit/gateway.ts'
-import { completion, DONE, sseEvent, sseReply } from '../kit/sse.ts'
+import { completion, DONE, sseEvent, sseAnswer } from '../kit/sse.ts'
 
 /** An answer as test/vectors has it. */
 interface RecordedAnswer {
@@ -47,17 +47,17 @@ const routeOf = ({ status, headers = ['content-type', 'application/json'], body 
 
 /** Answers a chat, as a stream or not. */
 const chatOf =
-  (said: string): Route =>
+  (content: string): Route =>
   ({ json }) =>
     json['stream'] === true
-      ? sseReply([
-          sseEvent({ id: 'c', choices: [{ index: 0, delta: { content: said }, finish_reason: 'stop' }] }),
+      ? sseAnswer([
+          sseEvent({ id: 'c', choices: [{ index: 0, delta: { content }, finish_reason: 'stop' }] }),
           sseEvent({ id: 'c', choices: [], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } }),
           DONE,
         ])
-      : { body: completion(said) }
+      : { body: completion(content) }
 
-interface Asked {
+interface ReadAnswer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
@@ -100,7 +100,7 @@ class AnswersPair {
     this.b.routes['POST *'] = routeOf(answer)
   }
 
-  async ask(more: Record<string, unknown> = {}, path = '/v1/chat/completions'): Promise<Asked> {
+  async ask(more: Record<string, unknown> = {}, path = '/v1/chat/completions'): Promise<ReadAnswer> {
     const { gateway } = this.#pair
     const body = { model: 'm', messages: [{ role: 'user', content: 'x' }], max_tokens: 8, ...more }
     const response = await gateway.post(path, body)
@@ -108,7 +108,7 @@ class AnswersPair {
   }
 
   /** Asks until `a` has had a request, and returns that answer. */
-  askA(more: Record<string, unknown> = {}): Promise<Asked> {
+  askA(more: Record<string, unknown> = {}): Promise<ReadAnswer> {
     return this.#pair.untilA(() => this.ask(more))
   }
 
@@ -144,10 +144,10 @@ export function engineAnswersContract(runtime: Runtime): void {
       // What all engines lack is not learned, so that the next rows reach the engine.
       if (means.kind === 'lacks_route') pair.setB(row)
       const before = (await pair.view()).failures_total
-      const asked = await pair.askA({ stream: isStream, model: sent.adapter ?? 'm' })
+      const answers = await pair.askA({ stream: isStream, model: sent.adapter ?? 'm' })
       const isForwarded = ['ok', 'client', 'lacks_route'].includes(means.kind)
-      expect([asked.status, asked.text.includes('"b"')]).toEqual(isForwarded ? [row.status, false] : [200, true])
-      if (means.kind === 'lacks_route') expect([pair.a.asked.length, pair.b.asked.length]).toEqual([1, 1])
+      expect([answers.status, answers.text.includes('"b"')]).toEqual(isForwarded ? [row.status, false] : [200, true])
+      if (means.kind === 'lacks_route') expect([pair.a.posts.length, pair.b.posts.length]).toEqual([1, 1])
       const isFault = ['lacks', 'broken'].includes(means.kind)
       // These streams are no whole answers, which is a failure of its own.
       if (means.kind === 'ok' && isStream) return
@@ -162,12 +162,12 @@ export function engineAnswersContract(runtime: Runtime): void {
       pair = await AnswersPair.open({ runtime, type: 'auto' })
       return () => pair.close()
     })
-    const many = async (count: number, more: Record<string, unknown> = {}, path?: string): Promise<Asked[]> => {
-      const all: Asked[] = []
+    const many = async (count: number, more: Record<string, unknown> = {}, path?: string): Promise<ReadAnswer[]> => {
+      const all: ReadAnswer[] = []
       for (let sent = 0; sent < count; sent++) all.push(await pair.ask(more, path))
       return all
     }
-    const served = (all: readonly Asked[]): boolean =>
+    const served = (all: readonly ReadAnswer[]): boolean =>
       all.every(({ status, text }) => status === 200 && text.includes('"b"'))
 
     it.each<[string, RecordedAnswer, Record<string, unknown>]>([
@@ -177,11 +177,11 @@ export function engineAnswersContract(runtime: Runtime): void {
     ])('S4: a full queue as %s is no failure, and another engine serves', async (_, answer, more) => {
       pair.set(answer)
       expect(served(await many(10, more))).toBe(true)
-      expect(pair.a.asked.length).toBeGreaterThan(3)
+      expect(pair.a.posts.length).toBeGreaterThan(3)
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
       pair.set('serves')
       await many(4, more)
-      expect(pair.a.asked.length).toBeGreaterThan(0)
+      expect(pair.a.posts.length).toBeGreaterThan(0)
     })
 
     it('429 reaches the client only if all engines are full, with the smallest retry-after, or with one', async () => {
@@ -200,7 +200,7 @@ export function engineAnswersContract(runtime: Runtime): void {
       pair.set(NO_MODEL)
       expect(served(await many(10))).toBe(true)
       await expect.poll(async () => (await pair.view()).circuit).toBe('open')
-      expect(pair.a.asked).toHaveLength(3)
+      expect(pair.a.posts).toHaveLength(3)
       pair.setB(NO_MODEL)
       const all = await pair.ask()
       expect([all.status, (JSON.parse(all.text) as { error: { code: string } }).error.code]).toEqual([
@@ -218,20 +218,20 @@ export function engineAnswersContract(runtime: Runtime): void {
       expect((await many(10, { input: 'x' }, '/v1/embeddings')).map(({ status }) => status)).toEqual(
         Array(10).fill(200),
       )
-      expect(pair.a.asked).toHaveLength(1)
+      expect(pair.a.posts).toHaveLength(1)
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
       pair.set('serves')
       await many(4)
-      expect(pair.a.asked.length).toBeGreaterThan(0)
+      expect(pair.a.posts.length).toBeGreaterThan(0)
     })
 
     it('the answer of a route that all engines lack goes to the client, and nothing is learned', async () => {
       const missing = { status: 404, body: '{"detail":"Not Found"}' }
       pair.set(missing)
       pair.setB(missing)
-      const asked = await many(3, { input: 'x' }, '/v1/embeddings')
-      expect(asked.map(({ status, text }) => [status, text])).toEqual(asked.map(() => [404, missing.body]))
-      expect(pair.a.asked.length + pair.b.asked.length).toBe(6)
+      const answers = await many(3, { input: 'x' }, '/v1/embeddings')
+      expect(answers.map(({ status, text }) => [status, text])).toEqual(answers.map(() => [404, missing.body]))
+      expect(pair.a.posts.length + pair.b.posts.length).toBe(6)
       pair.setB({ status: 200, body: '{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":1,"total_tokens":1}}' })
       expect((await pair.ask({ input: 'x' }, '/v1/embeddings')).status).toBe(200)
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
@@ -296,9 +296,9 @@ export function engineAnswersContract(runtime: Runtime): void {
         expect((await pair.ask(words(3000))).text).toContain('"b"')
         expect((await pair.ask({ max_tokens: 2000 })).text).toContain('"b"')
       }
-      expect(pair.a.asked).toHaveLength(0)
+      expect(pair.a.posts).toHaveLength(0)
       for (let sent = 0; sent < 4; sent++) await pair.ask()
-      expect(pair.a.asked.length).toBeGreaterThan(0)
+      expect(pair.a.posts.length).toBeGreaterThan(0)
     })
 
     it('a prompt that is too long for all gets the answer of the largest', async () => {
@@ -313,7 +313,7 @@ export function engineAnswersContract(runtime: Runtime): void {
       pair.setB({ status: 400, body: tooLong })
       for (let sent = 0; sent < 4; sent++)
         expect(await pair.ask(words(40_000))).toMatchObject({ status: 400, text: tooLong })
-      expect(pair.a.asked).toHaveLength(0)
+      expect(pair.a.posts).toHaveLength(0)
     })
   })
 
@@ -366,8 +366,8 @@ export function engineAnswersContract(runtime: Runtime): void {
       })
       decode.routes['POST *'] = chatOf('d')
       const before = (await pair.view()).failures_total
-      const asked = await pair.askA()
-      expect([asked.status, asked.text.includes('"d"')]).toEqual([200, true])
+      const answers = await pair.askA()
+      expect([answers.status, answers.text.includes('"d"')]).toEqual([200, true])
       await expect.poll(async () => (await pair.view()).failures_total - before).toBe(failures)
     })
   })

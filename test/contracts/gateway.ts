@@ -982,16 +982,16 @@ async function holds(expected: Expectation, response: Response): Promise<void> {
 }
 
 function errorHolds({ error, anthropic, message }: Expectation, body: Record<string, unknown>): void {
-  const told = body['error'] as Record<string, unknown>
+  const fields = body['error'] as Record<string, unknown>
   if (anthropic === undefined) {
     expect(Object.keys(body)).toEqual(['error'])
-    expect(Object.keys(told)).toEqual(['message', 'type', 'param', 'code'])
-    if (error !== undefined) expect(told).toMatchObject(error)
+    expect(Object.keys(fields)).toEqual(['message', 'type', 'param', 'code'])
+    if (error !== undefined) expect(fields).toMatchObject(error)
   } else {
     expect(body['type']).toBe('error')
-    expect(told['type']).toBe(anthropic)
+    expect(fields['type']).toBe(anthropic)
   }
-  expect(told['message']).toEqual(expect.any(String))
-  expect(told['message']).not.toMatch(/secret-\d|10\.0\.0\.|node:|\.ts:\d/)
-  if (message !== undefined) expect(told['message']).toMatch(message)
+  expect(fields['message']).toEqual(expect.any(String))
+  expect(fields['message']).not.toMatch(/secret-\d|10\.0\.0\.|node:|\.ts:\d/)
+  if (message !== undefined) expect(fields['message']).toMatch(message)
 }

@@ -1,10 +1,10 @@
 /** Requests that a second engine gets because the first byte is late, on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { Reply } from '../kit/engine-reply.ts'
+import type { FakeAnswer } from '../kit/fake-answer.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { HeldAnswer } from '../kit/held-engine.ts'
-import { completion, DONE, sseEvent, sseReply } from '../kit/sse.ts'
+import { completion, DONE, sseEvent, sseAnswer } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
 
@@ -34,7 +34,7 @@ class Held {
   }
 
   answer(): void {
-    this.#answer.send(replyOf(this.engine, this.#answer.request))
+    this.#answer.send(answerOf(this.engine, this.#answer.request))
   }
 
   refuse(status: number, message = 'no'): void {
@@ -68,23 +68,23 @@ class PacedEngine {
     return this.engine.url
   }
 
-  #serve(request: EngineRequest): Promise<Reply> {
+  #serve(request: EngineRequest): Promise<FakeAnswer> {
     const answer = new HeldAnswer(request)
     const held = new Held(this.id, answer)
     if (this.status !== null) held.refuse(this.status)
     else if (this.delayMs === null) this.held.push(held)
     else setTimeout(() => held.answer(), this.delayMs)
-    return answer.reply
+    return answer.answer
   }
 }
 
-function replyOf(text: string, { json }: EngineRequest): Reply {
+function answerOf(text: string, { json }: EngineRequest): FakeAnswer {
   const usage = { prompt_tokens: 7, completion_tokens: 1, total_tokens: 8 }
   const message = { id: 'chatcmpl-1', created: 1, model: MODEL }
   if (json['stream'] !== true) return { body: { ...completion(text, usage), ...message } }
   const chunk = (more: Json): string => sseEvent({ ...message, object: 'chat.completion.chunk', ...more })
   const first = chunk({ choices: [{ index: 0, delta: { content: text }, finish_reason: 'stop' }] })
-  return sseReply([first, chunk({ choices: [], usage }) + DONE])
+  return sseAnswer([first, chunk({ choices: [], usage }) + DONE])
 }
 
 interface Answered {
@@ -98,7 +98,7 @@ interface Answered {
 class Site {
   readonly engines: readonly PacedEngine[]
   readonly #gateway: Awaited<ReturnType<HedgeRuntime['start']>>
-  #asked = 0
+  #sent = 0
 
   constructor(engines: readonly PacedEngine[], gateway: Awaited<ReturnType<HedgeRuntime['start']>>) {
     this.engines = engines
@@ -165,7 +165,7 @@ class Site {
     return { first: first!, second: all.find((one) => one !== first)! }
   }
 
-  async ask(stream = true, { label = `r${++this.#asked}`, signal }: Ask = {}): Promise<Answered> {
+  async ask(stream = true, { label = `r${++this.#sent}`, signal }: Ask = {}): Promise<Answered> {
     const response = await fetch(`${this.#gateway.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-request-id': label },

@@ -40,11 +40,11 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
   })
   const feed = (...steps: readonly KvEventDelta[]) => opened.cluster.feed!(steps)
   const tell = (changes: Partial<KvEventDelta> = {}) => feed(step(changes))
-  const asked = (content: readonly (string | number)[]) =>
+  const requestOf = (content: readonly (string | number)[]) =>
     admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1 })
   /** Estimated tokens of the prompt that each engine has cached. */
   const cached = async (content: readonly (string | number)[]): Promise<Record<string, number>> => {
-    const ranked = await opened.cluster.rank(asked(content))
+    const ranked = await opened.cluster.rank(requestOf(content))
     if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
     return Object.fromEntries(
       ranked.decision.candidates.map(({ engine, terms }) => [engine, terms['cached_tokens'] ?? -1]),
@@ -52,7 +52,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
   }
   /** Serves the prompt on engine a, from its booking to its end. */
   const serve = async (content: readonly (string | number)[], end: Partial<Outcome> = {}): Promise<void> => {
-    const { lease } = await admitted(opened.cluster.admit({ ...asked(content), avoid: ['b'] }))
+    const { lease } = await admitted(opened.cluster.admit({ ...requestOf(content), avoid: ['b'] }))
     await lease.firstToken({ ttft: 100 })
     await lease.release(outcome(end))
   }
@@ -122,7 +122,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
 
     it('remove them from a request that never started its prefill', async () => {
       await tell({ stored: chain(range(0, 8)) })
-      const { lease } = await admitted(opened.cluster.admit({ ...asked(range(0, 8)), avoid: ['b'] }))
+      const { lease } = await admitted(opened.cluster.admit({ ...requestOf(range(0, 8)), avoid: ['b'] }))
       await lease.release(outcome({ result: 'client_gone' }))
       await tell({ removed: chain(range(0, 8)).slice(8) })
       expect(await cached(range(0, 8))).toMatchObject({ a: 4 * BLOCK_TOKENS })
@@ -130,7 +130,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
 
     it('leave a request that runs its blocks, which its siblings will find', async () => {
       await tell()
-      const { lease } = await admitted(opened.cluster.admit({ ...asked(range(0, 8)), avoid: ['b'] }))
+      const { lease } = await admitted(opened.cluster.admit({ ...requestOf(range(0, 8)), avoid: ['b'] }))
       for (let second = 0; second < 4; second++) {
         await opened.advance(1_000)
         await tell()
@@ -226,7 +226,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
     it('count for a full hit less the block an engine computes again', async () => {
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ blockTokens: 32 }) })])
       await tell({ stored: chain(range(0, 10)) })
-      const ranked = await opened.cluster.rank({ ...asked(range(0, 10)), promptTokens: 10 * BLOCK_TOKENS })
+      const ranked = await opened.cluster.rank({ ...requestOf(range(0, 10)), promptTokens: 10 * BLOCK_TOKENS })
       expect(
         'decision' in ranked && ranked.decision.candidates.find(({ engine }) => engine === 'a')?.terms['cached_tokens'],
       ).toBe(10 * BLOCK_TOKENS - 32)

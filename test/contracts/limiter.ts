@@ -2,10 +2,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { KeyLimiter } from '../../src/core/limits/key-limiter.ts'
-import type { KeyLimits, LimitAnswer, Reservation, Settlement } from '../../src/core/limits/key-limits.ts'
+import type { KeyLimits, LimitAnswer, LimitedRequest, Settlement } from '../../src/core/limits/key-limits.ts'
 
 export interface TimedLimiter {
-  reserve(reservation: Reservation, now: number): Promise<LimitAnswer> | LimitAnswer
+  reserve(request: LimitedRequest, now: number): Promise<LimitAnswer> | LimitAnswer
   settle(settlement: Settlement, now: number): Promise<void> | void
 }
 
@@ -95,10 +95,10 @@ export function limiterContract(name: string, carrier: () => Promise<TimedLimite
               memory.settle({ key, id: oldest, tokens: used }, now)
               continue
             }
-            const reservation = { key, id: `r${at}`, limits, tokens }
-            const answer = await limiter.reserve(reservation, now)
-            expect(answer).toEqual(memory.reserve(reservation, now))
-            if (answer.exceeded === null) open.push(reservation.id)
+            const request = { key, id: `r${at}`, limits, tokens }
+            const answer = await limiter.reserve(request, now)
+            expect(answer).toEqual(memory.reserve(request, now))
+            if (answer.exceeded === null) open.push(request.id)
           }
         }),
         { numRuns: runs },

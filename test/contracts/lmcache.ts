@@ -131,12 +131,12 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
     })
     await response.text()
     const id = response.headers.get('x-firstlight-decision')?.split(';')[0] ?? ''
-    const told = await world!.send(`/v1/firstlight/decisions/${id}`, { headers: auth('admin') })
+    const decision = await world!.send(`/v1/firstlight/decisions/${id}`, { headers: auth('admin') })
     return {
       status: response.status,
       engine: response.headers.get('x-firstlight-engine'),
       timing: response.headers.get('server-timing') ?? '',
-      decision: (await told.json()) as SeenDecision,
+      decision: (await decision.json()) as SeenDecision,
     }
   }
 
@@ -304,7 +304,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       const fake = await withCoordinator({ policy: 'round_robin' })
       const { timing } = await complete(ids(1100))
       expect(timing).not.toMatch(/lookup/)
-      expect([...fake.asked]).toEqual([])
+      expect([...fake.requests]).toEqual([])
     })
 
     it('are made for the shadow’s sake', async () => {

@@ -212,13 +212,13 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
 
     it('counts tokens as the engines did', () => {
       const { streams, long, whole } = STORY
-      const told = streams.count + long.count + whole.count
+      const requests = streams.count + long.count + whole.count
       expect(sum(families, 'firstlight_generation_tokens_total')).toBe(
         4 * (streams.count + whole.count) + 9 * long.count,
       )
-      expect(sum(families, 'firstlight_prompt_tokens_total')).toBe(3 * told)
+      expect(sum(families, 'firstlight_prompt_tokens_total')).toBe(3 * requests)
       expect(sum(families, 'firstlight_prompt_tokens_cached_total')).toBe(0)
-      expect(sum(families, 'firstlight_prompt_tokens_judged_total')).toBe(3 * told)
+      expect(sum(families, 'firstlight_prompt_tokens_judged_total')).toBe(3 * requests)
     })
 
     it('counts attempts as the engines saw them', () => {

@@ -37,7 +37,7 @@ interface Passed {
   readonly background: Promise<unknown>[]
 }
 
-type Asked = Partial<Omit<OriginRequest, 'target' | 'signal'>> & {
+type RunRequest = Partial<Omit<OriginRequest, 'target' | 'signal'>> & {
   signal?: AbortSignal
   targetHeaders?: readonly string[]
   url?: string
@@ -69,7 +69,7 @@ function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed
   const { promise: ended, resolve: settle } = Promise.withResolvers<RelayResult>()
   const events: string[] = []
   const background: Promise<unknown>[] = []
-  const reply: RelayOptions = {
+  const relayOptions: RelayOptions = {
     scope: { background: (work) => void background.push(work), client: null, remoteAddress: null },
     status: answer.status,
     headers: answer.headers,
@@ -91,7 +91,7 @@ function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed
     },
     ...options,
   }
-  return { response: answer.pass(reply), ended, events, settledTimes: () => settled, background }
+  return { response: answer.pass(relayOptions), ended, events, settledTimes: () => settled, background }
 }
 
 /** Reads to the end. Returns the text and whether the body ended without an error. */
@@ -115,9 +115,9 @@ export function originContract(name: string, contract: OriginContract): void {
   let world: Awaited<ReturnType<OriginContract['open']>>
 
   /** One run: a script, the request that carries it, and the engine's record. */
-  function open(script: readonly Step[], asked: Asked = {}) {
+  function open(script: readonly Step[], request: RunRequest = {}) {
     const run = `${name.replaceAll(/\W/g, '')}-${++runs}`
-    const { signal = new AbortController().signal, targetHeaders = [], url = world.engineUrl, ...rest } = asked
+    const { signal = new AbortController().signal, targetHeaders = [], url = world.engineUrl, ...rest } = request
     const send = (): Promise<OriginAnswer> =>
       world.origin.send({
         target: { id: 'e', url, headers: targetHeaders, binding: null },
@@ -127,7 +127,7 @@ export function originContract(name: string, contract: OriginContract): void {
         connectMs: 2_000,
         firstByteMs: 5_000,
         ...rest,
-        headers: ['x-run', run, 'x-script', btoa(JSON.stringify(script)), ...(asked.headers ?? [])],
+        headers: ['x-run', run, 'x-script', btoa(JSON.stringify(script)), ...(request.headers ?? [])],
         signal,
       })
     /** Opens the gate of the script when all of `text` has been read, because a reset discards unread bytes. */
@@ -412,8 +412,8 @@ export function originContract(name: string, contract: OriginContract): void {
           const answer = await open(script).send()
           await answer.firstByte()
           const passed = pass(answer, { checksEnd })
-          const cut = checksEnd ? 'data: {"cut":"reset"}\n\n' : ''
-          expect(await drain(passed.response)).toEqual({ body: token('a') + cut, clean: !checksEnd })
+          const truncationEvent = checksEnd ? 'data: {"cut":"reset"}\n\n' : ''
+          expect(await drain(passed.response)).toEqual({ body: token('a') + truncationEvent, clean: !checksEnd })
           expect((await passed.ended).end).toBe(checksEnd ? 'engine_truncated' : 'complete')
         }
         const whole = await open([...sse(token('a'), DONE_EVENT), { send: LAST_CHUNK }]).send()

@@ -55,10 +55,10 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
   ): Promise<{ readonly headers: Headers; readonly decision: SeenDecision }> {
     const response = await ask('free', ...ways(options)[way]!)
     await response.text()
-    const told = await world!.send(`/v1/firstlight/decisions/${response.headers.get('x-firstlight-decision')}`, {
+    const decision = await world!.send(`/v1/firstlight/decisions/${response.headers.get('x-firstlight-decision')}`, {
       headers: { authorization: `Bearer ${lmcacheKeys.admin}` },
     })
-    return { headers: response.headers, decision: (await told.json()) as SeenDecision }
+    return { headers: response.headers, decision: (await decision.json()) as SeenDecision }
   }
 
   describe(`overrides of a request, on ${runtime}`, () => {

@@ -66,10 +66,10 @@ export function parsedStreamContract(name: string, start: Start): void {
       for (const engine of engines) engine.next({})
     })
 
-    let cuts = 0
+    let truncations = 0
     /** `script.id`: only the first of the engines that get the request fails. */
-    const cut = async (script: Script, more: Json): Promise<Streamed> => {
-      const id = `${name} ${mode} ${cuts++}`
+    const truncate = async (script: Script, more: Json): Promise<Streamed> => {
+      const id = `${name} ${mode} ${truncations++}`
       const body = {
         model: MODEL,
         messages: [{ role: 'user', content: 'Describe a ship.' }],
@@ -91,7 +91,7 @@ export function parsedStreamContract(name: string, start: Start): void {
 
     it('never has a tool call as text, wherever it is cut', async () => {
       for (let after = 1; after < OUTPUT.length; after++) {
-        const streamed = await cut({ after, callsAt: BEFORE }, { tools: TOOLS })
+        const streamed = await truncate({ after, callsAt: BEFORE }, { tools: TOOLS })
         const { content, call } = parsed(streamed)
         if (mode === 'replay')
           expect({ after, content, call, error: streamed.error }).toEqual({
@@ -109,13 +109,13 @@ export function parsedStreamContract(name: string, start: Start): void {
     }, 60_000)
 
     it('is continued by ids if the request forbids tool calls', async () => {
-      const streamed = await cut({ after: 9 }, { tools: TOOLS, tool_choice: 'none' })
+      const streamed = await truncate({ after: 9 }, { tools: TOOLS, tool_choice: 'none' })
       expect(streamed).toMatchObject({ text: OUTPUT, error: null, isClean: true })
     })
 
     it('is requested again while the client has no output, so that reasoning stays reasoning', async () => {
       const before = requests()
-      const streamed = await cut({ after: 1, thinks: BEFORE }, { temperature: 0.7 })
+      const streamed = await truncate({ after: 1, thinks: BEFORE }, { temperature: 0.7 })
       expect(parsed(streamed)).toEqual({ content: CONTENT, reasoning: REASONING, call: '' })
       expect(streamed).toMatchObject({ error: null, isClean: true })
       expect(requests() - before).toBe(2)
@@ -124,7 +124,7 @@ export function parsedStreamContract(name: string, start: Start): void {
     it('never has reasoning as text, and is continued by ids after it, wherever it is cut', async () => {
       for (let after = 2; after < OUTPUT.length; after++) {
         const merge = 1 + (after % 4)
-        const streamed = await cut({ after, thinks: BEFORE, merge }, {})
+        const streamed = await truncate({ after, thinks: BEFORE, merge }, {})
         const { content, reasoning } = parsed(streamed)
         if (mode === 'ids' && after <= BEFORE) {
           expect(streamed.error).toMatchObject({ code: 'engine_stream_truncated' })

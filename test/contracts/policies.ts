@@ -119,8 +119,8 @@ export function policiesContract(name: string, open: (source: Source) => Promise
     beforeEach(() => restart({ policy: ACTIVE_BLOCKS }))
 
     it('grow by the output that is reported, cost that much, and are zero after the end', async () => {
-      const asked = { blocks: chain(range(0, 3)), promptTokens: 3 * BLOCK_TOKENS }
-      const { lease } = await admit({ ...asked, avoid: ['b'] })
+      const request = { blocks: chain(range(0, 3)), promptTokens: 3 * BLOCK_TOKENS }
+      const { lease } = await admit({ ...request, avoid: ['b'] })
       expect((await shown('a')).activeBlocks).toBe(3)
       await lease.firstToken({ ttft: 20 })
       await lease.progress(2)

@@ -1,7 +1,7 @@
 /** Faults of engines in each wire protocol: before output another engine serves; later ones reach the client. */
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Reply, Route } from '../kit/engine-reply.ts'
+import type { FakeAnswer, Route } from '../kit/fake-answer.ts'
 import { EnginePair } from '../kit/engine-pair.ts'
 import { runtimeNames, type Runtime } from '../kit/gateway.ts'
 import { errorEvents, type ProtocolStream, protocolStreams, streamed, wholeStream } from './protocol-streams.ts'
@@ -51,7 +51,7 @@ async function askA(
 }
 
 /** What `a` answers before any output, by name. */
-function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string, Reply>> {
+function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string, FakeAnswer>> {
   const failed = `event: response.failed\ndata: ${JSON.stringify({
     type: 'response.failed',
     response: { status: 'failed', error: { code: 'server_error', message: 'boom' } },
@@ -74,7 +74,7 @@ function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string,
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-const documents: Readonly<Record<string, Reply>> = {
+const documents: Readonly<Record<string, FakeAnswer>> = {
   'an error as JSON': {
     headers: JSON_TYPE,
     body: '{"error":{"message":"boom","type":"InternalServerError","code":500}}',

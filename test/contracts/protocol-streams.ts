@@ -1,6 +1,6 @@
 /** Streams and requests of each wire protocol, as vLLM sends them. */
-import type { Piece, Reply } from '../kit/engine-reply.ts'
-import { sseReply } from '../kit/sse.ts'
+import type { Piece, FakeAnswer } from '../kit/fake-answer.ts'
+import { sseAnswer } from '../kit/sse.ts'
 
 export interface ProtocolStream {
   readonly name: string
@@ -102,8 +102,8 @@ const messages: ProtocolStream = {
 export const protocolStreams: readonly ProtocolStream[] = [chat, completions, responses, messages]
 
 /** A streamed response of these pieces. */
-export const streamed = (pieces: string | readonly Piece[], reply: Omit<Reply, 'pieces'> = {}): Reply =>
-  sseReply(typeof pieces === 'string' ? [pieces] : pieces, reply)
+export const streamed = (pieces: string | readonly Piece[], rest: Omit<FakeAnswer, 'pieces'> = {}): FakeAnswer =>
+  sseAnswer(typeof pieces === 'string' ? [pieces] : pieces, rest)
 
 /** A whole stream with this output. */
 export const wholeStream = ({ opening, delta, closing }: ProtocolStream, text: string): string =>

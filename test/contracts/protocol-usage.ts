@@ -1,7 +1,7 @@
 /** What requests of each wire protocol cost their key, and what their first token and prompt are. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { type ProtocolStream, protocolStreams, streamed, wholeStream } from './protocol-streams.ts'
-import type { Piece, Reply } from '../kit/engine-reply.ts'
+import type { Piece, FakeAnswer } from '../kit/fake-answer.ts'
 import { openPlainEngine } from '../kit/engine-pair.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import type { FakeEngine } from '../kit/fake-engine.ts'
@@ -17,14 +17,14 @@ const byName = (name: string): ProtocolStream => protocolStreams.find((one) => o
 /** A request whose cost is known. */
 const probe = { messages: [{ role: 'user', content: 'probe' }], max_tokens: 1 }
 const isProbe = ({ text }: EngineRequest): boolean => text.includes('"probe"')
-const probeAnswer: Reply = {
+const probeAnswer: FakeAnswer = {
   body: {
     choices: [{ index: 0, message: { content: 'a' }, finish_reason: 'stop' }],
     usage: { prompt_tokens: PROBE_TOKENS - 1, completion_tokens: 1 },
   },
 }
 
-type Answer = Reply | ((request: EngineRequest) => Reply)
+type Answer = FakeAnswer | ((request: EngineRequest) => FakeAnswer)
 
 /** A gateway before engines, with one key. */
 class Site {
@@ -232,7 +232,8 @@ export function protocolUsageContract(runtime: Runtime): void {
   describe(`a stream before its first token on ${name}`, () => {
     const protocol = byName('responses')
     /** A stream whose output starts after `wait`: a time, or an event. */
-    const late = (wait: Piece): Reply => streamed([protocol.opening, wait, protocol.delta('out') + protocol.closing])
+    const late = (wait: Piece): FakeAnswer =>
+      streamed([protocol.opening, wait, protocol.delta('out') + protocol.closing])
 
     it(`O22: a stream on ${name} is not idle before its first token, whatever came before`, async () => {
       site = await Site.open(runtime, 1, { limits: { idle_ms: 300 } })
@@ -246,7 +247,7 @@ export function protocolUsageContract(runtime: Runtime): void {
       answerWith(site.engines[1]!, late(10))
       for (let at = 0; at < 2; at++) expect(await site.stream(protocol)).toBe(wholeStream(protocol, 'out'))
       // Without a hedge, the stream of this engine would not have ended.
-      expect(site.engines[0]!.asked.length).toBeGreaterThan(0)
+      expect(site.engines[0]!.posts.length).toBeGreaterThan(0)
     })
 
     it(`S14: heartbeats of a stream on ${name} are no events of their own`, async () => {
@@ -273,7 +274,7 @@ export function protocolUsageContract(runtime: Runtime): void {
       const messages = byName('messages')
       site.answer = streamed(wholeStream(messages, 'out'))
       const ask = async (conversation: number, turn: number): Promise<number> => {
-        const before = site.engines.map(({ asked }) => asked.length)
+        const before = site.engines.map(({ posts }) => posts.length)
         const system = [
           {
             type: 'text',
@@ -286,13 +287,13 @@ export function protocolUsageContract(runtime: Runtime): void {
           content: `turn ${at}`,
         }))
         await site.stream(messages, { system, messages: turns })
-        return site.engines.findIndex(({ asked }, at) => asked.length > before[at]!)
+        return site.engines.findIndex(({ posts }, at) => posts.length > before[at]!)
       }
-      const homes = []
-      for (let conversation = 0; conversation < 6; conversation++) homes.push(await ask(conversation, 0))
+      const engines = []
+      for (let conversation = 0; conversation < 6; conversation++) engines.push(await ask(conversation, 0))
       for (const turn of [1, 2, 3])
         for (let conversation = 0; conversation < 6; conversation++)
-          expect(await ask(conversation, turn)).toBe(homes[conversation])
+          expect(await ask(conversation, turn)).toBe(engines[conversation])
     })
   })
 }

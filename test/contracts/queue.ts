@@ -58,17 +58,17 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
   describe(`${name}: queue`, () => {
     it('a refused request may wait, and gets the place that a booking leaves', async () => {
       const lease = await occupy()
-      const asked = admission()
-      const refused = refusalOf(await opened.cluster.admit(asked))
+      const request = admission()
+      const refused = refusalOf(await opened.cluster.admit(request))
       expect([refused.reason, refused.mayWait]).toEqual(['engines_full', true])
-      const wait = new Wait(opened, asked)
+      const wait = new Wait(opened, request)
       await until(async () => (await queued()) === 1)
       await opened.advance(1_000)
       expect((await opened.cluster.digest()).queue!.oldestMs).toBe(1_000)
       await lease.release(outcome())
       const { placement } = await wait.admitted()
       expect(placement).toMatchObject({ kind: 'whole', engine: 'a' })
-      expect(await opened.cluster.explain(asked.id)).toMatchObject({ waitedMs: 1_000 })
+      expect(await opened.cluster.explain(request.id)).toMatchObject({ waitedMs: 1_000 })
       expect([(await opened.cluster.digest()).bookings, await queued()]).toEqual([1, 0])
       await wait.lease.release(outcome())
       expect((await opened.cluster.digest()).bookings).toBe(0)
@@ -136,7 +136,7 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
       for (const promptTokens of [30_000, 10_000, 20_000]) waits.push(await waiting({ tenant: 'a', promptTokens }))
       for (let at = 0; at < 3; at++) waits.push(await waiting({ tenant: 'b', keyWeight: 3, promptTokens: 20_000 }))
       const order = await served(lease, waits)
-      expect(order.map((wait) => `${wait.asked.tenant} ${wait.asked.promptTokens / 1000}`)).toEqual([
+      expect(order.map((wait) => `${wait.request.tenant} ${wait.request.promptTokens / 1000}`)).toEqual([
         'a 10',
         'b 20',
         'b 20',
@@ -149,12 +149,12 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
     it('a client that leaves costs nothing, before and after it has a place', async () => {
       const lease = await occupy()
       const [gone, next] = [await waiting({ promptTokens: 1 }), await waiting()]
-      await opened.cluster.leave!(bookingKey(gone.asked))
+      await opened.cluster.leave!(bookingKey(gone.request))
       await gone.refused()
       expect(await queued()).toBe(1)
       await lease.release(outcome())
       await next.admitted()
-      await opened.cluster.leave!(bookingKey(next.asked))
+      await opened.cluster.leave!(bookingKey(next.request))
       expect([(await opened.cluster.digest()).bookings, await queued()]).toEqual([0, 0])
       await next.lease.release(outcome())
       await admitted(opened.cluster.admit(admission()))
@@ -163,21 +163,21 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
 
     it('a departure that overtakes its request to wait ends it', async () => {
       await occupy()
-      const asked = admission()
-      await opened.cluster.leave!(bookingKey(asked))
-      expect(refusalOf(await opened.cluster.wait!(asked, 0)).limit).toBe('queue')
+      const request = admission()
+      await opened.cluster.leave!(bookingKey(request))
+      expect(refusalOf(await opened.cluster.wait!(request, 0)).limit).toBe('queue')
       expect(await queued()).toBe(0)
     })
 
     it('a request that asks again has one place in the queue, and one booking', async () => {
       const lease = await occupy()
       const first = await waiting()
-      const again = new Wait(opened, first.asked)
+      const again = new Wait(opened, first.request)
       await first.refused()
       expect(await queued()).toBe(1)
       await lease.release(outcome())
       await again.admitted()
-      await new Wait(opened, first.asked).admitted()
+      await new Wait(opened, first.request).admitted()
       expect((await opened.cluster.digest()).bookings).toBe(1)
     })
 
@@ -206,13 +206,13 @@ const refusalOf = (answer: AdmitResult): Refusal => {
 }
 
 class Wait {
-  readonly asked: Admission
+  readonly request: Admission
   readonly #asking: Promise<AdmitResult>
   answer: AdmitResult | null = null
 
-  constructor({ cluster }: OpenCluster, asked: Admission, waitedMs = 0) {
-    this.asked = asked
-    this.#asking = cluster.wait!(asked, waitedMs).then((answer) => (this.answer = answer))
+  constructor({ cluster }: OpenCluster, request: Admission, waitedMs = 0) {
+    this.request = request
+    this.#asking = cluster.wait!(request, waitedMs).then((answer) => (this.answer = answer))
   }
 
   get lease(): Lease {

@@ -134,7 +134,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
   }
 
   /** Resolves when the edge has the number of available engines of each region. */
-  async function heard(engines: Record<Name, number> = { paris: 2, tokyo: 2 }): Promise<void> {
+  async function waitForDigests(engines: Record<Name, number> = { paris: 2, tokyo: 2 }): Promise<void> {
     await until(async () => {
       const seen = new Map(
         (await pools(edge.url)).map(({ cluster, gateway }) => [
@@ -156,7 +156,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
   }
 
   /** A long prompt that the edge sends to this region while no region has its prefix. */
-  async function promptAtHomeIn(region: Name): Promise<string> {
+  async function promptWithAffinityTo(region: Name): Promise<string> {
     for (;;) {
       const prompt = promptOf(1_200)
       if ((await placed(prompt)) === region) return prompt
@@ -183,7 +183,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       regions[one] = { fleet, gateway: await start(regional(fleet)) }
     }
     edge = await start(edged(urls()))
-    await heard()
+    await waitForDigests()
   })
 
   afterAll(async () => {
@@ -213,7 +213,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
 
     it('get a prompt whose prefix they have, whichever client sent it', async () => {
       for (const [holder, other] of [NAMES, NAMES.toReversed()] as [Name, Name][]) {
-        const prompt = await promptAtHomeIn(other)
+        const prompt = await promptWithAffinityTo(other)
         expect((await send(regions[holder].gateway.url, CHAT, { key: EDGE, body: chat(prompt) })).status).toBe(200)
         // The sample of cached prefixes is renewed once a second, whatever the number of queries.
         await expect.poll(() => placed(`${prompt} And then?`), { interval: 200 }).toBe(holder)
@@ -313,7 +313,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       regions.tokyo.gateway = await start(regional(regions.tokyo.fleet))
       await edge.close()
       edge = await start(edged(urls()))
-      await heard()
+      await waitForDigests()
     })
 
     it('are ranked by their own digests: a region without available engines is last', async () => {
@@ -323,7 +323,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
             (await send(regions[one].gateway.url, `/v1/firstlight/engines/${engine}/drain`, { key: ADMIN, body: {} }))
               .status,
           ).toBe(200)
-        await heard({ paris: 2, tokyo: 2, [one]: 0 })
+        await waitForDigests({ paris: 2, tokyo: 2, [one]: 0 })
         for (let i = 0; i < 6; i++) expect(await ask(promptOf(3))).toMatchObject({ status: 200, cluster: other })
         for (const engine of ['e0', 'e1'])
           await send(regions[one].gateway.url, `/v1/firstlight/engines/${engine}/undrain`, { key: ADMIN, body: {} })

@@ -15,16 +15,16 @@ export function repeatedRequestsContract(name: string): void {
   let world: RecordingPorts
   let gateway: Gateway
   /** Calls of the pool. */
-  let asked: number
+  let admissions: number
 
   beforeEach(() => {
     now = 1_000_000
-    asked = 0
+    admissions = 0
     world = openRecordingPorts()
     world.refusal = overloaded
     const cluster: Ports['pool'] = (...pool) => {
       const known = world.ports.pool(...pool)
-      return { ...known, admit: (...call) => ((asked += 1), known.admit(...call)) }
+      return { ...known, admit: (...call) => ((admissions += 1), known.admit(...call)) }
     }
     gateway = createGateway(configOf({ keys, admin: 'admin', clusters: [{ ...onePool, pools }] }), {
       ...world.ports,
@@ -47,11 +47,11 @@ export function repeatedRequestsContract(name: string): void {
     )
 
   /** Sends a request, moves the clock, and returns the status and the pool's calls of another one. */
-  async function after(ms: number, prompt: string, sent?: Sent): Promise<{ status: number; asked: number }> {
+  async function after(ms: number, prompt: string, sent?: Sent): Promise<{ status: number; admissions: number }> {
     await send('Hello')
     now += ms
-    asked = 0
-    return { status: (await send(prompt, sent)).status, asked }
+    admissions = 0
+    return { status: (await send(prompt, sent)).status, admissions }
   }
 
   describe(`${name}: a repeated request`, () => {
@@ -60,7 +60,7 @@ export function repeatedRequestsContract(name: string): void {
       now += 99
       world.refusal = null
       const again = await send('Hello')
-      expect([again.status, asked]).toEqual([429, 1])
+      expect([again.status, admissions]).toEqual([429, 1])
       expect(again.headers.get('retry-after-ms')).toBe('1901')
       expect(await again.json()).toMatchObject({ error: { type: 'rate_limit_error', code: 'overloaded' } })
     })
@@ -71,13 +71,13 @@ export function repeatedRequestsContract(name: string): void {
       for (const prompt of ['Hello', 'Hallo']) expect((await send(prompt)).status).toBe(429)
       now += 40
       world.refusal = null
-      expect([(await send('Hello')).status, asked]).toEqual([200, 3])
+      expect([(await send('Hello')).status, admissions]).toEqual([200, 3])
     })
 
     it('is decided anew after a shorter retry time, and if the clock was set back', async () => {
       world.refusal = { ...overloaded, retryAfterMs: 50 }
-      expect(await after(50, 'Hello')).toEqual({ status: 429, asked: 1 })
-      expect(await after(-1, 'Hello')).toEqual({ status: 429, asked: 1 })
+      expect(await after(50, 'Hello')).toEqual({ status: 429, admissions: 1 })
+      expect(await after(-1, 'Hello')).toEqual({ status: 429, admissions: 1 })
     })
 
     it.each<[string, string, Sent]>([
@@ -88,7 +88,7 @@ export function repeatedRequestsContract(name: string): void {
       ['another session', 'Hello', { headers: { 'x-session-id': 'other' } }],
       ['options', 'Hello', { headers: { 'x-firstlight-options': '{"class":"sheddable"}' } }],
     ])('with %s is decided anew', async (_, prompt, sent) => {
-      expect(await after(1, prompt, sent)).toEqual({ status: 429, asked: 1 })
+      expect(await after(1, prompt, sent)).toEqual({ status: 429, admissions: 1 })
     })
 
     it.each<[string, Partial<Refusal>]>([
@@ -97,7 +97,7 @@ export function repeatedRequestsContract(name: string): void {
       ['no engine', { reason: 'no_engine' }],
     ])('that was refused for %s is decided anew', async (_, changes) => {
       world.refusal = { ...overloaded, ...changes }
-      expect((await after(1, 'Hello')).asked).toBe(1)
+      expect((await after(1, 'Hello')).admissions).toBe(1)
     })
 
     it('takes nothing more of the limits of its key, and counts as refused in its usage', async () => {

@@ -83,7 +83,7 @@ export function replayContract(name: string, start: Start): void {
           ...more,
         }),
       })
-    const cut = async (script: Script, more: Json, second: Script = {}): Promise<Streamed> => {
+    const truncate = async (script: Script, more: Json, second: Script = {}): Promise<Streamed> => {
       engines[0]!.next(script)
       engines[1]!.next(second)
       return read(await send(more))
@@ -98,7 +98,7 @@ export function replayContract(name: string, start: Start): void {
     it('has structured output once and whole, wherever it is cut', async () => {
       for (let after = 1; after <= BYTES; after++) {
         const merge = 1 + (after % 3)
-        const { text, error, finish, payloads, usage } = await cut(
+        const { text, error, finish, payloads, usage } = await truncate(
           { fault: 'reset', after },
           { ...JSON_FORMAT, stream_options: { include_usage: true } },
           { merge },
@@ -113,7 +113,7 @@ export function replayContract(name: string, start: Start): void {
 
     it('sends the original request again, with its grammar', async () => {
       const before = engines[1]!.bodies.length
-      await cut({ fault: 'error_event', after: 9 }, JSON_FORMAT)
+      await truncate({ fault: 'error_event', after: 9 }, JSON_FORMAT)
       const again = engines[1]!.bodies.slice(before)
       expect(again).toHaveLength(1)
       expect(again[0]).toMatchObject({ ...JSON_FORMAT, return_token_ids: true, messages: [{ role: 'user' }] })
@@ -121,7 +121,7 @@ export function replayContract(name: string, start: Start): void {
 
     it('has one tool call, with the id that the client got first', async () => {
       for (const after of [1, 2, 9, 13, 14, 30, BYTES - 1]) {
-        const streamed = await cut({ fault: 'end', after }, { tools: TOOLS, seed: 7 }, { merge: 2 })
+        const streamed = await truncate({ fault: 'end', after }, { tools: TOOLS, seed: 7 }, { merge: 2 })
         expect(streamed).toMatchObject({ error: null, isClean: true, finish: ['stop'] })
         const { ids, names, text } = callOf(streamed)
         expect({ after, names, text, ids: ids.length }).toEqual({ after, names: ['sail'], text: OUTPUT, ids: 1 })
@@ -130,26 +130,29 @@ export function replayContract(name: string, start: Start): void {
 
     it('continues plain text by ids', async () => {
       const before = engines[1]!.bodies.length
-      expect(await cut({ fault: 'end', after: 9 }, { temperature: 0 })).toMatchObject({ text: OUTPUT, error: null })
+      expect(await truncate({ fault: 'end', after: 9 }, { temperature: 0 })).toMatchObject({
+        text: OUTPUT,
+        error: null,
+      })
       expect(engines[1]!.bodies.slice(before)).toMatchObject([{ prompt: expect.any(Array) }])
     })
 
     it.each([3, 9, 20])('ends with the error event if token %i of the repetition is another', async (differsAt) => {
-      const { text, error, isClean } = await cut({ fault: 'end', after: 21 }, JSON_FORMAT, { differsAt })
+      const { text, error, isClean } = await truncate({ fault: 'end', after: 21 }, JSON_FORMAT, { differsAt })
       expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(isClean).toBe(false)
       expect(OUTPUT.startsWith(text)).toBe(true)
     })
 
     it.each(['leaks', 'lies'] as const)('sends nothing of an engine that %s', async (how) => {
-      const { text, error } = await cut({ fault: 'end', after: 21 }, JSON_FORMAT, { [how]: true })
+      const { text, error } = await truncate({ fault: 'end', after: 21 }, JSON_FORMAT, { [how]: true })
       expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(OUTPUT.startsWith(text)).toBe(true)
     })
 
     it('does not repeat a sampled request without a seed', async () => {
       const before = engines[1]!.bodies.length
-      const { error } = await cut({ fault: 'end', after: 9 }, { ...JSON_FORMAT, temperature: 0.7 })
+      const { error } = await truncate({ fault: 'end', after: 9 }, { ...JSON_FORMAT, temperature: 0.7 })
       expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(engines[1]!.bodies).toHaveLength(before)
     })

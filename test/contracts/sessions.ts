@@ -117,16 +117,16 @@ export function sessionsContract(name: string, runtime: Runtime): void {
         return response.headers.get('x-firstlight-engine')
       }
       const ids = Array.from({ length: 16 }, (_, at) => `talk-${at}`)
-      const homes = { one: [] as (string | null)[], again: [] as (string | null)[], two: [] as (string | null)[] }
+      const chosen = { one: [] as (string | null)[], again: [] as (string | null)[], two: [] as (string | null)[] }
       for (const id of ids) {
-        homes.one.push(await engineOf('one', id))
-        homes.again.push(await engineOf('one', id))
-        homes.two.push(await engineOf('two', id))
+        chosen.one.push(await engineOf('one', id))
+        chosen.again.push(await engineOf('one', id))
+        chosen.two.push(await engineOf('two', id))
       }
-      expect(homes.again).toEqual(homes.one)
-      expect(new Set(homes.one).size).toBeGreaterThan(1)
+      expect(chosen.again).toEqual(chosen.one)
+      expect(new Set(chosen.one).size).toBeGreaterThan(1)
       // The id of another key leads to no engine of its session.
-      expect(homes.two).not.toEqual(homes.one)
+      expect(chosen.two).not.toEqual(chosen.one)
     })
 
     it('come from configured sources first, or from these alone', async () => {
@@ -154,16 +154,16 @@ export function sessionsContract(name: string, runtime: Runtime): void {
 
   describe(`hints of agents, on ${name}`, () => {
     const hint = (hints: Json, more: Json = {}): Json => ({ nvext: { agent_hints: hints }, ...more })
-    const lastBody = (): Json => JSON.parse(engines.flatMap(({ asked }) => asked).at(-1)!.text) as Json
+    const lastBody = (): Json => JSON.parse(engines.flatMap(({ posts }) => posts).at(-1)!.text) as Json
 
     it('set the priority of the engine, lower for more urgent', async () => {
-      for (const engine of engines) engine.asked.length = 0
+      for (const engine of engines) engine.posts.length = 0
       await (await ask('/v1/chat/completions', { key: 'free', body: hint({ priority: 5, osl: 64 }) })).text()
       expect(lastBody()).toMatchObject({ priority: -5, nvext: { agent_hints: { priority: 5, osl: 64 } } })
     })
 
     it('give way to the options of the gateway', async () => {
-      for (const engine of engines) engine.asked.length = 0
+      for (const engine of engines) engine.posts.length = 0
       const body = hint({ priority: 5 }, { firstlight: { priority: 7 } })
       await (await ask('/v1/chat/completions', { key: 'free', body })).text()
       expect(lastBody()['priority']).toBe(7)

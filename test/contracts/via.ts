@@ -6,11 +6,11 @@ import http from 'node:http'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { RunningSubject } from './clients.ts'
-import type { Reply } from '../kit/engine-reply.ts'
+import type { FakeAnswer } from '../kit/fake-answer.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { openReverseProxy } from '../kit/reverse-proxy.ts'
-import { sseReply } from '../kit/sse.ts'
+import { sseAnswer } from '../kit/sse.ts'
 
 const ADMIN = 'admin-key-1'
 const CHAT = '/v1/chat/completions'
@@ -28,13 +28,13 @@ export interface ViaWay {
   readonly observeShare: number
 }
 
-interface Told {
+interface Answer {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   readonly body: string
 }
 
-interface Asked {
+interface Sent {
   readonly path?: string
   readonly method?: string
   readonly headers?: Readonly<Record<string, string | readonly string[]>>
@@ -56,13 +56,13 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
 
   const openEngine = (): Promise<FakeEngine> =>
     FakeEngine.open({
-      '*': ({ method, path, headers, json }): Reply => {
+      '*': ({ method, path, headers, json }): FakeAnswer => {
         if (method === 'GET' && !path.includes('/v1/responses/')) return { body: '' }
         heads.push(headers)
         if (headers['via']?.includes(SOMEBODY) && headers['x-meets'] === 'somebody')
           return { status: 508, body: { error: {} } }
         if (json['stream'] === true)
-          return sseReply([
+          return sseAnswer([
             'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
           ])
         return { body: { id: 'resp_1', choices: [{ text: 'a' }], ...PAIR } }
@@ -80,7 +80,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       }
     })
 
-  function ask({ path = CHAT, method = 'POST', headers = {}, more = {} }: Asked = {}): Promise<Told> {
+  function ask({ path = CHAT, method = 'POST', headers = {}, more = {} }: Sent = {}): Promise<Answer> {
     const sent =
       method === 'POST' ? JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...more }) : ''
     return new Promise((resolve, reject) => {
@@ -106,9 +106,9 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
   }
 
   /** Values of `via` that the engine received, one for each leg. */
-  async function vias(asked: Asked = {}): Promise<(string | undefined)[]> {
+  async function vias(request: Sent = {}): Promise<(string | undefined)[]> {
     heads.length = 0
-    const { status, body } = await ask(asked)
+    const { status, body } = await ask(request)
     expect(status, body).toBe(200)
     return heads.map(({ via }) => via)
   }
@@ -206,9 +206,9 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       ['behind a comment that never ends', (via: string) => `1.1 a (b, ${via}, 1.1 c (d)`],
     ])(
       `a request through ${name} is rejected if it contains this gateway, from any client and in any spelling: %s`,
-      async (_, said) => {
+      async (_, spell) => {
         heads.length = 0
-        const refused = await ask({ headers: { via: said(own) }, more: { padding: 'x'.repeat(300_000) } })
+        const refused = await ask({ headers: { via: spell(own) }, more: { padding: 'x'.repeat(300_000) } })
         expect([refused.status, refused.headers['x-should-retry'], refused.headers['retry-after']]).toEqual([
           508,
           'false',

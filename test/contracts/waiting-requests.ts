@@ -50,8 +50,8 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
       expect(response.headers.get('server-timing')).toMatch(/gateway_queue;dur=\d/)
       await response.text()
       const id = response.headers.get('x-firstlight-decision')!.split(';')[0]!
-      const told = await world!.send(`/v1/firstlight/decisions/${id}`, { headers: admin })
-      expect(((await told.json()) as { waited_ms?: number }).waited_ms).toBeGreaterThanOrEqual(0)
+      const decision = await world!.send(`/v1/firstlight/decisions/${id}`, { headers: admin })
+      expect(((await decision.json()) as { waited_ms?: number }).waited_ms).toBeGreaterThanOrEqual(0)
       const metrics = await (await world!.send('/metrics', { headers: admin })).text()
       expect(metrics).toMatch(/firstlight_pool_waiting_requests\{[^}]*\} 0\n/)
       expect(inference()).toBe(4)
@@ -76,10 +76,10 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
     it('a client that leaves while it waits reaches no engine', async () => {
       await start({ queue: { max_wait_ms: 10_000 } })
       const leaving = new AbortController()
-      const asked = ask({ signal: leaving.signal }).catch(() => null)
+      const pending = ask({ signal: leaving.signal }).catch(() => null)
       await until(async () => (await waiting()) === 1)
       leaving.abort()
-      await asked
+      await pending
       await until(async () => (await waiting()) === 0)
       await Promise.all(busy)
       expect(inference()).toBe(3)
@@ -87,25 +87,25 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
 
     it('a reload lets them wait on, and places them by the new configuration', async () => {
       await start({ queue: { max_wait_ms: 10_000 } }, LONG_MS)
-      const asked = [ask(), ask()]
+      const pending = [ask(), ask()]
       await until(async () => (await waiting()) === 2)
       await world!.reload({ pool: poolOf({ max_waiting: 2, queue: { max_requests: 1, max_wait_ms: 1 } }) })
       // On Workers, the pool state gets the configuration with the next request.
       const next = await ask()
       await next.text()
-      expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200])
-      await Promise.all(asked.map(async (answer) => (await answer).text()))
+      expect((await Promise.all(pending)).map(({ status }) => status)).toEqual([200, 200])
+      await Promise.all(pending.map(async (answer) => (await answer).text()))
       await until(async () => (await pool()).bookings === 0)
       expect(inference()).toBe(next.status === 200 ? 6 : 5)
     })
 
     it('a reload without a queue answers all of them', async () => {
       await start({ queue: { max_wait_ms: 10_000 } }, LONG_MS)
-      const asked = [ask(), ask()]
+      const pending = [ask(), ask()]
       await until(async () => (await waiting()) === 2)
       await world!.reload({ pool: poolOf({}) })
       const next = await ask()
-      expect([next, ...(await Promise.all(asked))].map(({ status }) => status)).toEqual([429, 429, 429])
+      expect([next, ...(await Promise.all(pending))].map(({ status }) => status)).toEqual([429, 429, 429])
       expect(inference()).toBe(3)
     })
 

@@ -1,11 +1,11 @@
 /** An engine that is alive and does not move, on any runtime. */
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Reply } from '../kit/engine-reply.ts'
+import type { FakeAnswer } from '../kit/fake-answer.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { HeldAnswer } from '../kit/held-engine.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
-import { completion, DONE, sseEvent, sseReply } from '../kit/sse.ts'
+import { completion, DONE, sseEvent, sseAnswer } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 
 export interface WedgedRuntime {
@@ -20,7 +20,7 @@ class StoppableEngine {
   readonly id: string
   isStopped = false
   /** Requests of clients that it got. */
-  asked = 0
+  posts = 0
   /** Requests of the gateway itself. */
   trials = 0
   readonly #held: HeldAnswer[] = []
@@ -43,22 +43,22 @@ class StoppableEngine {
     await this.#engine.close()
   }
 
-  #serve(request: EngineRequest): Reply | Promise<Reply> {
+  #serve(request: EngineRequest): FakeAnswer | Promise<FakeAnswer> {
     if (request.path === '/v1/completions') this.trials += 1
-    else this.asked += 1
-    if (!this.isStopped) return replyOf(this.id, request)
+    else this.posts += 1
+    if (!this.isStopped) return answerOf(this.id, request)
     const held = new HeldAnswer(request)
     this.#held.push(held)
-    return held.reply
+    return held.answer
   }
 }
 
-function replyOf(text: string, { json }: EngineRequest): Reply {
+function answerOf(text: string, { json }: EngineRequest): FakeAnswer {
   if (json['stream'] !== true) return { body: { ...completion(text, USAGE), id: 'x', created: 1, model: MODEL } }
   const chunk = (more: object): string =>
     sseEvent({ id: 'x', created: 1, model: MODEL, object: 'chat.completion.chunk', ...more })
   const first = chunk({ choices: [{ index: 0, delta: { content: text }, finish_reason: 'stop' }] })
-  return sseReply([first, chunk({ choices: [], usage: USAGE }) + DONE])
+  return sseAnswer([first, chunk({ choices: [], usage: USAGE }) + DONE])
 }
 
 export function wedgedContract(name: string, { start }: WedgedRuntime): void {
@@ -124,16 +124,16 @@ export function wedgedContract(name: string, { start }: WedgedRuntime): void {
         const { engines, ask, conditions } = await site(['a', 'b'])
         const [a, b] = engines as [StoppableEngine, StoppableEngine]
         a.isStopped = true
-        const before = a.asked
+        const before = a.posts
         const answers = await Promise.all(Array.from({ length: 6 }, () => ask(stream)))
-        expect(a.asked).toBeGreaterThan(before)
+        expect(a.posts).toBeGreaterThan(before)
         expect(answers).toEqual(answers.map(() => 'b'))
         expect(await conditions()).toMatchObject({ a: 'wedged', b: 'well' })
         expect(a.trials).toBeGreaterThan(0)
         expect(b.trials).toBe(0)
-        const placed = a.asked
+        const placed = a.posts
         for (let at = 0; at < 6; at++) expect(await ask(stream)).toBe('b')
-        expect(a.asked).toBe(placed)
+        expect(a.posts).toBe(placed)
         a.isStopped = false
         expect(await until(async () => (await ask(stream)) === 'a' || null, 50)).toBe(true)
         expect(await conditions()).toMatchObject({ a: 'well', b: 'well' })

@@ -27,22 +27,22 @@ const list = <const T>(count: number, of: (at: number) => T): T[] => Array.from(
 const each = (count: number, value: unknown): number => piecesOf(JSON.stringify(value)) / count
 
 /** Bounds from the parsed document, in 64ths of a piece: every name counted as new (`most`) or as known (`least`). */
-function bounds(value: unknown, text: string): { readonly least: number; readonly most: number } {
-  let least = 0
+function bounds(value: unknown, text: string): { readonly min: number; readonly max: number } {
+  let min = 0
   let names = 0
   const visit = (one: unknown): void => {
-    if (typeof one === 'string') least += 192
+    if (typeof one === 'string') min += 192
     if (typeof one !== 'object' || one === null) return
-    least += Array.isArray(one) ? 128 : 384
+    min += Array.isArray(one) ? 128 : 384
     if (!Array.isArray(one)) {
       names += Object.keys(one).length
-      least += 192 * Object.keys(one).length
+      min += 192 * Object.keys(one).length
     }
     Object.values(one).forEach(visit)
   }
   visit(value)
   // Every other byte counts too; the comma and the digits of a fraction count at most 48.
-  return { least, most: least + 577 * names + 48 * text.length + 320 * (text.match(/\\/g)?.length ?? 0) }
+  return { min, max: min + 577 * names + 48 * text.length + 320 * (text.match(/\\/g)?.length ?? 0) }
 }
 
 describe('the pieces of a document', () => {
@@ -54,10 +54,10 @@ describe('the pieces of a document', () => {
     fc.assert(
       fc.property(documents, ([value, space]) => {
         const text = JSON.stringify(value, null, space)
-        const { least, most } = bounds(JSON.parse(text), text)
+        const { min, max } = bounds(JSON.parse(text), text)
         const pieces = piecesOf(text)
-        expect(pieces).toBeGreaterThanOrEqual(Math.min(Math.floor(least / 64), 6 * text.length))
-        expect(pieces).toBeLessThanOrEqual(Math.ceil(most / 64))
+        expect(pieces).toBeGreaterThanOrEqual(Math.min(Math.floor(min / 64), 6 * text.length))
+        expect(pieces).toBeLessThanOrEqual(Math.ceil(max / 64))
       }),
     )
   })

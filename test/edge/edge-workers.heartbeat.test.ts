@@ -50,14 +50,14 @@ afterAll(async () => {
 
 /** Opens a stream and waits until the engine has it. */
 async function open(signal: AbortSignal) {
-  const before = engine.engine.asked.length
+  const before = engine.engine.posts.length
   const answer = fetch(`${front}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ model: MODEL, stream: true, messages: [{ role: 'user', content: 'hi' }] }),
     signal,
   })
-  await until(() => engine.engine.asked.length > before)
+  await until(() => engine.engine.posts.length > before)
   return { answer, engineSide: engine.held.at(-1)! }
 }
 

@@ -114,8 +114,8 @@ export async function openBridgedGateway({
     caughtUp: async () =>
       void (await until(() =>
         fleet.engines.every((_, at) => {
-          const { last_batch: last, waiting, reachable: heard, gateway: taken } = status(at)
-          return heard && waiting === 0 && last === publisher(at).published - 1 && taken === 'ok'
+          const { last_batch: last, waiting, reachable: isReachable, gateway: taken } = status(at)
+          return isReachable && waiting === 0 && last === publisher(at).published - 1 && taken === 'ok'
         }),
       )),
     gatewayMetrics: async () => (await fetch(`${url}/metrics`)).text(),

@@ -1,10 +1,10 @@
 /** A fake engine with bytes as tokens. It behaves like vLLM in everything that affects a continuation. */
 import { randomUUID } from 'node:crypto'
-import type { Piece, Reply } from './engine-reply.ts'
+import type { Piece, FakeAnswer } from './fake-answer.ts'
 import type { EngineRequest } from './engine-request.ts'
 import { chunk, SSE_HEAD } from './engine-script.ts'
 import { FakeEngine } from './fake-engine.ts'
-import { sseReply } from './sse.ts'
+import { sseAnswer } from './sse.ts'
 
 /** Ways to write one event that mean the same (WHATWG HTML, 9.2.6). */
 const FRAMINGS = {
@@ -82,7 +82,7 @@ export class ByteEngine {
   }
 
   async open(): Promise<void> {
-    this.#engine = await FakeEngine.open({ 'POST *': (request) => this.#reply(request) })
+    this.#engine = await FakeEngine.open({ 'POST *': (request) => this.#answer(request) })
     this.url = this.#engine.url
   }
 
@@ -95,7 +95,7 @@ export class ByteEngine {
     this.#script = script
   }
 
-  #reply(request: EngineRequest): Reply {
+  #answer(request: EngineRequest): FakeAnswer {
     const { path, json: body } = request
     if (path === '/tokenize') return { body: { tokens: encode('a'), count: 1, max_model_len: 4096 } }
     if (path === '/detokenize') return { body: { prompt: decode(body['tokens'] as number[]) } }
@@ -112,7 +112,7 @@ export class ByteEngine {
     return this.#stream({ body, script, isChat: path === '/v1/chat/completions' })
   }
 
-  #stream({ body, script, isChat }: Stream): Reply {
+  #stream({ body, script, isChat }: Stream): FakeAnswer {
     const given = Array.isArray(body['prompt']) ? (body['prompt'] as number[]) : this.#prompt
     const from = given.length - this.#prompt.length
     const limit = (body['max_completion_tokens'] ?? body['max_tokens'] ?? Infinity) as number
@@ -131,7 +131,7 @@ export class ByteEngine {
     if (fails && !writer.stopped) return failed(fault, writer)
     writer.end()
     if (bytes !== undefined) return brokenAfter(writer.events, bytes, fault === 'end')
-    return fault === 'lost_done' ? reset(writer.events) : sseReply(writer.events)
+    return fault === 'lost_done' ? reset(writer.events) : sseAnswer(writer.events)
   }
 }
 
@@ -143,25 +143,25 @@ interface Stream {
 
 /** Time in which written bytes arrive before the connection breaks, ms. */
 const ARRIVAL_MS = 30
-const reset = (events: readonly Piece[]): Reply => sseReply([...events, ARRIVAL_MS], { end: 'reset' })
+const reset = (events: readonly Piece[]): FakeAnswer => sseAnswer([...events, ARRIVAL_MS], { end: 'reset' })
 
-function failed(fault: NonNullable<Script['fault']>, writer: ChunkWriter): Reply {
+function failed(fault: NonNullable<Script['fault']>, writer: ChunkWriter): FakeAnswer {
   const { events } = writer
   switch (fault) {
     case 'silence':
-      return sseReply(events, { end: 'hang' })
+      return sseAnswer(events, { end: 'hang' })
     case 'error_event': {
       const message = 'EngineCore encountered an issue.'
       const error = { message, type: 'InternalServerError', param: null, code: 500 }
-      return sseReply([...events, `data: ${JSON.stringify({ error })}\n\ndata: [DONE]\n\n`])
+      return sseAnswer([...events, `data: ${JSON.stringify({ error })}\n\ndata: [DONE]\n\n`])
     }
     case 'abort':
       writer.tokens([], 'abort')
       writer.end()
-      return sseReply(events)
+      return sseAnswer(events)
     case 'end':
     case 'no_finish':
-      return sseReply(events)
+      return sseAnswer(events)
     case 'chunk_head':
       return { raw: SSE_HEAD, pieces: [...events.map(framed), ARRIVAL_MS, '1f'], end: 'truncate' }
     default:
@@ -173,16 +173,16 @@ function failed(fault: NonNullable<Script['fault']>, writer: ChunkWriter): Reply
 const framed = (event: string): Uint8Array => Buffer.from(chunk(Buffer.from(event).toString('latin1')), 'latin1')
 
 /** Breaks the connection after `bytes` of the body, in the middle of an event; a shorter body is whole. */
-function brokenAfter(events: readonly string[], bytes: number, isClean: boolean): Reply {
+function brokenAfter(events: readonly string[], bytes: number, isClean: boolean): FakeAnswer {
   const pieces: Uint8Array[] = []
   let left = bytes
   for (const event of events) {
     const whole = Buffer.from(event)
     pieces.push(whole.subarray(0, left))
     left -= whole.length
-    if (left < 0) return sseReply([...pieces, 2], { end: isClean ? 'truncate' : 'reset' })
+    if (left < 0) return sseAnswer([...pieces, 2], { end: isClean ? 'truncate' : 'reset' })
   }
-  return sseReply(events)
+  return sseAnswer(events)
 }
 
 /** Ids of played scripts. */

@@ -1,7 +1,7 @@
 /** One connection to a fake engine: reads requests one after the other, and writes their replies. */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Piece, Reply, Route } from './engine-reply.ts'
+import type { Piece, FakeAnswer, Route } from './fake-answer.ts'
 import { EngineRequest } from './engine-request.ts'
 
 const NOTHING = Buffer.alloc(0)
@@ -52,8 +52,8 @@ export class EngineConnection {
     this.#isBusy = true
     for (let request = this.#next(); request !== null; request = this.#next()) {
       const route = this.#route(request)
-      const reply = typeof route === 'function' ? await route(request) : route
-      if (reply !== undefined) await this.#answer(request, reply)
+      const answer = typeof route === 'function' ? await route(request) : route
+      if (answer !== undefined) await this.#answer(request, answer)
     }
     this.#isBusy = false
   }
@@ -70,15 +70,15 @@ export class EngineConnection {
     return new EngineRequest(this.#socket, this.#number, head, body.bytes)
   }
 
-  async #answer(request: EngineRequest, reply: Reply): Promise<void> {
-    const { raw, pieces, version, end = version === '1.0' ? 'truncate' : 'keep' } = reply
-    const body = bodyOf(reply)
-    const isChunked = raw === undefined && version === undefined && pieces !== undefined && !hasLength(reply)
+  async #answer(request: EngineRequest, answer: FakeAnswer): Promise<void> {
+    const { raw, pieces, version, end = version === '1.0' ? 'truncate' : 'keep' } = answer
+    const body = bodyOf(answer)
+    const isChunked = raw === undefined && version === undefined && pieces !== undefined && !hasLength(answer)
     const isWhole = end === 'keep' || end === 'close'
     // One write, so that no part of a short response can be lost to a reset.
     await this.#write(
       Buffer.concat([
-        raw === undefined ? headOf(reply, body, isChunked) : bytesOf(raw),
+        raw === undefined ? headOf(answer, body, isChunked) : bytesOf(raw),
         request.method === 'HEAD' ? NOTHING : body,
       ]),
     )
@@ -123,32 +123,32 @@ export class EngineConnection {
 }
 
 /** Not `for await`, which waits for a promise without looking at the connection. */
-function iteratorOf(pieces: NonNullable<Reply['pieces']>): Iterator<Piece> | AsyncIterator<Piece> {
+function iteratorOf(pieces: NonNullable<FakeAnswer['pieces']>): Iterator<Piece> | AsyncIterator<Piece> {
   return Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]()
 }
 
-const hasLength = ({ headers = {} }: Reply): boolean =>
+const hasLength = ({ headers = {} }: FakeAnswer): boolean =>
   Object.keys(headers).some((name) => name.toLowerCase() === 'content-length')
 
 const bytesOf = (raw: string | Uint8Array): Uint8Array => (typeof raw === 'string' ? Buffer.from(raw, 'latin1') : raw)
 
-function bodyOf({ body }: Reply): Buffer {
+function bodyOf({ body }: FakeAnswer): Buffer {
   if (body === undefined) return NOTHING
   if (body instanceof Uint8Array) return Buffer.from(body)
   return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
-function headOf(reply: Reply, body: Buffer, isChunked: boolean): Buffer {
-  const { status = 200, headers = {}, version = '1.1' } = reply
+function headOf(answer: FakeAnswer, body: Buffer, isChunked: boolean): Buffer {
+  const { status = 200, headers = {}, version = '1.1' } = answer
   const has = (name: string): boolean => Object.keys(headers).some((one) => one.toLowerCase() === name)
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  const isJson = reply.body !== undefined && typeof reply.body !== 'string' && !(reply.body instanceof Uint8Array)
+  const isJson = answer.body !== undefined && typeof answer.body !== 'string' && !(answer.body instanceof Uint8Array)
   if (isJson && !has('content-type')) lines.push('content-type: application/json\r\n')
   if (!has('date')) lines.push(`date: ${new Date().toUTCString()}\r\n`)
   // Otherwise a client may send its next request on the connection that ends.
-  if (reply.end === 'close' && !has('connection')) lines.push('connection: close\r\n')
+  if (answer.end === 'close' && !has('connection')) lines.push('connection: close\r\n')
   if (isChunked) lines.push('transfer-encoding: chunked\r\n')
-  else if (version === '1.1' && !has('content-length') && reply.pieces === undefined)
+  else if (version === '1.1' && !has('content-length') && answer.pieces === undefined)
     lines.push(`content-length: ${body.length}\r\n`)
   return Buffer.from(
     `HTTP/${version} ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n${lines.join('')}\r\n`,

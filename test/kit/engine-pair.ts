@@ -2,7 +2,7 @@
  * A gateway in front of two engines in turn: `a`, whose faults a test looks at, and `b`. Both are healthy, and have no
  * other GET route.
  */
-import type { Route } from './engine-reply.ts'
+import type { Route } from './fake-answer.ts'
 import { FakeEngine } from './fake-engine.ts'
 import { openGateway, type GatewayOptions, type TestGateway } from './gateway.ts'
 
@@ -53,15 +53,15 @@ export class EnginePair {
   answer(a: Route, b: Route): void {
     this.a.routes['POST *'] = a
     this.b.routes['POST *'] = b
-    for (const { asked } of [this.a, this.b]) asked.length = 0
+    for (const { posts } of [this.a, this.b]) posts.length = 0
   }
 
   /** Sends requests until `a` has had one, and returns the last response. */
   async untilA<Answer>(send: () => Promise<Answer>): Promise<Answer> {
     for (let tries = 0; tries < 8; tries++) {
-      const before = this.a.asked.length
+      const before = this.a.posts.length
       const answer = await send()
-      if (this.a.asked.length > before) return answer
+      if (this.a.posts.length > before) return answer
     }
     throw new Error('Engine a got no request.')
   }

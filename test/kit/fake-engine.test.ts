@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import net from 'node:net'
 import { afterEach, expect, it } from 'vitest'
-import { SILENCE, type Routes } from './engine-reply.ts'
+import { SILENCE, type Routes } from './fake-answer.ts'
 import { FakeEngine, type FakeEngineOptions } from './fake-engine.ts'
 import { HeldEngine } from './held-engine.ts'
 import { localhost } from './localhost-certificate.ts'
-import { DONE, sseReply, token } from './sse.ts'
+import { DONE, sseAnswer, token } from './sse.ts'
 import { until } from '../wait.ts'
 
 const engines: { close(): Promise<void> }[] = []
@@ -39,23 +39,23 @@ it('records method, path, headers and body, with chunks joined', async () => {
   const engine = await open()
   const body = new Blob(['{"a":', '1}']).stream()
   await post(`${engine.url}/p?q`, { body, headers: { 'X-A': 'b' }, duplex: 'half' } as RequestInit)
-  expect(engine.asked).toHaveLength(1)
-  expect(engine.asked[0]).toMatchObject({ method: 'POST', path: '/p', target: '/p?q', json: { a: 1 } })
-  expect(engine.asked[0]!.headers['x-a']).toBe('b')
+  expect(engine.posts).toHaveLength(1)
+  expect(engine.posts[0]).toMatchObject({ method: 'POST', path: '/p', target: '/p?q', json: { a: 1 } })
+  expect(engine.posts[0]!.headers['x-a']).toBe('b')
 })
 
 it('a stream has all pieces in order and a complete end', async () => {
-  const { url } = await open({ 'POST *': sseReply([token('a'), 5, Promise.resolve(), token('b'), DONE]) })
+  const { url } = await open({ 'POST *': sseAnswer([token('a'), 5, Promise.resolve(), token('b'), DONE]) })
   const response = await post(url)
   expect(response.headers.get('transfer-encoding')).toBe('chunked')
   expect(await response.text()).toBe(token('a') + token('b') + DONE)
 })
 
 it.each(['truncate', 'reset'] as const)('a stream that ends with %s is not complete', async (end) => {
-  const engine = await open({ 'POST *': sseReply([token('a'), 20], { end }) })
+  const engine = await open({ 'POST *': sseAnswer([token('a'), 20], { end }) })
   const response = await post(engine.url)
   await expect(response.text()).rejects.toThrow()
-  expect(engine.asked.map(({ state }) => state)).toEqual(['truncated'])
+  expect(engine.posts.map(({ state }) => state)).toEqual(['truncated'])
 })
 
 it('HTTP/1.0 ends the body with the connection', async () => {
@@ -96,8 +96,8 @@ it('is at an https address with a certificate', async () => {
   const engine = await open({}, { secure: localhost })
   expect(engine.url).toMatch(/^https:/)
   const { request } = await import('node:https')
-  const asked = request(engine.url, { ca: localhost.cert }).end()
-  const [response] = (await once(asked, 'response')) as [{ statusCode: number; resume(): void }]
+  const sent = request(engine.url, { ca: localhost.cert }).end()
+  const [response] = (await once(sent, 'response')) as [{ statusCode: number; resume(): void }]
   response.resume()
   expect(response.statusCode).toBe(200)
 })

@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import tls from 'node:tls'
 import { EngineConnection } from './engine-connection.ts'
-import type { Route, Routes } from './engine-reply.ts'
+import type { Route, Routes } from './fake-answer.ts'
 import type { EngineRequest } from './engine-request.ts'
 
 export interface FakeEngineOptions {
@@ -23,7 +23,7 @@ export class FakeEngine {
   /** Answers by route; tests may replace entries at any time. */
   routes: Record<string, Route>
   /** Requests in the order of their arrival, without GET requests, which are probes. A test may empty it. */
-  readonly asked: EngineRequest[] = []
+  readonly posts: EngineRequest[] = []
   /** All requests in the order of their arrival. */
   readonly requests: EngineRequest[] = []
   /** Bytes that answer a POST request at its head: the body is read and ignored, and the connection ends. */
@@ -64,7 +64,7 @@ export class FakeEngine {
 
   /** Requests whose client disconnected before the end of the response. */
   get aborted(): number {
-    return this.asked.filter(({ state }) => state === 'aborted').length
+    return this.posts.filter(({ state }) => state === 'aborted').length
   }
 
   /** Stops listening and resets all connections, as when a process is killed. */
@@ -111,7 +111,7 @@ export class FakeEngine {
   #route(request: EngineRequest): Route {
     this.requests.push(request)
     if (request.method !== 'GET') {
-      this.asked.push(request)
+      this.posts.push(request)
       this.#open.add(request)
       void request.ended.then(() => this.#open.delete(request))
     }

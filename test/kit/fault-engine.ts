@@ -2,10 +2,10 @@
 import { setTimeout } from 'node:timers/promises'
 import { ownPorts } from '../own-ports.ts'
 import { until } from '../wait.ts'
-import { SILENCE, type Piece, type Reply } from './engine-reply.ts'
+import { SILENCE, type Piece, type FakeAnswer } from './fake-answer.ts'
 import type { EngineRequest } from './engine-request.ts'
 import { FakeEngine } from './fake-engine.ts'
-import { completion, DONE, FINISH, sseEvent, sseReply, token } from './sse.ts'
+import { completion, DONE, FINISH, sseEvent, sseAnswer, token } from './sse.ts'
 
 export type Mode =
   | 'ok'
@@ -68,12 +68,12 @@ export class FaultEngine {
 
   /** Restarts the counts of requests and aborts. */
   forget(): void {
-    this.#engine.asked.length = 0
+    this.#engine.posts.length = 0
   }
 
   /** Requests since the start or `forget`. */
   get requests(): number {
-    return this.#engine.asked.length
+    return this.#engine.posts.length
   }
 
   get running(): number {
@@ -82,7 +82,7 @@ export class FaultEngine {
 
   /** Requests that ended before their response, through the client or this engine. */
   get aborts(): number {
-    return this.#engine.asked.filter(({ state }) => state === 'aborted' || state === 'truncated').length
+    return this.#engine.posts.filter(({ state }) => state === 'aborted' || state === 'truncated').length
   }
 
   /** Resolves when no request runs. */
@@ -109,15 +109,15 @@ export class FaultEngine {
     return this.#engine.close()
   }
 
-  #unlessHung(reply: Reply): Reply {
-    return this.mode === 'hang' ? SILENCE : reply
+  #unlessHung(answer: FakeAnswer): FakeAnswer {
+    return this.mode === 'hang' ? SILENCE : answer
   }
 
   #metrics(): string {
     return `vllm:num_requests_running{engine="0"} ${this.running}\nvllm:num_requests_waiting{engine="0"} 0\n`
   }
 
-  #answer({ json }: EngineRequest): Reply | Promise<Reply> {
+  #answer({ json }: EngineRequest): FakeAnswer | Promise<FakeAnswer> {
     const isStream = json['stream'] === true
     switch (this.mode) {
       case 'hang':
@@ -133,17 +133,17 @@ export class FaultEngine {
         return { status: 503, body: BUSY }
       case 'busy_inside':
         // vLLM has sent its head before it detects that it is full.
-        return isStream ? sseReply([sseEvent(BUSY), DONE]) : { status: 503, body: BUSY }
+        return isStream ? sseAnswer([sseEvent(BUSY), DONE]) : { status: 503, body: BUSY }
       case 'busy_inside_text':
         return isStream
-          ? sseReply([sseEvent({ error: { ...BUSY.error, code: '503' } }), DONE])
+          ? sseAnswer([sseEvent({ error: { ...BUSY.error, code: '503' } }), DONE])
           : { status: 503, body: BUSY }
       case 'reset':
         return { raw: '', end: 'reset' }
       case 'garbage':
         return { raw: 'HTTP/1.1 OK\r\n\r\n', end: 'truncate' }
       case 'hang_after_head':
-        if (isStream) return sseReply([], { end: 'hang' })
+        if (isStream) return sseAnswer([], { end: 'hang' })
         break
       default:
     }
@@ -153,21 +153,21 @@ export class FaultEngine {
   }
 
   /** A response after the time of all its tokens. */
-  async #whole(): Promise<Reply> {
+  async #whole(): Promise<FakeAnswer> {
     const body = completion('hello', this.#usage())
     await setTimeout(this.ttftMs + this.tokens * this.itlMs)
     return { body }
   }
 
-  #stream(hasUsage: boolean): Reply {
+  #stream(hasUsage: boolean): FakeAnswer {
     const pieces: Piece[] = [this.ttftMs]
     const isReset = this.mode === 'reset_midstream'
     const count = isReset ? Math.min(2, this.tokens) : this.tokens
     for (let at = 0; at < count; at++) pieces.push(token(`t${at} `), this.itlMs)
-    if (isReset) return sseReply(pieces, { end: 'reset' })
+    if (isReset) return sseAnswer(pieces, { end: 'reset' })
     pieces.push(FINISH)
     if (hasUsage) pieces.push(sseEvent({ object: 'chat.completion.chunk', choices: [], usage: this.#usage() }))
-    return sseReply([...pieces, DONE])
+    return sseAnswer([...pieces, DONE])
   }
 
   #usage() {

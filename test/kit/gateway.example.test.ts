@@ -8,6 +8,6 @@ it.each(runtimes)('a gateway on %s retries on an engine that works', async (_nam
   await using working = await FakeEngine.open({ 'POST *': { body: completion('hello') } })
   await using gateway = await openGateway({ runtime, engines: [broken, working], pool: { policy: 'round_robin' } })
   for (let sent = 0; sent < 4; sent++) expect((await gateway.chat()).status).toBe(200)
-  expect(broken.asked.length).toBeGreaterThan(0)
+  expect(broken.posts.length).toBeGreaterThan(0)
   await gateway.idle()
 })

@@ -13,7 +13,7 @@ it.each(runtimes)(
     expect(response.status).toBe(200)
     expect(await response.json()).toMatchObject({ choices: [{ message: { content: 'hello' } }] })
     expect(response.headers.get('x-firstlight-engine')).toBe('e0')
-    expect(engine.asked.map(({ path }) => path)).toEqual(['/v1/chat/completions'])
+    expect(engine.posts.map(({ path }) => path)).toEqual(['/v1/chat/completions'])
     await gateway.idle()
   },
 )

@@ -1,14 +1,14 @@
 /** An engine whose answers the test begins and ends. */
-import type { Reply, Routes } from './engine-reply.ts'
+import type { FakeAnswer, Routes } from './fake-answer.ts'
 import type { EngineRequest } from './engine-request.ts'
 import { FakeEngine } from './fake-engine.ts'
-import { DONE, sseReply, token } from './sse.ts'
+import { DONE, sseAnswer, token } from './sse.ts'
 
 /** A request whose answer the test sends. */
 export class HeldAnswer {
   readonly request: EngineRequest
   readonly #parts: string[] = []
-  readonly #reply = Promise.withResolvers<Reply>()
+  readonly #answer = Promise.withResolvers<FakeAnswer>()
   #isOver = false
   #news = Promise.withResolvers<void>()
 
@@ -17,8 +17,8 @@ export class HeldAnswer {
   }
 
   /** What the engine sends: nothing before `begin` or `send`. */
-  get reply(): Promise<Reply> {
-    return Promise.race([this.#reply.promise, this.request.ended.then(() => ({ raw: '' }))])
+  get answer(): Promise<FakeAnswer> {
+    return Promise.race([this.#answer.promise, this.request.ended.then(() => ({ raw: '' }))])
   }
 
   get isAborted(): boolean {
@@ -26,14 +26,14 @@ export class HeldAnswer {
   }
 
   /** Sends a whole answer. */
-  send(reply: Reply): void {
-    this.#reply.resolve(reply)
+  send(answer: FakeAnswer): void {
+    this.#answer.resolve(answer)
   }
 
   /** Sends the head of a stream and this text. */
   begin(text = ''): void {
     this.write(text)
-    this.send(sseReply(this.#stream()))
+    this.send(sseAnswer(this.#stream()))
   }
 
   write(text: string): void {
@@ -106,7 +106,7 @@ export class HeldEngine {
   }
 
   /** For routes: holds the answer to this request. */
-  hold(request: EngineRequest): Promise<Reply> {
+  hold(request: EngineRequest): Promise<FakeAnswer> {
     const answer = new HeldAnswer(request)
     this.held.push(answer)
     void request.ended.then(() => {
@@ -114,7 +114,7 @@ export class HeldEngine {
       if (at >= 0) this.held.splice(at, 1)
     })
     if (this.#opening !== undefined) answer.begin(this.#opening)
-    return answer.reply
+    return answer.answer
   }
 
   /** Ends all streams. */

@@ -198,7 +198,7 @@ function answerOf(world: RecordingPorts, request: OriginRequest): OriginAnswer {
     sse: (answer.headers ?? []).includes('text/event-stream'),
     firstByte: async () => undefined,
     read: async () => bytes,
-    pass: (reply) => pass(reply, bytes, answer),
+    pass: (relay) => pass(relay, bytes, answer),
     reader: () => ({ read: async () => null, cancel: () => {} }),
     firstBytes: () => new Uint8Array(),
     fault: () => null,
@@ -206,12 +206,12 @@ function answerOf(world: RecordingPorts, request: OriginRequest): OriginAnswer {
   }
 }
 
-function pass(reply: RelayOptions, bytes: Uint8Array<ArrayBuffer>, seen: ReturnType<Answerer>): Response {
+function pass(relay: RelayOptions, bytes: Uint8Array<ArrayBuffer>, seen: ReturnType<Answerer>): Response {
   const headers = new Headers()
-  for (let i = 0; i < reply.headers.length; i += 2) headers.append(reply.headers[i]!, reply.headers[i + 1]!)
-  if (seen.responseId !== undefined) reply.onResponseId?.(seen.responseId)
-  reply.settled({ end: 'complete', failure: null, events: 0, bytes: bytes.length, usage: seen.usage ?? null })
-  return new Response(bytes, { status: reply.status, headers })
+  for (let i = 0; i < relay.headers.length; i += 2) headers.append(relay.headers[i]!, relay.headers[i + 1]!)
+  if (seen.responseId !== undefined) relay.onResponseId?.(seen.responseId)
+  relay.settled({ end: 'complete', failure: null, events: 0, bytes: bytes.length, usage: seen.usage ?? null })
+  return new Response(bytes, { status: relay.status, headers })
 }
 
 export type Post = (path: string, body: unknown, headers?: Readonly<Record<string, string>>) => Promise<Response>

@@ -3,7 +3,7 @@
  * the request (`x-script`), and the record is read over HTTP, with responses that wait for events.
  */
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Reply } from './engine-reply.ts'
+import type { FakeAnswer } from './fake-answer.ts'
 import type { EngineRequest } from './engine-request.ts'
 import type { RunReport, Step } from './engine-script.ts'
 import { FakeEngine } from './fake-engine.ts'
@@ -67,7 +67,7 @@ class Runs {
   }
 }
 
-async function report({ path }: EngineRequest, runs: Runs): Promise<Reply> {
+async function report({ path }: EngineRequest, runs: Runs): Promise<FakeAnswer> {
   const [, , id = '', wait = ''] = path.split('/')
   const run = runs.of(id)
   if (wait === 'go') run.gate.resolve()
@@ -90,7 +90,7 @@ async function closed(run: Run): Promise<void> {
   while (!run.closed) await run.ended.promise
 }
 
-function play(request: EngineRequest, runs: Runs, resets: Set<number>): Reply {
+function play(request: EngineRequest, runs: Runs, resets: Set<number>): FakeAnswer {
   const run = runs.of(request.headers['x-run'] ?? '')
   run.last = request
   run.requests++

@@ -31,7 +31,7 @@ export type Meeting =
   /** Hangs until the client disconnects. */
   | 'hangs'
 
-export interface Book {
+export interface RecordedBooking {
   readonly admission: Admission
   readonly engine: string
   readonly outcomes: Outcome[]
@@ -39,13 +39,13 @@ export interface Book {
 }
 
 export class ScriptedForwarder {
-  readonly books: Book[] = []
+  readonly bookings: RecordedBooking[] = []
   readonly sent: OriginRequest[] = []
-  readonly replies: RelayOptions[] = []
+  readonly relays: RelayOptions[] = []
   readonly background: Promise<unknown>[] = []
   readonly logged: string[] = []
   /** Fields of the warnings. */
-  readonly told: unknown[] = []
+  readonly warnings: unknown[] = []
   /** Signals about engines, with the cluster that received them. */
   readonly signals: (EngineSignal & { readonly cluster: string })[] = []
   readonly client = new AbortController()
@@ -61,7 +61,7 @@ export class ScriptedForwarder {
   }
 
   get open(): number {
-    return this.books.filter(({ outcomes }) => outcomes.length === 0).length
+    return this.bookings.filter(({ outcomes }) => outcomes.length === 0).length
   }
 
   /** Resolves when all messages after the responses have arrived. */
@@ -131,7 +131,7 @@ export class ScriptedForwarder {
       info: () => {},
       warn: (event, fields) => {
         this.logged.push(event)
-        this.told.push(fields)
+        this.warnings.push(fields)
       },
       error: (event) => void this.logged.push(event),
     },
@@ -169,13 +169,13 @@ export class ScriptedForwarder {
   }
 
   #lease(admission: Admission, engine: string): Lease {
-    const book: Book = { admission, engine, outcomes: [], firstTokens: [] }
-    this.books.push(book)
+    const booking: RecordedBooking = { admission, engine, outcomes: [], firstTokens: [] }
+    this.bookings.push(booking)
     return {
-      firstToken: async (stages) => void book.firstTokens.push(stages),
+      firstToken: async (stages) => void booking.firstTokens.push(stages),
       progress: async () => {},
       renew: async () => {},
-      release: async (outcome) => void book.outcomes.push(outcome),
+      release: async (outcome) => void booking.outcomes.push(outcome),
     }
   }
 
@@ -205,19 +205,19 @@ export class ScriptedForwarder {
       firstByte: () => firstByte,
       read: async () => new TextEncoder().encode(body),
       reader: () => ({ read: async () => null, cancel: () => {} }),
-      pass: (reply) => {
-        this.replies.push(reply)
+      pass: (relay) => {
+        this.relays.push(relay)
         const settle = () =>
-          reply.settled({
+          relay.settled({
             end,
             failure: end === 'engine_truncated' ? 'reset' : null,
             events: 4,
             usage: null,
             bytes: body.length,
           })
-        reply.onResponseId?.('resp_1')
+        relay.onResponseId?.('resp_1')
         queueMicrotask(settle)
-        return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })
+        return new Response(body, { status: relay.status, headers: Object.fromEntries(pairs(relay.headers)) })
       },
       firstBytes: () => new TextEncoder().encode(body),
       fault: () => (body.includes('"error"') ? faultIn(body) : null),

@@ -208,16 +208,16 @@ function answerOf(status: number, id: string): OriginAnswer {
     fault: () => null,
     read: async () => new TextEncoder().encode(body),
     reader: () => ({ read: async () => null, cancel: () => {} }),
-    pass: (reply: RelayOptions) => {
+    pass: (relay: RelayOptions) => {
       queueMicrotask(() =>
-        reply.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: body.length }),
+        relay.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: body.length }),
       )
       return new Response(body, {
-        status: reply.status,
+        status: relay.status,
         headers: Object.fromEntries(
-          Array.from({ length: reply.headers.length / 2 }, (_, at) => [
-            reply.headers[2 * at]!,
-            reply.headers[2 * at + 1]!,
+          Array.from({ length: relay.headers.length / 2 }, (_, at) => [
+            relay.headers[2 * at]!,
+            relay.headers[2 * at + 1]!,
           ]),
         ),
       })

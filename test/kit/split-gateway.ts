@@ -192,7 +192,7 @@ async function send(url: string, body: Body | string, init: RequestInit): Promis
 
 /** Text that the client reads in a response, streamed or not. */
 export function wordsOf({ text }: Answered): string {
-  if (!text.startsWith('data:') && !text.startsWith('event:')) return said(JSON.parse(text) as Body)
+  if (!text.startsWith('data:') && !text.startsWith('event:')) return textOf(JSON.parse(text) as Body)
   const payloads = text
     .split('\n')
     .filter((line) => line.startsWith('data: {'))
@@ -203,10 +203,10 @@ export function wordsOf({ text }: Answered): string {
 function deltaOf(payload: Body): string {
   if (payload['type'] === 'response.output_text.delta') return String(payload['delta'])
   if (payload['type'] === 'content_block_delta') return String((payload['delta'] as { text: string }).text)
-  return payload['type'] === undefined ? said(payload) : ''
+  return payload['type'] === undefined ? textOf(payload) : ''
 }
 
-function said(payload: Body): string {
+function textOf(payload: Body): string {
   const output = payload['output'] as { content?: { text: string }[] }[] | undefined
   if (output !== undefined) return output.flatMap(({ content }) => (content ?? []).map(({ text }) => text)).join('')
   if (payload['type'] === 'message') return (payload['content'] as { text: string }[]).map(({ text }) => text).join('')

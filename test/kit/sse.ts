@@ -1,5 +1,5 @@
 /** Texts of a chat stream, as vLLM sends them. */
-import type { Reply } from './engine-reply.ts'
+import type { FakeAnswer } from './fake-answer.ts'
 
 export const sseEvent = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 
@@ -17,9 +17,12 @@ export const FINISH = sseEvent({
 })
 
 /** A streamed response of these pieces. */
-export const sseReply = (pieces: NonNullable<Reply['pieces']>, reply: Omit<Reply, 'pieces'> = {}): Reply => ({
-  ...reply,
-  headers: { 'content-type': 'text/event-stream; charset=utf-8', ...reply.headers },
+export const sseAnswer = (
+  pieces: NonNullable<FakeAnswer['pieces']>,
+  rest: Omit<FakeAnswer, 'pieces'> = {},
+): FakeAnswer => ({
+  ...rest,
+  headers: { 'content-type': 'text/event-stream; charset=utf-8', ...rest.headers },
   pieces,
 })
 

@@ -1,6 +1,6 @@
 /** Fake engines that are closed after the test that opened them. */
 import { afterEach } from 'vitest'
-import type { Routes } from './engine-reply.ts'
+import type { Routes } from './fake-answer.ts'
 import { FakeEngine, type FakeEngineOptions } from './fake-engine.ts'
 
 export type OpenEngine = (routes?: Routes, options?: FakeEngineOptions) => Promise<FakeEngine>

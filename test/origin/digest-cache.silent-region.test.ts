@@ -22,19 +22,19 @@ const regionDigest = {
   soonest: { wait_s: 0, cost_model: { fixed_s: 0.01, per_token_s: 0, per_pair_s: 0 } },
   usual: { wait_s: 0, cost_model: { fixed_s: 0.01, per_token_s: 0, per_pair_s: 0 } },
 }
-type Said = { readonly status: number; readonly body?: object } | 'away'
+type Answer = { readonly status: number; readonly body?: object } | 'away'
 
 function open(fingerprintOf: { fingerprintOf?: () => number } = { fingerprintOf: () => 1 }) {
   let now = 1_000_000
   let seq = 0
   const world = {
-    said: { status: 200, body: { cut: 1, region_digests: [regionDigest] } } as Said,
+    answer: { status: 200, body: { cut: 1, region_digests: [regionDigest] } } as Answer,
     warned: [] as string[],
     pass: (ms: number) => (now += ms),
   }
   const answer = (): OriginAnswer => {
-    if (world.said === 'away') throw new Error('nobody listens')
-    const { status, body = {} } = world.said
+    if (world.answer === 'away') throw new Error('nobody listens')
+    const { status, body = {} } = world.answer
     return { status, read: async () => new TextEncoder().encode(JSON.stringify(body)) } as unknown as OriginAnswer
   }
   const digest = async (): Promise<PoolDigest> => ({
@@ -78,20 +78,20 @@ describe('a region', () => {
     expect(await other.cache.regionStatus(route('paris'), false)).toMatchObject({ blockingMatch: false })
   })
 
-  it.each<[string, Said]>([
+  it.each<[string, Answer]>([
     ['does not let the key ask what it expects', { status: 403 }],
     [
       'tells in words of another version',
       { status: 200, body: { cut: 1, region_digests: [{ ...regionDigest, version: DIGEST_VERSION + 1 }] } },
     ],
-  ])('that %s is healthy, is logged once as silent, and is chosen as often as the others', async (_, said) => {
+  ])('that %s is healthy, is logged once as silent, and is chosen as often as the others', async (_, answer) => {
     const { world, cache } = open()
-    world.said = said
+    world.answer = answer
     expect(await cache.refresh(route('paris'))).toBe(true)
     expect(await cache.refresh(route('paris'))).toBe(true)
     expect(world.warned).toEqual(['region_digest_refused'])
     expect(await cache.regionStatus(route('paris'), true)).toBeNull()
-    world.said = 'away'
+    world.answer = 'away'
     await cache.refresh(route('tokyo'))
     expect(
       cache
@@ -105,26 +105,26 @@ describe('a region', () => {
     await cache.refresh(route('paris'))
     expect(await cache.regionStatus(route('paris'), false)).toMatchObject({ engines: 2, requests: 5 })
     for (let again = 0; again < 2; again++) {
-      world.said = { status: 403 }
+      world.answer = { status: 403 }
       await cache.refresh(route('paris'))
       expect(await cache.regionStatus(route('paris'), false)).toBeNull()
-      world.said = { status: 200, body: { cut: 1, region_digests: [regionDigest] } }
+      world.answer = { status: 200, body: { cut: 1, region_digests: [regionDigest] } }
       await cache.refresh(route('paris'))
     }
     expect(world.warned).toEqual(['region_digest_refused', 'region_digest_refused'])
   })
 
-  it.each<[string, Said]>([
+  it.each<[string, Answer]>([
     ['does not serve the model', { status: 404 }],
     ['does not take the key', { status: 401 }],
     ['is behind a proxy that cannot reach it', { status: 502 }],
     ['is away', 'away'],
-  ])('that %s is unreachable, which is logged once until it is back', async (_, said) => {
+  ])('that %s is unreachable, which is logged once until it is back', async (_, answer) => {
     const { world, cache } = open()
-    const told = world.said
-    for (const now of [said, said, told, said]) {
-      world.said = now
-      expect(await cache.refresh(route('paris'))).toBe(now === told)
+    const healthy = world.answer
+    for (const now of [answer, answer, healthy, answer]) {
+      world.answer = now
+      expect(await cache.refresh(route('paris'))).toBe(now === healthy)
     }
     expect(world.warned).toEqual(['digest_unreachable', 'digest_unreachable'])
   })

@@ -7,7 +7,7 @@ import type { RequestScope } from '../../src/ports/request-scope.ts'
 import { admission, engine } from '../kit/pool-fixtures.ts'
 
 let now = 0
-let asked: {
+let requests: {
   readonly cluster: string
   readonly resolve: (digest: PoolDigest) => void
   readonly reject: (error: Error) => void
@@ -16,7 +16,7 @@ let background: Promise<unknown>[] = []
 
 beforeEach(() => {
   now = 1_000_000
-  asked = []
+  requests = []
   background = []
 })
 
@@ -30,7 +30,7 @@ function open(): DigestCache {
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     pool: (cluster: string) => {
       const { promise, resolve, reject } = Promise.withResolvers<PoolDigest>()
-      return { digest: () => (asked.push({ cluster, resolve, reject }), promise) } as Partial<PoolPort> as PoolPort
+      return { digest: () => (requests.push({ cluster, resolve, reject }), promise) } as Partial<PoolPort> as PoolPort
     },
   }
   return new DigestCache({ ports, freshMs: 2_000 })
@@ -63,8 +63,8 @@ function digest(seq: number, changes: Partial<PoolDigest> = {}): PoolDigest {
   }
 }
 
-async function answer(index: number, told: PoolDigest): Promise<void> {
-  asked[index]!.resolve(told)
+async function answer(index: number, response: PoolDigest): Promise<void> {
+  requests[index]!.resolve(response)
   await Promise.all(background)
 }
 
@@ -72,21 +72,21 @@ it('delays no request: it orders clusters at once and refreshes behind the respo
   const cache = open()
   expect(cache.order(exchange('paris', 'tokyo'))).toHaveLength(2)
   expect(cache.latest(route('paris'))).toBeNull()
-  expect(asked.map(({ cluster }) => cluster)).toEqual(['paris', 'tokyo'])
+  expect(requests.map(({ cluster }) => cluster)).toEqual(['paris', 'tokyo'])
   expect(background).toHaveLength(2)
 })
 
 it('refreshes once for concurrent requests, and again when the digest has aged', async () => {
   const cache = open()
   for (let index = 0; index < 5; index++) cache.order(exchange('paris'))
-  expect(asked).toHaveLength(1)
+  expect(requests).toHaveLength(1)
   await answer(0, digest(1))
   now += 1_999
   cache.order(exchange('paris'))
-  expect(asked).toHaveLength(1)
+  expect(requests).toHaveLength(1)
   now += 1
   cache.order(exchange('paris'))
-  expect(asked).toHaveLength(2)
+  expect(requests).toHaveLength(2)
   expect(cache.latest(route('paris'))?.seq).toBe(1)
 })
 
@@ -95,10 +95,10 @@ it('refreshes again if a refresh was lost with its request', () => {
   cache.order(exchange('paris'))
   now += 9_999
   cache.order(exchange('paris'))
-  expect(asked).toHaveLength(1)
+  expect(requests).toHaveLength(1)
   now += 1
   cache.order(exchange('paris'))
-  expect(asked).toHaveLength(2)
+  expect(requests).toHaveLength(2)
 })
 
 it('never replaces a digest by an older one', async () => {
@@ -106,7 +106,7 @@ it('never replaces a digest by an older one', async () => {
   cache.order(exchange('paris'))
   now += 10_000
   cache.order(exchange('paris'))
-  asked[1]!.resolve(digest(7))
+  requests[1]!.resolve(digest(7))
   await background[1]
   await answer(0, digest(6))
   expect(cache.latest(route('paris'))?.seq).toBe(7)
@@ -125,8 +125,8 @@ it('accepts the first digest of a new incarnation, whose numbers restart', async
 it('tries a cluster last while its object does not answer, and restores it after a while', async () => {
   const cache = open()
   const first = cache.order(exchange('paris', 'tokyo'))[0]!.cluster.id
-  asked.find(({ cluster }) => cluster === first)!.reject(new Error('away'))
-  asked.find(({ cluster }) => cluster !== first)!.resolve(digest(1))
+  requests.find(({ cluster }) => cluster === first)!.reject(new Error('away'))
+  requests.find(({ cluster }) => cluster !== first)!.resolve(digest(1))
   await Promise.all(background)
   expect(cache.order(exchange('paris', 'tokyo'))[0]!.cluster.id).not.toBe(first)
   now += 10_000

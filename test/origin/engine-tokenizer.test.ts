@@ -6,7 +6,7 @@ import type { PromptProfile } from '../../src/core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../../src/core/tokens/prompt-request.ts'
 import { analyzerOf, requestOf } from '../core/tokens/support.ts'
 
-interface Reply {
+interface TokenizeAnswer {
   readonly status: number
   readonly body: unknown
 }
@@ -14,23 +14,23 @@ interface Reply {
 /** An engine that only has `/tokenize`, and its received requests. */
 class TokenizeOnly implements Origin {
   readonly questions: Record<string, unknown>[] = []
-  readonly #reply: (question: Record<string, unknown>) => Reply | Promise<Reply>
+  readonly #answer: (question: Record<string, unknown>) => TokenizeAnswer | Promise<TokenizeAnswer>
 
-  constructor(reply: (question: Record<string, unknown>) => Reply | Promise<Reply>) {
-    this.#reply = reply
+  constructor(answer: (question: Record<string, unknown>) => TokenizeAnswer | Promise<TokenizeAnswer>) {
+    this.#answer = answer
   }
 
   async send({ path, body }: OriginRequest): Promise<OriginAnswer> {
     expect(path).toBe('/tokenize')
     const question = JSON.parse(new TextDecoder().decode(body?.[0])) as Record<string, unknown>
     this.questions.push(question)
-    const reply = await this.#reply(question)
+    const answer = await this.#answer(question)
     return {
-      status: reply.status,
+      status: answer.status,
       headers: [],
       sse: false,
       firstByte: async () => {},
-      read: async () => new TextEncoder().encode(JSON.stringify(reply.body)),
+      read: async () => new TextEncoder().encode(JSON.stringify(answer.body)),
       reader: () => ({ read: async () => null, cancel: () => {} }),
       pass: () => new Response(),
       firstBytes: () => new Uint8Array(),
@@ -47,12 +47,16 @@ const callTo = (id: string): TokenizeCall => ({
   budgetMs: 30,
 })
 const call = callTo('a')
-const tokens = (...ids: unknown[]): Reply => ({ status: 200, body: { count: ids.length, tokens: ids } })
+const tokens = (...ids: unknown[]): TokenizeAnswer => ({ status: 200, body: { count: ids.length, tokens: ids } })
 const chat = requestOf('chat', { messages: [{ role: 'user', content: 'hello' }] })
 
-function byEngine(request: PromptRequest, tokenizer: EngineTokenizer, asked: TokenizeCall): Promise<PromptProfile> {
-  const meter = analyzerOf()
-  return measureByEngine({ analyzer: meter, request, own: meter.measure(request) }, tokenizer, asked)
+function byEngine(
+  request: PromptRequest,
+  tokenizer: EngineTokenizer,
+  tokenizeCall: TokenizeCall,
+): Promise<PromptProfile> {
+  const analyzer = analyzerOf()
+  return measureByEngine({ analyzer, request, own: analyzer.measure(request) }, tokenizer, tokenizeCall)
 }
 
 describe("measuring by an engine's /tokenize", () => {
@@ -82,19 +86,19 @@ describe("measuring by an engine's /tokenize", () => {
     const withCalls = vectors.chats.find(({ chat: body }) => JSON.stringify(body).includes('tool_calls'))
     const origin = new TokenizeOnly(() => tokens(...(withCalls?.ids ?? [])))
     await byEngine(requestOf('chat', withCalls?.chat), new EngineTokenizer({ origin, now: () => 0 }), call)
-    const asked = origin.questions[0] as {
+    const question = origin.questions[0] as {
       messages: { tool_calls?: { function: { arguments: unknown } }[] }[]
       model: string
     }
-    const args = asked.messages.flatMap(({ tool_calls: calls = [] }) => calls.map((one) => one.function.arguments))
-    expect(asked.model).toBe('tiny')
+    const args = question.messages.flatMap(({ tool_calls: calls = [] }) => calls.map((one) => one.function.arguments))
+    expect(question.model).toBe('tiny')
     expect(args.map((text) => JSON.parse(String(text)) as unknown)).toEqual([
       { unit: 'ü', deep: { b: [1, 2.5, null, true] } },
       {},
     ])
   })
 
-  it.each<[string, () => Reply]>([
+  it.each<[string, () => TokenizeAnswer]>([
     ['an error', () => ({ status: 500, body: {} })],
     ['no such endpoint', () => ({ status: 404, body: {} })],
     ['no ids', () => ({ status: 200, body: { tokens: ['a'] } })],
@@ -105,8 +109,8 @@ describe("measuring by an engine's /tokenize", () => {
         throw new Error('reset')
       },
     ],
-  ])('falls back to bytes on %s', async (_, reply) => {
-    const measured = await byEngine(chat, new EngineTokenizer({ origin: new TokenizeOnly(reply), now: () => 0 }), call)
+  ])('falls back to bytes on %s', async (_, answer) => {
+    const measured = await byEngine(chat, new EngineTokenizer({ origin: new TokenizeOnly(answer), now: () => 0 }), call)
     expect(measured.tokenSource).toBe('bytes')
     expect(measured.blocks).toEqual(analyzerOf().measure(chat).blocks)
   })
@@ -139,8 +143,8 @@ describe("measuring by an engine's /tokenize", () => {
   })
 
   it('counts failures in a row only', async () => {
-    let asked = 0
-    const origin = new TokenizeOnly(() => (++asked % 5 === 0 ? tokens(1) : { status: 500, body: {} }))
+    let questions = 0
+    const origin = new TokenizeOnly(() => (++questions % 5 === 0 ? tokens(1) : { status: 500, body: {} }))
     const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
     const prompt = (at: number) => requestOf('completions', { prompt: `prompt ${at}` })
     for (let at = 0; at < 20; at += 1) await byEngine(prompt(at), tokenizer, call)

@@ -313,7 +313,7 @@ export function faultTable(name: string, table: FaultTable): void {
       test(`frees the engine of a client that leaves ${title}`, async () => {
         for (const engine of engines) engine.ttftMs = 30_000
         const leaving = new AbortController()
-        const asked = fetch(`${gateway.url}/v1/chat/completions`, {
+        const answering = fetch(`${gateway.url}/v1/chat/completions`, {
           method: 'POST',
           body: say(body),
           signal: leaving.signal,
@@ -321,7 +321,7 @@ export function faultTable(name: string, table: FaultTable): void {
         }).catch(() => {})
         await Promise.race(engines.map((engine) => engine.arrived(1)))
         leaving.abort()
-        await asked
+        await answering
         await quiet()
         expect(engines.reduce((total, engine) => total + engine.aborts, 0)).toBe(1)
       })

@@ -10,7 +10,7 @@ import { admission, engine, failed, pool } from '../kit/pool-fixtures.ts'
 
 function open() {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })
-  const world = { now: 1_000_000, answers: true, told: [] as EngineSignal[], asked: 0 }
+  const world = { now: 1_000_000, answers: true, signals: [] as EngineSignal[], probes: 0 }
   state.configure(
     1,
     pool({ engines: [engine('paris', { isGateway: true })], circuit: { failures: 3, openMs: 60_000 } }),
@@ -20,7 +20,7 @@ function open() {
     pool: () =>
       ({
         observe: async (signals: readonly EngineSignal[]) => {
-          world.told.push(...signals)
+          world.signals.push(...signals)
           return state.observe(signals, world.now)
         },
       }) as Partial<PoolPort> as PoolPort,
@@ -28,7 +28,7 @@ function open() {
     origin: {} as Ports['origin'],
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
   } as Partial<Ports> as Ports
-  const digests = { refresh: async () => (world.asked++, world.answers) }
+  const digests = { refresh: async () => (world.probes++, world.answers) }
   const route = {
     cluster: { id: 'paris', gateway: {} },
     pool: { model: 'qwen', statsIntervalMs: 2_000 },
@@ -64,7 +64,7 @@ describe('a gateway', () => {
     for (const answers of [true, true, false, false, false, false, true, true]) given.push(await round(answers))
     // The second round of responding gateways sends no query: it is not due.
     expect(given).toEqual([true, true, true, true, false, false, true, true])
-    expect(world.asked).toBe(6)
+    expect(world.probes).toBe(6)
   })
 
   it('gets requests again with its next digest, whatever failed meanwhile', async () => {

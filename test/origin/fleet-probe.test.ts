@@ -18,8 +18,8 @@ function routeOf(engines: readonly string[], statsIntervalMs = 10_000): PoolRout
 class Bench {
   now = 0
   answers: Answers = {}
-  readonly asked: string[] = []
-  readonly told: EngineSignal[] = []
+  readonly requested: string[] = []
+  readonly signals: EngineSignal[] = []
   /** Engines that also serve other sources. */
   shared: readonly string[] = []
   fleet: FleetProbe
@@ -35,7 +35,7 @@ class Bench {
       pool: () =>
         ({
           observe: async (signals: readonly EngineSignal[]) => {
-            this.told.push(...signals)
+            this.signals.push(...signals)
             return this.shared.filter((id) => signals.some(({ engine }) => engine === id))
           },
         }) as Partial<PoolPort> as PoolPort,
@@ -43,7 +43,7 @@ class Bench {
       now: () => this.now,
       random: () => 0,
       newId: () => '',
-      yieldToEventLoop: async () => void this.byTurn.push(this.asked.length),
+      yieldToEventLoop: async () => void this.byTurn.push(this.requested.length),
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     }
     this.fleet = new FleetProbe([this.route], this.#ports, { digests: new DigestCache({ ports: this.#ports }) })
@@ -59,17 +59,19 @@ class Bench {
   }
 
   /** Queries of the round, and the reported health of each engine. */
-  async round(): Promise<{ asked: string[]; told: Record<string, boolean> }> {
-    this.asked.length = this.told.length = 0
+  async round(): Promise<{ requested: string[]; healthy: Record<string, boolean> }> {
+    this.requested.length = this.signals.length = 0
     await this.fleet.round()
     return {
-      asked: [...this.asked].sort(),
-      told: Object.fromEntries(this.told.map((signal) => [signal.engine, signal.kind === 'probe' && signal.healthy])),
+      requested: [...this.requested].sort(),
+      healthy: Object.fromEntries(
+        this.signals.map((signal) => [signal.engine, signal.kind === 'probe' && signal.healthy]),
+      ),
     }
   }
 
   async #send({ target, path }: OriginRequest): Promise<OriginAnswer> {
-    this.asked.push(target.id + path)
+    this.requested.push(target.id + path)
     const answer = this.answers[target.id + path] ??
       (path === '/is_paused' ? { status: 404 } : null) ?? { status: 200, body: 'vllm:num_requests_running 2\n' }
     if (answer === 'refuses') throw new OriginError('connect', 'refused')
@@ -85,7 +87,7 @@ class Bench {
 describe('probes of a fleet', () => {
   it('continue after a reload: engines that are new, back or due are probed at once, and no others', async () => {
     const bench = new Bench(['a', 'b'])
-    const health = async () => (await bench.round()).asked.filter((path) => path.endsWith('/health'))
+    const health = async () => (await bench.round()).requested.filter((path) => path.endsWith('/health'))
     await bench.round()
     const before = bench.fleet
     bench.adopt(['a', 'c'])
@@ -110,24 +112,26 @@ describe('probes of a fleet', () => {
   it('request health and metrics of every engine once per interval', async () => {
     const bench = new Bench()
     expect(await bench.round()).toEqual({
-      asked: ['a', 'b'].flatMap((id) => ['health', 'is_paused', 'metrics', 'version'].map((path) => `${id}/${path}`)),
-      told: { a: true, b: true },
+      requested: ['a', 'b'].flatMap((id) =>
+        ['health', 'is_paused', 'metrics', 'version'].map((path) => `${id}/${path}`),
+      ),
+      healthy: { a: true, b: true },
     })
     bench.now = 5_000
-    expect((await bench.round()).asked).toEqual([])
+    expect((await bench.round()).requested).toEqual([])
     bench.now = 10_000
-    expect((await bench.round()).asked).toHaveLength(4)
+    expect((await bench.round()).requested).toHaveLength(4)
   })
 
   it('request the health of an unhealthy engine every second, and no metrics', async () => {
     const bench = new Bench()
     bench.answers = { 'a/health': 'refuses', 'b/health': { status: 503 } }
-    expect(await bench.round()).toEqual({ asked: ['a/health', 'b/health'], told: { a: false, b: false } })
+    expect(await bench.round()).toEqual({ requested: ['a/health', 'b/health'], healthy: { a: false, b: false } })
     bench.now = 1_000
     bench.answers = {}
-    expect((await bench.round()).told).toEqual({ a: true, b: true })
+    expect((await bench.round()).healthy).toEqual({ a: true, b: true })
     bench.now = 2_000
-    expect((await bench.round()).asked).toEqual([])
+    expect((await bench.round()).requested).toEqual([])
   })
 
   it('request the metrics of an engine that also serves other sources 80 times a second in total', async () => {
@@ -135,36 +139,36 @@ describe('probes of a fleet', () => {
     bench.shared = ['e3']
     await bench.round()
     bench.now = 75
-    expect((await bench.round()).asked).toEqual([])
+    expect((await bench.round()).requested).toEqual([])
     bench.now = 125
     bench.shared = []
-    expect((await bench.round()).told).toEqual({ e3: true })
+    expect((await bench.round()).healthy).toEqual({ e3: true })
     bench.now = 250
-    expect((await bench.round()).asked).toEqual([])
+    expect((await bench.round()).requested).toEqual([])
   })
 
   it('report why an engine is unhealthy, and its version once it is not', async () => {
     const bench = new Bench(['a'])
-    const told = async () => (await bench.round(), bench.told[0])
+    const signals = async () => (await bench.round(), bench.signals[0])
     bench.answers = { 'a/health': { status: 503 } }
-    expect(await told()).toMatchObject({ healthy: false, problem: 'status_503' })
+    expect(await signals()).toMatchObject({ healthy: false, problem: 'status_503' })
     bench.now = 1_000
     bench.answers = { 'a/health': 'refuses' }
-    expect(await told()).toMatchObject({ healthy: false, problem: 'connect' })
+    expect(await signals()).toMatchObject({ healthy: false, problem: 'connect' })
     bench.now = 2_000
     bench.answers = { 'a/version': { status: 200, body: '{"version":"0.32.0"}' } }
-    expect(await told()).toMatchObject({ healthy: true, version: '0.32.0' })
+    expect(await signals()).toMatchObject({ healthy: true, version: '0.32.0' })
     bench.now = 12_000
     bench.answers = { 'a/version': 'refuses' }
-    expect(await told()).toMatchObject({ healthy: true, version: '0.32.0' })
-    expect(bench.told[0]).not.toHaveProperty('problem')
+    expect(await signals()).toMatchObject({ healthy: true, version: '0.32.0' })
+    expect(bench.signals[0]).not.toHaveProperty('problem')
   })
 
   it('do not show a version that could be anything else', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/version': { status: 200, body: '{"version":"<b>http://10.0.0.1</b>"}' } }
     await bench.round()
-    expect(bench.told[0]).not.toHaveProperty('version')
+    expect(bench.signals[0]).not.toHaveProperty('version')
   })
 
   it('start a few at a time, so that the failures of a whole fleet are spread over turns', async () => {
@@ -174,8 +178,8 @@ describe('probes of a fleet', () => {
     const first = bench.round()
     // A round that starts meanwhile sends no second query.
     await bench.fleet.round()
-    expect(Object.keys((await first).told)).toHaveLength(35)
-    expect(bench.asked).toHaveLength(35)
+    expect(Object.keys((await first).healthy)).toHaveLength(35)
+    expect(bench.requested).toHaveLength(35)
     expect(bench.byTurn).toEqual([10, 20, 30])
   })
 
@@ -184,14 +188,14 @@ describe('probes of a fleet', () => {
     await bench.round()
     bench.now = 1_000
     bench.fleet.suspect(bench.route, bench.route.targets.get('b')!)
-    expect((await bench.round()).asked).toEqual(['b/health', 'b/metrics'])
+    expect((await bench.round()).requested).toEqual(['b/health', 'b/metrics'])
   })
 
   it('count an engine without the routes as healthy, without statistics', async () => {
     const bench = new Bench()
     bench.answers = { 'a/health': { status: 404 }, 'a/metrics': { status: 401 } }
     await bench.round()
-    expect(bench.told.find(({ engine }) => engine === 'a')).toEqual({
+    expect(bench.signals.find(({ engine }) => engine === 'a')).toEqual({
       kind: 'probe',
       engine: 'a',
       at: 0,
@@ -206,38 +210,38 @@ describe('probes of a fleet', () => {
     const bench = new Bench()
     bench.answers = { 'a/is_paused': { status: 200, body: '{"is_paused":true}' } }
     const asleep = async () => {
-      const { asked } = await bench.round()
+      const { requested } = await bench.round()
       return {
-        asked: asked.filter((path) => path.endsWith('/is_paused')),
-        asleep: bench.told.map((signal) => signal.kind === 'probe' && signal.asleep && signal.engine),
+        requested: requested.filter((path) => path.endsWith('/is_paused')),
+        asleep: bench.signals.map((signal) => signal.kind === 'probe' && signal.asleep && signal.engine),
       }
     }
-    expect(await asleep()).toEqual({ asked: ['a/is_paused', 'b/is_paused'], asleep: ['a', false] })
+    expect(await asleep()).toEqual({ requested: ['a/is_paused', 'b/is_paused'], asleep: ['a', false] })
     bench.now = 10_000
     bench.answers = { 'a/is_paused': { status: 200, body: '{"is_paused":false}' } }
-    expect(await asleep()).toEqual({ asked: ['a/is_paused'], asleep: [false, false] })
+    expect(await asleep()).toEqual({ requested: ['a/is_paused'], asleep: [false, false] })
     bench.now = 20_000
     bench.answers = { 'a/is_paused': 'refuses', 'b/health': 'refuses' }
-    expect(await asleep()).toEqual({ asked: ['a/is_paused'], asleep: [false, false] })
+    expect(await asleep()).toEqual({ requested: ['a/is_paused'], asleep: [false, false] })
     bench.now = 21_000
     bench.answers = { 'b/is_paused': { status: 200, body: '{"is_paused": true}' } }
     // Only b is due; it may have been restarted in another mode.
-    expect(await asleep()).toEqual({ asked: ['b/is_paused'], asleep: ['b'] })
+    expect(await asleep()).toEqual({ requested: ['b/is_paused'], asleep: ['b'] })
   })
 })
 
 describe('probes of an engine whose metrics are at another path', () => {
   const trtllm = { status: 200, body: 'trtllm_num_requests_running 3\ntrtllm_num_requests_waiting 1\n' }
   const loadOf = (bench: Bench) =>
-    bench.told.map((signal) => (signal.kind === 'probe' ? (signal.stats?.running ?? null) : null))
+    bench.signals.map((signal) => (signal.kind === 'probe' ? (signal.stats?.running ?? null) : null))
 
   it('read the JSON of TensorRT-LLM once, because each read removes it, and its other path from then on', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/metrics': { status: 200, body: '[{"numActiveRequests": 1}]' }, 'a/prometheus/metrics': trtllm }
-    expect((await bench.round()).asked).toEqual(['a/health', 'a/metrics', 'a/prometheus/metrics', 'a/version'])
+    expect((await bench.round()).requested).toEqual(['a/health', 'a/metrics', 'a/prometheus/metrics', 'a/version'])
     expect(loadOf(bench)).toEqual([3])
     bench.now += 10_000
-    expect((await bench.round()).asked).toEqual(['a/health', 'a/prometheus/metrics'])
+    expect((await bench.round()).requested).toEqual(['a/health', 'a/prometheus/metrics'])
     expect(loadOf(bench)).toEqual([3])
   })
 
@@ -251,7 +255,7 @@ describe('probes of an engine whose metrics are at another path', () => {
     await bench.round()
     bench.now += 10_000
     bench.answers = { ...bench.answers, 'a/api/version': { status: 200, body: '{"version":"0.9.0"}' } }
-    expect((await bench.round()).asked).toEqual(['a/api/version', 'a/metrics'])
+    expect((await bench.round()).requested).toEqual(['a/api/version', 'a/metrics'])
     expect(loadOf(bench)).toEqual([null])
   })
 
@@ -264,7 +268,7 @@ describe('probes of an engine whose metrics are at another path', () => {
     await bench.round()
     bench.now += 10_000
     bench.answers = {}
-    expect((await bench.round()).asked).toContain('a/metrics')
+    expect((await bench.round()).requested).toContain('a/metrics')
     expect(loadOf(bench)).toEqual([2])
   })
 })
@@ -275,7 +279,7 @@ describe('the type of an engine', () => {
   it('is found by its metrics, and its own health checks follow: SGLang is asked at /ready, and rarely at /health', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/metrics': { status: 200, body: SGLANG } }
-    const health = async () => (await bench.round()).asked.filter((path) => /ready|health/.test(path))
+    const health = async () => (await bench.round()).requested.filter((path) => /ready|health/.test(path))
     expect(await health()).toEqual(['a/health'])
     bench.now += 10_000
     expect(await health()).toEqual(['a/health', 'a/ready'])
@@ -286,13 +290,13 @@ describe('the type of an engine', () => {
     expect(await health()).toEqual(['a/health', 'a/ready'])
     bench.now += 10_000
     await bench.round()
-    expect(bench.told[0]).toMatchObject({ healthy: false, problem: 'status_503' })
+    expect(bench.signals[0]).toMatchObject({ healthy: false, problem: 'status_503' })
     bench.now += 10_000
     bench.answers = { 'a/metrics': { status: 200, body: SGLANG } }
     await bench.round()
     bench.now += 1_000
     await bench.round()
-    expect(bench.told[0]).toMatchObject({ healthy: true })
+    expect(bench.signals[0]).toMatchObject({ healthy: true })
   })
 
   it('is read from the model list once, where the metrics do not show it', async () => {
@@ -302,10 +306,10 @@ describe('the type of an engine', () => {
       'a/v1/models': { status: 200, body: '{"data":[{"id":"m","owned_by":"llamacpp"}]}' },
       'a/props': { status: 200, body: '{"build_info":"b6000-abc"}' },
     }
-    expect((await bench.round()).asked).toEqual(['a/health', 'a/metrics', 'a/props', 'a/v1/models'])
-    expect(bench.told[0]).toMatchObject({ version: 'b6000-abc' })
+    expect((await bench.round()).requested).toEqual(['a/health', 'a/metrics', 'a/props', 'a/v1/models'])
+    expect(bench.signals[0]).toMatchObject({ version: 'b6000-abc' })
     bench.now += 10_000
-    expect((await bench.round()).asked).toEqual(['a/health', 'a/metrics'])
+    expect((await bench.round()).requested).toEqual(['a/health', 'a/metrics'])
   })
 
   it('is read again after a failure, and changes with the metrics', async () => {
@@ -314,7 +318,7 @@ describe('the type of an engine', () => {
     await bench.round()
     bench.now += 10_000
     bench.answers = {}
-    expect((await bench.round()).asked).toEqual(
+    expect((await bench.round()).requested).toEqual(
       ['health', 'is_paused', 'metrics', 'ready', 'version'].map((path) => `a/${path}`),
     )
   })

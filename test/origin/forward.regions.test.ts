@@ -51,7 +51,7 @@ describe('a request that regions refuse', () => {
     'draws on no retry budget elsewhere where the first was refused by who did nothing for it: %s',
     async (_, meeting, moved) => {
       const { world } = await ended(meeting, { status: 200 })
-      expect(world.books.map(({ engine, admission }) => [engine, admission.moved ?? false])).toEqual([
+      expect(world.bookings.map(({ engine, admission }) => [engine, admission.moved ?? false])).toEqual([
         ['r0-x', false],
         ['r1-x', moved],
       ])

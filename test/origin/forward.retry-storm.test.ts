@@ -67,7 +67,7 @@ const meeting = fc.oneof(
   },
 )
 
-interface Asked {
+interface ClientRequest {
   readonly edge: number
   readonly stream: boolean
   readonly items: number
@@ -75,7 +75,7 @@ interface Asked {
   readonly meetings: readonly Meeting[]
 }
 
-const asked = fc.record({
+const clientRequest = fc.record({
   edge: fc.nat(1),
   stream: fc.boolean(),
   items: fc.nat(2),
@@ -90,7 +90,7 @@ class Storm {
   readonly #work: Promise<unknown>[] = []
   readonly #clients: AbortController[] = []
   /** Node follows a client's signal by a weak reference: an unreferenced request would never see its abort. */
-  readonly #asked: Request[] = []
+  readonly #requests: Request[] = []
   readonly #now = 1_800_000_000_000
   #ids = 0
   readonly clusters = memoryPools({
@@ -103,7 +103,7 @@ class Storm {
   })
 
   /** Starts a request, and awaits its end if it `waits`. */
-  async begin({ edge, stream, items, waits, meetings }: Asked): Promise<void> {
+  async begin({ edge, stream, items, waits, meetings }: ClientRequest): Promise<void> {
     const client = new AbortController()
     this.#clients.push(client)
     const gateway = createGateway(configs[edge]!, this.#ports(meetings))
@@ -122,7 +122,7 @@ class Storm {
       body,
       signal: client.signal,
     })
-    this.#asked.push(request)
+    this.#requests.push(request)
     const scope: RequestScope = { background: (work) => void this.#work.push(work), client: null, remoteAddress: null }
     const answer = gateway.fetch(request, scope).then((response) => response.text().catch(() => ''))
     this.#work.push(answer)
@@ -172,10 +172,10 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
     read: async () => bytes,
     reader: () => ({ read: async () => null, cancel: () => {} }),
     discard: () => undefined,
-    pass(reply: RelayOptions) {
+    pass(relay: RelayOptions) {
       setTimeout(
         () =>
-          reply.settled({
+          relay.settled({
             end,
             failure: end === 'engine_truncated' ? 'reset' : null,
             events: 3,
@@ -191,7 +191,7 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
 
 it('of failing legs, disconnecting clients and a changing fleet leaves no booking and no removed engine', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 10 }), fc.nat(10), async (requests, change) => {
+    fc.asyncProperty(fc.array(clientRequest, { minLength: 1, maxLength: 10 }), fc.nat(10), async (requests, change) => {
       const storm = new Storm()
       for (const [at, one] of requests.entries()) {
         if (at === change) storm.version = 2

@@ -91,8 +91,8 @@ describe('a prefill engine that crashes with held blocks', () => {
       const world = new SplitForwarder({}, 0, engines)
       const ends = await orphans(world, 12)
       expect(ends.map((end) => (end instanceof Failure ? end.reason : end.status))).toEqual(Array(12).fill(200))
-      const told = await world.engines()
-      for (const { id, circuit, failuresTotal } of told)
+      const figures = await world.engines()
+      for (const { id, circuit, failuresTotal } of figures)
         expect([id, circuit, failuresTotal > 0]).toEqual([id, id === 'p0' ? 'open' : 'closed', id === 'p0'])
       expect(await world.held()).toBe(0)
     })
@@ -102,8 +102,8 @@ describe('a prefill engine that crashes with held blocks', () => {
     const world = new SplitForwarder({ d0: 500 }, 0, ['p0', 'd0', 'd1'])
     for (let at = 0; at < 8; at++)
       expect(((await world.run()) as Response).headers.get('x-firstlight-engine')).toBe('d1')
-    const told = await world.engines()
-    expect(told.map(({ id, circuit }) => [id, circuit])).toEqual([
+    const engines = await world.engines()
+    expect(engines.map(({ id, circuit }) => [id, circuit])).toEqual([
       ['p0', 'closed'],
       ['d0', 'open'],
       ['d1', 'closed'],

@@ -34,7 +34,7 @@ describe('a request that successive engines fail', () => {
     expect(response.headers.get('x-firstlight-engine')).toBe('c-d')
     await world.settled()
     expect(
-      world.books.map(({ engine, admission: { attempt, avoid }, outcomes }) => ({
+      world.bookings.map(({ engine, admission: { attempt, avoid }, outcomes }) => ({
         engine,
         attempt,
         avoid,
@@ -61,7 +61,7 @@ describe('a request that successive engines fail', () => {
     expect(response.status).toBe(200)
     await world.settled()
     expect(
-      world.books.map(({ admission, outcomes }) => [admission.moved, outcomes[0]!.result, outcomes[0]!.failure]),
+      world.bookings.map(({ admission, outcomes }) => [admission.moved, outcomes[0]!.result, outcomes[0]!.failure]),
     ).toEqual([
       [undefined, 'abandoned', null],
       [true, 'complete', null],
@@ -116,29 +116,31 @@ describe('a request that successive engines fail', () => {
       expect(thrown.retryAfterMs).toBeGreaterThan(0)
       expect(thrown.message).not.toMatch(/10\.0|http/)
       await world.settled()
-      expect(world.books.map(({ outcomes }) => outcomes.map((outcome) => outcome.failure))).toEqual([
+      expect(world.bookings.map(({ outcomes }) => outcomes.map((outcome) => outcome.failure))).toEqual([
         [failure],
         [failure],
       ])
       // "Busy" is not logged: a full fleet returns it to each request.
-      const told = world.told.filter((fields) => (fields as { engine?: string }).engine !== undefined)
+      const warnings = world.warnings.filter((fields) => (fields as { engine?: string }).engine !== undefined)
       const status =
         meeting !== 'hangs' && 'status' in meeting
           ? { status: meeting.status }
           : { error: expect.any(OriginError) as unknown }
-      expect(told).toMatchObject(
+      expect(warnings).toMatchObject(
         failure === 'busy'
           ? []
           : ['c-a', 'c-b'].map((engine) => ({ id: 'id-1', cluster: 'c', engine, failure, ...status })),
       )
-      expect(world.logged.filter((event) => event === 'attempt_failed')).toHaveLength(told.length)
+      expect(world.logged.filter((event) => event === 'attempt_failed')).toHaveLength(warnings.length)
     })
   }
 
   it('names the setting if an engine rejects the gateway’s key', async () => {
     const world = new ScriptedForwarder({ 'c-a': [{ status: 401 }], 'c-b': [{ status: 200 }] })
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
-    expect(world.told).toMatchObject([{ engine: 'c-a', status: 401, next: expect.stringMatching(/`key`/) as unknown }])
+    expect(world.warnings).toMatchObject([
+      { engine: 'c-a', status: 401, next: expect.stringMatching(/`key`/) as unknown },
+    ])
   })
 
   for (const status of [400, 404, 422, 501]) {
@@ -153,7 +155,7 @@ describe('a request that successive engines fail', () => {
       expect(response.headers.get('x-kept')).toBe('1')
       expect(response.headers.get('server')).toBeNull()
       await world.settled()
-      expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([
+      expect(world.bookings.map(({ outcomes }) => outcomes)).toMatchObject([
         [{ result: 'engine_refused', status, failure: null }],
       ])
     })
@@ -164,11 +166,11 @@ describe('a request that successive engines fail', () => {
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     await world.settled()
     expect(world.sent).toHaveLength(1)
-    expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([
+    expect(world.bookings.map(({ outcomes }) => outcomes)).toMatchObject([
       [{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }],
     ])
     const event = (path: string) =>
-      new TextDecoder().decode(world.replies[0]!.truncationEvent!('reset', null)).includes(path)
+      new TextDecoder().decode(world.relays[0]!.truncationEvent!('reset', null)).includes(path)
     expect(event('engine_stream_truncated')).toBe(true)
   })
 })
@@ -176,7 +178,7 @@ describe('a request that successive engines fail', () => {
 describe('a request in a routing loop', () => {
   const round: Meeting = { status: 508, body: '{"error":{"code":"loop_detected"}}' }
   const ended = (world: ScriptedForwarder) =>
-    world.books.map(({ engine, outcomes }) => [
+    world.bookings.map(({ engine, outcomes }) => [
       engine,
       ...outcomes.map(({ result, failure }) => `${result} ${failure}`),
     ])
@@ -196,7 +198,7 @@ describe('a request in a routing loop', () => {
       ['c-b', 'complete null'],
     ])
     expect(world.logged).toEqual(['loop_detected'])
-    expect(world.told).toMatchObject([{ id: 'id-1', cluster: 'c', engine: 'c-a', url: 'http://c-a' }])
+    expect(world.warnings).toMatchObject([{ id: 'id-1', cluster: 'c', engine: 'c-a', url: 'http://c-a' }])
   })
 
   it('does not count against an engine if it has passed another gateway before, or its client says so', async () => {
@@ -278,7 +280,7 @@ describe('a request in a routing loop', () => {
 })
 
 describe('the end of a stream', () => {
-  const told = async (
+  const outcomesOf = async (
     changes: Parameters<ScriptedForwarder['exchange']>[1],
     meeting: Meeting = { status: 200 },
     observeShare = 0.1,
@@ -287,31 +289,35 @@ describe('the end of a stream', () => {
     const { pool, ...route } = world.route('c', ['c-a'])
     await forward(world.exchange([{ ...route, pool: { ...pool, observeShare } }], changes), world.ports, world.digests)
     await world.settled()
-    return world.books[0]!.outcomes.map(({ result, endUnseen }) => [result, endUnseen])
+    return world.bookings[0]!.outcomes.map(({ result, endUnseen }) => [result, endUnseen])
   }
 
   it('is recorded as unobserved if it was not read and others are', async () => {
-    expect(await told({ observe: false })).toEqual([['complete', true]])
-    expect(await told({ observe: true })).toEqual([['complete', undefined]])
-    expect(await told({ observe: false, hideUsage: true })).toEqual([['complete', undefined]])
-    expect(await told({ observe: false }, { status: 200, end: 'engine_truncated' })).toEqual([
+    expect(await outcomesOf({ observe: false })).toEqual([['complete', true]])
+    expect(await outcomesOf({ observe: true })).toEqual([['complete', undefined]])
+    expect(await outcomesOf({ observe: false, hideUsage: true })).toEqual([['complete', undefined]])
+    expect(await outcomesOf({ observe: false }, { status: 200, end: 'engine_truncated' })).toEqual([
       ['engine_failed', undefined],
     ])
   })
 
   it('is recorded by its status if no stream is read, or nothing is to be read', async () => {
-    expect(await told({ observe: false }, { status: 200 }, 0)).toEqual([['complete', undefined]])
-    expect(await told({ observe: false, protocol: speech })).toEqual([['complete', undefined]])
-    expect(await told({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([
+    expect(await outcomesOf({ observe: false }, { status: 200 }, 0)).toEqual([['complete', undefined]])
+    expect(await outcomesOf({ observe: false, protocol: speech })).toEqual([['complete', undefined]])
+    expect(await outcomesOf({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([
       ['complete', undefined],
     ])
-    expect(await told({ observe: false }, { status: 400, sse: false })).toEqual([['engine_refused', undefined]])
+    expect(await outcomesOf({ observe: false }, { status: 400, sse: false })).toEqual([['engine_refused', undefined]])
   })
 })
 
 describe('a request that no engine can answer', () => {
   const broken: Meeting = { status: 500 }
-  const said = async (world: ScriptedForwarder, routes: ReturnType<ScriptedForwarder['route']>[], changes = {}) => {
+  const signalsOf = async (
+    world: ScriptedForwarder,
+    routes: ReturnType<ScriptedForwarder['route']>[],
+    changes = {},
+  ) => {
     await forward(world.exchange(routes, changes), world.ports, world.digests).catch(() => {})
     await world.settled()
     return world.signals.map((signal) => [
@@ -324,13 +330,13 @@ describe('a request that no engine can answer', () => {
 
   it('is blamed if two engines returned 5xx, in any cluster', async () => {
     const two = new ScriptedForwarder({ 'c-a': [broken], 'c-b': [dead], 'c-d': [{ status: 502 }] })
-    expect(await said(two, [two.route('c', ['c-a', 'c-b', 'c-d'])])).toEqual([
+    expect(await signalsOf(two, [two.route('c', ['c-a', 'c-b', 'c-d'])])).toEqual([
       ['c', 'excused', 'c-a', 'id-1#0'],
       ['c', 'excused', 'c-d', 'id-1#2'],
     ])
     expect(two.logged).toContain('poison_request')
     const apart = new ScriptedForwarder({ 'c1-a': [broken], 'c2-a': [broken] })
-    expect(await said(apart, [apart.route('c1', ['c1-a']), apart.route('c2', ['c2-a'])])).toEqual([
+    expect(await signalsOf(apart, [apart.route('c1', ['c1-a']), apart.route('c2', ['c2-a'])])).toEqual([
       ['c1', 'excused', 'c1-a', 'id-1#0'],
       ['c2', 'excused', 'c2-a', 'id-1#1'],
     ])
@@ -339,7 +345,7 @@ describe('a request that no engine can answer', () => {
   it('is blamed if its stream begins with the error', async () => {
     const inside: Meeting = { status: 200, body: 'data: {"error":{"message":"parser","code":500}}\n\n' }
     const world = new ScriptedForwarder({ 'c-a': [inside], 'c-b': [inside] })
-    expect(await said(world, [world.route('c', ['c-a', 'c-b'])])).toHaveLength(2)
+    expect(await signalsOf(world, [world.route('c', ['c-a', 'c-b'])])).toHaveLength(2)
   })
 
   const blamed: readonly [string, readonly Meeting[], object?][] = [
@@ -361,7 +367,7 @@ describe('a request that no engine can answer', () => {
     it(`is not blamed if ${when}`, async () => {
       const ids = meetings.map((_, at) => `c-${at}`)
       const world = new ScriptedForwarder(Object.fromEntries(meetings.map((one, at) => [ids[at]!, [one]])))
-      expect(await said(world, [world.route('c', ids)], changes)).toEqual([])
+      expect(await signalsOf(world, [world.route('c', ids)], changes)).toEqual([])
     })
   }
 
@@ -369,7 +375,7 @@ describe('a request that no engine can answer', () => {
     const world = new ScriptedForwarder({ 'c1-a': [broken] })
     world.refusals.set('c2', 'retry_budget')
     const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
-    expect(await said(world, routes)).toEqual([['c1', 'excused', 'c1-a', 'id-1#0']])
+    expect(await signalsOf(world, routes)).toEqual([['c1', 'excused', 'c1-a', 'id-1#0']])
     expect(world.signals).toMatchObject([{ doubtful: true }])
     expect(world.logged).not.toContain('poison_request')
   })
@@ -379,7 +385,7 @@ describe('a request that no engine can answer', () => {
     world.refusals.set('c2', 'retry_budget')
     const { cluster, pool, targets } = world.route('c1', ['c1-a'])
     expect(
-      await said(world, [
+      await signalsOf(world, [
         { cluster, pool: { ...pool, retry: { ...pool.retry, share: 0, minPerS: 0 } }, targets },
         world.route('c2', ['c2-a']),
       ]),
@@ -388,7 +394,7 @@ describe('a request that no engine can answer', () => {
 
   it('is not blamed if its client disconnected before the last response', async () => {
     const world = new ScriptedForwarder({ 'c-a': [broken], 'c-b': [broken], 'c-d': ['hangs'] })
-    const work = said(world, [world.route('c', ['c-a', 'c-b', 'c-d'])])
+    const work = signalsOf(world, [world.route('c', ['c-a', 'c-b', 'c-d'])])
     while (world.sent.length < 3) await new Promise((turn) => setTimeout(turn, 0))
     world.client.abort('client left')
     expect(await work).toEqual([])
@@ -411,16 +417,16 @@ describe('an answer', () => {
       'server-timing': 'edge;dur=1.5, admit;dur=0, connect;dur=0, first_byte;dur=0, ttft;dur=100',
     })
     await world.settled()
-    expect(world.books[0]!.firstTokens).toMatchObject([{ ttft: 100 }])
+    expect(world.bookings[0]!.firstTokens).toMatchObject([{ ttft: 100 }])
   })
 
   it('has no first token if it does not stream', async () => {
     const world = new ScriptedForwarder({ 'c-a': [{ status: 200, sse: false, body: '{}' }] })
     await forward(world.exchange([world.route('c', ['c-a'])], { stream: false }), world.ports, world.digests)
     await world.settled()
-    expect(world.books[0]!.firstTokens).toEqual([])
-    expect(world.books[0]!.outcomes[0]!.stages.ttft).toBeUndefined()
-    expect(world.replies[0]!.observe).toBe(true)
+    expect(world.bookings[0]!.firstTokens).toEqual([])
+    expect(world.bookings[0]!.outcomes[0]!.stages.ttft).toBeUndefined()
+    expect(world.relays[0]!.observe).toBe(true)
   })
 
   it.each([
@@ -430,7 +436,7 @@ describe('an answer', () => {
     const held: unknown[] = []
     const world = new ScriptedForwarder({ 'c-a': [{ status }] })
     await forward(
-      world.exchange([world.route('c', ['c-a'])], { onResponseId: (...told) => void held.push(told) }),
+      world.exchange([world.route('c', ['c-a'])], { onResponseId: (...args) => void held.push(args) }),
       world.ports,
       world.digests,
     )
@@ -453,7 +459,7 @@ describe('an answer that does not stream', () => {
     )
     expect([failure.reason, failure.shape.status, failure.shape.retry]).toEqual(['answer_timeout', 504, false])
     await world.settled()
-    expect(world.books.map(({ engine, outcomes }) => [engine, outcomes.map((one) => one.failure)])).toEqual([
+    expect(world.bookings.map(({ engine, outcomes }) => [engine, outcomes.map((one) => one.failure)])).toEqual([
       ['c-a', ['answer_timeout']],
     ])
     expect(suspects).toEqual([])
@@ -492,14 +498,14 @@ describe('clusters', () => {
     expect(await served()).toBe('c2')
     world.refusals.set('c2', 'engines_full')
     expect(await served()).toBe('c1')
-    expect(world.books.map(({ admission }) => admission.isLastResort)).toEqual([undefined, true])
+    expect(world.bookings.map(({ admission }) => admission.isLastResort)).toEqual([undefined, true])
     expect(world.logged).toContain('panic_mode')
   })
 
   it('that are alone are the last resort from the start', async () => {
     const world = new ScriptedForwarder({ 'c1-a': [] })
     await forward(world.exchange([world.route('c1', ['c1-a'])]), world.ports, world.digests)
-    expect(world.books.map(({ admission }) => admission.isLastResort)).toEqual([true])
+    expect(world.bookings.map(({ admission }) => admission.isLastResort)).toEqual([true])
   })
 
   it('with failed engines only are followed by the next one', async () => {
@@ -579,7 +585,7 @@ describe('clusters', () => {
     expect(headers.get('x-firstlight-policy')).toBe('rendezvous')
     expect(headers.get('x-firstlight-decision')).toBe('id-1; fallback=object_unreachable')
     await world.settled()
-    expect(world.books).toEqual([])
+    expect(world.bookings).toEqual([])
   })
 
   it('that are slower than usual do not delay the request: it is booked afterwards, and none is refused', async () => {
@@ -597,9 +603,9 @@ describe('clusters', () => {
       timers,
       pool: (...names: Parameters<typeof world.ports.pool>) => {
         const pool = world.ports.pool(...names)
-        const admit: typeof pool.admit = async (...asked) => {
+        const admit: typeof pool.admit = async (...args) => {
           await late.promise
-          return pool.admit(...asked)
+          return pool.admit(...args)
         }
         return { ...pool, admit, admitLimitMs: () => 70 }
       },
@@ -608,11 +614,11 @@ describe('clusters', () => {
     await expect.poll(() => rings.length).toBe(1)
     rings[0]!()
     expect((await answer).headers.get('x-firstlight-decision')).toBe('id-1; fallback=object_late')
-    await expect.poll(() => world.books.map(({ admission }) => admission.id)).toEqual(['id-1~'])
+    await expect.poll(() => world.bookings.map(({ admission }) => admission.id)).toEqual(['id-1~'])
     late.resolve()
     await world.settled()
     await expect.poll(() => world.open).toBe(0)
-    const results = world.books.map(({ admission, outcomes }) => [admission.id, outcomes[0]?.result])
+    const results = world.bookings.map(({ admission, outcomes }) => [admission.id, outcomes[0]?.result])
     expect(results.sort()).toEqual([
       ['id-1', 'abandoned'],
       ['id-1~', 'complete'],
@@ -635,9 +641,9 @@ describe('clusters', () => {
       timers,
       pool: (...names: Parameters<typeof world.ports.pool>) => {
         const pool = world.ports.pool(...names)
-        const admit: typeof pool.admit = async (...asked) => {
+        const admit: typeof pool.admit = async (...args) => {
           await late.promise
-          return pool.admit(...asked)
+          return pool.admit(...args)
         }
         return { ...pool, admit }
       },
@@ -647,10 +653,10 @@ describe('clusters', () => {
     waits.find(({ delayMs }) => delayMs === 2_000)!.ring()
     expect((await answer).headers.get('x-firstlight-decision')).toBe('id-1; fallback=object_unreachable')
     await world.settled()
-    expect(world.books).toEqual([])
+    expect(world.bookings).toEqual([])
     late.resolve()
     await expect
-      .poll(() => world.books.map(({ outcomes }) => outcomes.map(({ result }) => result)))
+      .poll(() => world.bookings.map(({ outcomes }) => outcomes.map(({ result }) => result)))
       .toEqual([['abandoned']])
   })
 
@@ -660,7 +666,7 @@ describe('clusters', () => {
     expect(headers.get('x-firstlight-engine')).toBe('c-old')
     expect(headers.get('x-firstlight-decision')).toBe('id-1')
     await world.settled()
-    expect(world.books.map(({ engine, outcomes }) => [engine, outcomes.map(({ result }) => result)])).toEqual([
+    expect(world.bookings.map(({ engine, outcomes }) => [engine, outcomes.map(({ result }) => result)])).toEqual([
       ['c-new', ['abandoned']],
       ['c-old', ['complete']],
     ])
@@ -679,7 +685,7 @@ describe('clusters', () => {
     )
     expect(headers.get('x-firstlight-engine')).toBe('c2-a')
     await world.settled()
-    expect(world.books.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
+    expect(world.bookings.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
   })
 
   it('do not move a request that is bound to one engine', async () => {
@@ -703,7 +709,7 @@ describe('a client that leaves', () => {
     expect((await work).reason).toBe('client_gone')
     await world.settled()
     expect(world.sent).toHaveLength(1)
-    expect(world.books[0]!.outcomes).toMatchObject([{ result: 'client_gone', failure: null }])
+    expect(world.bookings[0]!.outcomes).toMatchObject([{ result: 'client_gone', failure: null }])
   })
 })
 
@@ -735,7 +741,7 @@ describe('whatever happens', () => {
           await forward(exchange, world.ports, world.digests).catch(() => {})
           await new Promise((turn) => setTimeout(turn, 0))
           await world.settled()
-          expect(world.books.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
+          expect(world.bookings.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
           expect(new Set(world.sent.map(({ target }) => target.id)).size).toBe(world.sent.length)
         },
       ),

@@ -94,10 +94,10 @@ class Play {
       reader: () => ({ read: async () => null, cancel: () => {} }),
       firstBytes: () => new TextEncoder().encode('data: x\n\n'),
       fault: () => null,
-      pass: (reply) => {
+      pass: (relay) => {
         this.passed.push(id)
-        queueMicrotask(() => reply.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: 9 }))
-        return new Response('data: x\n\n', { status: reply.status })
+        queueMicrotask(() => relay.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: 9 }))
+        return new Response('data: x\n\n', { status: relay.status })
       },
       discard: () => void this.discarded.push(id),
     }
@@ -132,10 +132,10 @@ describe('a request whose first byte may be late', () => {
           await scheduler.waitIdle()
           const end = await running
           await world.settled()
-          expect(world.books.map(({ outcomes }) => outcomes.length)).toEqual(world.books.map(() => 1))
+          expect(world.bookings.map(({ outcomes }) => outcomes.length)).toEqual(world.bookings.map(() => 1))
           expect(play.passed.length).toBe(end instanceof Failure ? 0 : 1)
           expect(new Set(play.sent).size).toBe(play.sent.length)
-          const outcomes = world.books.map(({ engine, outcomes: [outcome] }) => ({ engine, ...outcome! }))
+          const outcomes = world.bookings.map(({ engine, outcomes: [outcome] }) => ({ engine, ...outcome! }))
           for (const { engine, failure, failedEngine, result } of outcomes) {
             if (engine === play.passed[0]) continue
             // The engine that lost is blamed for nothing but its own failure.

@@ -21,8 +21,8 @@ const timersIn = (rings: (() => void)[]): Timers => ({
 })
 
 /** A pool object that can lose its state, be unreachable, and be slow. */
-class Books {
-  readonly heard: string[] = []
+class FakePool {
+  readonly calls: string[] = []
   readonly resumes: Resume[] = []
   knows = true
   reachable = true
@@ -60,7 +60,7 @@ class Books {
     const say = async (what: string) => {
       await this.hold
       if (!this.reachable || !this.knows) throw new Error('unknown booking')
-      this.heard.push(what)
+      this.calls.push(what)
       if (what === 'renew') for (const resolve of this.#renewed.splice(0)) resolve()
     }
     return {
@@ -73,12 +73,12 @@ class Books {
 }
 
 describe('a booking in this process', () => {
-  const heard: string[] = []
-  const told = Promise.resolve()
+  const calls: string[] = []
+  const resolved = Promise.resolve()
   const say = (what: string): Promise<void> => {
     if (what.startsWith(fails)) throw new Error('no such booking')
-    heard.push(what)
-    return told
+    calls.push(what)
+    return resolved
   }
   let fails = 'nothing'
   const lease: Lease = {
@@ -89,10 +89,10 @@ describe('a booking in this process', () => {
     release: ({ result }) => say(`release ${result}`),
   }
   const opened = (rings: (() => void)[] = []): LeaseKeeper => {
-    heard.length = 0
+    calls.length = 0
     const cluster = {
       resume: async () => {
-        heard.push('resume')
+        calls.push('resume')
         fails = 'nothing'
         return lease
       },
@@ -113,10 +113,10 @@ describe('a booking in this process', () => {
     const booking = opened()
     booking.firstToken({})
     booking.progress(2)
-    expect(heard).toEqual(['first token', 'progress 2'])
+    expect(calls).toEqual(['first token', 'progress 2'])
     expect(booking.release(ending)).toBeNull()
     expect(booking.release({ ...ending, result: 'client_gone' })).toBeNull()
-    expect(heard).toEqual(['first token', 'progress 2', 'release complete'])
+    expect(calls).toEqual(['first token', 'progress 2', 'release complete'])
   })
 
   it('is on its way until its first token, or its end', () => {
@@ -137,9 +137,9 @@ describe('a booking in this process', () => {
     fails = 'progress'
     booking.progress(1)
     const released = booking.release(ending)
-    expect(heard).toEqual([])
+    expect(calls).toEqual([])
     await released
-    expect(heard).toEqual(['resume', 'progress 1', 'release complete'])
+    expect(calls).toEqual(['resume', 'progress 1', 'release complete'])
   })
 
   it('is renewed each time the timer fires, and sets no timer after its end', async () => {
@@ -148,8 +148,8 @@ describe('a booking in this process', () => {
     for (const _ of [1, 2]) {
       const [ring] = rings.splice(0)
       ring!()
-      await expect.poll(() => heard.at(-1)).toBe('renew')
-      heard.length = 0
+      await expect.poll(() => calls.at(-1)).toBe('renew')
+      calls.length = 0
     }
     await booking.release(ending)
     expect(rings).toEqual([])
@@ -158,84 +158,84 @@ describe('a booking in this process', () => {
 
 describe('a booking', () => {
   it('sends every event in order and its end exactly once', async () => {
-    const books = new Books()
-    const booking = books.booking()
+    const pool = new FakePool()
+    const booking = pool.booking()
     booking.firstToken({})
     booking.firstToken({})
     booking.progress(1)
     await Promise.all([booking.release(ending), booking.release({ ...ending, result: 'client_gone' })])
     booking.progress(9)
     await booking.release(ending)
-    expect(books.heard).toEqual(['first token', 'progress 1', 'release complete'])
+    expect(pool.calls).toEqual(['first token', 'progress 1', 'release complete'])
   })
 
   it('sends of many steps on the way only the last', async () => {
-    const books = new Books()
+    const pool = new FakePool()
     const { promise, resolve: go } = Promise.withResolvers<void>()
-    books.hold = promise
-    const booking = books.booking()
+    pool.hold = promise
+    const booking = pool.booking()
     booking.firstToken({})
     for (let blocks = 1; blocks <= 50; blocks++) booking.progress(blocks)
     go()
     await booking.release(ending)
-    expect(books.heard).toEqual(['first token', 'progress 50', 'release complete'])
+    expect(pool.calls).toEqual(['first token', 'progress 50', 'release complete'])
   })
 
   it('is renewed while it is open, and not after', async () => {
-    const books = new Books()
+    const pool = new FakePool()
     const rings: (() => void)[] = []
-    const booking = books.booking(books.lease, timersIn(rings))
+    const booking = pool.booking(pool.lease, timersIn(rings))
     for (const _ of [1, 2]) {
-      const renewed = books.renewed()
+      const renewed = pool.renewed()
       rings.splice(0)[0]!()
       await renewed
       await turns()
     }
     await booking.release(ending)
     expect(rings).toEqual([])
-    expect(books.heard).toEqual(['renew', 'renew', 'release complete'])
+    expect(pool.calls).toEqual(['renew', 'renew', 'release complete'])
   })
 
   it('is booked again, as far as it had come, when the object forgot it', async () => {
-    const books = new Books()
-    const booking = books.booking()
+    const pool = new FakePool()
+    const booking = pool.booking()
     booking.firstToken({})
     booking.progress(4)
     await Promise.resolve()
-    books.knows = false
+    pool.knows = false
     await booking.release(ending)
-    expect(books.resumes.at(-1)).toMatchObject({ placement, firstTokenSeen: true, outputBlocks: 4 })
-    expect(books.heard.at(-1)).toBe('release complete')
+    expect(pool.resumes.at(-1)).toMatchObject({ placement, firstTokenSeen: true, outputBlocks: 4 })
+    expect(pool.calls.at(-1)).toBe('release complete')
   })
 
   it('outlives an object out of reach, and never fails its request', async () => {
-    const books = new Books()
-    books.reachable = false
-    const booking = books.booking()
+    const pool = new FakePool()
+    pool.reachable = false
+    const booking = pool.booking()
     booking.firstToken({})
     await booking.release(ending)
-    expect(books.heard).toEqual([])
+    expect(pool.calls).toEqual([])
   })
 
   it('that was made without the object is sent to it when it is back', async () => {
-    const books = new Books()
+    const pool = new FakePool()
     const rings: (() => void)[] = []
-    const booking = books.booking(null, timersIn(rings))
+    const booking = pool.booking(null, timersIn(rings))
     booking.firstToken({})
-    const renewed = books.renewed()
+    const renewed = pool.renewed()
     rings.splice(0)[0]!()
     await renewed
-    expect(books.resumes).toMatchObject([{ firstTokenSeen: true }])
+    expect(pool.resumes).toMatchObject([{ firstTokenSeen: true }])
     await booking.release(ending)
-    expect(books.heard.at(-1)).toBe('release complete')
+    expect(pool.calls.at(-1)).toBe('release complete')
   })
 
   it('the object never knew ends without a word', async () => {
-    const books = new Books()
-    const booking = books.booking(null)
+    const pool = new FakePool()
+    const booking = pool.booking(null)
     booking.firstToken({})
     await booking.release(ending)
-    expect(books.heard).toEqual([])
-    expect(books.resumes).toEqual([])
+    expect(pool.calls).toEqual([])
+    expect(pool.resumes).toEqual([])
   })
 })

@@ -23,10 +23,10 @@ function open({ dead = -1, full = -1 }: { readonly dead?: number; readonly full?
     const local = new LocalPool(state, () => clock.now)
     return Object.assign(Object.create(local) as LocalPool, {
       admitNow: undefined,
-      admit: async (asked: Admission) => {
+      admit: async (request: Admission) => {
         calls[cell]! += 1
         if (cell === dead) throw new Error('overloaded')
-        return LocalPool.prototype.admitNow.call(local, asked)
+        return LocalPool.prototype.admitNow.call(local, request)
       },
       ...bound(local),
     })

@@ -70,10 +70,10 @@ describe('`via`', () => {
     const anything = fc.string({ unit: fc.constantFrom(...'()\\",; 1.a\tfirstlight-'), maxLength: 1100 })
     fc.assert(
       fc.property(anything, (text) => {
-        const said = withVia(text, OWN)
-        expect(said.length).toBeLessThanOrEqual(1_000 + 2 + OWN.length)
-        expect(hasPassed(said, OWN), said).toBe(true)
-        expect(hasPassed(withVia(said, '1.1 another (one)'), OWN), said).toBe(said.length <= 1_000)
+        const value = withVia(text, OWN)
+        expect(value.length).toBeLessThanOrEqual(1_000 + 2 + OWN.length)
+        expect(hasPassed(value, OWN), value).toBe(true)
+        expect(hasPassed(withVia(value, '1.1 another (one)'), OWN), value).toBe(value.length <= 1_000)
       }),
     )
   })
@@ -100,7 +100,7 @@ const pool = { model: 'm', engines: [engine] }
 const cluster = { id: 'c', pools: [pool] }
 const read = (clusters: readonly object[], more: object = {}) =>
   parseConfig({ ...more, clusters }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-const named = (...asked: Parameters<typeof read>): string => read(...asked).via
+const named = (...args: Parameters<typeof read>): string => read(...args).via
 
 describe('the name of a deployment', () => {
   it('is a token of a few letters', () => expect(named([cluster])).toMatch(/^1\.1 firstlight-[0-9a-f]{8}$/))

@@ -32,10 +32,10 @@ const ask = (cluster: PoolPort, waits: WaitingRequests, tenant = 'team-a', more:
 it('a drain answers 1,000 waiting requests, which leave nothing behind', async () => {
   const { state, cluster } = open(1_000)
   const waits = new WaitingRequests()
-  const asked = Array.from({ length: 1_000 }, () => ask(cluster, waits).catch((error: unknown) => error))
+  const pending = Array.from({ length: 1_000 }, () => ask(cluster, waits).catch((error: unknown) => error))
   expect(state.waiting).toBe(1_000)
   waits.end(() => new Failure('draining', 'over'), true)
-  for (const answer of await Promise.all(asked)) expect(answer).toMatchObject({ reason: 'draining' })
+  for (const answer of await Promise.all(pending)) expect(answer).toMatchObject({ reason: 'draining' })
   expect([state.waiting, state.bookings]).toEqual([0, 1])
   await expect(ask(cluster, waits)).rejects.toMatchObject({ reason: 'draining' })
 })
@@ -53,16 +53,16 @@ it('a removed key ends the wait of its requests only', async () => {
 
 it('asks once again if the pool state has lost its memory', async () => {
   const { cluster } = open(10)
-  const asked: number[] = []
+  const waits: number[] = []
   const lost: PoolPort = Object.assign(Object.create(cluster) as PoolPort, {
     wait: async (_: unknown, waitedMs: number) => {
-      asked.push(waitedMs)
+      waits.push(waitedMs)
       throw new Error('evicted')
     },
     leave: async () => undefined,
   })
   expect(await ask(lost, new WaitingRequests())).toMatchObject({ refusal: { limit: 'queue' } })
-  expect(asked).toHaveLength(2)
+  expect(waits).toHaveLength(2)
 })
 
 it.each(['before', 'after'])(
@@ -81,12 +81,12 @@ it.each(['before', 'after'])(
       remoteAddress: null,
     }
     const cluster = new LocalPool(state, () => 0)
-    const asked = ask(cluster, new WaitingRequests(), 'team-a', { signal: leaving.signal, scope }).catch(() => null)
+    const pending = ask(cluster, new WaitingRequests(), 'team-a', { signal: leaving.signal, scope }).catch(() => null)
     if (when === 'before') leaving.abort(new Error('gone'))
     state.release(bookingKey(first), outcome(), 0)
     if (when === 'after') leaving.abort(new Error('gone'))
     // Whoever gets the place releases it.
-    const answer = await asked
+    const answer = await pending
     if (answer !== null && !('refusal' in answer)) await answer.lease.release(outcome())
     await Promise.all(background)
     expect([state.waiting, state.bookings, state.digest(0).engines[0]!.requests]).toEqual([0, 0, 0])
@@ -100,9 +100,9 @@ it('answers by its own timer if the pool state is late, which then finds a reque
   const timers = { set: (delayMs: number, ring: () => void) => (rings.push(ring), expect(delayMs).toBe(6_000), timer) }
   const timer = { cancel: () => undefined }
   let arrive = (): void => undefined
-  const asked = admission()
+  const request = admission()
   const late: PoolPort = Object.assign(Object.create(cluster) as PoolPort, {
-    wait: () => new Promise((resolve) => (arrive = () => resolve(cluster.wait(asked, 0)))),
+    wait: () => new Promise((resolve) => (arrive = () => resolve(cluster.wait(request, 0)))),
     leave: (key: string) => cluster.leave(key),
   })
   const background: Promise<unknown>[] = []
@@ -111,7 +111,7 @@ it('answers by its own timer if the pool state is late, which then finds a reque
     client: null,
     remoteAddress: null,
   }
-  const answer = ask(late, new WaitingRequests(), 'team-a', { admission: asked, timers, scope })
+  const answer = ask(late, new WaitingRequests(), 'team-a', { admission: request, timers, scope })
   for (const ring of rings) ring()
   expect(await answer).toMatchObject({ refusal: { reason: 'overloaded', limit: 'queue' } })
   arrive()

@@ -20,7 +20,7 @@ const at = (name: string): string => join(folder, name)
 function recorded(): string {
   const random = chance(4)
   let queuedAt = 100
-  const asked = Array.from({ length: 80 }, () => ({
+  const requests = Array.from({ length: 80 }, () => ({
     promptTokens: 50 + Math.floor(random() * 3000),
     outputTokens: 5 + Math.floor(random() * 80),
     queuedAt: (queuedAt += random() * 0.4),
@@ -29,18 +29,18 @@ function recorded(): string {
   }))
   const pace = { speed: 1, closedLoop: false, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
   const { jobs } = replay(
-    traceOf('t', asked, 16),
+    traceOf('t', requests, 16),
     fleetOf(1, { kind: 'vllm', profile: profileNamed('demo') }),
     routerNamed('fewest_requests'),
     pace,
   )
   return jobs
     .map((job, index) => {
-      const start = asked[index]!.queuedAt - job.sentAt / 1000
+      const start = requests[index]!.queuedAt - job.sentAt / 1000
       return JSON.stringify({
         input_toks: job.promptTokens,
         output_toks: job.outputTokens,
-        queued_ts: asked[index]!.queuedAt,
+        queued_ts: requests[index]!.queuedAt,
         first_token_ts: start + job.firstTokenAt / 1000,
         last_token_ts: start + job.endedAt / 1000,
       })

@@ -104,17 +104,17 @@ test('an engine loads blocks from LMCache and computes the rest, as forecast, an
   store.store(0, keysOf([1, 2, 3]), 0)
   let firstAt = -1
   const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.cacheOf(0))
-  const asked = job([1, 2, 3], 100)
-  const ms = (512 * (6 + 6 + 40)) / 1000 + idleTtftMs(costModel, asked.promptTokens, of(3), limits.maxNumBatchedTokens)
-  expect(engine.exactTtftMs(asked, 0)).toBeCloseTo(ms, 6)
-  expect(engine.exactColdTtftMs(asked, 0)).toBeCloseTo(
-    idleTtftMs(costModel, asked.promptTokens, 0, limits.maxNumBatchedTokens),
+  const own = job([1, 2, 3], 100)
+  const ms = (512 * (6 + 6 + 40)) / 1000 + idleTtftMs(costModel, own.promptTokens, of(3), limits.maxNumBatchedTokens)
+  expect(engine.exactTtftMs(own, 0)).toBeCloseTo(ms, 6)
+  expect(engine.exactColdTtftMs(own, 0)).toBeCloseTo(
+    idleTtftMs(costModel, own.promptTokens, 0, limits.maxNumBatchedTokens),
     6,
   )
-  engine.submit(asked, 0)
+  engine.submit(own, 0)
   engine.advance(1e6)
   expect(firstAt).toBeCloseTo(ms, 6)
-  expect([asked.cachedTokens, engine.computedTokens]).toEqual([of(3), 100])
+  expect([own.cachedTokens, engine.computedTokens]).toEqual([of(3), 100])
 })
 
 test('the last token of a prompt is computed even if LMCache has all of it', () => {
@@ -122,12 +122,12 @@ test('the last token of a prompt is computed even if LMCache has all of it', () 
   store.store(0, keysOf([1, 2]), 0)
   let firstAt = -1
   const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.cacheOf(0))
-  const asked = job([1, 2], 0)
-  engine.submit(asked, 0)
+  const own = job([1, 2], 0)
+  engine.submit(own, 0)
   engine.advance(1e6)
   const { stepMs, decodeSequenceMs, decodeContextTokenMs } = profile.costModel
   expect(firstAt).toBeCloseTo((512 * 12) / 1000 + stepMs + decodeSequenceMs + decodeContextTokenMs * of(2), 6)
-  expect(asked.cachedTokens).toBe(of(2) - 1)
+  expect(own.cachedTokens).toBe(of(2) - 1)
 })
 
 const trace = multiRound({

@@ -25,10 +25,10 @@ import type { Admission } from '../../src/core/contract/admission.ts'
 import { PAYLOAD_VERSION } from '../../src/core/contract/payload-version.ts'
 import { Recording } from '../../src/platform/node/recording.ts'
 import { traceFile } from '../../src/platform/node/trace-file.ts'
-import { SILENCE } from '../kit/engine-reply.ts'
+import { SILENCE } from '../kit/fake-answer.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { startNodeGateway, type NodeGateway } from '../kit/node-gateway.ts'
-import { DONE, sseEvent, sseReply } from '../kit/sse.ts'
+import { DONE, sseEvent, sseAnswer } from '../kit/sse.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { keysOf, readTrace } from '../../packages/replay/src/replay/trace.ts'
 import { until } from '../wait.ts'
@@ -176,11 +176,11 @@ describe('firstlight load', () => {
   })
 
   it('firstlight load distinguishes engines of several clusters with the same name', async () => {
-    let asked = 0
+    let requests = 0
     const two = await FakeEngine.open({
       '*': () =>
-        sseReply([TOKEN, DONE], {
-          headers: { 'x-firstlight-engine': 'a', 'x-firstlight-cluster': ['paris', 'rome'][asked++ % 2]! },
+        sseAnswer([TOKEN, DONE], {
+          headers: { 'x-firstlight-engine': 'a', 'x-firstlight-cluster': ['paris', 'rome'][requests++ % 2]! },
         }),
     })
     const { url } = two
@@ -206,14 +206,14 @@ describe('firstlight load', () => {
   })
 
   it('firstlight load calls a truncated stream that, and counts it in the goodput of its engine and of all', async () => {
-    let asked = 0
+    let requests = 0
     const headers = { 'x-firstlight-engine': 'a' }
     const server = await FakeEngine.open({
       '*': () => {
-        const turn = asked++ % 3
+        const turn = requests++ % 3
         if (turn === 2) return { status: 503, body: {} }
-        if (turn === 0) return sseReply([TOKEN, DONE], { headers })
-        return asked < 4 ? sseReply([TOKEN], { headers }) : sseReply([TOKEN], { headers, end: 'truncate' })
+        if (turn === 0) return sseAnswer([TOKEN, DONE], { headers })
+        return requests < 4 ? sseAnswer([TOKEN], { headers }) : sseAnswer([TOKEN], { headers, end: 'truncate' })
       },
     })
     const { url } = server
@@ -287,18 +287,18 @@ describe('firstlight load', () => {
 describe('multi-round conversations', () => {
   let server: FakeEngine
   let inFlight = 0
-  let most = 0
+  let max = 0
   const prompts: number[][] = []
 
   beforeAll(async () => {
     server = await FakeEngine.open({
       '*': async ({ json }) => {
         inFlight += 1
-        most = Math.max(most, inFlight)
+        max = Math.max(max, inFlight)
         prompts.push(json['prompt'] as number[])
         await setTimeout(20)
         inFlight -= 1
-        return sseReply([TOKEN, sseEvent({ choices: [], usage: { completion_tokens: 1 } }), DONE], {
+        return sseAnswer([TOKEN, sseEvent({ choices: [], usage: { completion_tokens: 1 } }), DONE], {
           headers: { 'x-firstlight-engine': 'one' },
         })
       },
@@ -325,7 +325,7 @@ describe('multi-round conversations', () => {
     )
     expect(code).toBe(0)
     expect(out).toContain('27 answered, 0 not')
-    expect(most).toBe(4)
+    expect(max).toBe(4)
     expect(prompts).toHaveLength(27)
     // Each later prompt of a user starts with the full blocks of the previous one.
     const grown = prompts.filter((one) =>
@@ -377,16 +377,16 @@ describe('a trace file', () => {
     const path = at('stuck.jsonl')
     const warned: string[] = []
     const file = traceFile(path, { maxBytes: 30, files: 2, log: { warn: (event) => void warned.push(event) } })
-    const told = async (line: string, isThere: () => boolean): Promise<void> => {
+    const writeLine = async (line: string, isThere: () => boolean): Promise<void> => {
       file.write(line)
       await until(isThere)
     }
-    await told('{"run":0,"some":"thing"}', () => readFileSync(path, 'utf8') !== '')
+    await writeLine('{"run":0,"some":"thing"}', () => readFileSync(path, 'utf8') !== '')
     // A folder with files in it cannot be replaced.
     mkdirSync(`${path}.1/full`, { recursive: true })
-    await told('{"run":1}', () => warned.length === 1)
+    await writeLine('{"run":1}', () => warned.length === 1)
     const others = openSync(at('others'), 'w')
-    await told('{"run":2}', () => warned.length === 2)
+    await writeLine('{"run":2}', () => warned.length === 2)
     expect(fstatSync(others).size).toBe(0)
     closeSync(others)
     rmSync(`${path}.1`, { recursive: true })

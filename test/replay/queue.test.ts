@@ -143,7 +143,7 @@ it.each([
   [100, 1],
 ])(
   'a queue costs no goodput beside prompts that are late alone, with a request each %i ms: at least %s of it',
-  (everyMs, least) => {
+  (everyMs, min) => {
     const isGood = ({ endedAt, firstTokenAt, sentAt, outputTokens }: Job): boolean =>
       endedAt >= 0 && firstTokenAt - sentAt <= 5_000 && (endedAt - firstTokenAt) / (outputTokens - 1) <= 100
     const shares = SEEDS.map((seed) => {
@@ -152,6 +152,6 @@ it.each([
       const queued = run(trace, { slo: SLO, queue: { maxRequests: 256, maxWaitMs: 2_000 } })
       return queued.jobs.filter(isGood).length / without.jobs.filter(isGood).length
     })
-    expect(meanOf(shares)).toBeGreaterThan(least)
+    expect(meanOf(shares)).toBeGreaterThan(min)
   },
 )

@@ -131,14 +131,14 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
   })
 
   it('returns 503 without details to clients if the configuration is missing or invalid', async () => {
-    for (const [bindings, said] of [
+    for (const [bindings, reason] of [
       [{}, 'FIRSTLIGHT_CONFIG'],
       [{ FIRSTLIGHT_CONFIG: 'clusters: [{ id: hush!' }, 'not valid'],
     ] as const) {
       const response = await ask(await edgeWith(bindings))
       expect(response.status).toBe(503)
       const text = await response.text()
-      expect(text).toContain(said)
+      expect(text).toContain(reason)
       expect(text).not.toContain('hush')
     }
   })

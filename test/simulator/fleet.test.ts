@@ -75,8 +75,8 @@ describe('simulated fleet', () => {
         { role: 'user', content: 'and then?' },
       ],
     })
-    const told = answer.usage.prompt_tokens + answer.usage.completion_tokens
-    expect(next.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(told - 32)
+    const usedTokens = answer.usage.prompt_tokens + answer.usage.completion_tokens
+    expect(next.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(usedTokens - 32)
   })
 
   it('computes the whole prompt for prompt_logprobs, and has it cached afterwards', async () => {

@@ -36,7 +36,7 @@ export class KvWorld {
   toLose = 0
   readonly #blockTokens: number
   readonly #keptBatches: number
-  readonly #meter: PromptAnalyzer
+  readonly #analyzer: PromptAnalyzer
   #state: PoolState
   #epoch = 1
   #seq = 0
@@ -49,7 +49,7 @@ export class KvWorld {
   constructor(blockTokens: number, keptBatches = 10_000) {
     this.#blockTokens = blockTokens
     this.#keptBatches = keptBatches
-    this.#meter = new PromptAnalyzer({
+    this.#analyzer = new PromptAnalyzer({
       model: 'qwen',
       blockTokens,
       encodeUtf8: () => 0,
@@ -72,7 +72,7 @@ export class KvWorld {
   begin({ conversation, tokens, salted }: Ask): Running {
     const salt = salted ? `salt ${conversation}` : null
     const prompt = Array.from({ length: tokens }, (_, at) => conversation * 1000 + (at >> 2))
-    const { blocks } = this.#meter.measure({
+    const { blocks } = this.#analyzer.measure({
       prompt: { form: 'ids', lists: [prompt] },
       bodyBytes: 0,
       adapter: null,

@@ -41,11 +41,11 @@ describe('the simulated language', () => {
 
   it('continues a text on another engine as on the first one', () => {
     fc.assert(
-      fc.property(text, fc.integer({ min: 1, max: 30 }), (given, cut) => {
+      fc.property(text, fc.integer({ min: 1, max: 30 }), (given, length) => {
         const prompt = encode(`${given}:`)
         const all = whole(prompt, 40)
-        const continued = encode(`${given}:${decode(all.subarray(0, cut))}`)
-        expect(Array.from(whole(continued, 40 - cut))).toEqual(Array.from(all.subarray(cut)))
+        const continued = encode(`${given}:${decode(all.subarray(0, length))}`)
+        expect(Array.from(whole(continued, 40 - length))).toEqual(Array.from(all.subarray(length)))
       }),
     )
   })

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { openGateway, type TestGateway } from '../kit/gateway.ts'
-import { DONE, sseReply, token } from '../kit/sse.ts'
+import { DONE, sseAnswer, token } from '../kit/sse.ts'
 
 let engine: FakeEngine
 let gateway: TestGateway
 
 beforeAll(async () => {
-  engine = await FakeEngine.open({ 'POST *': sseReply([token('a'), DONE]) })
+  engine = await FakeEngine.open({ 'POST *': sseAnswer([token('a'), DONE]) })
   gateway = await openGateway({
     engines: [engine],
     pool: { adapters: ['poet'] },
@@ -29,15 +29,15 @@ const post = async (path: string, body: unknown, headers: Readonly<Record<string
 /** A client that sends its own label wherever a request allows one. */
 async function wave(word: string): Promise<void> {
   const chat = '/v1/chat/completions'
-  const said = { messages: [{ role: 'user', content: word }], user: word, session_id: word, stream: true }
+  const body = { messages: [{ role: 'user', content: word }], user: word, session_id: word, stream: true }
   const label = { 'x-request-id': word, traceparent: word, 'x-session-id': word }
-  expect(await post(chat, { ...said, model: word })).toBe(404)
-  expect(await post(chat, { ...said, model: 'm', firstlight: { policy: word } })).toBe(400)
-  expect(await post(`/v1/${word}`, said)).toBe(404)
-  expect(await post(chat, { ...said, model: 'm' }, label)).toBe(200)
-  expect(await post(chat, { ...said, model: 'poet', firstlight: { session: word } }, label)).toBe(200)
+  expect(await post(chat, { ...body, model: word })).toBe(404)
+  expect(await post(chat, { ...body, model: 'm', firstlight: { policy: word } })).toBe(400)
+  expect(await post(`/v1/${word}`, body)).toBe(404)
+  expect(await post(chat, { ...body, model: 'm' }, label)).toBe(200)
+  expect(await post(chat, { ...body, model: 'poet', firstlight: { session: word } }, label)).toBe(200)
   // The policy cannot rank without a lookup, so another one replaces it.
-  expect(await post(chat, { ...said, model: 'm', firstlight: { policy: 'kv_aware' } }, label)).toBe(200)
+  expect(await post(chat, { ...body, model: 'm', firstlight: { policy: 'kv_aware' } }, label)).toBe(200)
   await post('/ttft_report', { role: 'pd', request_id: word, prefill_queue_time_ms: 3, [word]: 1 })
 }
 

@@ -55,22 +55,25 @@ describe.each(runtimes)('traces of a gateway on %s that samples every request', 
     // Batches are sent after the responses; this one is the last.
     await until(() => spans.filter(({ kind }) => kind === 2).length === 2)
 
-    const told = engine.asked.map(({ headers }) =>
+    const forwarded = engine.posts.map(({ headers }) =>
       /^00-([0-9a-f]{32})-([0-9a-f]{16})-(0[01])$/.exec(headers['traceparent']!)!.slice(1),
     )
-    expect(told.map(([trace, , flags]) => [trace, flags])).toEqual([
+    expect(forwarded.map(([trace, , flags]) => [trace, flags])).toEqual([
       [TRACE, '01'],
       [TRACE.replaceAll('0', '1'), '00'],
       [expect.stringMatching(/[1-9a-f]/), '01'],
     ])
-    expect(engine.asked.map(({ headers }) => headers['tracestate'])).toEqual(['a=b', 'c=d', undefined])
+    expect(engine.posts.map(({ headers }) => headers['tracestate'])).toEqual(['a=b', 'c=d', undefined])
     // The engine's parent is the span of the call to it. A request that is not sampled exports nothing.
-    expect(new Set(spans.map(({ traceId }) => traceId))).toEqual(new Set([told[0]![0], told[2]![0]]))
+    expect(new Set(spans.map(({ traceId }) => traceId))).toEqual(new Set([forwarded[0]![0], forwarded[2]![0]]))
     for (const at of [0, 2]) {
-      const own = spans.filter(({ traceId }) => traceId === told[at]![0])
+      const own = spans.filter(({ traceId }) => traceId === forwarded[at]![0])
       const [request] = own.filter(({ kind }) => kind === 2)
       expect(request?.parentSpanId).toBe(at === 0 ? PARENT : undefined)
-      expect(own.find(({ kind }) => kind === 3)).toMatchObject({ spanId: told[at]![1], parentSpanId: request?.spanId })
+      expect(own.find(({ kind }) => kind === 3)).toMatchObject({
+        spanId: forwarded[at]![1],
+        parentSpanId: request?.spanId,
+      })
     }
   })
 })

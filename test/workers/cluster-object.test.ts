@@ -76,16 +76,16 @@ it('divides a pool over several objects, each with its own engines', async () =>
 
 it('keeps the bookings of live streams through an eviction, and they can be spoken of again', async () => {
   const { cluster, stub } = open()
-  const asked = admission({ blocks: new Uint32Array([1, 2, 3, 4]) })
+  const request = admission({ blocks: new Uint32Array([1, 2, 3, 4]) })
   await cluster.configure(1, pool())
-  const placement = await bookAndVanish(stub, asked)
+  const placement = await admitAndVanish(stub, request)
   await runDurableObjectAlarm(stub)
   await evictDurableObject(stub)
 
   const digest = await cluster.digest()
   expect(digest.bookings).toBe(1)
   expect(requestsOf(digest)[placement.kind === 'whole' ? placement.engine : '']).toBe(1)
-  const lease = await cluster.resume({ admission: asked, placement, firstTokenSeen: true, outputBlocks: 2 })
+  const lease = await cluster.resume({ admission: request, placement, firstTokenSeen: true, outputBlocks: 2 })
   expect((await cluster.digest()).bookings).toBe(1)
   clock.advance(59_000)
   await lease.renew()
@@ -99,7 +99,7 @@ it('keeps the bookings of live streams through an eviction, and they can be spok
 it('expires the bookings of dead edges after an eviction', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
-  await bookAndVanish(stub)
+  await admitAndVanish(stub)
   await runDurableObjectAlarm(stub)
   await evictDurableObject(stub)
   expect((await cluster.digest()).bookings).toBe(1)
@@ -110,12 +110,12 @@ it('expires the bookings of dead edges after an eviction', async () => {
 
 it('releases a booking by name that it has only from a snapshot', async () => {
   const { cluster, stub } = open()
-  const asked = admission()
+  const request = admission()
   await cluster.configure(1, pool())
-  await bookAndVanish(stub, asked)
+  await admitAndVanish(stub, request)
   await runDurableObjectAlarm(stub)
   await evictDurableObject(stub)
-  for (let index = 0; index < 2; index++) await stub.tell([['release', bookingKey(asked), outcome()]])
+  for (let index = 0; index < 2; index++) await stub.tell([['release', bookingKey(request), outcome()]])
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
@@ -124,9 +124,9 @@ it('remembers configuration and drained engines through an eviction', async () =
   await cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
   await evictDurableObject(stub)
   source.version = 0
-  const { engines: told, configVersion } = await cluster.digest()
+  const { engines: reported, configVersion } = await cluster.digest()
   expect(configVersion).toBe(1)
-  expect(told.map(({ id, draining }) => [id, draining])).toEqual([
+  expect(reported.map(({ id, draining }) => [id, draining])).toEqual([
     ['a', true],
     ['b', false],
   ])
@@ -136,8 +136,8 @@ it('stores many bookings with long prompts in several values, and restores them 
   const { cluster, stub, source } = open({ engines: engines('a') })
   await cluster.configure(1, source.pool)
   const blocks = new Uint32Array(8_000)
-  const asked = Array.from({ length: 100 }, () => admission({ blocks }))
-  for (const one of asked) await bookAndVanish(stub, one)
+  const requests = Array.from({ length: 100 }, () => admission({ blocks }))
+  for (const one of requests) await admitAndVanish(stub, one)
   await runDurableObjectAlarm(stub)
   const stored = await runInDurableObject(
     stub,
@@ -147,7 +147,7 @@ it('stores many bookings with long prompts in several values, and restores them 
   await evictDurableObject(stub)
   expect((await cluster.digest()).bookings).toBe(100)
 
-  for (const one of asked) await stub.tell([['release', bookingKey(one), outcome()]])
+  for (const one of requests) await stub.tell([['release', bookingKey(one), outcome()]])
   await runDurableObjectAlarm(stub)
   const left = await runInDurableObject(stub, (_object: ClusterObject, state) =>
     [...state.storage.kv.list({ prefix: 'snapshot' })].map(([key]) => key),
@@ -158,7 +158,7 @@ it('stores many bookings with long prompts in several values, and restores them 
 it('starts cold, and works, when its snapshot cannot be read', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
-  await bookAndVanish(stub)
+  await admitAndVanish(stub)
   await runDurableObjectAlarm(stub)
   await runInDurableObject(stub, (_object: ClusterObject, state) =>
     state.storage.kv.put('snapshot:bookings:0', [{ admission: 7 }]),
@@ -194,9 +194,9 @@ it('probes at the next request after an idle time, not with the next flush', asy
   await cluster.configure(1, pool())
   await runDurableObjectAlarm(stub)
   clock.advance(3_600_000)
-  const asked = clock.now()
+  const admittedAt = clock.now()
   await admitted(cluster.admit(admission()))
-  expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(asked)
+  expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(admittedAt)
 })
 
 it('probes engines of refused requests, because no other request would detect a recovery', async () => {
@@ -206,9 +206,9 @@ it('probes engines of refused requests, because no other request would detect a 
   await runDurableObjectAlarm(stub)
   clock.advance(3_600_000)
   await runDurableObjectAlarm(stub)
-  const asked = clock.now()
+  const admittedAt = clock.now()
   expect(await cluster.admit(admission())).toHaveProperty('refusal')
-  expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(asked)
+  expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(admittedAt)
   lent.probe = async () => [probe('a', clock.now())]
   await runDurableObjectAlarm(stub)
   await admitted(cluster.admit(admission()))
@@ -227,9 +227,9 @@ it('applies the events of an admission before it decides', async () => {
 it('accepts many booking events in one call, and skips an invalid one', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
-  const asked = Array.from({ length: 20 }, () => admission())
-  for (const one of asked) await stub.admit(one)
-  const words = asked.flatMap((one): BookingEvent[] => [
+  const requests = Array.from({ length: 20 }, () => admission())
+  for (const one of requests) await stub.admit(one)
+  const words = requests.flatMap((one): BookingEvent[] => [
     ['first_token', bookingKey(one), { ttft: 5 }],
     ['release', bookingKey(one)] as unknown as BookingEvent,
     ['tomorrow', bookingKey(one), 7] as unknown as BookingEvent,
@@ -296,29 +296,29 @@ it('is lost with a full queue: each request ends once, with one booking at most'
     remoteAddress: null,
   }
   let held = 0
-  let most = 0
+  let max = 0
   const ends: string[] = []
   const refused: Refusal[] = []
-  const serve = async (asked: Admission): Promise<void> => {
+  const serve = async (request: Admission): Promise<void> => {
     const { signal } = new AbortController()
     const terms = { maxWaitMs: 10_000, signal, scope, timers: undefined, waits, now: clock.now }
-    const answer = await waitForRoom({ ...terms, pool: cluster, admission: asked })
-    ends.push(asked.id)
+    const answer = await waitForRoom({ ...terms, pool: cluster, admission: request })
+    ends.push(request.id)
     if ('refusal' in answer) return void refused.push(answer.refusal)
-    most = Math.max(most, (held += 1))
+    max = Math.max(max, (held += 1))
     await turns(3)
     held -= 1
     await answer.lease.release(outcome())
   }
-  const asked = Array.from({ length: QUEUED }, () => admission())
-  const served = asked.map(serve)
+  const requests = Array.from({ length: QUEUED }, () => admission())
+  const served = requests.map(serve)
   await until(async () => (await cluster.digest()).queue?.requests === QUEUED)
   await abortAllDurableObjects()
   await Promise.all(served)
   for (const { lease } of running) await lease.release(outcome())
   await Promise.all(background)
-  expect(ends.toSorted()).toEqual(asked.map(({ id }) => id).toSorted())
-  expect([refused, most <= 2]).toEqual([[], true])
+  expect(ends.toSorted()).toEqual(requests.map(({ id }) => id).toSorted())
+  expect([refused, max <= 2]).toEqual([[], true])
   const digest = await cluster.digest()
   expect([digest.bookings, digest.queue?.requests]).toEqual([0, 0])
 })
@@ -410,8 +410,8 @@ it('serves an edge of a newer version', async () => {
 
 it('shows its digest and decisions to a debugger', async () => {
   const { cluster, stub } = open()
-  const asked = admission({ id: 'why me?' })
-  await cluster.admit(asked)
+  const request = admission({ id: 'why me?' })
+  await cluster.admit(request)
   const digest = await stub.fetch('http://cluster/digest')
   expect(await digest.json()).toMatchObject({ cluster: 'paris', bookings: 1 })
   const decision = await stub.fetch('http://cluster/decisions/why%20me%3F')
@@ -421,8 +421,8 @@ it('shows its digest and decisions to a debugger', async () => {
 })
 
 /** Books as an edge whose context then ends without a release. */
-async function bookAndVanish(stub: DurableObjectStub<ClusterObject>, asked = admission()): Promise<Placement> {
-  const answer = await stub.admit(asked)
+async function admitAndVanish(stub: DurableObjectStub<ClusterObject>, request = admission()): Promise<Placement> {
+  const answer = await stub.admit(request)
   if ('refusal' in answer) throw new Error(`refused: ${JSON.stringify(answer.refusal)}`)
   return answer.placement
 }

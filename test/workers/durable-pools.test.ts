@@ -14,12 +14,12 @@ kvFeedContract('durablePools', openCluster)
 queueContract('durablePools', openCluster)
 
 it('a pool with a jurisdiction has its object there', async () => {
-  const asked: string[] = []
+  const objects: string[] = []
   const stub = { admit: async () => ({ refusal: { reason: 'no_engine', detail: 'x', retryAfterMs: 1 } }) }
   const within = (place: string) => ({
     idFromName: (name: string) => `${place} ${name}`,
     get(id: string) {
-      asked.push(id)
+      objects.push(id)
       return stub
     },
     jurisdiction: within,
@@ -28,13 +28,13 @@ it('a pool with a jurisdiction has its object there', async () => {
   const place = { version: 1, pool: pool(), isRegional: false, generation: 1, locationHint: null }
   for (const jurisdiction of [null, 'eu'])
     await durablePools(namespace, { source: () => ({ ...place, jurisdiction }) })('paris', 'qwen').admit(admission())
-  expect(asked).toEqual(['anywhere cluster:paris:qwen:g1', 'eu cluster:paris:qwen:g1'])
+  expect(objects).toEqual(['anywhere cluster:paris:qwen:g1', 'eu cluster:paris:qwen:g1'])
 })
 
 it('an object that refuses 1,000 requests at once is asked for fewer than 400 of them', async () => {
   const opened = await openCluster({ version: 1, pool: pool({ engines: [engine('a')], maxWaiting: 1 }) })
   const { lease } = await admitted(opened.cluster.admit(admission()))
-  for (let asked = 0; asked < 1_000; asked++) {
+  for (let round = 0; round < 1_000; round++) {
     const answer = await opened.cluster.admit(admission())
     expect('refusal' in answer && answer.refusal.limit).toBe('waiting')
   }

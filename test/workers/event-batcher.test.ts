@@ -65,7 +65,7 @@ it('loses no undelivered event, whatever happens to its carriers, and bounds wha
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       let now = 1_000_000
-      let said = 0
+      let sent = 0
       const batcher = new EventBatcher(() => now)
       const carried: EventBatch[] = []
       const delivered = new Set<string>()
@@ -75,7 +75,7 @@ it('loses no undelivered event, whatever happens to its carriers, and bounds wha
       }
       for (const { what, waitMs } of steps) {
         now += waitMs
-        if (what === 'say') batcher.add(word(said++), LINGER_MS)
+        if (what === 'say') batcher.add(word(sent++), LINGER_MS)
         if (what === 'take') carried.push(batcher.take())
         const parcel = what === 'say' || what === 'take' ? undefined : carried.pop()
         if (parcel === undefined) continue
@@ -83,7 +83,7 @@ it('loses no undelivered event, whatever happens to its carriers, and bounds wha
         if (what === 'fail') batcher.failed(parcel)
       }
       now += 60_000
-      while (delivered.size < said) {
+      while (delivered.size < sent) {
         const parcel = batcher.take()
         expect(parcel.bookingEvents.length).toBeGreaterThan(0)
         arrive(parcel)

@@ -22,7 +22,7 @@ limiterContract(
         return use(object)
       })
     return {
-      reserve: (reservation, now) => at(reservation.key, now, (object) => object.reserve(reservation)),
+      reserve: (request, now) => at(request.key, now, (object) => object.reserve(request)),
       settle: (settlement, now) => at(settlement.key, now, (object) => object.settle(settlement)),
     }
   },

@@ -24,7 +24,7 @@ function requestOf(pieces: readonly Uint8Array[], declared: boolean): Request {
 }
 
 const bytesOf = (size: number): Uint8Array => Uint8Array.from({ length: size }, (_, i) => (i * 7919) >>> 3)
-const cut = (bytes: Uint8Array, sizes: readonly number[]): Uint8Array[] => {
+const splitInto = (bytes: Uint8Array, sizes: readonly number[]): Uint8Array[] => {
   const pieces: Uint8Array[] = []
   for (let at = 0, i = 0; at < bytes.length; at += sizes[i % sizes.length]!, i++)
     pieces.push(bytes.slice(at, at + sizes[i % sizes.length]!))
@@ -42,9 +42,9 @@ describe('a body that a Worker collects', () => {
         sizes,
         fc.array(fc.integer({ min: 200, max: 70_000 }), { minLength: 1, maxLength: 5 }),
         fc.boolean(),
-        async (size, cuts, declared) => {
+        async (size, pieceSizes, declared) => {
           const bytes = bytesOf(size)
-          expect(await collect(requestOf(cut(bytes, cuts), declared), LIMIT)).toEqual(bytes)
+          expect(await collect(requestOf(splitInto(bytes, pieceSizes), declared), LIMIT)).toEqual(bytes)
         },
       ),
       { numRuns: 60 },
@@ -55,7 +55,7 @@ describe('a body that a Worker collects', () => {
     for (const size of [1, 20_000, 33_000, 200_000, LIMIT]) {
       const memory = new BodyMemory({ bodyBytes: LIMIT, bufferedBytes: 10 * LIMIT }, countIn(new Int32Array(1)))
       const held = memory.open()
-      const bytes = await collect(requestOf(cut(bytesOf(size), [1_000]), false), LIMIT, held)
+      const bytes = await collect(requestOf(splitInto(bytesOf(size), [1_000]), false), LIMIT, held)
       expect(bytes!.buffer.byteLength).toBeLessThanOrEqual(Math.max(16_384, 2 * size))
       expect(memory.bytes).toBeGreaterThanOrEqual(size)
       held.release()
@@ -64,7 +64,7 @@ describe('a body that a Worker collects', () => {
   })
 
   it('is given up beyond the limit', async () => {
-    expect(await collect(requestOf(cut(bytesOf(LIMIT + 1), [5_000]), false), LIMIT)).toBeNull()
+    expect(await collect(requestOf(splitInto(bytesOf(LIMIT + 1), [5_000]), false), LIMIT)).toBeNull()
   })
 
   it('is rejected if all bodies together are too large', async () => {
@@ -73,7 +73,9 @@ describe('a body that a Worker collects', () => {
     other.grow(LIMIT - 20_000)
     const held = memory.open()
     for (const declared of [false, true]) {
-      await expect(collect(requestOf(cut(bytesOf(100_000), [5_000]), declared), LIMIT, held)).rejects.toMatchObject({
+      await expect(
+        collect(requestOf(splitInto(bytesOf(100_000), [5_000]), declared), LIMIT, held),
+      ).rejects.toMatchObject({
         reason: 'buffers_full',
       })
     }

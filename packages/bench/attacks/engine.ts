@@ -46,10 +46,10 @@ function paceOf(user: unknown): Pace {
   return pace as unknown as Pace
 }
 
-async function answer(asked: RequestFields, response: http.ServerResponse): Promise<void> {
-  const pace = paceOf(asked.user)
+async function answer(request: RequestFields, response: http.ServerResponse): Promise<void> {
+  const pace = paceOf(request.user)
   const text = 'token '.repeat(Math.ceil(pace.pad / 6)).slice(0, pace.pad)
-  if (asked.kv_transfer_params?.do_remote_decode === true) {
+  if (request.kv_transfer_params?.do_remote_decode === true) {
     await sleep(pace.prefill)
     const params = {
       do_remote_prefill: true,
@@ -69,7 +69,7 @@ async function answer(asked: RequestFields, response: http.ServerResponse): Prom
       kv_transfer_params: params,
     })
   }
-  if (asked.stream !== true) {
+  if (request.stream !== true) {
     await sleep(pace.ttft + pace.tokens * pace.itl)
     return json(response, {
       id: 'chatcmpl-1',
@@ -128,9 +128,9 @@ function serve(stats: EngineStats): http.RequestListener {
     const parts: Buffer[] = []
     request.on('data', (bytes: Buffer) => parts.push(bytes))
     request.on('end', () => {
-      const asked = parsed(Buffer.concat(parts))
-      if (asked.priority !== undefined) stats.priority = asked.priority
-      void answer(asked, response)
+      const fields = parsed(Buffer.concat(parts))
+      if (fields.priority !== undefined) stats.priority = fields.priority
+      void answer(fields, response)
     })
     request.on('error', () => {})
   }

@@ -110,6 +110,6 @@ function longest(loops: readonly Loop[]): number {
 }
 
 function cpuOf(loops: readonly Loop[]): number | null {
-  const most = Math.max(...loops.map(({ cpuMaxMs }) => cpuMaxMs))
-  return Number.isNaN(most) ? null : most
+  const max = Math.max(...loops.map(({ cpuMaxMs }) => cpuMaxMs))
+  return Number.isNaN(max) ? null : max
 }

@@ -10,7 +10,7 @@ import { Site, type Gateway } from './processes.ts'
 import type { Waits } from './prober.ts'
 
 export const STALL_GOAL_MS = 50
-const MOST_TRIES = 8
+const MAX_TRIES = 8
 /** No further attempt of an upload starts later. */
 const TRIES_MS = 15_000
 /** The body may be held twice; the young heap and sockets grow with any load. */
@@ -147,7 +147,7 @@ async function measured(
   const tries: StallResult[] = []
   const bytes = upload.bytes()
   const began = performance.now()
-  while (tries.length < MOST_TRIES && performance.now() - began < TRIES_MS) {
+  while (tries.length < MAX_TRIES && performance.now() - began < TRIES_MS) {
     tries.push(await withGateway(site, engines, control, (gateway, prober) => attack(gateway, prober, bytes)))
     if (tries.at(-1)!.waits.maxMs <= STALL_GOAL_MS) break
     // Otherwise the machine may have doubled the CPU time of a process.

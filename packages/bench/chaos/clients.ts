@@ -92,16 +92,16 @@ let sent = 0
 /** Sends one request and waits for its end. Never rejects. */
 export async function exchange(kind: Kind, target: Target): Promise<RequestResult> {
   const { url, random } = target
-  const asked: PromptOptions = {
+  const prompt: PromptOptions = {
     isCompletion: random() < 0.3,
     text: Array.from({ length: 5 + Math.floor(random() * 60) }, () => wordOf(random)).join(' '),
     maxTokens: 1 + Math.floor(random() * 40),
   }
   const id = `chaos-${process.pid}-${++sent}`
   const sentAt = performance.now()
-  const { outcome, text, pauseMs } = await new Exchange(kind, asked, { ...target, id }).ended
-  const { lost, duplicate } = STREAMS.has(kind) ? minDifference(text, asked, outcome === 'ok') : NO_DIFFERENCE
-  const hasLeaked = text.includes(asked.text.slice(0, 12))
+  const { outcome, text, pauseMs } = await new Exchange(kind, prompt, { ...target, id }).ended
+  const { lost, duplicate } = STREAMS.has(kind) ? minDifference(text, prompt, outcome === 'ok') : NO_DIFFERENCE
+  const hasLeaked = text.includes(prompt.text.slice(0, 12))
   return { kind, id, outcome, lost, duplicate, hasLeaked, pauseMs, sentAt, endedAt: performance.now(), url }
 }
 
@@ -109,8 +109,8 @@ const NO_DIFFERENCE: Difference = { lost: 0, duplicate: 0 }
 const wordOf = (random: () => number): string => Math.floor(random() * 1e6).toString(36)
 
 /** The pool can have either name, and the simulated output depends on it. */
-function minDifference(text: string, asked: PromptOptions, isComplete: boolean): Difference {
-  return POOLS.map((model) => difference(text, expectedTokens(model, asked), isComplete)).reduce((best, one) =>
+function minDifference(text: string, prompt: PromptOptions, isComplete: boolean): Difference {
+  return POOLS.map((model) => difference(text, expectedTokens(model, prompt), isComplete)).reduce((best, one) =>
     one.lost + one.duplicate < best.lost + best.duplicate ? one : best,
   )
 }
@@ -136,12 +136,12 @@ class Exchange {
   #isRunning = false
   #hasTimedOut = false
 
-  constructor(kind: Kind, asked: PromptOptions, target: Target & { readonly id: string }) {
+  constructor(kind: Kind, prompt: PromptOptions, target: Target & { readonly id: string }) {
     this.#kind = kind
     this.#target = target
     this.ended = new Promise((resolve) => (this.#resolve = resolve))
-    const body = bodyOf(kind, asked)
-    this.#request = http.request(`${target.url}/v1/${asked.isCompletion ? 'completions' : 'chat/completions'}`, {
+    const body = bodyOf(kind, prompt)
+    this.#request = http.request(`${target.url}/v1/${prompt.isCompletion ? 'completions' : 'chat/completions'}`, {
       agent: target.agent,
       method: 'POST',
       headers: {

@@ -19,12 +19,12 @@ interface FleetView {
   }[]
 }
 
-export const asked = (url: string): Promise<Response> =>
+export const fetchAsAdmin = (url: string): Promise<Response> =>
   fetch(url, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })
 
 /** Sums over all current pools of this gateway. NaN if a pool could not be read. */
 export async function fleetLedger(url: string): Promise<Ledger> {
-  const { pools } = (await (await asked(`${url}/v1/firstlight/fleet`)).json()) as FleetView
+  const { pools } = (await (await fetchAsAdmin(`${url}/v1/firstlight/fleet`)).json()) as FleetView
   return added(
     pools.map(({ bookings, engines }) => ({
       bookings: (bookings ?? NaN) + sum(engines, ({ requests }) => requests),

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { until } from '../conformance/until.ts'
 import { ChildGateway, type Absence } from './child-gateway.ts'
 import { edgeDocument, keyOf, plainDocument } from './document.ts'
-import { added, asked, fleetLedger, type Ledger } from './ledger.ts'
+import { added, fetchAsAdmin, fleetLedger, type Ledger } from './ledger.ts'
 import type { Deployment, Kill } from './deployment.ts'
 import { LogReader } from './log.ts'
 
@@ -82,7 +82,7 @@ export class Regions implements Deployment {
   }
 
   async #isWhole(): Promise<boolean> {
-    const answer = await asked(`${this.#edge.url}/v1/firstlight/fleet`).catch(() => null)
+    const answer = await fetchAsAdmin(`${this.#edge.url}/v1/firstlight/fleet`).catch(() => null)
     if (answer === null || !answer.ok) return false
     const { pools } = (await answer.json()) as {
       readonly pools: readonly {

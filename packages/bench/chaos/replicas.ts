@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { until } from '../conformance/until.ts'
 import { ChildGateway } from './child-gateway.ts'
 import { keyOf } from './document.ts'
-import { added, asked, fleetLedger, type Ledger } from './ledger.ts'
+import { added, fetchAsAdmin, fleetLedger, type Ledger } from './ledger.ts'
 import type { Deployment, Kill } from './deployment.ts'
 import { LogReader } from './log.ts'
 import type { ValkeyDeployment } from './valkey.ts'
@@ -124,7 +124,7 @@ const following = async (url: string): Promise<number> =>
 
 /** Other replicas in the view of this one. */
 async function replicasOf(url: string): Promise<readonly { readonly state: string }[]> {
-  const answer = await asked(`${url}/v1/firstlight/fleet`).catch(() => null)
+  const answer = await fetchAsAdmin(`${url}/v1/firstlight/fleet`).catch(() => null)
   if (answer === null || !answer.ok) return []
   return ((await answer.json()) as { readonly replicas: readonly { readonly state: string }[] }).replicas
 }

@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers'
 import { ConfigSource } from '../../../src/platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from '../../../src/platform/workers/isolate-gateway.ts'
-import { ClusterObject as Books } from '../../../src/worker.ts'
+import { ClusterObject as PoolObject } from '../../../src/worker.ts'
 import type { ObjectFault } from './object-fault.ts'
 
 export { EdgeObject, LimitObject, TtftObject } from '../../../src/worker.ts'
@@ -17,7 +17,7 @@ interface ChaosEnv extends GatewayEnv {
 let aheadMs = 0
 let deafUntilMs = 0
 
-export class ClusterObject extends Books {
+export class ClusterObject extends PoolObject {
   constructor(ctx: DurableObjectState, bound: ChaosEnv) {
     const { storage } = ctx
     const set = storage.setAlarm.bind(storage)

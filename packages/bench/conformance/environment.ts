@@ -135,8 +135,8 @@ function sitePackages(venv: string): string {
 }
 
 async function basePython(processes: Processes): Promise<string> {
-  const asked = process.env.FIRSTLIGHT_PYTHON
-  for (const name of asked === undefined ? ['python3.11', 'python3.12', 'python3.13', 'python3'] : [asked]) {
+  const named = process.env.FIRSTLIGHT_PYTHON
+  for (const name of named === undefined ? ['python3.11', 'python3.12', 'python3.13', 'python3'] : [named]) {
     const answer = await processes
       .output([name, '-c', 'import sys; print(*sys.version_info[:2], sep=".")'])
       .catch(() => null)

@@ -158,7 +158,7 @@ export const fleets = {
     engines: ['left', 'right'],
     pool: async (lmcache) => ({
       policy: 'kv_aware',
-      lmcache: { coordinator: (await lmcache()).asked.url, budget_ms: 250 },
+      lmcache: { coordinator: (await lmcache()).lookups.url, budget_ms: 250 },
     }),
   },
   registry: {

@@ -13,7 +13,7 @@ export interface LmcacheServers {
   /** Relay to which the LMCache servers report. */
   readonly reports: Relay
   /** Relay that the gateway queries. */
-  readonly asked: Relay
+  readonly lookups: Relay
   engineSpec(name: EngineName): EngineSpec
   stop(): Promise<void>
 }
@@ -58,7 +58,7 @@ export async function startLmcache(
     '--chunk-size',
     String(chunkTokens),
   ])
-  const [reports, asked] = [await openRelay(coordinatorUrl), await openRelay(coordinatorUrl)]
+  const [reports, lookups] = [await openRelay(coordinatorUrl), await openRelay(coordinatorUrl)]
   await up(coordinator, `${coordinatorUrl}/healthz`)
   const nodes: Readonly<Record<string, Node>> = {
     left: { instance: 'node-left', host: '127.0.0.1', zmqPort: ports[0]!, httpPort: ports[1]! },
@@ -74,12 +74,12 @@ export async function startLmcache(
     coordinator,
     coordinatorUrl,
     reports,
-    asked,
+    lookups,
     engineSpec: (name) => engineSpec(nodes[name]!),
     stop: async () => {
       await Promise.all([coordinator, ...servers.map(({ running }) => running)].map((running) => running.stop()))
       reports.close()
-      asked.close()
+      lookups.close()
     },
   }
 }

@@ -59,13 +59,13 @@ async function pass(
   }
   const pieces: Buffer[] = []
   for await (const piece of incoming) pieces.push(piece as Buffer)
-  const asked = Buffer.concat(pieces)
-  const { status, headers, body } = await forward(`${target}${incoming.url}`, incoming, asked)
+  const sent = Buffer.concat(pieces)
+  const { status, headers, body } = await forward(`${target}${incoming.url}`, incoming, sent)
   passed.push(`${incoming.method} ${incoming.url} ${status}`)
   exchanges.push({
     method: incoming.method!,
     path: incoming.url!,
-    request: asked.toString('utf8'),
+    request: sent.toString('utf8'),
     status,
     response: body.toString('utf8'),
   })

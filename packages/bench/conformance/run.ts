@@ -31,13 +31,13 @@ let stopping = false
 let keeping: NodeJS.Timeout | undefined
 
 const { flags, name, args } = parseArgs(process.argv.slice(2).map(bareFlag))
-const asked = [...(name === null ? [] : [name]), ...args]
-const chosen = asked.length === 0 ? rows : rows.filter((row) => asked.some((word) => row.name.startsWith(word)))
+const prefixes = [...(name === null ? [] : [name]), ...args]
+const chosen = prefixes.length === 0 ? rows : rows.filter((row) => prefixes.some((word) => row.name.startsWith(word)))
 
 if (flags.help !== undefined) console.log(help)
 else if (flags.list !== undefined) for (const row of rows) console.log(`${row.name.padEnd(28)} ${row.says}`)
 else if (chosen.length === 0) {
-  console.error(`There is no row named '${asked.join(' ')}'. npm run conformance -- --list shows them.`)
+  console.error(`There is no row named '${prefixes.join(' ')}'. npm run conformance -- --list shows them.`)
   process.exitCode = 2
 } else process.exitCode = await main(chosen)
 

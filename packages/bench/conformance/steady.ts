@@ -13,7 +13,7 @@ const endOf = (text: string): string => text.split('\n\n').slice(-3).join('\n\n'
  * Exchanges of a new recording. Streams that differ from the last recording only in their division are taken from that.
  * @param recorded the vector file
  */
-export function keepCuts(recorded: string | null, anew: readonly Exchange[]): Exchange[] {
+export function keepDivision(recorded: string | null, anew: readonly Exchange[]): Exchange[] {
   const { exchanges } = recorded === null ? { exchanges: [] } : (JSON.parse(recorded) as VectorFile)
   const before = new Map(exchanges.map((exchange) => [exchange.name, exchange]))
   return anew.map((exchange) => {

@@ -10,7 +10,7 @@ const BYTES = new TextEncoder().encode(OUTPUT)
 const EVENT_BYTES = 215
 const TOKEN_BYTES = 6
 
-export interface CutCase {
+export interface TruncationCase {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
   readonly text: string
@@ -29,7 +29,7 @@ export function randomOf(seed: number): () => number {
 }
 
 /** A request whose body has the engine's script. Its continuation does not repeat the script. */
-export function randomCase(random: () => number, id: string): CutCase {
+export function randomCase(random: () => number, id: string): TruncationCase {
   const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!
   const isChat = random() < 0.5
   const merge = pick([1, 1, 2, 3, 5])
@@ -65,7 +65,7 @@ export function randomCase(random: () => number, id: string): CutCase {
 /** Not half of a pair of surrogates. */
 const isWhole = (text: string): boolean => text !== '' && text.isWellFormed()
 
-function expected(limit: number, stop: string): Pick<CutCase, 'text' | 'finish'> {
+function expected(limit: number, stop: string): Pick<TruncationCase, 'text' | 'finish'> {
   const text = new TextDecoder().decode(BYTES.subarray(0, limit)).replace(/\ufffd+$/, '')
   const at = stop === '' ? -1 : text.indexOf(stop)
   if (at >= 0) return { text: text.slice(0, at), finish: 'stop' }
@@ -92,7 +92,7 @@ function parsed(payload: string): Chunk {
 }
 
 /** Returns what is wrong with the body of a response. Empty: nothing. */
-function faultsOf({ body, text, finish }: CutCase, raw: string): string[] {
+function faultsOf({ body, text, finish }: TruncationCase, raw: string): string[] {
   const payloads = [...raw.matchAll(/^data: (.*)$/gm)].map((match) => match[1]!)
   const chunks = payloads.filter((one) => one !== '[DONE]').map(parsed)
   const choices = chunks.flatMap(({ choices: some }) => some?.[0] ?? [])
@@ -114,7 +114,7 @@ function faultsOf({ body, text, finish }: CutCase, raw: string): string[] {
 }
 
 /** Sends the request. Returns what is wrong with the response; with its end, if anything is. */
-export async function faultsAt(url: string, one: CutCase): Promise<readonly string[]> {
+export async function faultsAt(url: string, one: TruncationCase): Promise<readonly string[]> {
   const decoder = new TextDecoder()
   let text = ''
   const faults: string[] = []
@@ -133,7 +133,7 @@ export async function faultsAt(url: string, one: CutCase): Promise<readonly stri
 }
 
 /** Configuration of a gateway in front of these engines. */
-export const cutDocument = (urls: readonly string[], retry: Readonly<Record<string, unknown>>): object => ({
+export const continuationDocument = (urls: readonly string[], retry: Readonly<Record<string, unknown>>): object => ({
   open: true,
   log: { level: 'silent' },
   limits: { heartbeat_ms: 0 },

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { median } from '../median.ts'
 import { cpuSeconds, startServed } from '../proxy/processes.ts'
-import { cutDocument, MODEL, SECRET } from './cases.ts'
+import { continuationDocument, MODEL, SECRET } from './cases.ts'
 
 const ROUNDS = 5
 const CONCURRENT = 16
@@ -51,8 +51,8 @@ class PlainEngine {
     let text = ''
     for await (const chunk of request) text += String(chunk)
     if (request.method !== 'POST') return void response.end('{}')
-    const { return_token_ids: asked } = JSON.parse(text) as { return_token_ids?: boolean }
-    const ids = (list: readonly number[]): readonly number[] | null => (asked === true ? list : null)
+    const { return_token_ids: returnsIds } = JSON.parse(text) as { return_token_ids?: boolean }
+    const ids = (list: readonly number[]): readonly number[] | null => (returnsIds === true ? list : null)
     const write = (delta: object, rest: object, more: object = {}): void => {
       const choices = [{ index: 0, delta, logprobs: null, finish_reason: null, ...rest }]
       response.write(`data: ${JSON.stringify({ ...HEAD, choices, ...more })}\n\n`)
@@ -92,7 +92,7 @@ async function compare(folder: string, url: string, streams: number): Promise<Om
   const gateways = await Promise.all(
     MODES.map((mode) => {
       const file = join(folder, `${mode}.yaml`)
-      writeFileSync(file, JSON.stringify(cutDocument([url], { mid_stream: mode === 'ids' ? 'ids' : 'off' })))
+      writeFileSync(file, JSON.stringify(continuationDocument([url], { mid_stream: mode === 'ids' ? 'ids' : 'off' })))
       return startServed(file, mode === 'floor' ? { script: FLOOR } : {})
     }),
   )

@@ -38,9 +38,9 @@ function stripped(reader: ReadableStreamDefaultReader<Uint8Array>): ReadableStre
 }
 
 const { pass } = SocketAnswer.prototype
-SocketAnswer.prototype.pass = function (reply: RelayOptions): Response {
+SocketAnswer.prototype.pass = function (relay: RelayOptions): Response {
   // Without the client's socket the platform returns a stream.
-  const { body, status, headers } = pass.call(this, { ...reply, scope: { ...reply.scope, client: null } })
+  const { body, status, headers } = pass.call(this, { ...relay, scope: { ...relay.scope, client: null } })
   return new Response(body === null ? null : stripped(body.getReader()), { status, headers })
 }
 

@@ -3,7 +3,7 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { startGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startFleet } from '../../simulator/src/node/fleet-host.ts'
 import { median } from '../median.ts'
-import { cutDocument, MODEL, randomOf } from './cases.ts'
+import { continuationDocument, MODEL, randomOf } from './cases.ts'
 
 /** Requests without failures before, from which the gateway learns TTFTs. */
 const WARM_UP = 40
@@ -26,7 +26,7 @@ export async function measureGaps(streams: number): Promise<Gaps> {
     if (event === 'stream_continued') predictedMs = fields!['predicted_ttft_ms'] as number | null
   }
   const config = parseConfig(
-    { ...cutDocument(fleet.urls, { mid_stream: 'ids' }), listen: '127.0.0.1:0' },
+    { ...continuationDocument(fleet.urls, { mid_stream: 'ids' }), listen: '127.0.0.1:0' },
     {},
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )

@@ -44,7 +44,7 @@ export async function measureRestart({ concurrent, seed, start, note }: Plan): P
   const random = randomOf(seed)
   const client = async (): Promise<void> => {
     while (!ending.signal.aborted) {
-      const fault = await streamFault(gateway.url, askedOf(random))
+      const fault = await streamFault(gateway.url, promptOptionsOf(random))
       count.streams++
       if (fault !== null && ++count.wrong <= 5) note(fault)
     }
@@ -120,15 +120,15 @@ const fetchAdmin = (url: string, method: string, path: string): Promise<Response
 const admin = async (url: string, method: string, path: string): Promise<unknown> =>
   (await fetchAdmin(url, method, path)).json()
 
-function askedOf(random: () => number): PromptOptions {
-  const [least, most] = OUTPUT_TOKENS
+function promptOptionsOf(random: () => number): PromptOptions {
+  const [min, max] = OUTPUT_TOKENS
   const text = Array.from({ length: 40 }, () => Math.floor(random() * 1e9).toString(36)).join(' ')
-  return { isCompletion: random() < 0.5, text, maxTokens: least + Math.floor(random() * (most - least)) }
+  return { isCompletion: random() < 0.5, text, maxTokens: min + Math.floor(random() * (max - min)) }
 }
 
 /** Sends the request. Returns what is wrong with the response; null: nothing. */
-async function streamFault(url: string, asked: PromptOptions): Promise<string | null> {
-  const { isCompletion, text, maxTokens } = asked
+async function streamFault(url: string, options: PromptOptions): Promise<string | null> {
+  const { isCompletion, text, maxTokens } = options
   const prompt = isCompletion ? { prompt: text } : { messages: [{ role: 'user', content: text }] }
   let raw = ''
   try {
@@ -143,7 +143,7 @@ async function streamFault(url: string, asked: PromptOptions): Promise<string | 
     return `${String(error)} (${String((error as Error).cause)})`
   }
   const got = [...raw.matchAll(/^data: (\{.*)$/gm)].map((match) => textIn(match[1]!)).join('')
-  const { lost, duplicate } = difference(got, expectedTokens(MODEL, asked), true)
+  const { lost, duplicate } = difference(got, expectedTokens(MODEL, options), true)
   if (lost + duplicate > 0) return `${lost} tokens lost, ${duplicate} twice`
   return raw.endsWith('data: [DONE]\n\n') ? null : `end: ${raw.slice(-200)}`
 }

@@ -59,7 +59,7 @@ export class SplitFleet {
   readonly #models = new Map<string, EngineModel>()
   readonly #ends = new Map<Sequence, (at: number) => void>()
   readonly #live = new Map<Sequence, Live>()
-  #asked = 0
+  #requests = 0
   #now = 0
 
   constructor(profile: Profile, shape: Shape, split: SplitConfig | null, random: () => number) {
@@ -195,7 +195,7 @@ export class SplitFleet {
     const full = Math.floor(promptTokens / this.#profile.limits.blockTokens)
     const request = {
       version: PAYLOAD_VERSION,
-      id: String(this.#asked++),
+      id: String(this.#requests++),
       configVersion: 1,
       model: 'bench',
       adapter: null,

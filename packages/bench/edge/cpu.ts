@@ -72,7 +72,7 @@ export interface CpuOptions {
   readonly subjects: readonly string[]
 }
 
-const LEAST_ROUNDS = 3
+const MIN_ROUNDS = 3
 /** Requests before those that are counted, times the connections. */
 const SLICE_WARM = 2
 
@@ -102,7 +102,7 @@ export async function workerCpu(
   }
   const rounds = new Map<Scenario, Map<CpuSubject, LoadResult>[]>(names.map((name) => [name, []]))
   for (let round = 0; round < plan.rounds; round++) {
-    if (round >= LEAST_ROUNDS && performance.now() - startedAt > plan.limitMs) break
+    if (round >= MIN_ROUNDS && performance.now() - startedAt > plan.limitMs) break
     for (const name of names) {
       note(`${round + 1}/${plan.rounds} ${name}`)
       rounds.get(name)!.push(await oneRound(round % 2 === 0 ? workers : workers.toReversed(), SCENARIOS[name], plan))

@@ -60,8 +60,8 @@ async function costs(
   text: string,
 ): Promise<{ readonly first: number; readonly later: number }> {
   const ask = (at: number): Promise<void> => {
-    const cut = Math.floor(text.length * at)
-    return complete(port, text.slice(cut) + text.slice(0, cut))
+    const offset = Math.floor(text.length * at)
+    return complete(port, text.slice(offset) + text.slice(0, offset))
   }
   const msSince = (seconds: number) => (cpuSeconds(pid) - seconds) * 1000
   const start = cpuSeconds(pid)

@@ -114,7 +114,7 @@ export class ScriptedEngine {
 /** As a server in front of an engine answers: without `retry-after`. */
 const BUSY = { error: { message: 'Too many requests in flight', type: 'TooManyRequests', param: null, code: 429 } }
 
-interface Reply {
+interface FakeAnswer {
   readonly path: string
   readonly body: Body
   readonly answer: Answer
@@ -122,7 +122,7 @@ interface Reply {
   readonly fault: Fault | null
 }
 
-async function write(response: ServerResponse, { path, body, answer, counts, fault }: Reply): Promise<void> {
+async function write(response: ServerResponse, { path, body, answer, counts, fault }: FakeAnswer): Promise<void> {
   const writer = WRITERS[path]!
   const options = body['stream_options'] as { include_usage?: unknown } | undefined
   const named = { id: randomUUID(), model: MODEL, includeUsage: options?.include_usage === true }

@@ -1,7 +1,7 @@
 /** Routes that a scripted engine of each type answers besides those of inference. */
 import { engineTypeOf } from '../../../src/engines/engine-registry.ts'
 import type { EngineKind } from '../../../src/engines/engine-type.ts'
-import type { Routes } from '../../../test/kit/engine-reply.ts'
+import type { Routes } from '../../../test/kit/fake-answer.ts'
 
 /** Health is good, and other GET routes do not exist. */
 export function engineRoutes(type: string): Routes {

@@ -1,6 +1,6 @@
 /** Answers of engines as test/vectors has them. */
 import { readFileSync } from 'node:fs'
-import type { Reply } from '../../../test/kit/engine-reply.ts'
+import type { FakeAnswer } from '../../../test/kit/fake-answer.ts'
 
 export interface RecordedAnswer {
   readonly name: string
@@ -23,7 +23,7 @@ export const isStream = ({ headers = [] }: RecordedAnswer): boolean =>
   headers.some((text) => text.includes('event-stream'))
 
 /** @param model configured name of the pool, which stands for `m` of the recording */
-export function recordedReply(answer: RecordedAnswer, model: string): Reply {
+export function recordedAnswer(answer: RecordedAnswer, model: string): FakeAnswer {
   const { status, headers = ['content-type', 'application/json'] } = answer
   const pairs = headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1]!]] : []))
   return { status, headers: Object.fromEntries(pairs) as Record<string, string>, body: withModel(answer.body, model) }

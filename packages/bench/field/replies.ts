@@ -1,14 +1,14 @@
 /** Replies of scripted engines. */
-import type { Piece, Reply, Route } from '../../../test/kit/engine-reply.ts'
+import type { Piece, FakeAnswer, Route } from '../../../test/kit/fake-answer.ts'
 import type { Fixture, StreamParts, Usage } from './fixture.ts'
 
 const SSE = { 'content-type': 'text/event-stream; charset=utf-8' }
 
 /** A streamed reply of these pieces. */
-export const streamOf = (...pieces: readonly Piece[]): Reply => ({ headers: SSE, pieces })
+export const streamOf = (...pieces: readonly Piece[]): FakeAnswer => ({ headers: SSE, pieces })
 
 /** A reply in JSON, or in text. */
-export const replyOf = (status: number, body: string, headers: Readonly<Record<string, string>> = {}): Reply => ({
+export const answerOf = (status: number, body: string, headers: Readonly<Record<string, string>> = {}): FakeAnswer => ({
   status,
   headers: { 'content-type': 'application/json', ...headers },
   body,

@@ -1,5 +1,5 @@
 /** A pool of a site as cases use it: scripts its engines, asks the gateway, and reads what the gateway shows. */
-import type { Route } from '../../../test/kit/engine-reply.ts'
+import type { Route } from '../../../test/kit/fake-answer.ts'
 import type { EngineRequest } from '../../../test/kit/engine-request.ts'
 import type { FakeEngine } from '../../../test/kit/fake-engine.ts'
 import { ADMIN, FIELD_KEY, limitedKey } from './credentials.ts'
@@ -56,14 +56,14 @@ export class SitePool {
   }
 
   /** Requests that an engine has had since `script`, without probes. */
-  asked(letter: string): readonly EngineRequest[] {
-    return this.engine(letter).asked
+  posts(letter: string): readonly EngineRequest[] {
+    return this.engine(letter).posts
   }
 
   /** Sets the answers to requests, and forgets those that were received. */
   script(routes: Readonly<Record<string, Route>>): void {
     for (const [letter, route] of Object.entries(routes)) this.engine(letter).routes['POST *'] = route
-    for (const { asked } of this.engines.values()) asked.length = 0
+    for (const { posts } of this.engines.values()) posts.length = 0
   }
 
   send(fixture: Fixture, ask: Omit<Ask, 'model'> & { model?: string } = {}, sending: Sending = {}): Promise<Response> {
@@ -90,9 +90,9 @@ export class SitePool {
   /** Asks until the engine has had a request, and returns that answer. */
   async askAt(letter: string, ...request: Parameters<SitePool['send']>): Promise<Received> {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const before = this.asked(letter).length
+      const before = this.posts(letter).length
       const answer = await this.ask(...request)
-      if (this.asked(letter).length > before) return answer
+      if (this.posts(letter).length > before) return answer
     }
     throw new Error(`engine ${letter} got none of ${MAX_TRIES} requests`)
   }

@@ -8,7 +8,7 @@ import type { Job } from '../../replay/src/replay/job.ts'
 import type { BenchRow } from '../result.ts'
 import { type Cell, runOnce, SLO } from './run.ts'
 
-const MOST_RETRIES = 8
+const MAX_RETRIES = 8
 /** Width of the windows in which arrivals and responses are counted, ms: about a hundred requests at four times the load. */
 const WINDOW_MS = 10_000
 
@@ -86,7 +86,7 @@ const isGood = ({ endedAt, firstTokenAt, sentAt, outputTokens }: Job): boolean =
 
 /** Rows without and with retries: means over the seeds. */
 export function retryRows(cells: readonly Omit<Cell, 'kind'>[]): BenchRow[] {
-  return [0, MOST_RETRIES].map((maxRetries) => {
+  return [0, MAX_RETRIES].map((maxRetries) => {
     const runs = cells.map((cell) => figuresOf(cell, maxRetries))
     const mean = (pick: (one: (typeof runs)[number]) => number, digits = 3): number =>
       Number(meanOf(runs.map(pick)).toFixed(digits))

@@ -88,16 +88,16 @@ export function workloadIn(file: string, limit: number): Workload {
 
 /** Caches hold a twelfth of the trace's prompts, but at least four of the longest, so that evictions matter. */
 function fleetFor({ requests }: Trace): FleetPlan {
-  const asked = requests.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
+  const totalTokens = requests.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
   const longest = requests.reduce(
-    (most, { promptTokens, outputTokens }) => Math.max(most, promptTokens + outputTokens),
+    (max, { promptTokens, outputTokens }) => Math.max(max, promptTokens + outputTokens),
     0,
   )
   const profile = profileNamed('agentic')
   const own = profile.limits.cacheBlocks * profile.limits.blockTokens
   return fleetOf(ENGINES, {
     kind: 'vllm',
-    profile: withCacheTokens(profile, Math.max(4 * longest, Math.min(own, asked / 12))),
+    profile: withCacheTokens(profile, Math.max(4 * longest, Math.min(own, totalTokens / 12))),
   })
 }
 

@@ -15,7 +15,7 @@ export interface Placed {
 }
 
 /** Failures after which the engine has no record of the request. */
-const UNSEEN = new Set(['connect', 'connect_timeout'])
+const UNPARSED = new Set(['connect', 'connect_timeout'])
 
 class PlacementLog extends LogReader {
   readonly placed: Placed[] = []
@@ -24,7 +24,7 @@ class PlacementLog extends LogReader {
   override read(text: string, name = ''): Readonly<Record<string, unknown>> | null {
     const line = super.read(text, name)
     const [at, event, engine] = [performance.now(), String(line?.['event']), String(line?.['engine'])]
-    if (event === 'attempt_failed' && UNSEEN.has(String(line?.['failure']))) this.placed.push({ engine, at })
+    if (event === 'attempt_failed' && UNPARSED.has(String(line?.['failure']))) this.placed.push({ engine, at })
     if (event === 'engine_down' || event === 'engine_up') this.events.push({ event, at, engine })
     return line
   }

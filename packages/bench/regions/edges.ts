@@ -9,7 +9,7 @@ import { EventQueue } from '../../replay/src/replay/event-queue.ts'
 import { GatewayRouter, STATS_INTERVAL_MS } from '../../replay/src/replay/gateway-router.ts'
 import type { Job } from '../../replay/src/replay/job.ts'
 import type { ReplayRouter, Route } from '../../replay/src/replay/router.ts'
-import { homeOf, type Places, rttMsBetween } from './places.ts'
+import { regionOf, type Places, rttMsBetween } from './places.ts'
 import type { Region, Trip } from './region.ts'
 
 /** What an edge knows of regions when it chooses one. */
@@ -98,7 +98,7 @@ export class Edges implements ReplayRouter {
 
   #ask(edge: Edge, at: number, now: number): void {
     const wayMs = edge.rttMs(at) / 2
-    edge.asked(at)
+    edge.refreshing(at)
     this.#words.add(now + wayMs, (there) => {
       const updateFor = edge.updateFor(this.#regions[at]!, there)
       this.#words.add(there + wayMs, (back) => edge.receive(at, updateFor, back))
@@ -137,7 +137,7 @@ class Edge {
     return rttMsBetween(this.#options.places, this.#at, region)
   }
 
-  asked(region: number): void {
+  refreshing(region: number): void {
     this.#views[region]!.estimator?.beginRefresh()
   }
 
@@ -159,13 +159,13 @@ class Edge {
   }
 
   tell(at: number, region: Region, now: number): void {
-    this.asked(at)
+    this.refreshing(at)
     this.receive(at, this.updateFor(region, now), now)
   }
 
   choose(job: Job, now: number): { readonly region: number; readonly sent: InFlightPrompt | null } {
     const { places, knowing, blockTokens, random } = this.#options
-    if (knowing.kind === 'nearest') return { region: homeOf(places, this.#at), sent: null }
+    if (knowing.kind === 'nearest') return { region: regionOf(places, this.#at), sent: null }
     const admission = admissionOf(job)
     const views = this.#views.map((view, region): ClusterView => ({
       id: `region-${region}`,

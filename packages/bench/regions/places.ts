@@ -10,13 +10,13 @@ export interface Places {
 }
 
 /** The nearest region of an edge. */
-export const homeOf = ({ regions }: Places, edge: number): number => edge % regions
+export const regionOf = ({ regions }: Places, edge: number): number => edge % regions
 
 export function rttMsBetween(places: Places, edge: number, region: number): number {
-  const home = homeOf(places, edge)
+  const nearest = regionOf(places, edge)
   const [near, far, farthest] = places.rttsMs
-  if (home === region) return near
-  return Math.max(home, region) > 1 ? farthest : far
+  if (nearest === region) return near
+  return Math.max(nearest, region) > 1 ? farthest : far
 }
 
 export interface Clients {
@@ -75,7 +75,8 @@ function drawn(places: Places, shares: readonly number[], random: () => number):
   const weights = Array.from(
     { length: places.edges },
     (_, edge) =>
-      shares[homeOf(places, edge) % shares.length]! / Math.ceil((places.edges - homeOf(places, edge)) / places.regions),
+      shares[regionOf(places, edge) % shares.length]! /
+      Math.ceil((places.edges - regionOf(places, edge)) / places.regions),
   )
   let left = random() * weights.reduce((sum, one) => sum + one, 0)
   const edge = weights.findIndex((weight) => (left -= weight) < 0)

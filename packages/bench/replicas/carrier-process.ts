@@ -118,8 +118,8 @@ async function send(): Promise<void> {
   process.send!({ cpuUs: usedUs(before), requests: total - warm, total } satisfies SenderReport)
 }
 
-async function step(open: Lease[], asked: Admission): Promise<void> {
-  const admitted = await cluster.admit({ ...asked, id: String(nowNs()) })
+async function step(open: Lease[], request: Admission): Promise<void> {
+  const admitted = await cluster.admit({ ...request, id: String(nowNs()) })
   if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
   await admitted.lease.firstToken({ ttft: 10 })
   open.push(admitted.lease)

@@ -47,8 +47,8 @@ export async function measureCarrier({ perS, seconds, warmS, followers }: Carrie
     const delaysMs = followed.flatMap(({ delays }) => delays).toSorted((one, other) => one - other)
     const at = (share: number): number => delaysMs[Math.floor(share * (delaysMs.length - 1))] ?? NaN
     const headline = {
-      heard_p50_ms: rounded(at(0.5)),
-      heard_p99_ms: rounded(at(0.99)),
+      received_p50_ms: rounded(at(0.5)),
+      received_p99_ms: rounded(at(0.99)),
       foreign_us: rounded(median(followed.map(({ cpuUs, requests }) => cpuUs / requests))),
       teller_us: rounded((sender.cpuUs / sender.requests - alone.cpuUs / alone.requests) / 3),
       differences: followed.reduce((sum, { open, total }) => sum + open + Math.abs(sender.total - total), 0),

@@ -45,9 +45,9 @@ function costRow(engines: number, promptTokens: number): BenchRow {
   const [own, other] = [new BenchReplica(engines), new BenchReplica(engines)]
   const talks = new Conversations(Math.ceil(promptTokens / BLOCK_TOKENS), INDEX_ENTRIES)
   const step = (): { readonly ownUs: number; readonly otherUs: number } => {
-    const asked = Array.from({ length: BATCH }, () => ({ ...admissionOf(talks.next()), streams: true }))
+    const requests = Array.from({ length: BATCH }, () => ({ ...admissionOf(talks.next()), streams: true }))
     const made: SampleBooking[] = []
-    const ownUs = cpuUs(() => own.serve(asked, (admission, now) => made.push(own.admit(admission, now))))
+    const ownUs = cpuUs(() => own.serve(requests, (admission, now) => made.push(own.admit(admission, now))))
     const otherUs = cpuUs(() =>
       other.serve(
         made.map(({ admission }) => admission),
@@ -118,11 +118,11 @@ class BenchReplica {
   }
 
   /** Requests 20 ms apart, each with a first token and an end while later ones come. */
-  serve(asked: readonly Admission[], book: (admission: Admission, now: number, at: number) => void): void {
-    for (let at = 0; at < asked.length + RUNNING; at++) {
+  serve(requests: readonly Admission[], admit: (admission: Admission, now: number, at: number) => void): void {
+    for (let at = 0; at < requests.length + RUNNING; at++) {
       this.#now += 20
-      const [begins, answers, ends] = [asked[at], asked[at - PREFILLING], asked[at - RUNNING]]
-      if (begins !== undefined) book(begins, this.#now, at)
+      const [begins, answers, ends] = [requests[at], requests[at - PREFILLING], requests[at - RUNNING]]
+      if (begins !== undefined) admit(begins, this.#now, at)
       if (answers !== undefined) this.#state.firstToken(bookingKey(answers), { ttft: 20 * PREFILLING }, this.#now)
       if (ends !== undefined) this.#state.release(bookingKey(ends), outcomeOf(ends), this.#now)
     }

@@ -67,12 +67,12 @@ function fanOut(seed: number): Trace {
   const requests = Array.from({ length: 90 }, (): TraceRequest[] => {
     atMs += -Math.log(1 - random()) * 4000
     const common = ids(8 + Math.floor(random() * 32))
-    let askedMs = atMs
+    let sentMs = atMs
     return Array.from({ length: 16 }, () => {
       const own = 1 + Math.floor(random() * 4)
-      askedMs += -Math.log(1 - random())
+      sentMs += -Math.log(1 - random())
       return {
-        atMs: askedMs,
+        atMs: sentMs,
         promptTokens: (common.length + own) * BLOCK_TOKENS + 100,
         outputTokens: 50 + Math.floor(random() * 200),
         blocks: keysOf([...common, ...ids(own)]),

@@ -17,7 +17,7 @@ const THRESHOLD_TOKENS = 512
 /** Time between two requests, ms: about a third of what four engines can serve. */
 const GAP_MS = 400
 /** Requests between two turns of one conversation: the earlier turn has ended. */
-const LEAST_APART = 10
+const MIN_DISTANCE = 10
 
 interface Turn extends FleetRequest {
   readonly conversation: number
@@ -99,7 +99,7 @@ function turnsOf(): Turn[] {
   const lastAt = Array<number>(CONVERSATIONS).fill(-Infinity)
   const turns: Turn[] = []
   for (let place = 0; turns.length < CONVERSATIONS * TURNS; place++) {
-    const ready = done.flatMap((count, at) => (count < TURNS && place - lastAt[at]! >= LEAST_APART ? [at] : []))
+    const ready = done.flatMap((count, at) => (count < TURNS && place - lastAt[at]! >= MIN_DISTANCE ? [at] : []))
     if (ready.length === 0) continue
     const conversation = ready[Math.floor(random() * ready.length)]!
     turns.push(turnOf(conversation, done[conversation]!, place * GAP_MS))

@@ -130,7 +130,7 @@ class Pair {
   readonly #random: () => number
   readonly #conversations: Conversation[] = []
   #now = 1_000_000
-  #asked = 0
+  #requests = 0
 
   constructor(random: () => number) {
     this.#random = random
@@ -140,7 +140,7 @@ class Pair {
 
   /** Sends a new prompt; returns the engine. */
   open(): EngineId {
-    const conversation: Conversation = { id: this.#asked + 1, tokens: PROMPT_TOKENS, engine: 'a' }
+    const conversation: Conversation = { id: this.#requests + 1, tokens: PROMPT_TOKENS, engine: 'a' }
     conversation.engine = this.#ask(conversation, () => PROMPT_TOKENS)
     this.#conversations.push(conversation)
     return conversation.engine
@@ -170,7 +170,7 @@ class Pair {
 
   #ask({ id, tokens }: Conversation, newTokensAt: (engine: EngineId) => number): EngineId {
     const at = this.#now
-    const admitted = this.#state.admit(admissionOf(this.#asked++, id, tokens), at)
+    const admitted = this.#state.admit(admissionOf(this.#requests++, id, tokens), at)
     if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
     const { key, placement } = admitted
     if (placement.kind !== 'whole') throw new Error(`placement ${placement.kind}; a pool without roles has whole ones`)

@@ -1,6 +1,6 @@
 /**
  * Half of the load goes past the gateway. The gateway sees it only in what the engines report; it is compared with a
- * gateway that books every request, and with one that gets no reports. `told_*` are bounds: at every interval the
+ * gateway that books every request, and with one that gets no reports. `bound_*` are bounds: at every interval the
  * gateway receives each request on the engines with its prompt, then its first token and its end.
  */
 import { readAdmission } from '../../../src/core/contract/decode.ts'
@@ -30,9 +30,9 @@ const INTERVALS_MS: Readonly<Record<string, number>> = {
   reports_1s: 1000,
   reports_500ms: 500,
   reports_250ms: 250,
-  told_10s: 10_000,
-  told_1s: 1000,
-  told_250ms: 250,
+  bound_10s: 10_000,
+  bound_1s: 1000,
+  bound_250ms: 250,
 }
 const KNOWLEDGE = ['books_all', 'reports', 'nothing', ...Object.keys(INTERVALS_MS)]
 
@@ -62,8 +62,8 @@ export function foreignLoad(): BenchResult {
       foreign_load_ttft_ratio: Math.max(ratio('even', 'reports'), ratio('skewed', 'reports')),
       foreign_load_ttft_ratio_1s: Math.max(ratio('even', 'reports_1s'), ratio('skewed', 'reports_1s')),
       foreign_load_ttft_ratio_250ms: Math.max(ratio('even', 'reports_250ms'), ratio('skewed', 'reports_250ms')),
-      foreign_load_ttft_ratio_bound_1s: Math.max(ratio('even', 'told_1s'), ratio('skewed', 'told_1s')),
-      foreign_load_ttft_ratio_bound_250ms: Math.max(ratio('even', 'told_250ms'), ratio('skewed', 'told_250ms')),
+      foreign_load_ttft_ratio_bound_1s: Math.max(ratio('even', 'bound_1s'), ratio('skewed', 'bound_1s')),
+      foreign_load_ttft_ratio_bound_250ms: Math.max(ratio('even', 'bound_250ms'), ratio('skewed', 'bound_250ms')),
       foreign_load_ttft_ratio_without_reports: Math.max(ratio('even', 'nothing'), ratio('skewed', 'nothing')),
       own_load_ttft_ratio: Math.round((1000 * of('none', 'reports')) / of('none', 'nothing')) / 1000,
     },
@@ -144,7 +144,7 @@ class HalfRouter implements ReplayRouter {
     if (this.#foreignEngines === 0 || !isForeign(job)) return this.#gateway.route(job, now)
     const engine = Math.floor(this.#random() * this.#foreignEngines)
     if (this.#knows === 'books_all') this.#receive(job, engine, now)
-    if (this.#knows.startsWith('told')) this.#unreported.push({ job, engine })
+    if (this.#knows.startsWith('bound')) this.#unreported.push({ job, engine })
     return { engine }
   }
 

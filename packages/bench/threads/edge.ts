@@ -60,7 +60,7 @@ export function admissionOf(id: string, blocks: number): Admission {
 }
 
 /** All bookings of one request. */
-export async function bookOne(cluster: PoolPort, admission: Admission, holdMs: number): Promise<number> {
+export async function holdOne(cluster: PoolPort, admission: Admission, holdMs: number): Promise<number> {
   const from = performance.now()
   const admitted = await cluster.admit(admission)
   const tookMs = performance.now() - from
@@ -85,7 +85,7 @@ export async function drive(
   const client = async (): Promise<void> => {
     while (performance.now() < until) {
       requests++
-      const tookMs = await bookOne(
+      const tookMs = await holdOne(
         cluster,
         { ...admissions[requests % admissions.length]!, id: `${name}-${requests}` },
         holdMs,

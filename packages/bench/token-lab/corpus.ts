@@ -10,7 +10,7 @@ export interface Corpus {
   readonly heldOut: string
 }
 
-const MOST_BYTES = 8_000_000
+const MAX_BYTES = 8_000_000
 
 /** Reads `root` (a node_modules folder) file by file, in order of path; every fifth file is held out. */
 export function readCorpus(root: URL, heldOutChars: number): Corpus {
@@ -25,7 +25,7 @@ export function readCorpus(root: URL, heldOutChars: number): Corpus {
     const text = readFileSync(new URL(path, root), 'utf8')
     if (text.length > 400_000) continue
     bytes += text.length
-    if (bytes > MOST_BYTES) break
+    if (bytes > MAX_BYTES) break
     if (i % 5 === 0) heldOut.push(text)
     else training.push(text)
   }

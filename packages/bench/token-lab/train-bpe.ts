@@ -83,13 +83,13 @@ interface Word {
 }
 
 /** The usual algorithm, with a heap of pairs by their count. */
-function learnMerges(counts: ReadonlyMap<string, number>, most: number): [string, string][] {
+function learnMerges(counts: ReadonlyMap<string, number>, max: number): [string, string][] {
   const words: Word[] = [...counts].map(([word, count]) => ({ symbols: [...word], count }))
   const pairs = new PairCounts()
   for (const [index, word] of words.entries()) pairs.addWord(word, index, 1)
   const merges: [string, string][] = []
   const made = new Set<string>()
-  while (merges.length < most) {
+  while (merges.length < max) {
     const best = pairs.best()
     if (best === null) break
     const [left, right] = best.split(' ') as [string, string]

@@ -61,7 +61,7 @@ export class BlockPool {
 
   /** Returns the block with this content, or -1. */
   find(low: number, high: number): number {
-    let at = this.#home(low, high)
+    let at = this.#slot(low, high)
     for (;;) {
       const block = this.#table[at]! - 1
       if (block < 0) return -1
@@ -105,7 +105,7 @@ export class BlockPool {
     this.#high[block] = high
     this.#named[block] = 1
     this.#namedCount += 1
-    let at = this.#home(low, high)
+    let at = this.#slot(low, high)
     while (this.#table[at] !== 0) at = (at + 1) & this.#mask
     this.#table[at] = block + 1
   }
@@ -118,7 +118,7 @@ export class BlockPool {
     this.#journal?.add({ kind: 'cleared' })
   }
 
-  #home(low: number, high: number): number {
+  #slot(low: number, high: number): number {
     let mixed = Math.imul(low ^ Math.imul(high, 0x9e3779b1), 0x85ebca6b)
     mixed ^= mixed >>> 15
     return (Math.imul(mixed, 0xc2b2ae35) >>> 4) & this.#mask
@@ -126,12 +126,12 @@ export class BlockPool {
 
   /** Deletes by shifting back, so that a search may stop at the first empty place. */
   #forget(block: number): void {
-    let hole = this.#home(this.#low[block]!, this.#high[block]!)
+    let hole = this.#slot(this.#low[block]!, this.#high[block]!)
     while (this.#table[hole] !== block + 1) hole = (hole + 1) & this.#mask
     for (let at = (hole + 1) & this.#mask; this.#table[at] !== 0; at = (at + 1) & this.#mask) {
       const other = this.#table[at]! - 1
-      const home = this.#home(this.#low[other]!, this.#high[other]!)
-      if (((at - home) & this.#mask) < ((at - hole) & this.#mask)) continue
+      const slot = this.#slot(this.#low[other]!, this.#high[other]!)
+      if (((at - slot) & this.#mask) < ((at - hole) & this.#mask)) continue
       this.#table[hole] = other + 1
       hole = at
     }

@@ -77,9 +77,9 @@ export class KvCache {
   #match(sequence: Sequence): number {
     const { blocks, computesAll } = sequence.spec
     if (!this.#prefixCaching || computesAll === true) return 0
-    const most = Math.min(blocks.length >> 1, Math.floor((sequence.tokens - 1) / this.#blockTokens))
+    const max = Math.min(blocks.length >> 1, Math.floor((sequence.tokens - 1) / this.#blockTokens))
     let hits = 0
-    while (hits < most) {
+    while (hits < max) {
       const block = this.#pool.find(blocks[hits * 2]!, blocks[hits * 2 + 1]!)
       if (block < 0) break
       sequence.table[hits] = block

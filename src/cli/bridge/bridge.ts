@@ -20,7 +20,7 @@ export interface RunningBridge {
    * Adds an engine once `asked` resolves with its sockets (null: it publishes none). `asked` must not reject. The
    * returned function removes the engine.
    */
-  join(asked: Promise<BridgedEngine | null>): () => Promise<void>
+  join(located: Promise<BridgedEngine | null>): () => Promise<void>
   status(): BridgeStatus
   close(): Promise<void>
 }
@@ -50,10 +50,10 @@ export function startBridge({
   let awaited = 0
   const posting = poster.run(over.signal)
   return {
-    join(asked) {
+    join(located) {
       let left = false
       awaited += 1
-      const joined = asked.then((engine) => {
+      const joined = located.then((engine) => {
         awaited -= 1
         return engine === null || left || over.signal.aborted ? null : listen(engine)
       })

@@ -31,12 +31,12 @@ export async function locateEvents(
   const { kvEvents } = config
   if (kvEvents !== null) return { ...engine, events: { ...kvEvents, topic: kvEvents.topic ?? '' } }
   for (let tries = 0; !signal.aborted; tries++) {
-    const asked = await askEventSources(config)
-    if (asked === 'none' || asked === 'ranks') {
-      log.warn(asked === 'none' ? 'no_kv_events' : 'cache_of_each_rank', { engine: engine.id, next: NEXT[asked] })
+    const sources = await askEventSources(config)
+    if (sources === 'none' || sources === 'ranks') {
+      log.warn(sources === 'none' ? 'no_kv_events' : 'cache_of_each_rank', { engine: engine.id, next: NEXT[sources] })
       return null
     }
-    if (asked !== 'away') return { ...engine, events: asked }
+    if (sources !== 'away') return { ...engine, events: sources }
     if (tries === 0) log.info('engine_awaited', { engine: engine.id })
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, RETRY_MS)

@@ -28,18 +28,18 @@ export class Members {
       this.#members.delete(name)
       leave()
     }
-    const asked = [...named].flatMap(([name, engine]) => (this.#members.has(name) ? [] : [this.#join(name, engine)]))
-    return Promise.all(asked)
+    const joins = [...named].flatMap(([name, engine]) => (this.#members.has(name) ? [] : [this.#join(name, engine)]))
+    return Promise.all(joins)
   }
 
   #join(name: string, engine: BridgeEngine): Promise<BridgedEngine | null> {
     const gone = new AbortController()
-    const asked = locateEvents(engine, this.#log, AbortSignal.any([this.#stop, gone.signal]))
-    const leave = this.#bridge.join(asked)
+    const located = locateEvents(engine, this.#log, AbortSignal.any([this.#stop, gone.signal]))
+    const leave = this.#bridge.join(located)
     this.#members.set(name, () => {
       gone.abort()
       void leave()
     })
-    return asked
+    return located
   }
 }

@@ -127,10 +127,10 @@ async function follow(
   const update = async () => {
     const there = await discovery.resolve(config)
     discovery.settle(config)
-    return { asked: members.update(enginesIn(there).filter(({ id }) => isNamed(id, configured))) }
+    return { joined: members.update(enginesIn(there).filter(({ id }) => isNamed(id, configured))) }
   }
-  const { asked } = await update()
-  return { located: hasTemplates(config) ? null : asked, end: discovery.watch(() => void update()) }
+  const { joined } = await update()
+  return { located: hasTemplates(config) ? null : joined, end: discovery.watch(() => void update()) }
 }
 
 /** True if `--engine` names this engine or a pattern that matches it. */

@@ -118,10 +118,10 @@ async function runServe(args: Args, io: Io): Promise<number> {
   stopLooking()
   stopWatching?.()
   log.info('draining', { drain_ms: reloader.running.limits.drainMs, ...endedBy(stop) })
-  const { cut } = await gateway.stop(stopNow)
+  const { timedOut } = await gateway.stop(stopNow)
   await replicas?.close()
   recording.close()
-  log.info('stopped', { cut })
+  log.info('stopped', { cut: timedOut })
   return 0
 }
 

@@ -99,17 +99,17 @@ async function readText(response: IncomingMessage): Promise<string> {
   return Buffer.concat(pieces).toString('utf8')
 }
 
-export const isAnswer = (asked: AskResult): asked is Answer => 'status' in asked
+export const isAnswer = (result: AskResult): result is Answer => 'status' in result
 
 /** Parses the body of a 200 response as JSON; null if there is none. */
-export function jsonOf(asked: AskResult): unknown {
-  if (!isAnswer(asked) || asked.status !== 200) return null
+export function jsonOf(result: AskResult): unknown {
+  if (!isAnswer(result) || result.status !== 200) return null
   try {
-    return JSON.parse(asked.text)
+    return JSON.parse(result.text)
   } catch {
     return null
   }
 }
 
 /** Summarises an answer: `HTTP 404`, or the error. */
-export const summaryOf = (asked: AskResult): string => (isAnswer(asked) ? `HTTP ${asked.status}` : asked.message)
+export const summaryOf = (result: AskResult): string => (isAnswer(result) ? `HTTP ${result.status}` : result.message)

@@ -29,7 +29,7 @@ export async function roundTripMs(place: Endpoint, path: string, limitMs: number
   try {
     await once()
     let minMs = Infinity
-    for (let asked = 1; asked < QUESTIONS; asked++) minMs = Math.min(minMs, await once())
+    for (let round = 1; round < QUESTIONS; round++) minMs = Math.min(minMs, await once())
     return minMs
   } catch {
     return null

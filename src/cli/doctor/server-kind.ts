@@ -15,9 +15,9 @@ export async function kindOf(place: Endpoint, limitMs: number): Promise<Kind> {
 }
 
 /** Reads `{"status": …}` of a health check; empty if there is none. */
-export function statusOf(asked: AskResult): string {
+export function statusOf(result: AskResult): string {
   try {
-    const { status } = JSON.parse(isAnswer(asked) ? asked.text : '') as { status?: unknown }
+    const { status } = JSON.parse(isAnswer(result) ? result.text : '') as { status?: unknown }
     return typeof status === 'string' ? status : ''
   } catch {
     return ''

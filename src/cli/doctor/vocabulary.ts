@@ -49,8 +49,8 @@ function compareVocabulary(
   pool: PoolSettings,
   { members, found }: { readonly members: readonly ReachableEngine[]; readonly found: Findings },
 ): void {
-  const asked = members.filter(({ facts }) => facts.tokens.ids !== null)
-  if (asked.length === 0)
+  const tokenizing = members.filter(({ facts }) => facts.tokens.ids !== null)
+  if (tokenizing.length === 0)
     return found.note('vocabulary', `${pool.tokenizer} is valid; no engine has /tokenize to compare it with`)
   const utf8 = new TextEncoder()
   const analyzer = new PromptAnalyzer({
@@ -68,20 +68,22 @@ function compareVocabulary(
     costs: 'Token counts are wrong, and cache hits are not predicted.',
     next: `Compile it from the model the engines serve: firstlight vocab compile MODEL_FOLDER -o ${pool.tokenizer}`,
   }
-  const texts = asked.filter(({ facts }) => facts.tokens.ids!.join() !== ours(tokenize.prompt({ prompt: SAMPLE_TEXT })))
+  const texts = tokenizing.filter(
+    ({ facts }) => facts.tokens.ids!.join() !== ours(tokenize.prompt({ prompt: SAMPLE_TEXT })),
+  )
   if (texts.length > 0)
     return found.problem(
       'vocabulary',
       `${pool.tokenizer} differs from ${names(texts)}: other token ids for the sample text`,
       remedy,
     )
-  found.ok('vocabulary', `${pool.tokenizer}: same token ids as ${names(asked)}`)
+  found.ok('vocabulary', `${pool.tokenizer}: same token ids as ${names(tokenizing)}`)
   if (template === null)
     return found.note('chat_template', 'not in the vocabulary', {
       costs: 'Chats are measured in bytes.',
       next: 'Compile it again with --template chat_template.jinja.',
     })
-  const chats = asked.filter(({ facts }) => facts.tokens.chat !== null)
+  const chats = tokenizing.filter(({ facts }) => facts.tokens.chat !== null)
   const unlike = chats.filter(({ facts }) => facts.tokens.chat!.join() !== ours(chat.prompt(SAMPLE_CHAT)))
   if (unlike.length > 0)
     found.problem('chat_template', `differs from that of ${names(unlike)}: other token ids for the sample chat`, {

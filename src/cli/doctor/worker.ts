@@ -92,8 +92,8 @@ export function readPace(answer: AskResult): Pace | null {
   for (const [, labels = '', count] of lines) {
     if (!labels.includes('stage="admit"')) continue
     const limit = /le="([^"]+)"/.exec(labels)?.[1]
-    const atMostS = limit === '+Inf' ? Infinity : Number(limit)
-    buckets.set(atMostS, (buckets.get(atMostS) ?? 0) + Number(count))
+    const maxS = limit === '+Inf' ? Infinity : Number(limit)
+    buckets.set(maxS, (buckets.get(maxS) ?? 0) + Number(count))
   }
   const calls = buckets.get(Infinity) ?? 0
   if (calls === 0) return null

@@ -114,8 +114,8 @@ const ENGINE_COLUMNS: readonly (Column<EngineFigures> & { readonly when?: keyof 
 
 const toneOf = (state: EngineState): Tone => (isSevere(state) ? 'bad' : state === 'up' ? 'good' : 'warn')
 
-function cached({ cached_blocks: held, cache_blocks: most }: EngineFigures['engine']): string {
-  return most === null || most === undefined ? count(held) : `${count(held)}/${count(most)}`
+function cached({ cached_blocks: held, cache_blocks: max }: EngineFigures['engine']): string {
+  return max === null || max === undefined ? count(held) : `${count(held)}/${count(max)}`
 }
 
 /** One decimal place, so that the column width is stable. */

@@ -113,7 +113,7 @@ function summed(lines: readonly EngineFigures[]): Omit<PoolFigures, 'pool' | 'ru
     up: lines.filter(({ state }) => state === 'up').length,
     requestsPerS: sumOf(lines.filter(answers), ({ growth }) => growth?.requestsPerS),
     queuedTokens: sumOf(engines, (engine) => engine.queued_prefill_tokens),
-    longestS: queues.length === 0 ? null : queues.reduce((most, queue) => Math.max(most, queue)),
+    longestS: queues.length === 0 ? null : queues.reduce((max, queue) => Math.max(max, queue)),
     hitRate: rates.length === 0 ? null : rates.reduce((sum, rate) => sum + rate) / rates.length,
     ttftP50Ms: quantile(ttfts, 0.5),
     ttftP99Ms: quantile(ttfts, 0.99),

@@ -57,7 +57,7 @@ function filled<Row>(column: Column<Row>, rows: readonly Row[]): FilledColumn<Ro
     column,
     spans,
     width: spans.reduce(
-      (most, { text }) => Math.max(most, cellsOf(text)),
+      (max, { text }) => Math.max(max, cellsOf(text)),
       Math.max(column.minCells, cellsOf(column.head)),
     ),
   }
@@ -71,9 +71,9 @@ function fitting<Row>(columns: readonly FilledColumn<Row>[], cells: number): Fil
       (sum, { column, width }) => sum + (column.rest ? Math.min(width, MIN_REST) : width) + GAP,
       -GAP,
     )
-    const most = kept.reduce((highest, { column }) => Math.max(highest, column.rank), 0)
-    if (needed <= cells || most === 0) break
-    const goes = kept.findLast(({ column }) => column.rank === most)
+    const max = kept.reduce((highest, { column }) => Math.max(highest, column.rank), 0)
+    if (needed <= cells || max === 0) break
+    const goes = kept.findLast(({ column }) => column.rank === max)
     kept = kept.filter((one) => one !== goes)
   }
   const others = kept.reduce((sum, { column, width }) => sum + (column.rest ? 0 : width + GAP), 0)

@@ -1,4 +1,4 @@
-import type { KeyLimits, LimitAnswer, LimitState, Reservation, RunningRequest, Settlement } from './key-limits.ts'
+import type { KeyLimits, LimitAnswer, LimitState, LimitedRequest, RunningRequest, Settlement } from './key-limits.ts'
 import { MinuteWindow } from './minute-window.ts'
 
 /** Tokens of one day, counted from the epoch. */
@@ -18,7 +18,7 @@ const LAPSE_MS = 3_600_000
 /** Retry time of a key with all its concurrent requests running, ms: requests end at any time. */
 const CONCURRENT_RETRY_MS = 1_000
 
-interface OpenReservation {
+interface OpenRequest {
   readonly tokens: number
   readonly at: number
   readonly leaseMs: number
@@ -30,7 +30,7 @@ class KeyUse {
   readonly requests = new MinuteWindow()
   readonly tokens = new MinuteWindow()
   /** The one that was renewed longest ago first. */
-  readonly open = new Map<string, OpenReservation>()
+  readonly open = new Map<string, OpenRequest>()
   day = 0
   dayTokens = 0
 }
@@ -50,7 +50,7 @@ export class KeyLimiter {
   }
 
   /** Reserves a request, or returns the first limit that it would exceed. A repeated call has no further effect. */
-  reserve({ key, id, limits, tokens, leaseMs = LAPSE_MS }: Reservation, now: number): LimitAnswer {
+  reserve({ key, id, limits, tokens, leaseMs = LAPSE_MS }: LimitedRequest, now: number): LimitAnswer {
     const use = this.#useOf(key, now)
     if (use.open.has(id)) return answerOf(use, limits, { exceeded: null, retryAfterMs: 0 }, now)
     const cost = costOf(limits, tokens)
@@ -133,8 +133,8 @@ export class KeyLimiter {
 }
 
 function lapse(use: KeyUse, now: number): void {
-  for (const [id, { renewedAt: heardAt, leaseMs }] of use.open) {
-    if (now - heardAt < leaseMs) break
+  for (const [id, { renewedAt, leaseMs }] of use.open) {
+    if (now - renewedAt < leaseMs) break
     use.open.delete(id)
   }
 }

@@ -12,7 +12,7 @@ export interface KeyLimits {
 
 export type LimitName = 'requests_per_min' | 'tokens_per_min' | 'tokens_per_day' | 'concurrent'
 
-export interface Reservation {
+export interface LimitedRequest {
   readonly key: string
   /** Id of the request. */
   readonly id: string
@@ -24,7 +24,7 @@ export interface Reservation {
 }
 
 /** A reserved request that has not been settled. */
-export type RunningRequest = Pick<Reservation, 'key' | 'id'>
+export type RunningRequest = Pick<LimitedRequest, 'key' | 'id'>
 
 export interface Settlement {
   readonly key: string

@@ -32,7 +32,7 @@ const ERROR_DECAY = 0.05
 const TICK_MS = 100
 
 /** Maximum estimated output tokens of a response that is not parsed. */
-const MAX_UNSEEN_TOKENS = 4096
+const MAX_UNPARSED_TOKENS = 4096
 
 /** Estimators of one engine: everything learned except its blocks. */
 export class EngineEstimators {
@@ -41,7 +41,7 @@ export class EngineEstimators {
   kind: HardwareClass
   readonly queue = new PrefillQueue(
     (sample) => this.learner.learn(sample),
-    (at, { sequences }) => this.unseenFrom(at, sequences),
+    (at, { sequences }) => this.addUnparsed(at, sequences),
   )
   readonly learner: PrefillFitter
   readonly decode = new DecodeFitter()
@@ -84,8 +84,8 @@ export class EngineEstimators {
   #ttftError: number | null = null
   // Output of streams that are not parsed is estimated: their number and the sum of their first-token times give the
   // total.
-  #unseen = 0
-  #unseenSince = 0
+  #unparsed = 0
+  #unparsedSince = 0
 
   constructor(
     number: number,
@@ -208,25 +208,25 @@ export class EngineEstimators {
     return Math.min(1, Math.max(0, (now - this.#warmSince) / WARM_AFTER_MS))
   }
 
-  get hasUnseen(): boolean {
-    return this.#unseen > 0
+  get hasUnparsed(): boolean {
+    return this.#unparsed > 0
   }
 
   /** @param sequences responses that have started */
-  unseenFrom(firstTokenAt: number, sequences = 1): void {
-    this.#unseen += sequences
-    this.#unseenSince += sequences * firstTokenAt
+  addUnparsed(firstTokenAt: number, sequences = 1): void {
+    this.#unparsed += sequences
+    this.#unparsedSince += sequences * firstTokenAt
   }
 
-  seen(firstTokenAt: number, sequences = 1): void {
-    this.unseenFrom(firstTokenAt, -sequences)
+  removeUnparsed(firstTokenAt: number, sequences = 1): void {
+    this.addUnparsed(firstTokenAt, -sequences)
   }
 
   /** Estimated output blocks of streams that are not parsed. */
-  unseenBlocks(now: number, blockTokens: number, tokenS: number): number {
-    if (this.#unseen === 0) return 0
-    const tokens = Math.max(0, this.#unseen * now - this.#unseenSince) / 1000 / tokenS
-    return Math.min(tokens, this.#unseen * MAX_UNSEEN_TOKENS) / blockTokens
+  unparsedBlocks(now: number, blockTokens: number, tokenS: number): number {
+    if (this.#unparsed === 0) return 0
+    const tokens = Math.max(0, this.#unparsed * now - this.#unparsedSince) / 1000 / tokenS
+    return Math.min(tokens, this.#unparsed * MAX_UNPARSED_TOKENS) / blockTokens
   }
 
   get ttftError(): number | null {

@@ -67,6 +67,6 @@ export interface LedgerEntry {
 /** Ends the estimate of output since the assumed end of the prefill. */
 export function endPresumed({ queued, estimators }: LegEntry): void {
   if (queued === null || queued.presumedAt === null) return
-  estimators.seen(queued.presumedAt, queued.sequences)
+  estimators.removeUnparsed(queued.presumedAt, queued.sequences)
   queued.presumedAt = null
 }

@@ -145,7 +145,7 @@ export class PoolLedger {
       : 'block_tokens'
   }
 
-  book(booking: BookingRef, now: number, reading?: SignalReader): void {
+  addBooking(booking: BookingRef, now: number, reading?: SignalReader): void {
     const source = reading ?? this.read(booking.admission, now, [])
     const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ legRole }) => legRole === 'decode')
     const handOverMs =
@@ -208,7 +208,7 @@ export class PoolLedger {
         this.#received(leg, booking.admission)
         if (leg.legRole === 'decode' && stages.first_byte !== undefined)
           leg.estimators.handOver.learn(booking.admission.promptTokens, stages.first_byte)
-        leg.estimators.unseenFrom(now, request.sequences)
+        leg.estimators.addUnparsed(now, request.sequences)
         request.running = leg.estimators.requests
         request.blocks = this.#active.active(leg.estimators.number)
         request.prefilledS = leg.estimators.prefilledS(now)
@@ -411,7 +411,7 @@ export class PoolLedger {
     if (request.seen || request.firstTokenAt === null) return
     request.seen = true
     for (const { estimators, legRole } of request.legs)
-      if (!endsAtFirstToken(legRole)) estimators.seen(request.firstTokenAt, request.sequences)
+      if (!endsAtFirstToken(legRole)) estimators.removeUnparsed(request.firstTokenAt, request.sequences)
   }
 
   #sourcesOf(blockTokens: number): SignalSources {

@@ -114,7 +114,7 @@ export class LoadStats {
   }
 
   /** @param reading reader of the decision that is booked; absent: nothing is known to be cached */
-  book(booking: BookingRef, now: number, reading?: CachedReader): void {
+  addBooking(booking: BookingRef, now: number, reading?: CachedReader): void {
     this.#unprefilled.set(booking.key, now)
     for (const leg of booking.legs) {
       const load = this.#load(leg.engine)

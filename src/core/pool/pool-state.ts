@@ -150,16 +150,16 @@ export class PoolState {
   }
 
   /** Ranks and books. A repeated call for a live booking (lost response) returns the same placement. */
-  admit(asked: Admission, now: number): AdmittedBooking | { readonly refusal: Refusal } {
-    const key = bookingKey(asked)
+  admit(request: Admission, now: number): AdmittedBooking | { readonly refusal: Refusal } {
+    const key = bookingKey(request)
     const held = this.#bookings.get(key)
     if (held !== undefined) return this.#again(held, now)
-    const { edgeRefusals = 0 } = asked
+    const { edgeRefusals = 0 } = request
     if (edgeRefusals > 0) {
       this.#counts.refusedByEdge(edgeRefusals)
       this.#overload.refusedByEdges(edgeRefusals, now)
     }
-    const admission = this.registry.withHints(asked, now)
+    const admission = this.registry.withHints(request, now)
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     this.#fleet.look(now)
     if (admission.rescueFrom !== undefined && !this.#fleet.isWedged(admission.rescueFrom)) return { refusal: notWedged }
@@ -172,12 +172,12 @@ export class PoolState {
    * Admits a request as soon as there is room, within the limits of the pool's queue, and calls `done` once, at once or
    * later. A repeated call (lost connection) replaces the earlier one. `leave` ends the wait.
    */
-  wait(asked: Admission, terms: WaitTerms): void {
+  wait(request: Admission, terms: WaitTerms): void {
     const { now, done } = terms
-    const key = bookingKey(asked)
+    const key = bookingKey(request)
     const held = this.#bookings.get(key)
     if (held !== undefined) return done(this.#again(held, now))
-    const admission = this.registry.withHints(asked, now)
+    const admission = this.registry.withHints(request, now)
     if (this.#lacksConfiguration(admission)) return done({ refusal: unconfigured })
     if (this.#ended.has(key)) return done({ refusal: leftQueue })
     if (!this.#waiting.isOpen) return done(this.#placed({ admission, now }))
@@ -231,7 +231,7 @@ export class PoolState {
     this.#decisionLog.add(chosen)
     if (admission.attempt === 0) this.#history.requested(now)
     this.#gauge(now)
-    const booking = this.#book(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading })
+    const booking = this.#add(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading })
     const { key } = booking
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
@@ -298,7 +298,7 @@ export class PoolState {
     const terms = { now, leaseMs: this.#leaseMs, elsewhere: elsewhere !== undefined }
     const booking =
       known ??
-      this.#book(admission, placement, elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now) } : terms)
+      this.#add(admission, placement, elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now) } : terms)
     this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
     return { key }
   }
@@ -460,7 +460,7 @@ export class PoolState {
     return { key, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
   }
 
-  #book(
+  #add(
     admission: Admission,
     placement: Placement,
     { now, leaseMs, reading, elsewhere = false }: BookingTerms,
@@ -469,8 +469,8 @@ export class PoolState {
     const legs = engineLegsOf(placement, this.#fleet.engines)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
     for (const { engine } of legs) this.#fleet.joined(engine)
-    this.#load.book(booking, now, reading)
-    this.#ledger.book(booking, now, reading)
+    this.#load.addBooking(booking, now, reading)
+    this.#ledger.addBooking(booking, now, reading)
     this.#lifecycle.owes(booking, now)
     return booking
   }
@@ -479,7 +479,7 @@ export class PoolState {
     { admission, placement, seenAt, firstTokenSeen, legsDone = [], outputBlocks }: BookingSnapshot,
     now: number,
   ): void {
-    const booking = this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
+    const booking = this.#add(admission, placement, { now, leaseMs: this.#leaseMs })
     booking.seenAt = seenAt
     booking.lapsesAt = lapseAfterEviction(seenAt, this.#leaseMs, now)
     this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)

@@ -121,7 +121,7 @@ export class SignalReader {
     const estimators = this.#sources.estimators(engine)
     const { active, blockTokens } = this.#sources
     const newBlocks = active.newBlocks(estimators.number, this.#shape, this.shares(engine))
-    const blocks = active.active(estimators.number) + this.#unseenBlocks(estimators) + newBlocks
+    const blocks = active.active(estimators.number) + this.#unparsedBlocks(estimators) + newBlocks
     const cached = this.cached(engine)
     const requests = estimators.requests + (this.#admission.sequences ?? 1)
     estimators.queue.settle(this.#now)
@@ -249,7 +249,7 @@ export class SignalReader {
       signals.queuedWork = queue.work
       signals.placeWaitS = estimators.places.waitS((this.#admission.sequences ?? 1) + foreign.requests, now)
       signals.queuedPrefillS = this.#waitOf(estimators, foreign)
-      signals.activeBlocks = active.active(estimators.number) + this.#unseenBlocks(estimators) + foreign.blocks
+      signals.activeBlocks = active.active(estimators.number) + this.#unparsedBlocks(estimators) + foreign.blocks
       signals.capacityBlocks = estimators.capacity.declared ?? Infinity
       signals.costModel = estimators.costModel(now)
       signals.confidence = estimators.learner.confidence
@@ -259,9 +259,9 @@ export class SignalReader {
     }
   }
 
-  #unseenBlocks(estimators: EngineEstimators): number {
-    if (!estimators.hasUnseen) return 0
-    return estimators.unseenBlocks(
+  #unparsedBlocks(estimators: EngineEstimators): number {
+    if (!estimators.hasUnparsed) return 0
+    return estimators.unparsedBlocks(
       this.#now,
       this.#sources.blockTokens,
       tokenSeconds(estimators.decodeCostModel(this.#sources.blockTokens, this.#now), estimators.requests, 0),

@@ -206,7 +206,7 @@ export class BlockTree {
     return NONE
   }
 
-  #home(node: number): number {
+  #firstSlot(node: number): number {
     const first = this.nodes.words[node * NODE_STRIDE + OFFSET]! * 2
     return mix(this.arena.words[first]!, this.arena.words[first + 1]!) & (this.#table.length - 1)
   }
@@ -218,7 +218,7 @@ export class BlockTree {
 
   #place(node: number): void {
     const table = this.#table
-    let slot = this.#home(node)
+    let slot = this.#firstSlot(node)
     while (table[slot] !== 0) slot = (slot + 1) & (table.length - 1)
     table[slot] = node + 1
   }
@@ -233,11 +233,11 @@ export class BlockTree {
   #forget(node: number): void {
     const table = this.#table
     const mask = table.length - 1
-    let hole = this.#home(node)
+    let hole = this.#firstSlot(node)
     while (table[hole] !== node + 1) hole = (hole + 1) & mask
     for (let slot = (hole + 1) & mask; table[slot] !== 0; slot = (slot + 1) & mask) {
-      const home = this.#home(table[slot]! - 1)
-      if (((slot - home) & mask) < ((slot - hole) & mask)) continue
+      const firstSlot = this.#firstSlot(table[slot]! - 1)
+      if (((slot - firstSlot) & mask) < ((slot - hole) & mask)) continue
       table[hole] = table[slot]!
       hole = slot
     }

@@ -247,7 +247,7 @@ export class AnswerRelay implements RequestRelay {
    * The end was not read. If no stream of the pool is read, a clean end counts as complete: no circuit could close
    * otherwise.
    */
-  get #endUnseen(): boolean {
+  get #isEndUnparsed(): boolean {
     const { exchange, placed } = this.#attempt
     const hasEnd = this.#answer.sse && exchange.protocol.stream !== null
     return hasEnd && !this.#observed && placed.route.pool.observeShare > 0
@@ -303,7 +303,7 @@ export class AnswerRelay implements RequestRelay {
       usage,
       outputEvents: end.events,
       stages: stages.snapshot(),
-      ...(result === 'complete' && this.#endUnseen ? UNSEEN : {}),
+      ...(result === 'complete' && this.#isEndUnparsed ? END_UNPARSED : {}),
     }
     const released = placed.booking.release(outcome)
     if (released !== null) exchange.scope.background(released)
@@ -326,7 +326,7 @@ export class AnswerRelay implements RequestRelay {
   }
 }
 
-const UNSEEN = { endUnseen: true }
+const END_UNPARSED = { endUnseen: true }
 
 const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 

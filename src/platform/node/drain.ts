@@ -15,7 +15,7 @@ interface DrainOptions {
 
 /** `cut`: connections were still busy at the end of the time. */
 export interface DrainResult {
-  readonly cut: boolean
+  readonly timedOut: boolean
 }
 
 interface DrainParts {
@@ -47,7 +47,7 @@ export async function drainServer(
     await closed
   }
   await within(background.settled(), options.settleMs, null)
-  return { cut: !inTime }
+  return { timedOut: !inTime }
 }
 
 /** Turns of the event loop, each of which accepts one connection. */

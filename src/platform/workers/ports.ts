@@ -7,7 +7,7 @@ import { FallbackLimiter } from '../fallback-limiter.ts'
 import type { Config } from '../../config.ts'
 import { toStoreLimits } from '../../config/normalize.ts'
 import { toPoolConfig } from '../../config/pool-config.ts'
-import type { Reservation } from '../../core/limits/key-limits.ts'
+import type { LimitedRequest } from '../../core/limits/key-limits.ts'
 import type { LimitShare } from '../../core/limits/limit-share.ts'
 import type { Ports } from '../../ports.ts'
 import type { Limiter } from '../../ports/limiter.ts'
@@ -83,7 +83,7 @@ function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log)
   // A stub that failed stays unusable, so each call gets a new one.
   const open = (key: string) => LIMIT.getByName(`limit:${key}`)
   const carrier: Limiter = {
-    reserve: async (reservation) => open(reservation.key).reserve(leased(reservation)),
+    reserve: async (request) => open(request.key).reserve(leased(request)),
     settle: async (settlement) => open(settlement.key).settle(settlement),
     renewal: { everyMs: RESERVED_MS / 3, renew: async (running) => open(running.key).renew(running) },
   }
@@ -92,8 +92,8 @@ function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log)
 }
 
 /** Only a place of `concurrent` matters before the end. */
-const leased = (reservation: Reservation): Reservation =>
-  reservation.limits.concurrent === null ? reservation : { ...reservation, leaseMs: RESERVED_MS }
+const leased = (request: LimitedRequest): LimitedRequest =>
+  request.limits.concurrent === null ? request : { ...request, leaseMs: RESERVED_MS }
 
 function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Pick<Ports, 'ttft'> {
   if (TTFT !== undefined) return { ttft: durableTtft(TTFT, toStoreLimits(config.ttft)) }

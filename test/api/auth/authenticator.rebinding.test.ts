@@ -46,7 +46,7 @@ describe('a gateway on loopback without keys', () => {
   it('a gateway on loopback without keys rejects requests with a Host that is not loopback', async () => {
     const status = await open()
     for (const host of FOREIGN) expect([host, await status(host)]).toEqual([host, 403])
-    expect(engine.asked).toEqual([])
+    expect(engine.calls).toEqual([])
     for (const host of LOOPBACK) expect([host, await status(host)]).toEqual([host, 200])
   })
 

@@ -9,7 +9,7 @@ import { mergeResults, readPage, writePage, type RowResult } from '../../../pack
 import type { Row } from '../../../packages/bench/conformance/row.ts'
 import { rows } from '../../../packages/bench/conformance/rows.ts'
 import { normalise } from '../../../packages/bench/conformance/normaliser.ts'
-import { keepCuts } from '../../../packages/bench/conformance/steady.ts'
+import { keepDivision } from '../../../packages/bench/conformance/steady.ts'
 import { writeVectors, type Exchange } from '../../../packages/bench/conformance/vector.ts'
 import { generator } from '../../../packages/bench/conformance/fuzz.ts'
 
@@ -74,13 +74,13 @@ describe('recordings', () => {
 
   it('are kept if only the boundaries of stream chunks changed', () => {
     const recorded = stream(event(0, 'Hel', [-1]), event(0, 'lo', [-2]), event(1, 'x'))
-    expect(keepCuts(file(recorded), [stream(event(1, 'x'), event(0, 'Hello', [-1, -2]))])).toEqual([recorded])
+    expect(keepDivision(file(recorded), [stream(event(1, 'x'), event(0, 'Hello', [-1, -2]))])).toEqual([recorded])
   })
 
   it('are replaced if the text of a stream changed', () => {
     const anew = stream(event(0, 'Hello!'))
-    expect(keepCuts(file(stream(event(0, 'Hello'))), [anew])).toEqual([anew])
-    expect(keepCuts(null, [anew])).toEqual([anew])
+    expect(keepDivision(file(stream(event(0, 'Hello'))), [anew])).toEqual([anew])
+    expect(keepDivision(null, [anew])).toEqual([anew])
   })
 
   it('round probabilities and leave numbers in texts unchanged', () => {

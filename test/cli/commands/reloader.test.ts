@@ -126,13 +126,13 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
 
   it('allows pages of the origins it names only', async () => {
     const allowed = async () => {
-      const asked = {
+      const preflight = {
         method: 'OPTIONS',
         headers: { origin: 'https://chat.example.com', 'access-control-request-method': 'POST' },
       }
       const refused = { method: 'POST', headers: { origin: 'https://chat.example.com' }, body: '{}' }
       const answers = [
-        await fetch(`${gateway.url}/v1/chat/completions`, asked),
+        await fetch(`${gateway.url}/v1/chat/completions`, preflight),
         await fetch(`${gateway.url}/v1/chat/completions`, refused),
       ]
       return answers.map(({ headers }) => headers.get('access-control-allow-origin'))
@@ -149,10 +149,10 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
   it('gives running streams the new time limit', async () => {
     await begin(configOf([poolOf('m', 'a', one)], { limits: { drain_ms: 600_000 } }))
     const stream = await chat(gateway.url, 'm')
-    const cut = stream.text().catch(() => 'cut')
+    const truncated = stream.text().catch(() => 'cut')
     await adopt(configOf([poolOf('m', 'a', one)], { limits: { drain_ms: 50 } }))
-    expect(await gateway.stop(new AbortController().signal)).toEqual({ cut: true })
-    expect(await cut).not.toContain('[DONE]')
+    expect(await gateway.stop(new AbortController().signal)).toEqual({ timedOut: true })
+    expect(await truncated).not.toContain('[DONE]')
   })
 
   it('sends traces and reports to the new destinations', async () => {
@@ -183,7 +183,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
       await ask()
       expect((await report('after')).status).toBe(200)
       await expect.poll(() => sink.calls.toSorted()).toEqual(['POST /ttft_report', 'POST /v1/traces'])
-      const [reported, traced] = sink.asked.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+      const [reported, traced] = sink.posts.toSorted((a, b) => (a.path < b.path ? -1 : 1))
       expect(traced!.text).toContain('turned-on')
       expect(reported!.text).toContain('"after"')
       expect(reported!.headers['authorization']).toBe('Bearer pass')
@@ -239,7 +239,7 @@ describe('firstlight serve', () => {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-reload-'))
   const file = join(folder, 'firstlight.json')
   let child: ChildProcess
-  let said: string
+  let output: string
   afterEach(() => void child.kill('SIGKILL'))
 
   const write = (pools: readonly Pool[] | 'nonsense', more: object = {}): void => {
@@ -248,23 +248,23 @@ describe('firstlight serve', () => {
     renameSync(`${file}.new`, file)
   }
   const line = (event: string, nth = 1): Record<string, unknown> | undefined =>
-    said
+    output
       .split('\n')
       .filter((text) => text.includes(`"event":"${event}"`))
       .map((text) => JSON.parse(text) as Record<string, unknown>)[nth - 1]
-  const heard = async (event: string, nth = 1): Promise<Record<string, unknown>> => {
+  const logged = async (event: string, nth = 1): Promise<Record<string, unknown>> => {
     await expect.poll(() => line(event, nth)).toBeDefined()
     return line(event, nth)!
   }
   async function serve(...flags: string[]): Promise<string> {
-    said = ''
+    output = ''
     child = spawn(
       process.execPath,
       [fileURLToPath(new URL('../../../src/node.ts', import.meta.url)), 'serve', '--config', file, ...flags],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     )
-    child.stdout!.setEncoding('utf8').on('data', (text: string) => (said += text))
-    return (await heard('listening'))['url'] as string
+    child.stdout!.setEncoding('utf8').on('data', (text: string) => (output += text))
+    return (await logged('listening'))['url'] as string
   }
 
   it('firstlight serve reloads at SIGUSR2, and keeps the previous configuration if the new one is invalid', async () => {
@@ -272,11 +272,11 @@ describe('firstlight serve', () => {
     const url = await serve()
     write('nonsense')
     child.kill('SIGUSR2')
-    expect((await heard('configuration_refused'))['why']).toMatch(/clusters/)
+    expect((await logged('configuration_refused'))['why']).toMatch(/clusters/)
     expect((await chat(url, 'old')).status).toBe(200)
     write([poolOf('new', 'b', other)])
     child.kill('SIGUSR2')
-    await heard('configuration_adopted')
+    await logged('configuration_adopted')
     expect((await chat(url, 'new')).status).toBe(200)
     expect((await chat(url, 'old')).status).toBe(404)
   })
@@ -294,7 +294,7 @@ describe('firstlight serve', () => {
     const reload = async (more: object, event: string, nth: number) => {
       write(pools, more)
       child.kill('SIGUSR2')
-      return heard(event, nth)
+      return logged(event, nth)
     }
     await ask()
     expect((await reload({ record: { file: 'no/such/folder.jsonl' } }, 'configuration_refused', 1))['why']).toContain(
@@ -309,14 +309,14 @@ describe('firstlight serve', () => {
     ).toMatchObject({ level: 'warn', needs_restart: ['workers'] })
     await ask()
     await fetch(`${url}/health`)
-    await expect.poll(() => said).toContain('"path":"/health"')
+    await expect.poll(() => output).toContain('"path":"/health"')
     await reload({}, 'configuration_adopted', 2)
     await ask()
     const recordedLines = readFileSync(join(folder, 'traffic.jsonl'), 'utf8').trim().split('\n')
     expect(recordedLines).toHaveLength(1)
     expect(existsSync(join(folder, 'no'))).toBe(false)
     child.kill('SIGTERM')
-    await heard('stopped')
+    await logged('stopped')
     expect(readFileSync(join(folder, 'traffic.jsonl'), 'utf8').trim().split('\n')).toEqual(recordedLines)
   })
 
@@ -324,12 +324,12 @@ describe('firstlight serve', () => {
     write([poolOf('old', 'a', one)])
     const url = await serve('--watch')
     write([poolOf('new', 'b', other)])
-    await heard('configuration_adopted')
+    await logged('configuration_adopted')
     expect((await chat(url, 'new')).status).toBe(200)
     write('nonsense')
-    await heard('configuration_refused')
+    await logged('configuration_refused')
     write([poolOf('newer', 'b', other)])
-    await heard('configuration_adopted', 2)
+    await logged('configuration_adopted', 2)
     expect((await chat(url, 'newer')).status).toBe(200)
     rmSync(folder, { recursive: true })
   })
@@ -386,10 +386,10 @@ it('other engines that are found while a configuration is taken in are taken in 
 
 it('a refused document is known to the gateway until another one is adopted, over discovered engines too', async () => {
   const config = configOf([poolOf('m', 'a', one)])
-  const told: (number | null)[] = []
+  const refusals: (number | null)[] = []
   let isValid = false
   const reloader = new Reloader({
-    gateway: { adopt: async () => undefined, configRefused: (at) => void told.push(at) },
+    gateway: { adopt: async () => undefined, configRefused: (at) => void refusals.push(at) },
     written: config,
     config,
     discovery: { resolve: async (next) => next, settle: () => undefined },
@@ -401,11 +401,11 @@ it('a refused document is known to the gateway until another one is adopted, ove
   })
   await reloader.reload()
   await reloader.refresh()
-  expect(told).toEqual([expect.any(Number), told[0]])
+  expect(refusals).toEqual([expect.any(Number), refusals[0]])
   isValid = true
   await reloader.reload()
   await reloader.refresh()
-  expect(told.slice(2)).toEqual([null])
+  expect(refusals.slice(2)).toEqual([null])
 })
 
 it('settings that need a restart are reported once per configuration, not per discovered engine', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { visit } from './ask.ts'
 import { FASTAPI } from './recorded-vllm.ts'
-import type { Routes } from '../../kit/engine-reply.ts'
+import type { Routes } from '../../kit/fake-answer.ts'
 import { useEngines } from '../../kit/use-engines.ts'
 
 const stub = useEngines(FASTAPI)
@@ -18,7 +18,7 @@ const common: Routes = {
 async function examine(changes: Routes) {
   const server = await stub({ ...common, ...changes })
   const seen = await visit(server.url)
-  return { ...seen, is: seen.subjects[0]!.is, asked: server.calls }
+  return { ...seen, is: seen.subjects[0]!.is, calls: server.calls }
 }
 
 describe('firstlight doctor before servers other than vLLM', () => {
@@ -69,6 +69,6 @@ describe('firstlight doctor before servers other than vLLM', () => {
   it('does not ask vLLM for the version of Ollama', async () => {
     const seen = await examine({ 'GET /v1/models': modelsOf('vllm'), 'GET /version': { body: { version: '0.32.0' } } })
     expect(seen.is).toBe('vLLM 0.32.0')
-    expect(seen.asked).not.toContain('GET /api/version')
+    expect(seen.calls).not.toContain('GET /api/version')
   })
 })

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { visit, visitPool } from './ask.ts'
 import { FASTAPI, jsonOf, realVllm, recorded } from './recorded-vllm.ts'
-import type { Routes } from '../../kit/engine-reply.ts'
+import type { Routes } from '../../kit/fake-answer.ts'
 import { useEngines } from '../../kit/use-engines.ts'
 
 const stub = useEngines(FASTAPI)
 
 const examine = async (changes: Routes = {}, ...argv: string[]) => {
   const server = await stub({ ...realVllm, ...changes })
-  return { ...(await visit(server.url, ...argv)), asked: server.calls }
+  return { ...(await visit(server.url, ...argv)), calls: server.calls }
 }
 
 /** The recorded completion with changes. */
@@ -36,20 +36,20 @@ describe('firstlight doctor before answers of a real vLLM', () => {
   })
 
   it('sends few requests, none twice, and none that changes anything', async () => {
-    const { asked } = await examine()
-    expect(asked.filter((one) => one.startsWith('POST')).sort()).toEqual([
+    const { calls } = await examine()
+    expect(calls.filter((one) => one.startsWith('POST')).sort()).toEqual([
       'POST /tokenize',
       'POST /tokenize',
       'POST /v1/completions',
     ])
-    expect(asked.length).toBeLessThan(25)
+    expect(calls.length).toBeLessThan(25)
   })
 
   it('sends a second request before it reports missing cached tokens', async () => {
     const seen = await examine(
       completion((answer) => ((answer['usage'] as Record<string, unknown>)['prompt_tokens_details'] = null)),
     )
-    expect(seen.asked.filter((one) => one === 'POST /v1/completions')).toHaveLength(2)
+    expect(seen.calls.filter((one) => one === 'POST /v1/completions')).toHaveLength(2)
     expect(seen.find('cached_tokens')).toMatchObject({
       mark: 'warning',
       next: expect.stringContaining('--enable-prompt-tokens-details'),
@@ -78,8 +78,8 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     ],
     ['… as plain text', { status: 502, body: 'Bad Gateway' }, 'a completion of one token failed: HTTP 502'],
     ['it is no JSON', { body: '<html>' }, 'a completion of one token failed: HTTP 200, and an unexpected body'],
-  ])('quotes a completion that fails when %s', async (_, said, says) => {
-    const seen = await examine({ 'POST /v1/completions': said })
+  ])('quotes a completion that fails when %s', async (_, answer, says) => {
+    const seen = await examine({ 'POST /v1/completions': answer })
     expect(seen.find('completion')).toMatchObject({ mark: 'problem', message: says })
     expect(seen.code).toBe(1)
   })

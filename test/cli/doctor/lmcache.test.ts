@@ -123,9 +123,9 @@ describe('firstlight doctor before LMCache', () => {
       mark: 'problem',
       next: expect.stringContaining('--run-script-api-enabled'),
     })
-    const mute = await visit((await server(false, false)).url)
-    expect(mute.marks).toEqual(['coordinator: warning'])
-    expect(open.json + mute.json).not.toContain('hush')
+    const silent = await visit((await server(false, false)).url)
+    expect(silent.marks).toEqual(['coordinator: warning'])
+    expect(open.json + silent.json).not.toContain('hush')
   })
 
   it('looks at the servers that a coordinator names', async () => {

@@ -4,7 +4,7 @@ import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.t
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { visitPool } from './ask.ts'
 import { FASTAPI, jsonOf, realVllm, recorded } from './recorded-vllm.ts'
-import type { Routes } from '../../kit/engine-reply.ts'
+import type { Routes } from '../../kit/fake-answer.ts'
 import { useEngines } from '../../kit/use-engines.ts'
 
 const stub = useEngines(FASTAPI)

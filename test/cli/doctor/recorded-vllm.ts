@@ -1,7 +1,7 @@
 /** Responses recorded from vLLM, as routes of a fake engine. */
 import { readFileSync } from 'node:fs'
 import { bodyText, type Exchange, type VectorFile } from '../../../packages/bench/conformance/vector.ts'
-import type { Reply, Routes } from '../../kit/engine-reply.ts'
+import type { FakeAnswer, Routes } from '../../kit/fake-answer.ts'
 import type { EngineRequest } from '../../kit/engine-request.ts'
 
 /** Any path that a server of FastAPI does not have. */
@@ -23,7 +23,7 @@ const exchanges = new Map(
 )
 
 /** Response recorded from vLLM under that name. */
-function replayed(name: string): (request: EngineRequest) => Reply {
+function replayed(name: string): (request: EngineRequest) => FakeAnswer {
   const { response } = exchanges.get(name) as Exchange
   return (request) => ({ status: response.status, body: bodyText(response), headers: echo(request) })
 }

@@ -131,7 +131,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
       usual: { wait_s: 0, cost_model },
     }
     const others = [{ ...digest, via: ['1.1 firstlight-00000000'] }]
-    const told = (here: readonly object[]): NonNullable<Parameters<typeof stub>[0]> => ({
+    const answersWith = (here: readonly object[]): NonNullable<Parameters<typeof stub>[0]> => ({
       'GET /ready': { body: { status: 'ready' } },
       'GET /version': { body: { version: '0.0.0' } },
       'GET /v1/models': ({ headers }) =>
@@ -140,8 +140,8 @@ describe('firstlight doctor and a gateway beside the engines', () => {
         body: { cut: 1, region_digests: [...here, { ...digest, via: [headers.via, '1.1 firstlight-00000000'] }] },
       }),
     })
-    expect((await visitEdge((await stub(told(others))).url)).find('digest').message).toMatch(/^3 engines, 0/)
-    expect((await visitEdge((await stub(told([]))).url)).find('digest')).toMatchObject({
+    expect((await visitEdge((await stub(answersWith(others))).url)).find('digest').message).toMatch(/^3 engines, 0/)
+    expect((await visitEdge((await stub(answersWith([]))).url)).find('digest')).toMatchObject({
       mark: 'problem',
       message: expect.stringContaining('lead back') as unknown,
     })

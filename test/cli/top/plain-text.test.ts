@@ -27,10 +27,10 @@ describe('printable text', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 0, max: 20 }), (given, cells) => {
         const plain = sanitize(given)
-        const cut = truncateTo(plain, cells)
-        expect(cellsOf(cut)).toBeLessThanOrEqual(cells)
-        if (cellsOf(plain) <= cells) expect(cut).toBe(plain)
-        else if (cells > 0) expect(cellsOf(cut)).toBeGreaterThanOrEqual(cells - 1)
+        const truncated = truncateTo(plain, cells)
+        expect(cellsOf(truncated)).toBeLessThanOrEqual(cells)
+        if (cellsOf(plain) <= cells) expect(truncated).toBe(plain)
+        else if (cells > 0) expect(cellsOf(truncated)).toBeGreaterThanOrEqual(cells - 1)
       }),
     )
   })

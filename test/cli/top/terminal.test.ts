@@ -58,14 +58,14 @@ describe('terminalOf', () => {
 
   it('restores the terminal’s modes and listeners', () => {
     const fake = new FakeProcess()
-    const heard: string[] = []
+    const received: string[] = []
     const terminal = terminalOf(stdioOf(fake))!
     expect(listeners(fake)).toEqual([0, 0, 0])
-    const undo = terminal.onResume(() => heard.push('resume'))
+    const undo = terminal.onResume(() => received.push('resume'))
     const giveBack = terminal.capture({
-      onKeys: (keys) => heard.push(keys),
-      onResize: () => heard.push('resize'),
-      onEnd: () => heard.push('end'),
+      onKeys: (keys) => received.push(keys),
+      onResize: () => received.push('resize'),
+      onEnd: () => received.push('end'),
     })
     expect([fake.stdin.isRaw, fake.stdin.isPaused]).toEqual([true, false])
     fake.stdin.emit('data', 'q')
@@ -73,7 +73,7 @@ describe('terminalOf', () => {
     fake.emit('SIGCONT')
     fake.emit('uncaughtExceptionMonitor', new Error('bug'))
     fake.emit('exit', 1)
-    expect(heard).toEqual(['q', 'resize', 'resume', 'end', 'end'])
+    expect(received).toEqual(['q', 'resize', 'resume', 'end', 'end'])
     giveBack()
     undo()
     expect([fake.stdin.isRaw, fake.stdin.isPaused, ...listeners(fake)]).toEqual([false, true, 0, 0, 0])

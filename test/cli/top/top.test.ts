@@ -447,10 +447,10 @@ describe('firstlight top with hostile or failing servers', () => {
 
   it('firstlight top with hostile or failing servers ends without drawing if it is aborted before the first view', async () => {
     const terminal = new FakeTerminal()
-    const asked = Promise.withResolvers<void>()
-    const url = await pretend(() => asked.resolve())
+    const requested = Promise.withResolvers<void>()
+    const url = await pretend(() => requested.resolve())
     const { ended, stop, out, err } = run(['--url', url], { terminal })
-    await asked.promise
+    await requested.promise
     stop.abort()
     expect(await ended).toBe(1)
     expect([terminal.text, out, err]).toEqual(['', [], []])
@@ -458,17 +458,17 @@ describe('firstlight top with hostile or failing servers', () => {
   })
 
   it('firstlight top with hostile or failing servers requests each view separately at long intervals, and never draws an outdated one', async () => {
-    let asked = 0
+    let requested = 0
     let left = 0
     const url = await pretend((response) => {
-      asked++
+      requested++
       response.on('close', () => left++)
-      feed(viewOf([poolOf([engineOf(`asked-${asked}`)])]))(response)
+      feed(viewOf([poolOf([engineOf(`asked-${requested}`)])]))(response)
     })
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', url, '--every-s', '1.2'], { terminal })
     await terminal.shows('asked-2')
-    expect(asked).toBe(2)
+    expect(requested).toBe(2)
     expect(left).toBeGreaterThanOrEqual(1)
     terminal.type('q')
     await ended

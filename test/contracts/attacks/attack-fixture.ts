@@ -4,7 +4,7 @@
  * requests from probes.
  */
 import net from 'node:net'
-import type { Reply } from '../../kit/engine-reply.ts'
+import type { FakeAnswer } from '../../kit/fake-answer.ts'
 import type { EngineRequest as Received } from '../../kit/engine-request.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 
@@ -59,7 +59,7 @@ type Respond = (socket: net.Socket, request: EngineRequest) => void
 
 /** One engine at many ports. */
 export class HostileEngine {
-  readonly asked: EngineRequest[] = []
+  readonly calls: EngineRequest[] = []
   respond: Respond
   #engines: readonly FakeEngine[] = []
 
@@ -85,10 +85,10 @@ export class HostileEngine {
     await Promise.all(this.#engines.map((engine) => engine.close()))
   }
 
-  #serve({ target, head, bytes, socket }: Received): Reply | void {
+  #serve({ target, head, bytes, socket }: Received): FakeAnswer | void {
     if (!/^x-attack: /im.test(head)) return { body: '' }
     const request = { target, head, body: bytes.toString('latin1') }
-    this.asked.push(request)
+    this.calls.push(request)
     this.respond(socket, request)
   }
 }

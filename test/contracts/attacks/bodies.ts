@@ -88,14 +88,14 @@ export function bodies(world: () => AttackWorld): void {
     headers: Readonly<Record<string, string>> = {},
   ): Promise<{ status: number; body: string | null }> {
     const { engine } = world()
-    engine.asked.length = 0
+    engine.calls.length = 0
     const response = await post(world(), path, body, headers)
     await response.text()
-    expect(engine.asked.length).toBe(response.status === 200 ? 1 : 0)
-    const asked = engine.asked[0]
+    expect(engine.calls.length).toBe(response.status === 200 ? 1 : 0)
+    const call = engine.calls[0]
     return {
       status: response.status,
-      body: asked === undefined ? null : Buffer.from(asked.body, 'latin1').toString('utf8'),
+      body: call === undefined ? null : Buffer.from(call.body, 'latin1').toString('utf8'),
     }
   }
 

@@ -105,7 +105,7 @@ const FORGED: readonly string[] = [
 ]
 
 /** What breaks the framing of a body after its first event. */
-const CUTS: Readonly<Record<string, (socket: Socket) => void>> = {
+const BROKEN_FRAMINGS: Readonly<Record<string, (socket: Socket) => void>> = {
   'a chunk size that is no number': text(`zz\r\n${EVIL}\r\n0\r\n\r\n`),
   'a negative chunk size': text(`-4\r\n${EVIL}\r\n0\r\n\r\n`),
   'a chunk size beyond all memory': text(`ffffffffffffffffff\r\n${EVIL}\r\n0\r\n\r\n`),
@@ -130,15 +130,15 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     model: string,
     more: object = {},
     begun = (): void => {},
-  ): Promise<{ status: number; headers: Headers; body: string; isCut: boolean }> => {
+  ): Promise<{ status: number; headers: Headers; body: string; isTruncated: boolean }> => {
     const response = await post(world(), '/v1/chat/completions', chat(more, model))
     begun()
     let body = ''
     try {
       for await (const bytes of response.body ?? []) body += Buffer.from(bytes as Uint8Array).toString('latin1')
-      return { status: response.status, headers: response.headers, body, isCut: false }
+      return { status: response.status, headers: response.headers, body, isTruncated: false }
     } catch {
-      return { status: response.status, headers: response.headers, body, isCut: true }
+      return { status: response.status, headers: response.headers, body, isTruncated: true }
     }
   }
 
@@ -153,18 +153,18 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
       expect(JSON.parse(alone.body)).toMatchObject({ error: { type: 'server_error' } })
       expect(alone.body).not.toContain(EVIL)
       expect(JSON.stringify([...alone.headers])).not.toContain(EVIL)
-      hostile.asked.length = 0
+      hostile.calls.length = 0
       for (let at = 0; at < 2; at++) {
         const { status, body } = await ask(mixedModel(turn))
         expect([status, body]).toEqual([200, expect.stringContaining('WELL')])
       }
-      expect(hostile.asked.length).toBeGreaterThan(0)
+      expect(hostile.calls.length).toBeGreaterThan(0)
     })
   }
 
   it.each([301, 302, 303, 307, 308])('a redirect (%i) is not followed, and not shown', async (status) => {
     const { hostile, engine } = world()
-    engine.asked.length = 0
+    engine.calls.length = 0
     hostile.respond = text(
       `HTTP/1.1 ${status} Moved\r\nlocation: ${engine.url}/v1/chat/completions\r\ncontent-length: 0\r\n\r\n`,
     )
@@ -172,16 +172,16 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     expect(answer.status).toBe(502)
     expect(answer.headers.get('location')).toBeNull()
     expect(answer.body).not.toContain('127.0.0.1')
-    expect(engine.asked).toEqual([])
+    expect(engine.calls).toEqual([])
   })
 
   // workerd detects a client disconnect only when it writes to the client, so only the time limit ends this.
   it('a whole answer that its client has left is broken off, at the latest by answer_ms', async () => {
     const client = new AbortController()
-    const asked = Promise.withResolvers<Socket>()
-    world().hostile.respond = (socket) => asked.resolve(socket)
+    const requested = Promise.withResolvers<Socket>()
+    world().hostile.respond = (socket) => requested.resolve(socket)
     const answer = post(world(), '/v1/chat/completions', chat({}, hostileModel(turn)), {}, client.signal)
-    const socket = await asked.promise
+    const socket = await requested.promise
     const freed = once(socket, 'close')
     client.abort()
     await expect(answer).rejects.toThrow()
@@ -198,7 +198,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     expect(headers.get('x-request-id')).toMatch(/^[\w.:=-]{1,128}$/)
   })
 
-  it.each(Object.entries(CUTS))(
+  it.each(Object.entries(BROKEN_FRAMINGS))(
     '%s ends a stream with a cut, and never as if it were whole',
     async (_name, breakFraming) => {
       const begun = Promise.withResolvers<void>()
@@ -206,10 +206,10 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
         streamBegun(socket)
         void begun.promise.then(() => breakFraming(socket))
       }
-      const { status, body, isCut } = await ask(hostileModel(turn), { stream: true }, begun.resolve)
+      const { status, body, isTruncated } = await ask(hostileModel(turn), { stream: true }, begun.resolve)
       expect(status).toBe(200)
       expect(body).not.toContain(EVIL)
-      expect(isCut || body.includes('engine_stream_truncated')).toBe(true)
+      expect(isTruncated || body.includes('engine_stream_truncated')).toBe(true)
       expect(body).not.toContain('[DONE]')
     },
   )

@@ -114,26 +114,26 @@ const EITHER: Readonly<Record<string, (host: string) => string>> = {
 
 export function framings(world: () => AttackWorld): void {
   /** Engines get exactly one well-formed request, whatever a client sent. */
-  const expectOneRequest = (asked: readonly EngineRequest[]): void => {
-    for (const { target, head, body } of asked) {
+  const expectOneRequest = (calls: readonly EngineRequest[]): void => {
+    for (const { target, head, body } of calls) {
       expect(target).toBe('/v1/chat/completions')
       expect(head.match(/^content-length: \d+$/gim)).toHaveLength(1)
       expect(head).not.toMatch(/^transfer-encoding/im)
       expect(head).not.toMatch(/x-attack: hidden/i)
       expect(JSON.parse(body)).toMatchObject({ model: expect.any(String) })
     }
-    expect(asked.length).toBeLessThanOrEqual(1)
+    expect(calls.length).toBeLessThanOrEqual(1)
   }
 
   async function expectRefused(of: (host: string) => string, isEndUnknown = true): Promise<void> {
     const { engine, table } = world()
     for (const host of table.hosts) {
-      engine.asked.length = 0
+      engine.calls.length = 0
       const { status, closed } = await sendRaw(world(), of(host))
-      expectOneRequest(engine.asked)
+      expectOneRequest(engine.calls)
       // workerd decides about some of these. It reads what it accepts in one way, and forwards it as one request.
       if (table.isWorker) continue
-      expect(engine.asked).toEqual([])
+      expect(engine.calls).toEqual([])
       expect([0, 400, 404, 405, 408, 417, 431, 501, 505]).toContain(status)
       if (isEndUnknown) expect(closed).toBe(true)
     }
@@ -154,46 +154,46 @@ export function framings(world: () => AttackWorld): void {
   it.each(['a b', 'a/b', 'a@b', 'a,b', '[::1', 'a\\b', ''])(
     'the host %j reaches no engine in a second reading',
     async (host) => {
-      world().engine.asked.length = 0
+      world().engine.calls.length = 0
       await sendRaw(world(), rawRequest(host, BODY))
-      expectOneRequest(world().engine.asked)
+      expectOneRequest(world().engine.calls)
     },
   )
   it.each(Object.entries(UNAMBIGUOUS))('%s is read in the one way there is', async (_name, of) => {
     const { engine, table } = world()
     for (const host of table.hosts) {
-      engine.asked.length = 0
+      engine.calls.length = 0
       const { status } = await sendRaw(world(), of(host))
       expect(status).toBe(200)
-      expectOneRequest(engine.asked)
-      expect(engine.asked[0]!.body).toBe(BODY)
-      expect(engine.asked[0]!.head).not.toMatch(/^(?:upgrade|http2-settings|connection: upgrade)/im)
+      expectOneRequest(engine.calls)
+      expect(engine.calls[0]!.body).toBe(BODY)
+      expect(engine.calls[0]!.head).not.toMatch(/^(?:upgrade|http2-settings|connection: upgrade)/im)
     }
   })
   it.each(Object.entries(EITHER))('%s is read in the one way there is, or refused', async (_name, of) => {
     const { engine, table } = world()
     for (const host of table.hosts) {
-      engine.asked.length = 0
+      engine.calls.length = 0
       const { status } = await sendRaw(world(), of(host))
-      expectOneRequest(engine.asked)
-      expect(engine.asked.map(({ body }) => body)).toEqual(status === 200 ? [BODY] : [])
+      expectOneRequest(engine.calls)
+      expect(engine.calls.map(({ body }) => body)).toEqual(status === 200 ? [BODY] : [])
     }
   })
   it('a request that hides in the body of a chat stays there', async () => {
     const { engine, table } = world()
     for (const host of table.hosts) {
-      engine.asked.length = 0
+      engine.calls.length = 0
       const body = chat({ user: HIDDEN })
       expect((await sendRaw(world(), rawRequest(host, body))).status).toBe(200)
-      expectOneRequest(engine.asked)
-      expect(engine.asked[0]!.head.toLowerCase()).toContain(`content-length: ${body.length}`)
+      expectOneRequest(engine.calls)
+      expect(engine.calls[0]!.head.toLowerCase()).toContain(`content-length: ${body.length}`)
     }
   })
   it('a correct content-length is the valid case that all of these differ from', async () => {
     const { engine, table } = world()
-    engine.asked.length = 0
+    engine.calls.length = 0
     for (const host of table.hosts)
       expect((await sendRaw(world(), rawRequest(host, BODY, { framing: LENGTH }))).status).toBe(200)
-    expect(engine.asked).toHaveLength(table.hosts.length)
+    expect(engine.calls).toHaveLength(table.hosts.length)
   })
 }

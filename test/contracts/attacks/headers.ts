@@ -40,20 +40,20 @@ const REMOVED: readonly string[] = [
 export function headers(world: () => AttackWorld): void {
   it.each(REMOVED)('%s reaches no engine', async (name) => {
     const { engine, table } = world()
-    engine.asked.length = 0
+    engine.calls.length = 0
     for (const host of table.hosts) {
       const lines = `${keyLine()}${name}: ${VALUE}\r\n`
       const { status } = await sendRaw(world(), rawRequest(host, chat(), { headers: lines }))
       expect([200, 400]).toContain(status)
     }
-    for (const { head } of engine.asked) expect(head).not.toContain(VALUE)
+    for (const { head } of engine.calls) expect(head).not.toContain(VALUE)
   })
 
   it('other headers with an underscore pass', async () => {
     const { engine, table } = world()
-    engine.asked.length = 0
+    engine.calls.length = 0
     const lines = `${keyLine()}x_user_label: ${VALUE}\r\n`
     await sendRaw(world(), rawRequest(table.hosts[0]!, chat(), { headers: lines }))
-    expect(engine.asked.map(({ head }) => head)).toEqual([expect.stringContaining(`x_user_label: ${VALUE}`)])
+    expect(engine.calls.map(({ head }) => head)).toEqual([expect.stringContaining(`x_user_label: ${VALUE}`)])
   })
 }

@@ -47,14 +47,14 @@ const ADMIN_PATHS: readonly string[] = [
 
 export function keys(world: () => AttackWorld): void {
   it.each(Object.entries(NO_CLIENT))('%s opens no chat', async (_name, lines) => {
-    const { engine: asked, table } = world()
-    asked.asked.length = 0
+    const { engine: attacked, table } = world()
+    attacked.calls.length = 0
     for (const host of table.hosts) {
       const { status, text } = await sendRaw(world(), rawRequest(host, chat(), { headers: lines }))
       expect([400, 401]).toContain(status)
       expect(text).not.toContain(client)
     }
-    expect(asked.asked).toEqual([])
+    expect(attacked.calls).toEqual([])
   })
 
   it.each([`?key=${client}`, `?api_key=${client}`, `?authorization=Bearer%20${client}`])(
@@ -100,12 +100,12 @@ export function keys(world: () => AttackWorld): void {
   )
 
   it('no header with a credential of the client reaches an engine, and the engine’s own does', async () => {
-    const { engine: asked, table } = world()
-    asked.asked.length = 0
+    const { engine: attacked, table } = world()
+    attacked.calls.length = 0
     const lines = `authorization: Bearer ${client}\r\ncookie: a=${client}\r\nx-api-key: ${client}\r\napi-key: ${client}\r\nproxy-authorization: Bearer ${client}\r\n`
     for (const host of table.hosts)
       expect((await sendRaw(world(), rawRequest(host, chat(), { headers: lines }))).status).toBe(200)
-    for (const { head } of asked.asked) {
+    for (const { head } of attacked.calls) {
       expect(head).not.toContain(client)
       expect(head).toMatch(new RegExp(`^authorization: Bearer ${engine}$`, 'im'))
     }

@@ -69,20 +69,20 @@ const ALLOWED: Readonly<Record<string, string>> = {
   'a link in a text': '{"type":"text","text":"see http://evil.test/a.png"}',
   'a citation': '{"type":"output_text","text":"x","annotations":[{"type":"url_citation","url":"http://evil.test/"}]}',
 }
-const said = (content: string): string =>
+const withContent = (content: string): string =>
   `{"model":"${MODEL}","messages":[{"role":"user","content":[${content}]}],"input":[{"role":"user","content":[${content}]}]}`
 
 export function limits(world: () => AttackWorld): void {
   async function sent(path: string, body: string, headers: Readonly<Record<string, string>> = {}) {
     const { engine } = world()
-    engine.asked.length = 0
+    engine.calls.length = 0
     const response = await post(world(), path, body, { authorization: `Bearer ${attackKeys.client}`, ...headers })
     const { error } = JSON.parse(await response.text()) as { error?: Record<string, string> }
-    return { status: response.status, error, asked: engine.asked.map((one) => one.body) }
+    return { status: response.status, error, forwarded: engine.calls.map((one) => one.body) }
   }
   const refused = async (path: string, body: string, param: string | null, limit: string): Promise<void> => {
-    const { status, error, asked } = await sent(path, body)
-    expect([status, asked]).toEqual([400, []])
+    const { status, error, forwarded } = await sent(path, body)
+    expect([status, forwarded]).toEqual([400, []])
     expect(error!['message']).toContain(limit)
     if (!path.startsWith('/v1/messages')) expect([error!['code'], error!['param']]).toEqual(['invalid_value', param])
   }
@@ -98,15 +98,15 @@ export function limits(world: () => AttackWorld): void {
 
   it('as much as the limits allow passes', async () => {
     const json = bodyWith('"n":128,"best_of":null,"max_completion_tokens":1000,')
-    expect(await sent(CHAT, json)).toMatchObject({ status: 200, asked: [json] })
+    expect(await sent(CHAT, json)).toMatchObject({ status: 200, forwarded: [json] })
   })
 
   it.each(['n', 'max_completion_tokens'])('%s of an upload has the same limit', async (name) => {
     const field = (key: string, value: string): string =>
       `--b\r\ncontent-disposition: form-data; name="${key}"\r\n\r\n${value}\r\n`
     const upload = (value: string): string => `${field('model', MODEL)}${field(name, value)}--b--\r\n`
-    const { status, error, asked } = await sent('/v1/audio/transcriptions', upload('100000'), FORM)
-    expect([status, error!['param'], asked]).toEqual([400, name, []])
+    const { status, error, forwarded } = await sent('/v1/audio/transcriptions', upload('100000'), FORM)
+    expect([status, error!['param'], forwarded]).toEqual([400, name, []])
     const twice = `${field(name, '1')}${upload('100000')}`
     expect((await sent('/v1/audio/transcriptions', twice, FORM)).status).toBe(400)
     expect((await sent('/v1/audio/transcriptions', upload('1'), FORM)).status).toBe(200)
@@ -135,7 +135,7 @@ export function limits(world: () => AttackWorld): void {
       const isEmpty = inner === '{}' ? 1 : 0
       await refused(CHAT, deep(open, inner, close, 128), null, 'limits.max_json_depth')
       const json = deep(open, inner, close, 127 - isEmpty)
-      expect(await sent(CHAT, json)).toMatchObject({ status: 200, asked: [json] })
+      expect(await sent(CHAT, json)).toMatchObject({ status: 200, forwarded: [json] })
     }
   })
 
@@ -150,15 +150,15 @@ export function limits(world: () => AttackWorld): void {
 
   it.each(Object.entries(FOREIGN))('media of a host that is not allowed, %s, are refused', async (_name, content) => {
     for (const path of [CHAT, '/v1/messages', '/v1/responses', '/v1/embeddings', '/tokenize']) {
-      const { status, error, asked } = await sent(path, said(content))
-      expect([status, asked]).toEqual([400, []])
+      const { status, error, forwarded } = await sent(path, withContent(content))
+      expect([status, forwarded]).toEqual([400, []])
       expect(error!['message']).toContain('limits.media_hosts')
       expect(error!['message']).not.toMatch(/passwd|a\.png/)
     }
   })
 
   it.each(Object.entries(ALLOWED))('media that need no host or an allowed one, %s, pass', async (_name, content) => {
-    const json = said(content)
-    expect(await sent(CHAT, json)).toMatchObject({ status: 200, asked: [json] })
+    const json = withContent(content)
+    expect(await sent(CHAT, json)).toMatchObject({ status: 200, forwarded: [json] })
   })
 }

@@ -73,9 +73,9 @@ export function paths(world: () => AttackWorld): void {
     return `${method} ${target} HTTP/1.1\r\nhost: ${host}\r\nx-attack: 1\r\n${keyLine()}${length}\r\n${body}`
   }
 
-  async function expectNeverAsked(target: string): Promise<void> {
+  async function expectNoCall(target: string): Promise<void> {
     const { engine, table } = world()
-    engine.asked.length = 0
+    engine.calls.length = 0
     for (const host of table.hosts) {
       for (const method of ['POST', 'GET']) {
         const { status, text } = await sendRaw(world(), head(method, target, host))
@@ -84,28 +84,28 @@ export function paths(world: () => AttackWorld): void {
         if (!table.isWorker || target.startsWith('/')) expect([0, 400, 404, 405]).toContain(status)
       }
     }
-    expect(engine.asked).toEqual([])
+    expect(engine.calls).toEqual([])
   }
 
-  it.each(ENGINE_ONLY)('%s is not served', expectNeverAsked)
-  it.each(SPELLINGS)('%s is not served', expectNeverAsked)
+  it.each(ENGINE_ONLY)('%s is not served', expectNoCall)
+  it.each(SPELLINGS)('%s is not served', expectNoCall)
   it('an absolute target does not choose the upstream host', async () => {
     const { engine, hostile, table } = world()
-    engine.asked.length = hostile.asked.length = 0
+    engine.calls.length = hostile.calls.length = 0
     const { status } = await sendRaw(world(), head('POST', `${hostile.url}/sleep`, table.hosts[0]!))
     expect([400, 404]).toContain(status)
     await sendRaw(world(), head('POST', `${hostile.url}/v1/chat/completions`, table.hosts[0]!))
-    expect(hostile.asked).toEqual([])
-    expect(engine.asked.every(({ target }) => target === '/v1/chat/completions')).toBe(true)
+    expect(hostile.calls).toEqual([])
+    expect(engine.calls.every(({ target }) => target === '/v1/chat/completions')).toBe(true)
   })
   it.each(['/%76%31/chat/completions', '/v1/./chat/completions', '/v1/x/../chat/completions'])(
     '%s is asked of engines as the one path it names, or not at all',
     async (target) => {
       const { engine, table } = world()
-      engine.asked.length = 0
+      engine.calls.length = 0
       const { status } = await sendRaw(world(), head('POST', target, table.hosts[0]!))
       expect([200, 404]).toContain(status)
-      expect(engine.asked.map(({ target: seen }) => seen)).toEqual(status === 200 ? ['/v1/chat/completions'] : [])
+      expect(engine.calls.map(({ target: seen }) => seen)).toEqual(status === 200 ? ['/v1/chat/completions'] : [])
     },
   )
 }

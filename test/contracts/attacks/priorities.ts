@@ -40,14 +40,14 @@ export function priorities(world: () => AttackWorld): void {
     headers: Readonly<Record<string, string>> = {},
   ): Promise<Sent> {
     const { engine } = world()
-    engine.asked.length = 0
+    engine.calls.length = 0
     const response = await post(world(), path, body, { authorization: `Bearer ${attackKeys[key]}`, ...headers })
     const text = await response.text()
-    const asked = engine.asked[0]
+    const call = engine.calls[0]
     return {
       status: response.status,
       param: path.startsWith('/v1/messages') || response.status === 200 ? null : JSON.parse(text).error.param,
-      body: asked === undefined ? null : Buffer.from(asked.body, 'latin1').toString('utf8'),
+      body: call === undefined ? null : Buffer.from(call.body, 'latin1').toString('utf8'),
     }
   }
 
@@ -65,8 +65,8 @@ export function priorities(world: () => AttackWorld): void {
     async (_name, body) => {
       for (const path of UPLOADS)
         for (const key of ['client', 'ranked', 'rankedFree'] as const) {
-          const { status, body: asked } = await sent(key, path, body, FORM)
-          expect([[400, 403].includes(status), asked]).toEqual([true, null])
+          const { status, body: call } = await sent(key, path, body, FORM)
+          expect([[400, 403].includes(status), call]).toEqual([true, null])
         }
     },
   )

@@ -15,33 +15,36 @@ const engineEstimate = (changes: Partial<EngineEstimate> = {}): EngineEstimate =
 
 describe('regionDigestOf', () => {
   it('has no estimates if no engine accepts prompts', () => {
-    const told = regionDigestOf([], facts)
-    expect(told).toMatchObject({ engines: 0, queued: 0, confidence: 0, soonest: null, usual: null })
-    expect(estimateTtft(told, 1000, 0)).toBeNull()
+    const digest = regionDigestOf([], facts)
+    expect(digest).toMatchObject({ engines: 0, queued: 0, confidence: 0, soonest: null, usual: null })
+    expect(estimateTtft(digest, 1000, 0)).toBeNull()
   })
 
   it('reports the engine with the shortest wait and the median engine', () => {
-    const told = regionDigestOf(
+    const digest = regionDigestOf(
       [engineEstimate({ waitS: 3, queued: 2 }), engineEstimate({ waitS: 1, queued: 1 }), engineEstimate()],
       facts,
     )
-    expect(told).toMatchObject({ engines: 3, queued: 1, soonest: { waitS: 0 }, usual: { waitS: 1 } })
+    expect(digest).toMatchObject({ engines: 3, queued: 1, soonest: { waitS: 0 }, usual: { waitS: 1 } })
   })
 
   it('prefers a fast engine with a queue to an idle slow engine', () => {
-    const told = regionDigestOf([engineEstimate({ costModel: costModel(1e-3) }), engineEstimate({ waitS: 0.2 })], facts)
-    expect(told.soonest?.waitS).toBe(0.2)
+    const digest = regionDigestOf(
+      [engineEstimate({ costModel: costModel(1e-3) }), engineEstimate({ waitS: 0.2 })],
+      facts,
+    )
+    expect(digest.soonest?.waitS).toBe(0.2)
   })
 
   it('does not report an engine with low confidence as the fastest', () => {
-    const told = regionDigestOf(
+    const digest = regionDigestOf(
       [
         engineEstimate({ costModel: costModel(1e-6), confidence: 0.1 }),
         ...Array.from({ length: 4 }, () => engineEstimate()),
       ],
       facts,
     )
-    expect(told.soonest!.costModel.perTokenS).toBeGreaterThan(5e-5)
+    expect(digest.soonest!.costModel.perTokenS).toBeGreaterThan(5e-5)
   })
 
   it('reports the fastest engine if its confidence is high', () => {
@@ -72,7 +75,7 @@ describe('estimateTtft', () => {
   })
 
   it('is never higher because of cached tokens', () => {
-    const some = (most: number) => fc.integer({ min: 0, max: 1000 }).map((part) => (part * most) / 1000)
+    const some = (max: number) => fc.integer({ min: 0, max: 1000 }).map((part) => (part * max) / 1000)
     const any = fc.record({
       waitS: some(100),
       queued: fc.nat(50),
@@ -85,8 +88,8 @@ describe('estimateTtft', () => {
         fc.nat(100_000),
         fc.nat(100_000),
         (engineEstimates, tokens, cached) => {
-          const told = regionDigestOf(engineEstimates, facts)
-          const [cold, warm] = [estimateTtft(told, tokens, 0)!, estimateTtft(told, tokens, cached)!]
+          const digest = regionDigestOf(engineEstimates, facts)
+          const [cold, warm] = [estimateTtft(digest, tokens, 0)!, estimateTtft(digest, tokens, cached)!]
           for (const estimate of [cold, warm])
             expect(
               [estimate.waitS, estimate.prefillS, estimate.coldS].every((one) => one >= 0 && Number.isFinite(one)),

@@ -30,7 +30,7 @@ function measured(
   prompt: readonly number[],
   { blockTokens = 16, salt = null as string | null, adapter = null as string | null } = {},
 ): string[] {
-  const meter = new PromptAnalyzer({
+  const analyzer = new PromptAnalyzer({
     model: 'qwen',
     blockTokens,
     encodeUtf8: () => 0,
@@ -38,7 +38,7 @@ function measured(
     tokenizer: null,
     template: null,
   })
-  const { blocks } = meter.measure({
+  const { blocks } = analyzer.measure({
     prompt: { form: 'ids', lists: [prompt] },
     bodyBytes: 0,
     adapter,

@@ -129,8 +129,8 @@ describe('PrefillFitter', () => {
     (factor) => {
       const learner = new PrefillFitter(gpu)
       const random = chance(11)
-      const answer = (most: number, pace: number, at: number): void => {
-        const size = { promptTokens: Math.round(100 * (most / 100) ** random()), cachedTokens: 0 }
+      const answer = (max: number, pace: number, at: number): void => {
+        const size = { promptTokens: Math.round(100 * (max / 100) ** random()), cachedTokens: 0 }
         learner.learn(took(size, prefillSeconds(FITTED, size) * pace * (1 + (random() - 0.5) * 0.16), at * 200))
       }
       for (let at = 0; at < 300; at++) answer(20_000, 1, at)

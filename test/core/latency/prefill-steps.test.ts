@@ -43,7 +43,7 @@ class Engine {
       []
     const served: { readonly predictedMs: number; readonly actualMs: number }[] = []
     let next = 0
-    const book = (until: number): void => {
+    const addUntil = (until: number): void => {
       for (; next < arrivals.length && start + arrivals[next]!.at <= until; next++) {
         const { tokens, at } = arrivals[next]!
         const predictedMs = 1000 * (this.steps.seconds(of(tokens), start + at) ?? NaN)
@@ -53,7 +53,7 @@ class Engine {
     }
     while (next < arrivals.length || queue.length > 0) {
       if (queue.length === 0) this.now = Math.max(this.now, start + arrivals[next]!.at)
-      book(this.now)
+      addUntil(this.now)
       const known = queue.length
       let room = this.#limit
       for (const one of queue) {
@@ -62,7 +62,7 @@ class Engine {
         room -= taken
       }
       const endsAt = this.now + this.stepMs(this.#limit - room)
-      book(endsAt - 1)
+      addUntil(endsAt - 1)
       this.now = endsAt
       const done = queue.slice(0, known).filter(({ left }) => left === 0)
       queue.splice(0, done.length)

@@ -5,7 +5,8 @@ import type { Refusal } from '../../../src/core/contract/refusal.ts'
 import { EdgeRefusals } from '../../../src/core/overload/edge-refusals.ts'
 import { RefusalRate } from '../../../src/core/overload/refusal-rate.ts'
 
-const asked = (changes: Partial<Admission> = {}): Admission => readAdmission({ id: 'r', promptTokens: 500, ...changes })
+const request = (changes: Partial<Admission> = {}): Admission =>
+  readAdmission({ id: 'r', promptTokens: 500, ...changes })
 const refusal = (changes: Partial<Refusal> = {}): Refusal => ({
   reason: 'overloaded',
   limit: 'itl',
@@ -19,9 +20,9 @@ const refusal = (changes: Partial<Refusal> = {}): Refusal => ({
 function sentBy(edge: EdgeRefusals, calls: number, changes: Partial<Admission> = {}, answer = refusal()): number {
   let sent = 0
   for (let now = 0; now < calls; now++) {
-    if (edge.answer(asked(changes), now) !== null) continue
+    if (edge.answer(request(changes), now) !== null) continue
     sent += 1
-    edge.answered(asked(changes), answer, now)
+    edge.answered(request(changes), answer, now)
   }
   return sent
 }
@@ -45,8 +46,8 @@ describe('an edge before a pool that refuses 1,000 requests per second', () => {
       [1, 1_200],
     ] as const) {
       const edge = new EdgeRefusals(() => draw)
-      edge.answered(asked(), refusal(), 0)
-      expect(edge.answer(asked(), 1)).toEqual(refusal({ retryAfterMs }))
+      edge.answered(request(), refusal(), 0)
+      expect(edge.answer(request(), 1)).toEqual(refusal({ retryAfterMs }))
     }
   })
 
@@ -61,15 +62,15 @@ describe('an edge before a pool that refuses 1,000 requests per second', () => {
   ])('sends a request with %s', (_, changes) => {
     const edge = new EdgeRefusals(() => 0.5)
     sentBy(edge, 100)
-    expect(edge.answer(asked(), 100)).not.toBeNull()
-    expect(edge.answer(asked(changes), 100)).toBeNull()
+    expect(edge.answer(request(), 100)).not.toBeNull()
+    expect(edge.answer(request(changes), 100)).toBeNull()
   })
 
   it('sends a request if no answer of the last second is known, or the clock was set back', () => {
     const edge = new EdgeRefusals(() => 0.5)
-    edge.answered(asked(), refusal(), 5_000)
-    expect(edge.answer(asked(), 5_999)).not.toBeNull()
-    expect([edge.answer(asked(), 6_000), edge.answer(asked(), 4_999)]).toEqual([null, null])
+    edge.answered(request(), refusal(), 5_000)
+    expect(edge.answer(request(), 5_999)).not.toBeNull()
+    expect([edge.answer(request(), 6_000), edge.answer(request(), 4_999)]).toEqual([null, null])
   })
 
   it.each<[string, Partial<Refusal>]>([
@@ -87,15 +88,15 @@ describe('an edge before a pool that refuses 1,000 requests per second', () => {
 })
 
 /** A pool that admits `capacityPerS`, and its edges, to which requests arrive evenly. */
-function run(seconds: number, arrivalsPerS: number, pool: Pool, from: number): { admitted: number; asked: number } {
-  const counts = { admitted: 0, asked: 0 }
+function run(seconds: number, arrivalsPerS: number, pool: Pool, from: number): { admitted: number; requests: number } {
+  const counts = { admitted: 0, requests: 0 }
   for (let at = 0; at < seconds * arrivalsPerS; at++) {
     const now = from + (1_000 * at) / arrivalsPerS
     const edge = pool.edges[at % pool.edges.length]!
-    if (edge.answer(asked(), now) !== null) continue
-    counts.asked += 1
+    if (edge.answer(request(), now) !== null) continue
+    counts.requests += 1
     const given = pool.admit(edge.take(), now)
-    edge.answered(asked(), given, now)
+    edge.answered(request(), given, now)
     if (given === null) counts.admitted += 1
   }
   return counts
@@ -130,7 +131,7 @@ describe('four edges before a pool that can serve 250 requests per second', () =
     for (const arrivalsPerS of [1_000, 10_000]) {
       const pool = new Pool(250)
       run(5, arrivalsPerS, pool, 0)
-      const { admitted, asked: sent } = run(10, arrivalsPerS, pool, 5_000)
+      const { admitted, requests: sent } = run(10, arrivalsPerS, pool, 5_000)
       expect(admitted / 2_500).toBeGreaterThan(0.97)
       expect((sent - admitted) / 10).toBeLessThan(200)
     }
@@ -145,7 +146,7 @@ describe('four edges before a pool that can serve 250 requests per second', () =
   })
 
   it('send everything if it refuses fewer than 100 per second', () => {
-    const { asked: sent } = run(10, 320, new Pool(250), 0)
+    const { requests: sent } = run(10, 320, new Pool(250), 0)
     expect(sent).toBe(3_200)
   })
 })

@@ -83,24 +83,24 @@ describe('circuit', () => {
   })
 
   describe('of an engine that truncates streams', () => {
-    const cutOff = (circuit: Circuit, now = 0): Circuit =>
+    const truncated = (circuit: Circuit, now = 0): Circuit =>
       judged(judged(circuit, 'begun', at(now)), 'truncated', at(now))
-    const cutOpen = cutOff(cutOff(closed))
+    const openByTruncation = truncated(truncated(closed))
     const trial = (circuit: Circuit, now: number): Circuit =>
       judged(booked(circuit, 'trial'), 'begun', at(now, 'trial'))
 
     it('opens although each stream had started', () => {
-      expect([cutOff(closed).state, cutOpen.state]).toEqual(['closed', 'open'])
-      expect(waitMs(cutOpen, 0)).toBe(1_000)
+      expect([truncated(closed).state, openByTruncation.state]).toEqual(['closed', 'open'])
+      expect(waitMs(openByTruncation, 0)).toBe(1_000)
     })
 
     it('counts truncated streams and failures together', () => {
-      expect(judged(cutOff(closed), 'failure', at(0)).state).toBe('open')
+      expect(judged(truncated(closed), 'failure', at(0)).state).toBe('open')
     })
 
     it('resets the count when a stream completes, not when one starts', () => {
-      expect(judged(cutOff(closed), 'success', at(0))).toEqual(closed)
-      expect(cutOff(judged(cutOff(closed), 'begun', at(0))).state).toBe('open')
+      expect(judged(truncated(closed), 'success', at(0))).toEqual(closed)
+      expect(truncated(judged(truncated(closed), 'begun', at(0))).state).toBe('open')
     })
 
     it('resets failures without a start when a stream starts', () => {
@@ -108,7 +108,7 @@ describe('circuit', () => {
     })
 
     it('closes when the trial starts, and reopens at the next truncation with a doubled time', () => {
-      let circuit: Circuit = cutOpen
+      let circuit: Circuit = openByTruncation
       const waits: number[] = []
       for (let index = 0; index < 6; index++) {
         circuit = trial(circuit, 0)
@@ -120,7 +120,7 @@ describe('circuit', () => {
     })
 
     it('is fully reset when a stream completes after the trial', () => {
-      expect(judged(trial(cutOpen, 0), 'success', at(0, 'other'))).toEqual(closed)
+      expect(judged(trial(openByTruncation, 0), 'success', at(0, 'other'))).toEqual(closed)
     })
 
     it('opens at the first truncation if failures is 1, also after a trial', () => {
@@ -325,9 +325,9 @@ describe('circuitSignal', () => {
 })
 
 describe('verdictOnGateway', () => {
-  const asked = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
+  const request = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
   const on = (end: Partial<Outcome>, firstTokenSeen = false) =>
-    gatewaySignal('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
+    gatewaySignal('w', { ...request, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
 
   it('is a success if the gateway responded, even with an error of its engines', () => {
     expect([

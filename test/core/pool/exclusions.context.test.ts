@@ -7,11 +7,11 @@ function open() {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   const engines = [engine('small', { contextTokens: 4_000 }), engine('large'), engine('provider', { isExternal: true })]
   state.configure(1, pool({ engines, policy: { name: 'round_robin', options: {} } }), 0)
-  const ask = (asked: Partial<Admission>) => {
-    const answer = state.admit(admission({ isLastResort: true, ...asked }), 0)
+  const ask = (changes: Partial<Admission>) => {
+    const answer = state.admit(admission({ isLastResort: true, ...changes }), 0)
     return 'refusal' in answer ? answer.refusal.reason : (answer.placement as { engine: string }).engine
   }
-  const four = (asked: Partial<Admission>) => [...new Set([0, 1, 2, 3].map(() => ask(asked)))].sort()
+  const four = (changes: Partial<Admission>) => [...new Set([0, 1, 2, 3].map(() => ask(changes)))].sort()
   const reports = (contextTokens: number) => state.observe([probe('large', 0, { contextTokens })], 0)
   return { ask, four, reports, state }
 }

@@ -9,8 +9,8 @@ const external = engine('provider', { isExternal: true, prefixCaching: 'off' })
 function open(own: readonly EngineSpec[], changes: Partial<PoolConfig> = {}) {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   state.configure(1, pool({ engines: [...own, external], ...changes }), 0)
-  const ask = (asked: Partial<Admission> = {}) => {
-    const answer = state.admit(admission({ isLastResort: true, ...asked }), 0)
+  const ask = (request: Partial<Admission> = {}) => {
+    const answer = state.admit(admission({ isLastResort: true, ...request }), 0)
     return 'refusal' in answer ? answer.refusal : answer.placement
   }
   const fails = (...ids: string[]) =>

@@ -63,17 +63,17 @@ describe('load from other sources', () => {
     fc.assert(
       fc.property(reports, fc.integer({ min: 0, max: 30_000 }), (given, ageMs) => {
         const load = new ForeignLoad()
-        let [now, prefilledS, most] = [0, 0, 0]
+        let [now, prefilledS, max] = [0, 0, 0]
         for (const { afterMs, queued, ...one } of given) {
           now += afterMs
           prefilledS += one.prefilledS
-          most = Math.max(most, one.running + one.waiting)
+          max = Math.max(max, one.running + one.waiting)
           load.observed(one, own(now, { queued, prefilledS, activeBlocks: 50 }))
         }
         const { requests, waiting, queuedS, blocks } = load.estimate(now + ageMs, prefilledS)
         expect(Math.min(requests, waiting, queuedS, blocks)).toBeGreaterThanOrEqual(0)
-        expect(requests).toBeLessThanOrEqual(most + 1e-9)
-        expect(queuedS).toBeLessThanOrEqual(2 * most * PREFILL_S + 1e-9)
+        expect(requests).toBeLessThanOrEqual(max + 1e-9)
+        expect(queuedS).toBeLessThanOrEqual(2 * max * PREFILL_S + 1e-9)
       }),
     )
   })

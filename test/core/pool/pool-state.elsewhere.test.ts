@@ -26,22 +26,22 @@ class Pair {
   }
 
   /** Admits at one state and sends the booking to the other at once. */
-  admit(by: 0 | 1, asked: Admission): string {
-    const admitted = this.states[by].admit(asked, this.now)
+  admit(by: 0 | 1, own: Admission): string {
+    const admitted = this.states[by].admit(own, this.now)
     if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
     this.states[1 - by]!.resume(
-      { admission: asked, placement: admitted.placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' },
+      { admission: own, placement: admitted.placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' },
       this.now,
     )
     return admitted.placement.kind === 'whole' ? admitted.placement.engine : ''
   }
 
-  firstToken(asked: Admission, ttft: number): void {
-    for (const state of this.states) state.firstToken(bookingKey(asked), { ttft }, this.now)
+  firstToken(own: Admission, ttft: number): void {
+    for (const state of this.states) state.firstToken(bookingKey(own), { ttft }, this.now)
   }
 
-  release(asked: Admission, how: Outcome): void {
-    for (const state of this.states) state.release(bookingKey(asked), how, this.now)
+  release(own: Admission, how: Outcome): void {
+    for (const state of this.states) state.release(bookingKey(own), how, this.now)
   }
 
   get digests(): readonly [PoolDigest, PoolDigest] {
@@ -64,8 +64,8 @@ const loadOf = ({ bookings, engines }: PoolDigest) => ({
 describe('a placement by another replica', () => {
   it('adds the same load and cached blocks as a local one', () => {
     const pair = new Pair()
-    const asked = admission({ blocks: blocks(1, 10) })
-    const chosen = pair.admit(0, asked)
+    const booked = admission({ blocks: blocks(1, 10) })
+    const chosen = pair.admit(0, booked)
     const [own, other] = pair.digests
     expect(loadOf(other)).toEqual(loadOf(own))
     expect(other.engines.find(({ id }) => id === chosen)).toMatchObject({
@@ -78,11 +78,11 @@ describe('a placement by another replica', () => {
   it('attracts the same prompt on this replica', () => {
     const pair = new Pair()
     for (let request = 0; request < 8; request++) {
-      const asked = admission({ blocks: blocks(1 + 1000 * request, 100), promptTokens: 6400 })
-      const chosen = pair.admit(0, asked)
+      const own = admission({ blocks: blocks(1 + 1000 * request, 100), promptTokens: 6400 })
+      const chosen = pair.admit(0, own)
       pair.now += 500
-      pair.firstToken(asked, 500)
-      pair.release(asked, outcome({ usage: { promptTokens: 6400, completionTokens: 2, cachedTokens: 0 } }))
+      pair.firstToken(own, 500)
+      pair.release(own, outcome({ usage: { promptTokens: 6400, completionTokens: 2, cachedTokens: 0 } }))
       const again = admission({ blocks: blocks(1 + 1000 * request, 100), promptTokens: 6400 })
       expect(pair.admit(1, again)).toBe(chosen)
       pair.release(again, outcome())
@@ -92,13 +92,13 @@ describe('a placement by another replica', () => {
   it('updates the estimators of this replica equally', () => {
     const pair = new Pair()
     for (let request = 0; request < 30; request++) {
-      const asked = admission({ blocks: blocks(1 + 1000 * request, 50), promptTokens: 3200, streams: true })
-      pair.admit(0, asked)
+      const booked = admission({ blocks: blocks(1 + 1000 * request, 50), promptTokens: 3200, streams: true })
+      pair.admit(0, booked)
       pair.now += 700
-      pair.firstToken(asked, 700)
+      pair.firstToken(booked, 700)
       pair.now += 100
       pair.release(
-        asked,
+        booked,
         outcome({ usage: { promptTokens: 3200, completionTokens: 20, cachedTokens: 0 }, stages: { ttft: 700 } }),
       )
     }
@@ -110,9 +110,9 @@ describe('a placement by another replica', () => {
   it('is counted only by its replica, even if its engine fails; the circuit opens on both', () => {
     const pair = new Pair()
     for (let request = 0; request < 3; request++) {
-      const asked = admission({ avoid: ['b'] })
-      pair.admit(0, asked)
-      pair.release(asked, failed)
+      const booked = admission({ avoid: ['b'] })
+      pair.admit(0, booked)
+      pair.release(booked, failed)
     }
     const [own, other] = pair.digests.map(({ engines }) => engines.find(({ id }) => id === 'a')!)
     expect(own).toMatchObject({ requestsTotal: 3, failuresTotal: 3, circuit: 'open' })
@@ -129,13 +129,13 @@ describe('a placement by another replica', () => {
 
   it('is restored after its lease expired and was resumed there', () => {
     const pair = new Pair()
-    const asked = admission()
-    pair.admit(0, asked)
-    pair.release(asked, outcome({ result: 'lapsed' }))
+    const own = admission()
+    pair.admit(0, own)
+    pair.release(own, outcome({ result: 'lapsed' }))
     for (const state of pair.states)
       state.resume(
         {
-          admission: asked,
+          admission: own,
           placement: { kind: 'whole', engine: 'a', runnersUp: [] },
           firstTokenSeen: false,
           outputBlocks: 0,
@@ -148,11 +148,11 @@ describe('a placement by another replica', () => {
 
   it('from before the connection is booked without updating estimators', () => {
     const pair = new Pair()
-    const asked = admission({ blocks: blocks(1, 10) })
-    pair.states[0].admit(asked, pair.now)
+    const own = admission({ blocks: blocks(1, 10) })
+    pair.states[0].admit(own, pair.now)
     pair.states[1].resume(
       {
-        admission: asked,
+        admission: own,
         placement: { kind: 'whole', engine: 'a', runnersUp: [] },
         firstTokenSeen: true,
         outputBlocks: 4,
@@ -162,7 +162,7 @@ describe('a placement by another replica', () => {
     )
     expect(pair.digests[1].engines[0]).toMatchObject({ requests: 1, queuedPrefillTokens: 0 })
     pair.now += 30_000
-    pair.release(asked, outcome({ usage: { promptTokens: 640, completionTokens: 9, cachedTokens: 0 } }))
+    pair.release(own, outcome({ usage: { promptTokens: 640, completionTokens: 9, cachedTokens: 0 } }))
     expect(loadOf(pair.digests[1]).engines[0]!.learned).toEqual(loadOf(new Pair().digests[1]).engines[0]!.learned)
   })
 
@@ -178,20 +178,20 @@ describe('a placement by another replica', () => {
     fc.assert(
       fc.property(fc.array(act, { maxLength: 40 }), (acts) => {
         const pair = new Pair()
-        const open: { readonly asked: Admission; readonly until: number; readonly how: Outcome }[] = []
+        const open: { readonly own: Admission; readonly until: number; readonly how: Outcome }[] = []
         for (const [at, { by, tokens, from, ends, first, hold }] of acts.entries()) {
-          const asked = admission({ promptTokens: tokens, blocks: blocks(1 + 500 * from, tokens >> 6) })
-          pair.admit(by, asked)
+          const booked = admission({ promptTokens: tokens, blocks: blocks(1 + 500 * from, tokens >> 6) })
+          pair.admit(by, booked)
           pair.now += 10
-          if (first) pair.firstToken(asked, 10)
-          open.push({ asked, until: at + hold, how: outcome({ result: ends }) })
-          for (const one of open.filter(({ until }) => until === at)) pair.release(one.asked, one.how)
+          if (first) pair.firstToken(booked, 10)
+          open.push({ own: booked, until: at + hold, how: outcome({ result: ends }) })
+          for (const one of open.filter(({ until }) => until === at)) pair.release(one.own, one.how)
           const [own, other] = pair.digests
           expect(other.engines.map(({ requests, activeBlocks }) => [requests, activeBlocks])).toEqual(
             own.engines.map(({ requests, activeBlocks }) => [requests, activeBlocks]),
           )
         }
-        for (const { asked, how } of open) pair.release(asked, how)
+        for (const { own, how } of open) pair.release(own, how)
         for (const { bookings, engines } of pair.digests) {
           expect(bookings).toBe(0)
           for (const engine of engines)

@@ -33,14 +33,14 @@ function run(
   let now = 0
   for (const { of, blocks, session, waitMs, ends } of talks) {
     now += waitMs
-    const asked = admission({
+    const request = admission({
       blocks: chain(range(0, blocks).map((at) => `${of}/${at}`)),
       promptTokens: blocks * 64 + 1,
       session,
     })
-    const ranked = state.rank(asked, now)
-    const admitted = state.admit(asked, now)
-    each('decision' in ranked ? ranked.decision : null, state.explain(asked.id))
+    const ranked = state.rank(request, now)
+    const admitted = state.admit(request, now)
+    each('decision' in ranked ? ranked.decision : null, state.explain(request.id))
     if (!('key' in admitted) || !ends) continue
     state.firstToken(admitted.key, { ttft: 300 }, now)
     state.release(
@@ -65,11 +65,11 @@ describe('a decision', () => {
   it('is unchanged when later decisions were made', () => {
     fc.assert(
       fc.property(policy, fleet, history, (configured, engines, talks) => {
-        const told: Decision[] = []
+        const decisions: Decision[] = []
         const state = run({ policy: configured, engines }, talks, (_ranked, booked) => {
-          if (booked !== null) told.push(booked)
+          if (booked !== null) decisions.push(booked)
         })
-        for (const { actual: _, ...decision } of told) expect(state.explain(decision.id)).toMatchObject(decision)
+        for (const { actual: _, ...decision } of decisions) expect(state.explain(decision.id)).toMatchObject(decision)
       }),
       { numRuns: 60 },
     )
@@ -77,7 +77,7 @@ describe('a decision', () => {
 
   it('is forgotten after a thousand others, and those are not', () => {
     const engines = range(0, 3).map((at) => engine(`e${at}`))
-    const told: Decision[] = []
+    const decisions: Decision[] = []
     const talks = range(0, 1005).map((at) => ({
       of: at % 7,
       blocks: 1 + (at % 5),
@@ -88,9 +88,9 @@ describe('a decision', () => {
     const state = run(
       { policy: { name: 'predicted', options: {} }, engines },
       talks,
-      (_ranked, booked) => void told.push(booked!),
+      (_ranked, booked) => void decisions.push(booked!),
     )
-    expect(told.slice(0, 5).map(({ id }) => state.explain(id))).toEqual([null, null, null, null, null])
-    for (const { id, candidates } of told.slice(5)) expect(state.explain(id)?.candidates).toEqual(candidates)
+    expect(decisions.slice(0, 5).map(({ id }) => state.explain(id))).toEqual([null, null, null, null, null])
+    for (const { id, candidates } of decisions.slice(5)) expect(state.explain(id)?.candidates).toEqual(candidates)
   })
 })

@@ -167,24 +167,24 @@ describe('session', () => {
 
   it('hashes whole session names, not their first characters', () => {
     const state = open({ policy: { name: 'session', options: {} } })
-    const homes = Array.from({ length: 40 }, (_, index) => {
+    const engines = Array.from({ length: 40 }, (_, index) => {
       const { key, engine: id } = admit(state, 0, { session: `session-${index}` })
       state.release(key, outcome(), 0)
       return id
     })
-    expect(new Set(homes).size).toBeGreaterThan(5)
+    expect(new Set(engines).size).toBeGreaterThan(5)
   })
 
   it('moves only the sessions of a drained engine', () => {
     const state = open({ policy: { name: 'session', options: {} } })
-    const home = (index: number) => {
+    const engineOf = (index: number) => {
       const { key, engine: id } = admit(state, 0, { session: `s${index}` })
       state.release(key, outcome(), 0)
       return id
     }
-    const before = Array.from({ length: 100 }, (_, index) => home(index))
+    const before = Array.from({ length: 100 }, (_, index) => engineOf(index))
     state.observe([{ kind: 'drain', engine: 'e3', draining: true }], 0)
-    const after = Array.from({ length: 100 }, (_, index) => home(index))
+    const after = Array.from({ length: 100 }, (_, index) => engineOf(index))
     for (const [index, id] of before.entries()) if (id !== 'e3') expect(after[index]).toBe(id)
     expect(before).toContain('e3')
   })
@@ -202,13 +202,13 @@ describe('a shadow policy', () => {
     const config = { policy: { name: 'round_robin', options: {} }, engines: eight.slice(0, 2) }
     const shadowed = open({ ...config, shadow: { name: 'least_loaded', options: {} } })
     const plain = open(config)
-    const asked = Array.from({ length: 10 }, () => admission())
-    for (const one of asked) {
+    const requests = Array.from({ length: 10 }, () => admission())
+    for (const one of requests) {
       const [a, b] = [shadowed.admit(one, 0), plain.admit(one, 0)]
       expect('placement' in a && a.placement).toEqual('placement' in b && b.placement)
     }
-    expect(shadowed.explain(asked[9]!.id)?.shadow).toMatchObject({ policy: 'least_loaded' })
-    expect(plain.explain(asked[9]!.id)?.shadow).toBeNull()
+    expect(shadowed.explain(requests[9]!.id)?.shadow).toMatchObject({ policy: 'least_loaded' })
+    expect(plain.explain(requests[9]!.id)?.shadow).toBeNull()
   })
 })
 

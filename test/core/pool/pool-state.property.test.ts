@@ -32,7 +32,7 @@ type Op =
       readonly attempt: number
       readonly avoid: readonly string[]
       readonly splits: boolean
-      readonly asked: Partial<Admission>
+      readonly request: Partial<Admission>
     }
   | { readonly do: 'firstToken' | 'renew' | 'resume' | 'fail' | 'leave'; readonly pick: number }
   | { readonly do: 'release'; readonly pick: number; readonly cachedTokens: number | null }
@@ -45,7 +45,7 @@ type Op =
       readonly engine: string
       readonly healthy: boolean
       readonly asleep: boolean
-      readonly said: Partial<EngineStats>
+      readonly stats: Partial<EngineStats>
     }
   | { readonly do: 'drain'; readonly engine: string; readonly draining: boolean }
   | {
@@ -60,7 +60,7 @@ type Op =
 
 const pick = fc.nat(1_000)
 const one = fc.constantFrom(...ids)
-const said = fc.record({
+const engineStats = fc.record({
   running: fc.nat(9),
   cacheBlocks: fc.constantFrom(null, 30, 1_000),
   blockTokens: fc.constantFrom(null, 16),
@@ -77,7 +77,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
       attempt: fc.nat(2),
       avoid: fc.uniqueArray(one, { maxLength: 3 }),
       splits: fc.boolean(),
-      asked: fc.record({
+      request: fc.record({
         tokenSource: fc.constantFrom<TokenSource>('exact', 'bytes'),
         encodeItems: fc.nat(3),
         adapter: fc.option(fc.constantFrom('lora-1', 'lora-2')),
@@ -130,7 +130,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
       engine: one,
       healthy: fc.boolean(),
       asleep: fc.boolean(),
-      said,
+      stats: engineStats,
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('drain' as const), engine: one, draining: fc.boolean() }) },
@@ -157,7 +157,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
 
 /** Expected state, computed in the simplest way. */
 interface Expected {
-  readonly asked: Admission
+  readonly request: Admission
   readonly placement: Placement
   held: { readonly key: string }
   /** Engines of the configuration at the time of the booking. */
@@ -198,7 +198,7 @@ class World {
         return
       case 'probe':
         return void this.state.observe(
-          [probe(step.engine, this.now, { healthy: step.healthy, asleep: step.asleep, stats: stats(step.said) })],
+          [probe(step.engine, this.now, { healthy: step.healthy, asleep: step.asleep, stats: stats(step.stats) })],
           this.now,
         )
       case 'drain':
@@ -224,9 +224,9 @@ class World {
     }
   }
 
-  admit({ promptTokens, session, attempt, avoid, splits, asked: more }: Extract<Op, { do: 'admit' }>): void {
+  admit({ promptTokens, session, attempt, avoid, splits, request: more }: Extract<Op, { do: 'admit' }>): void {
     const blocks = Uint32Array.from({ length: 2 * Math.floor(promptTokens / 64) }, (_, index) => index)
-    const asked = admission({
+    const request = admission({
       ...more,
       promptTokens,
       blocks,
@@ -235,12 +235,12 @@ class World {
       avoid,
       unsplittable: splits ? null : 'asked',
     })
-    const answer = this.state.admit(asked, this.now)
+    const answer = this.state.admit(request, this.now)
     if ('refusal' in answer) return
     const on = this.knownOf(answer.placement)
     expect(on.some((id) => avoid.includes(id))).toBe(false)
     const expected = {
-      asked,
+      request,
       placement: answer.placement,
       held: answer,
       on,
@@ -288,7 +288,7 @@ class World {
       case 'resume':
         return this.resume(chosen)
       default: {
-        const { promptTokens } = chosen.asked
+        const { promptTokens } = chosen.request
         const ended =
           step.do === 'release'
             ? outcome({ usage: { promptTokens, completionTokens: 9, cachedTokens: step.cachedTokens } })
@@ -305,10 +305,10 @@ class World {
   }
 
   resume(chosen: Expected): void {
-    const { asked, placement, firstTokenSeen, done } = chosen
+    const { request, placement, firstTokenSeen, done } = chosen
     const { key } = chosen.held
     const answer = this.state.resume(
-      { admission: asked, placement, firstTokenSeen, legsDone: [...done], outputBlocks: 1 },
+      { admission: request, placement, firstTokenSeen, legsDone: [...done], outputBlocks: 1 },
       this.now,
     )
     if ('refusal' in answer) throw new Error('a configured object resumes')
@@ -364,8 +364,8 @@ class World {
   check(): void {
     const digest = this.state.digest(this.now)
     expect(digest.bookings).toBe(this.live.size)
-    expect(Object.fromEntries(digest.engines.map((told) => [told.id, told.requests]))).toEqual(this.requests())
-    for (const { asked } of this.live.values()) expect(this.live.has(bookingKey(asked))).toBe(true)
+    expect(Object.fromEntries(digest.engines.map((entry) => [entry.id, entry.requests]))).toEqual(this.requests())
+    for (const { request } of this.live.values()) expect(this.live.has(bookingKey(request))).toBe(true)
   }
 }
 

@@ -35,9 +35,9 @@ describe('a shadow that disagrees', () => {
   it('is counted in the digest, with the time it would have gained in all', () => {
     const state = open({ policy: { name: 'round_robin', options: {} }, shadow: { name: 'predicted', options: {} } })
     const gained = [0, 1, 2, 3].map((at) => {
-      const asked = heldBy('b')
-      state.admit(asked, at)
-      return state.explain(asked.id)!.shadow!
+      const request = heldBy('b')
+      state.admit(request, at)
+      return state.explain(request.id)!.shadow!
     })
     const counted = state.digest(9).decisions!
     expect(Object.fromEntries(counted.map(({ shadow, count }) => [shadow, count]))).toEqual({ agrees: 2, differs: 2 })

@@ -421,7 +421,8 @@ describe('responses with several sequences', () => {
 describe('an engine with a new configuration', () => {
   const anew = (changes: Partial<EngineSpec>, more: Partial<PoolConfig> = {}) =>
     pool({ policy: predicted, engines: [engine('a', changes), engine('b')], indexEntries: 100_000, ...more })
-  const lawOf = (profile: string) => open({ engines: [engine('a', { profile })] }).digestOf('a').learned!.costModel
+  const costModelOf = (profile: string) =>
+    open({ engines: [engine('a', { profile })] }).digestOf('a').learned!.costModel
 
   it('uses the prior of its new profile, and keeps bookings and caches', () => {
     const { state, admit, digestOf, finish } = open({ engines: [engine('a', { profile: 'l4-8b' }), engine('b')] })
@@ -429,9 +430,9 @@ describe('an engine with a new configuration', () => {
     finish(admit(range(0, 100), only).key)
     const { key } = admit(range(0, 50), only)
     const before = digestOf('a')
-    expect(before.learned!.costModel).toEqual(lawOf('l4-8b'))
+    expect(before.learned!.costModel).toEqual(costModelOf('l4-8b'))
     state.configure(2, anew({ profile: 'b200-70b' }), 0)
-    expect(digestOf('a').learned!.costModel).toEqual(lawOf('b200-70b'))
+    expect(digestOf('a').learned!.costModel).toEqual(costModelOf('b200-70b'))
     expect(digestOf('a')).toMatchObject({
       requests: 1,
       activeBlocks: before.activeBlocks,
@@ -448,7 +449,7 @@ describe('an engine with a new configuration', () => {
     const learned = digestOf('b').learned!.costModel
     expect(digestOf('a').learned!.costModel).toEqual(learned)
     state.configure(2, anew({ profile: 'l4-8b' }), 0)
-    expect(digestOf('a').learned!.costModel).toEqual(lawOf('l4-8b'))
+    expect(digestOf('a').learned!.costModel).toEqual(costModelOf('l4-8b'))
     state.configure(
       3,
       pool({ policy: predicted, engines: [engine('a'), engine('b', { profile: 'l4-8b' })], indexEntries: 100_000 }),
@@ -765,8 +766,8 @@ describe('a snapshot', () => {
     expect(JSON.stringify(snapshot.estimators).length).toBeLessThan(300 * four.length)
     const again = new PoolState({ random: () => 0, epoch: 'f' })
     again.restore(snapshot, clock.now)
-    const lawOf = (one: PoolState) => one.digest(clock.now).engines.map(({ learned }) => learned!.costModel)
-    expect(lawOf(again)).toEqual(lawOf(state))
+    const costModelOf = (one: PoolState) => one.digest(clock.now).engines.map(({ learned }) => learned!.costModel)
+    expect(costModelOf(again)).toEqual(costModelOf(state))
   })
 
   it('keeps a slow engine’s estimate across two snapshots and responses of another engine', () => {

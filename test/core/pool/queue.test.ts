@@ -27,15 +27,15 @@ class World {
   }
 
   wait(changes: Partial<Admission> = {}): { answer: AdmissionResult | null } {
-    const asked = admission(changes)
+    const request = admission(changes)
     const wait: { answer: AdmissionResult | null } = { answer: null }
     const done = (answer: AdmissionResult): void => {
       wait.answer = answer
       if ('refusal' in answer) return
-      this.order.push(asked.tenant)
-      this.#running = asked
+      this.order.push(request.tenant)
+      this.#running = request
     }
-    this.state.wait(asked, { now: this.now, waitedMs: 0, done })
+    this.state.wait(request, { now: this.now, waitedMs: 0, done })
     return wait
   }
 
@@ -100,11 +100,11 @@ describe('a request whose first token can only be in time without a wait', () =>
     const world = new World({ slo: SLO, engines: [engine('a', { maxInFlight: 2 })] })
     world.end()
     for (let at = 1; at <= 20; at++) {
-      const asked = admission({ promptTokens: 100 * at })
-      world.state.admit(asked, world.now)
+      const request = admission({ promptTokens: 100 * at })
+      world.state.admit(request, world.now)
       world.now += 100 * at
-      world.state.firstToken(bookingKey(asked), { ttft: 100 * at }, world.now)
-      world.state.release(bookingKey(asked), outcome(), world.now)
+      world.state.firstToken(bookingKey(request), { ttft: 100 * at }, world.now)
+      world.state.release(bookingKey(request), outcome(), world.now)
     }
     for (let at = 0; at < 2; at++) world.state.admit(admission(), world.now)
     return world

@@ -70,7 +70,7 @@ describe('KvEventIndex', () => {
 })
 
 describe('PrefixIndex with KV events', () => {
-  const told = () => {
+  const openIndex = () => {
     const index = new PrefixIndex(1000)
     const number = index.addEngine()
     const match = (content: readonly (string | number)[]) => {
@@ -81,7 +81,7 @@ describe('PrefixIndex with KV events', () => {
   }
 
   it('combines reported blocks with blocks booked beyond them', () => {
-    const { index, number, match } = told()
+    const { index, number, match } = openIndex()
     index.applyKvEvents(number, chain(range(0, 6)), new Uint32Array(0))
     expect(match(range(0, 9))).toBe(6)
     index.pin(number, chain(range(0, 8)), 8)
@@ -89,7 +89,7 @@ describe('PrefixIndex with KV events', () => {
   })
 
   it('keeps a booked prompt until the next sweep, and live blocks beyond it', () => {
-    const { index, number, match } = told()
+    const { index, number, match } = openIndex()
     const before = index.stamp
     index.release(index.pin(number, chain(range(0, 6)), 6))
     index.sweep(number, before)
@@ -103,7 +103,7 @@ describe('PrefixIndex with KV events', () => {
   })
 
   it('matches a prompt up to its first missing block, even if later ones are cached', () => {
-    const { index, number, match } = told()
+    const { index, number, match } = openIndex()
     const blocks = chain(range(0, 6))
     index.applyKvEvents(number, blocks, new Uint32Array(0))
     index.applyKvEvents(number, new Uint32Array(0), blocks.slice(4, 6))
@@ -113,7 +113,7 @@ describe('PrefixIndex with KV events', () => {
   })
 
   it('removes reported blocks with their engine, whose number is reused', () => {
-    const { index, number, match } = told()
+    const { index, number, match } = openIndex()
     index.applyKvEvents(number, chain(range(0, 6)), new Uint32Array(0))
     index.removeEngine(number)
     expect(index.addEngine()).toBe(number)

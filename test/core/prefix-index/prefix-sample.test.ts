@@ -52,8 +52,10 @@ describe('PrefixIndex.sample', () => {
             for (const lane of few) expect(all).toContain(lane)
             // A sampled depth implies all smaller ones.
             for (const prefix of held) {
-              const told = lanesOf(prefix).map((lane) => few.has(lane))
-              expect(told.lastIndexOf(true)).toBe(told.includes(false) ? told.indexOf(false) - 1 : told.length - 1)
+              const sampled = lanesOf(prefix).map((lane) => few.has(lane))
+              expect(sampled.lastIndexOf(true)).toBe(
+                sampled.includes(false) ? sampled.indexOf(false) - 1 : sampled.length - 1,
+              )
             }
           }
         },

@@ -58,6 +58,6 @@ it('no id has an empty candidate', () => {
 })
 
 it('requests with numbered ids are spread over many stores', () => {
-  const homes = new Set(Array.from({ length: 1000 }, (_, at) => shardKeyOf(`load-${at}`)))
-  expect(homes.size).toBe(1000)
+  const shards = new Set(Array.from({ length: 1000 }, (_, at) => shardKeyOf(`load-${at}`)))
+  expect(shards.size).toBe(1000)
 })

@@ -179,12 +179,12 @@ describe('ids', () => {
   it('match the last 128 spellings, which bounds the cost of one id for all requests', () => {
     const kept = store()
     const lengthened = (at: number) => `chatcmpl-same-${at.toString(16).padStart(8, '0')}`
-    const told = (at: number, more: object = { prefill_queue_time_ms: at }) =>
+    const addReport = (at: number, more: object = { prefill_queue_time_ms: at }) =>
       kept.add(partial({ role: 'pd', request_id: lengthened(at), ...more }), 0)
-    for (let at = 1; at <= 500; at++) told(at)
+    for (let at = 1; at <= 500; at++) addReport(at)
     expect(kept.find('same', 0)?.combined.prefill_queue_time_ms).toBe(500 - 128 + 1)
     // A spelling that had left the last 128 is among them again.
-    expect(told(1, { prefill_compute_time_ms: 7 }).combined.prefill_compute_time_ms).toBe(7)
+    expect(addReport(1, { prefill_compute_time_ms: 7 }).combined.prefill_compute_time_ms).toBe(7)
     expect(kept.find('same', 0)?.combined).toMatchObject({ prefill_queue_time_ms: 1, prefill_compute_time_ms: 7 })
     expect(kept.size).toBe(500)
   })

@@ -64,12 +64,12 @@ it('returns data that later additions and merges do not change', () => {
   fc.assert(
     fc.property(fc.array(durations, { minLength: 1, maxLength: 5 }), (batches) => {
       const sketch = new Sketch()
-      const told = batches.map((values, at) => {
+      const states = batches.map((values, at) => {
         if (at % 2 === 0) for (const value of values) sketch.add(value)
         else sketch.merge(sketchOf(values).data())
         return sketch.data()
       })
-      for (const [at, data] of told.entries()) expect(countOf(data)).toBe(batches.slice(0, at + 1).flat().length)
+      for (const [at, data] of states.entries()) expect(countOf(data)).toBe(batches.slice(0, at + 1).flat().length)
     }),
   )
 })

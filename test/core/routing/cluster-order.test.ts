@@ -5,7 +5,7 @@ import { AffinityKeys } from '../../../src/core/routing/affinity-keys.ts'
 import { fallbackPlacement } from '../../../src/core/pool/fallback-placement.ts'
 import { admission, engine } from '../../kit/pool-fixtures.ts'
 
-function told(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {
+function engineDigest(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {
   return {
     id,
     role: 'any',
@@ -33,7 +33,7 @@ function digest(...engines: EngineDigest[]): PoolDigest {
 }
 
 function view(id: string, changes: Partial<ClusterView> = {}): ClusterView {
-  return { id, weight: 1, digest: digest(told('x')), ageMs: 0, unreachable: false, ...changes }
+  return { id, weight: 1, digest: digest(engineDigest('x')), ageMs: 0, unreachable: false, ...changes }
 }
 
 function shares(views: readonly ClusterView[]): Record<string, number> {
@@ -53,17 +53,19 @@ describe('ranking clusters', () => {
   })
 
   it('leans away from requests and from queued prefill', () => {
-    const busy = view('paris', { digest: digest(told('x', { requests: 4 })) })
-    const queued = view('paris', { digest: digest(told('x', { queuedPrefillS: 1 })) })
+    const busy = view('paris', { digest: digest(engineDigest('x', { requests: 4 })) })
+    const queued = view('paris', { digest: digest(engineDigest('x', { queuedPrefillS: 1 })) })
     expect(shares([busy, view('tokyo')])['paris']).toBeLessThan(0.1)
     expect(shares([queued, view('tokyo')])['paris']).toBeLessThan(0.1)
   })
 
   it('measures load by the engines that are there', () => {
     const halfDown = view('paris', {
-      digest: digest(told('x', { requests: 4 }), told('y', { available: false, requests: 0 })),
+      digest: digest(engineDigest('x', { requests: 4 }), engineDigest('y', { available: false, requests: 0 })),
     })
-    const whole = view('tokyo', { digest: digest(told('x', { requests: 4 }), told('y', { requests: 0 })) })
+    const whole = view('tokyo', {
+      digest: digest(engineDigest('x', { requests: 4 }), engineDigest('y', { requests: 0 })),
+    })
     const ranks = rankClusters([halfDown, whole], 1, () => 0)
     expect(ranks.find(({ id }) => id === 'paris')?.cost).toBe(4)
     expect(ranks.find(({ id }) => id === 'tokyo')?.cost).toBe(2)
@@ -72,7 +74,7 @@ describe('ranking clusters', () => {
   it('gives old digests less weight', () => {
     const [fresh, old] = [0, 60_000].map(
       (ageMs) =>
-        shares([view('paris', { ageMs, digest: digest(told('x', { requests: 4 })) }), view('tokyo')])['paris']!,
+        shares([view('paris', { ageMs, digest: digest(engineDigest('x', { requests: 4 })) }), view('tokyo')])['paris']!,
     )
     expect(old).toBeGreaterThan(fresh! + 0.05)
   })
@@ -80,14 +82,14 @@ describe('ranking clusters', () => {
   it('treats an unknown cluster like the mean of the others', () => {
     const unknown = shares([
       view('paris', { digest: null }),
-      view('tokyo', { digest: digest(told('x', { requests: 5 })) }),
+      view('tokyo', { digest: digest(engineDigest('x', { requests: 5 })) }),
     ])
     expect(unknown['paris']).toBeCloseTo(0.5, 1)
   })
 
   it('puts dark clusters last, whatever their weight', () => {
     const unreachable = view('paris', { weight: 100, unreachable: true })
-    const down = view('rome', { weight: 100, digest: digest(told('x', { available: false })) })
+    const down = view('rome', { weight: 100, digest: digest(engineDigest('x', { available: false })) })
     for (let key = 0; key < 50; key++) {
       const ranks = rankClusters([unreachable, down, view('tokyo')], key, () => 0)
       expect(ranks.map(({ unavailable: dark }) => dark)).toEqual([false, true, true])
@@ -147,23 +149,23 @@ describe('fallbackPlacement', () => {
   })
 
   it('uses the session if the request has one', () => {
-    const homes = ['s', 's', 's'].map((session, index) =>
+    const placements = ['s', 's', 's'].map((session, index) =>
       fallbackPlacement(admission({ session, blocks: new Uint32Array([index, index]) }), fleet, null),
     )
-    expect(new Set(homes.map((home) => home?.kind === 'whole' && home.engine)).size).toBe(1)
+    expect(new Set(placements.map((placement) => placement?.kind === 'whole' && placement.engine)).size).toBe(1)
   })
 
   it('leaves an engine above its share of requests', () => {
-    const asked = admission({ blocks })
-    const home = fallbackPlacement(asked, fleet, null)
-    if (home?.kind !== 'whole') throw new Error('not whole')
-    const hot = digest(...fleet.map(({ id }) => told(id, { requests: id === home.engine ? 9 : 1 })))
-    const placed = fallbackPlacement(asked, fleet, hot)
-    expect(placed?.kind === 'whole' && placed.engine).toBe(home.runnersUp[0])
+    const request = admission({ blocks })
+    const placement = fallbackPlacement(request, fleet, null)
+    if (placement?.kind !== 'whole') throw new Error('not whole')
+    const hot = digest(...fleet.map(({ id }) => engineDigest(id, { requests: id === placement.engine ? 9 : 1 })))
+    const placed = fallbackPlacement(request, fleet, hot)
+    expect(placed?.kind === 'whole' && placed.engine).toBe(placement.runnersUp[0])
   })
 
   it('orders unavailable clusters last, but keeps them', () => {
-    const downs = digest(...fleet.map(({ id }) => told(id, { available: id === 'c' })))
+    const downs = digest(...fleet.map(({ id }) => engineDigest(id, { available: id === 'c' })))
     const placed = fallbackPlacement(admission({ blocks }), fleet, downs)
     expect(placed).toMatchObject({ kind: 'whole', engine: 'c' })
     expect(placed?.runnersUp).toHaveLength(3)

@@ -54,10 +54,10 @@ describe('a ranking', () => {
         fc.integer({ min: 1, max: 4 }),
         (costs, within, every) => {
           const alike = (place: number) => place % every === 0
-          const least = Math.min(...costs)
-          const best = costs.indexOf(least)
+          const min = Math.min(...costs)
+          const best = costs.indexOf(min)
           const isGood = (place: number) =>
-            within > 0 && costs[place]! <= least + within && (place === best || alike(place))
+            within > 0 && costs[place]! <= min + within && (place === best || alike(place))
           const order = naively(costs)
           const expected = [...order.filter(isGood).sort((a, b) => a - b), ...order.filter((place) => !isGood(place))]
           expect(

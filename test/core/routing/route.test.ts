@@ -210,7 +210,7 @@ describe('a pool of prefill and decode engines', () => {
     const state = open({ engines: [roles[0]!, roles[2]!] })
     const answer = state.admit(admission(), 0)
     if ('refusal' in answer) throw new Error('refused')
-    const requests = () => state.digest(0).engines.map((told) => told.requests)
+    const requests = () => state.digest(0).engines.map((entry) => entry.requests)
     expect(requests()).toEqual([1, 1])
     state.firstToken(answer.key, {}, 0)
     expect(requests()).toEqual([0, 1])

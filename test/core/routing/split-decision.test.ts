@@ -119,20 +119,20 @@ describe('legs of a booking', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 12 }), fc.boolean(), (steps, last) => {
         let state = open()
-        const asked = admission({ encodeItems: 1, promptTokens: 500 })
-        const { key, placement } = booked(state, asked)
+        const request = admission({ encodeItems: 1, promptTokens: 500 })
+        const { key, placement } = booked(state, request)
         const done = new Set<string>()
-        for (const [at, told] of steps.entries()) {
-          if (told === 'first') state.firstToken(key, {}, at)
-          else if (told === 'resume')
-            state.resume({ admission: asked, placement, firstTokenSeen: false, legsDone: [], outputBlocks: 0 }, at)
-          else if (told === 'restore') {
+        for (const [at, event] of steps.entries()) {
+          if (event === 'first') state.firstToken(key, {}, at)
+          else if (event === 'resume')
+            state.resume({ admission: request, placement, firstTokenSeen: false, legsDone: [], outputBlocks: 0 }, at)
+          else if (event === 'restore') {
             const next = new PoolState({ random: () => 0.5, epoch: 'f' })
             next.restore(structuredClone(state.snapshot(at)!), at)
             state = next
-          } else state.legDone(key, { legRole: told as 'encode' | 'prefill', stages: {} }, at)
-          if (told === 'first') for (const part of ['encode', 'prefill']) done.add(part)
-          else if (told === 'encode' || told === 'prefill') done.add(told)
+          } else state.legDone(key, { legRole: event as 'encode' | 'prefill', stages: {} }, at)
+          if (event === 'first') for (const part of ['encode', 'prefill']) done.add(part)
+          else if (event === 'encode' || event === 'prefill') done.add(event)
           expect(requests(state)).toEqual({ p: done.has('prefill') ? 0 : 1, d: 1, e: done.has('encode') ? 0 : 1 })
         }
         if (last) state.release(key, outcome(), 100)

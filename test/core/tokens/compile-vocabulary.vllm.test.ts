@@ -15,10 +15,10 @@ const file = compileVocabulary({
   tokenizer: vector('model/tokenizer.json'),
   ...readTokenizerConfig(vector('model/tokenizer_config.json')),
 })
-const meter = analyzerOf(await openVocabulary(file))
+const analyzer = analyzerOf(await openVocabulary(file))
 
 const ids = (endpoint: 'tokenize' | 'chat', body: unknown): number[] | string => {
-  const measured = meter.measure(requestOf(endpoint, body, { withIds: true }))
+  const measured = analyzer.measure(requestOf(endpoint, body, { withIds: true }))
   return measured.ids === null ? String(measured.inexact) : [...measured.ids]
 }
 

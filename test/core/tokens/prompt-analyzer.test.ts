@@ -81,11 +81,11 @@ describe('prompts measured in bytes', () => {
   })
 
   it('keep their blocks while the ratio is learned, and only the count follows it', () => {
-    const meter = analyzerOf()
+    const analyzer = analyzerOf()
     const request = requestOf('completions', { prompt: 'word '.repeat(400) })
-    const before = meter.measure(request)
-    for (let i = 0; i < 200; i++) meter.learn(before, 1000)
-    const after = meter.measure(request)
+    const before = analyzer.measure(request)
+    for (let i = 0; i < 200; i++) analyzer.learn(before, 1000)
+    const after = analyzer.measure(request)
     expect(pairs(after.blocks)).toEqual(pairs(before.blocks))
     expect(before.promptTokens).toBe(500)
     expect(after.promptTokens).toBeGreaterThan(970)
@@ -93,19 +93,19 @@ describe('prompts measured in bytes', () => {
   })
 
   it('fit a ratio that one outlier changes little', () => {
-    const meter = analyzerOf()
-    for (let i = 0; i < 100; i++) meter.learn({ promptBytes: 4000, items: 0 }, 1000)
-    meter.learn({ promptBytes: 15_000, items: 0 }, 1000)
-    expect(meter.bytesPerToken).toBeCloseTo(4, 0)
-    for (const absurd of [0, -5, Number.NaN, 1, 1e9]) meter.learn({ promptBytes: 4000, items: 0 }, absurd)
-    expect(Math.abs(meter.bytesPerToken - 4)).toBeLessThan(0.25)
+    const analyzer = analyzerOf()
+    for (let i = 0; i < 100; i++) analyzer.learn({ promptBytes: 4000, items: 0 }, 1000)
+    analyzer.learn({ promptBytes: 15_000, items: 0 }, 1000)
+    expect(analyzer.bytesPerToken).toBeCloseTo(4, 0)
+    for (const absurd of [0, -5, Number.NaN, 1, 1e9]) analyzer.learn({ promptBytes: 4000, items: 0 }, absurd)
+    expect(Math.abs(analyzer.bytesPerToken - 4)).toBeLessThan(0.25)
   })
 
   it('do not fit the ratio to prompts with images or token ids', () => {
-    const meter = analyzerOf()
-    meter.learn({ promptBytes: 4000, items: 1 }, 400)
-    meter.learn({ promptBytes: null, items: 0 }, 400)
-    expect(meter.bytesPerToken).toBe(4)
+    const analyzer = analyzerOf()
+    analyzer.learn({ promptBytes: 4000, items: 1 }, 400)
+    analyzer.learn({ promptBytes: null, items: 0 }, 400)
+    expect(analyzer.bytesPerToken).toBe(4)
   })
 
   it('are measured equally for every form of a text message', () => {
@@ -171,9 +171,9 @@ describe('prompts measured in bytes', () => {
 
 describe('audio uploads', () => {
   it('count their possible 30-second windows, whatever ratio was fitted, and have no blocks', () => {
-    const meter = analyzerOf()
-    meter.learn({ promptBytes: 8_000, items: 0 }, 1_000)
-    const tokens = (bodyBytes: number) => meter.measure(requestOf('audio', { model: 'm' }, { bodyBytes }))
+    const analyzer = analyzerOf()
+    analyzer.learn({ promptBytes: 8_000, items: 0 }, 1_000)
+    const tokens = (bodyBytes: number) => analyzer.measure(requestOf('audio', { model: 'm' }, { bodyBytes }))
     expect([1, 480_000, 480_001, 25_000_000].map((bytes) => tokens(bytes).promptTokens)).toEqual([
       1_500, 1_500, 3_000, 79_500,
     ])

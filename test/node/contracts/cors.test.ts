@@ -6,7 +6,7 @@ import { corsContract, corsDocument, ours, readable } from '../../contracts/cors
 import { gatewayDocument, gatewayKeys, fetchRequest } from '../../contracts/gateway.ts'
 import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
-import { DONE, sseReply } from '../../kit/sse.ts'
+import { DONE, sseAnswer } from '../../kit/sse.ts'
 import { servers } from '../inbound/both-servers.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
@@ -30,7 +30,7 @@ beforeAll(async () => {
   engine = await FakeEngine.open({
     'POST *': ({ json: { user, stream: isStream } }) => {
       if (user === 'wrong') return { status: 400, headers: theirs, body: { error: { message: 'wrong' } } }
-      return isStream === true ? sseReply([EVENT, DONE], { headers: theirs }) : WHOLE
+      return isStream === true ? sseAnswer([EVENT, DONE], { headers: theirs }) : WHOLE
     },
     '*': WHOLE,
   })
@@ -144,7 +144,7 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
   })
 
   it('is requested from the engine without the page’s origin', () => {
-    const origins = engine.asked.map(({ headers }) => headers['origin'])
+    const origins = engine.posts.map(({ headers }) => headers['origin'])
     expect(origins.length).toBeGreaterThan(0)
     expect(new Set(origins)).toEqual(new Set([undefined]))
   })

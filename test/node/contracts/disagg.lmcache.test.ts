@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { SILENCE } from '../../kit/engine-reply.ts'
+import { SILENCE } from '../../kit/fake-answer.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { receiverOf, SplitBench, wordsOf, type Body } from '../../kit/split-gateway.ts'
 import { onNode } from './disagg-node.ts'
@@ -28,13 +28,13 @@ describe('prefill and decode by lmcache', () => {
   let bridge: FakeEngine
   /** Response of the bridge, and its requests. */
   let ready: number | 'never' = 200
-  const asked: string[] = []
+  const paths: string[] = []
   const decoders = (...ids: string[]) => ({ decoders: Object.fromEntries(ids.map((id) => [id, receiverOf(id)])) })
 
   beforeAll(async () => {
     bridge = await FakeEngine.open({
       '*': ({ target }) => {
-        asked.push(target)
+        paths.push(target)
         return ready === 'never' ? SILENCE : { status: ready }
       },
     })
@@ -60,13 +60,13 @@ describe('prefill and decode by lmcache', () => {
       leaving: bridged,
       usage: pair,
       retried: { engines: ['p0', 'd0', 'd1'] },
-      cut: { ...pair, limits: { idle_ms: 500 } },
+      truncated: { ...pair, limits: { idle_ms: 500 } },
     })
   })
   afterEach(() => {
     bench.heal()
     ready = 200
-    asked.length = 0
+    paths.length = 0
   })
   afterAll(async () => {
     await bench.close()
@@ -188,7 +188,7 @@ describe('prefill and decode by lmcache', () => {
       .bodies('p0', 'bridged')
       .map(({ kv_transfer_params: params }) => params as { disagg_spec: { req_id: string } } | undefined)
       .filter((one) => one !== undefined)
-    expect(asked).toEqual([`/${spec!.disagg_spec.req_id}?ranks=2`])
+    expect(paths).toEqual([`/${spec!.disagg_spec.req_id}?ranks=2`])
   })
 
   it.each([
@@ -257,7 +257,7 @@ describe('prefill and decode by lmcache', () => {
     const answer = bench
       .ask(chat, { model: 'leaving', messages, max_tokens: 4 }, { signal: client.signal })
       .catch(() => null)
-    await expect.poll(() => asked.length, { interval: 5 }).toBe(1)
+    await expect.poll(() => paths.length, { interval: 5 }).toBe(1)
     client.abort()
     expect(await answer).toBeNull()
     await bench.quiet()

@@ -57,7 +57,7 @@ function heldBy(response: Pick<RecordedResponse, 'json' | 'sse' | 'text'>): unkn
 describe('the gateway in the place of LMCache’s coordinator', () => {
   let fleet: RunningFleet
   let gateway: RunningGateway
-  const said = new Map<string, RecordedResponse>()
+  const answers = new Map<string, RecordedResponse>()
 
   beforeAll(async () => {
     fleet = await startFleet({
@@ -85,7 +85,10 @@ describe('the gateway in the place of LMCache’s coordinator', () => {
         path: `/lmcache/lab/registry-secret${request.path}`,
         ...(request.json === undefined ? {} : { body: request.json }),
       })
-      said.set(name, answerOf(named(name), answer.status, answer.headers['content-type'], answer.body.toString('utf8')))
+      answers.set(
+        name,
+        answerOf(named(name), answer.status, answer.headers['content-type'], answer.body.toString('utf8')),
+      )
     }
   })
   afterAll(async () => {
@@ -96,7 +99,7 @@ describe('the gateway in the place of LMCache’s coordinator', () => {
   it.each(exchanges.filter(({ name }) => !name.startsWith('lookup')).map(({ name }) => name))(
     'answers as it does: %s',
     (name) => {
-      const found = differences(named(name).response, said.get(name)!, exact)
+      const found = differences(named(name).response, answers.get(name)!, exact)
       // Only the times differ.
       expect(found.filter((difference) => !difference.includes('registration_time'))).toEqual([])
     },
@@ -107,7 +110,7 @@ describe('the gateway in the place of LMCache’s coordinator', () => {
       .filter(({ name, response }) => name.startsWith('lookup') && response.status === 200)
       .map(({ name }) => name),
   )('finds the same chunks at the same servers: %s', (name) => {
-    expect(heldBy(said.get(name)!)).toEqual(heldBy(named(name).response))
+    expect(heldBy(answers.get(name)!)).toEqual(heldBy(named(name).response))
   })
 
   it.each(['left', 'right'])('sends a prompt to the engine beside the server that reported it: %s', async (side) => {

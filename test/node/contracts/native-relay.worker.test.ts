@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
-import { sseReply } from '../../kit/sse.ts'
+import { sseAnswer } from '../../kit/sse.ts'
 
 const KEY = 'an-admin-key-of-this-test'
 const EVENT = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
@@ -9,7 +9,7 @@ let hanging: FakeEngine
 let worker: BuiltWorker
 
 beforeAll(async () => {
-  hanging = await FakeEngine.open({ 'POST *': sseReply([EVENT], { end: 'hang' }) })
+  hanging = await FakeEngine.open({ 'POST *': sseAnswer([EVENT], { end: 'hang' }) })
   const pool = { model: 'm', observe_share: 0, limits: { native_ms: 300 }, engines: [{ id: 'e', url: hanging.url }] }
   worker = await startBuiltWorker({
     open: true,

@@ -36,7 +36,7 @@ const ask = (name: Name, path: string, body?: object, key = KEY) =>
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
-const told = async (name: Name) =>
+const digestOf = async (name: Name) =>
   readRegionDigestResponse(await (await ask(name, '/v1/firstlight/digest?model=sim')).json())!
 const chat = (content: string) => ({
   model: 'sim',
@@ -80,17 +80,17 @@ afterAll(async () => {
 })
 
 it('count each engine once, however often they query each other', async () => {
-  await until(async () => (await told('paris')).regionDigests.length === 2)
+  await until(async () => (await digestOf('paris')).regionDigests.length === 2)
   for (let i = 0; i < 10; i++) {
     // Until it has queried the other one again.
     const age = await until(() => ageMs('paris'))
     await until(async () => (await ageMs('paris')) < age)
-    expect((await told('paris')).regionDigests.map(({ cluster, engines }) => [cluster, engines])).toEqual([
+    expect((await digestOf('paris')).regionDigests.map(({ cluster, engines }) => [cluster, engines])).toEqual([
       ['paris', 1],
       ['tokyo', 1],
     ])
   }
-  expect((await told('tokyo')).regionDigests.map(({ via }) => via!.length)).toEqual([1, 2])
+  expect((await digestOf('tokyo')).regionDigests.map(({ via }) => via!.length)).toEqual([1, 2])
 })
 
 it('serve the overflow of each other, and refuse when both are full', async () => {

@@ -178,9 +178,9 @@ describe('a cluster behind another gateway', () => {
   it('a cluster behind another gateway has the age of its last digest once it is gone', async () => {
     await paris.close()
     await until(async () => (await fleetOf())[0]!.gateway?.reachable === false)
-    const heardMs = async () => (await fleetOf())[0]!.gateway!.age_ms
-    const before = await heardMs()
-    await until(async () => (await heardMs()) > before)
+    const ageMs = async () => (await fleetOf())[0]!.gateway!.age_ms
+    const before = await ageMs()
+    await until(async () => (await ageMs()) > before)
     expect((await metrics()).get('firstlight_region_reachable')!.samples[0]!.value).toBe(0)
   })
 })

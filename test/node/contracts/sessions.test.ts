@@ -15,11 +15,11 @@ it('a session is in the log line and in the spans of its request', async () => {
   })
   const headers = { 'x-claude-code-session-id': 's1', 'x-claude-code-agent-id': 'a1' }
   await (await gateway.chat({}, { headers })).text()
-  await until(() => collector.asked.length > 0)
+  await until(() => collector.posts.length > 0)
   expect(gateway.logged('request')).toContainEqual(
     expect.objectContaining({ session: 's1', session_source: 'header x-claude-code-session-id', agent: 'a1' }),
   )
-  const spans = collector.asked.map(({ text }) => text).join('')
+  const spans = collector.posts.map(({ text }) => text).join('')
   expect(spans).toContain('{"key":"gen_ai.conversation.id","value":{"stringValue":"s1"}}')
   expect(spans).toContain('{"key":"gen_ai.agent.id","value":{"stringValue":"a1"}}')
   await collector.close()

@@ -22,9 +22,9 @@ it('counts the records at the time of the call, whatever ends meanwhile', async 
   const ttft = memoryTtft({ store: null })
   const records = Array.from({ length: 60 }, (_, at) => record({ engine: `engine-${at}`, stages: { ttft: 300 } }))
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records })
-  const asked = ttft.counted!([400, Infinity])
+  const counting = ttft.counted!([400, Infinity])
   await ttft.flush({ source: 'g', epoch: 1, seq: 2, records })
-  const groups = await asked
+  const groups = await counting
   expect(groups).toHaveLength(60)
   for (const { counts, stages, rows } of groups) {
     expect(counts['requests:complete']).toBe(1)

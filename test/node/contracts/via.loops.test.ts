@@ -66,8 +66,8 @@ async function ask(
   }
 }
 
-const said = ({ lines }: NodeGateway, event: string) => lines.filter((line) => line['event'] === event)
-const refusals = (gateway: NodeGateway) => said(gateway, 'request').map(({ status, reason }) => [status, reason])
+const logged = ({ lines }: NodeGateway, event: string) => lines.filter((line) => line['event'] === event)
+const refusals = (gateway: NodeGateway) => logged(gateway, 'request').map(({ status, reason }) => [status, reason])
 
 async function seenBy(
   { url }: NodeGateway,
@@ -108,8 +108,8 @@ describe('two gateways that are each other’s engine', () => {
           ],
           [[508, 'loop']],
         ])
-      expect(said(two, 'loop_detected')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'one', url: at(a) }])
-      expect(said(one, 'loop_detected')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'two', url: at(b) }])
+      expect(logged(two, 'loop_detected')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'one', url: at(a) }])
+      expect(logged(one, 'loop_detected')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'two', url: at(b) }])
     }
     expect(await (await fetch(`${one.url}/metrics`)).text()).toContain(
       'firstlight_rejected_requests_total{reason="loop"} 2\n',
@@ -125,8 +125,8 @@ describe('two gateways that are each other’s engine', () => {
     await knows(one, 'two')
     for (let i = 0; i < 12; i++)
       expect(await ask(one.url, { stream: i % 2 === 0 })).toMatchObject({ status: 200, by: 'two' })
-    expect(said(one, 'loop_detected')).toEqual([])
-    expect(said(two, 'loop_detected').length).toBeGreaterThan(3)
+    expect(logged(one, 'loop_detected')).toEqual([])
+    expect(logged(two, 'loop_detected').length).toBeGreaterThan(3)
     expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'closed'])
     // For the first one that queries the other, there is nothing behind it.
     for (let i = 0; i < 12; i++) expect(await ask(two.url)).toMatchObject({ status: 200, by: 'real' })

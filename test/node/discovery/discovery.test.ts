@@ -45,7 +45,7 @@ const away = () => Promise.reject(Object.assign(new Error('try again'), { code: 
 
 describe('the names of engines', () => {
   let answers: Record<string, () => Promise<readonly string[]>>
-  let asked: string[]
+  let lookups: string[]
   let discovery: Discovery
   let changes: number
   let stop: () => void
@@ -57,10 +57,10 @@ describe('the names of engines', () => {
 
   beforeEach(async () => {
     vi.useFakeTimers()
-    asked = []
+    lookups = []
     changes = 0
     answers = { a: says('10.0.0.2', '10.0.0.1') }
-    discovery = new Discovery({ lookup: (name) => (asked.push(name), answers[name]!()), log: quiet })
+    discovery = new Discovery({ lookup: (name) => (lookups.push(name), answers[name]!()), log: quiet })
     expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
     discovery.settle(configOf('a'))
     stop = discovery.watch(() => (changes += 1))
@@ -73,7 +73,7 @@ describe('the names of engines', () => {
   it('are resolved at the configured interval, and another order is no change', async () => {
     answers['a'] = says('10.0.0.1', '10.0.0.2')
     await vi.advanceTimersByTimeAsync(10_050)
-    expect(asked).toHaveLength(1 + 10)
+    expect(lookups).toHaveLength(1 + 10)
     expect(changes).toBe(0)
   })
 
@@ -90,10 +90,10 @@ describe('the names of engines', () => {
     expect(changes).toBeGreaterThan(1)
     await now()
     discovery.settle(configOf('a'))
-    const { length } = asked
+    const { length } = lookups
     changes = 0
     await vi.advanceTimersByTimeAsync(3_000)
-    expect(asked.length).toBeGreaterThan(length)
+    expect(lookups.length).toBeGreaterThan(length)
     expect(changes).toBe(0)
   })
 
@@ -145,7 +145,7 @@ describe('the names of engines', () => {
     answers['a'] = says('10.0.0.1', '10.0.0.2', '10.0.0.3')
     await vi.advanceTimersByTimeAsync(5_000)
     expect(changes).toBeGreaterThan(0)
-    expect(asked.filter((name) => name === 'slow')).toHaveLength(1)
+    expect(lookups.filter((name) => name === 'slow')).toHaveLength(1)
   })
 
   it('do not resolve to the gateway itself', async () => {
@@ -189,9 +189,9 @@ describe('the names of engines', () => {
     discovery.settle(seldom)
     await vi.advanceTimersByTimeAsync(1_100)
     discovery.settle(configOf('a'))
-    asked.length = 0
+    lookups.length = 0
     await vi.advanceTimersByTimeAsync(3_050)
-    expect(asked).toHaveLength(3)
+    expect(lookups).toHaveLength(3)
   })
 
   it('do not split an engine whose answer has only its other address family, unless it stays so', async () => {
@@ -210,11 +210,11 @@ describe('the names of engines', () => {
     answers['b'] = says('10.0.0.7')
     expect(engineIds(await discovery.resolve(configOf('b')))).toEqual(['b-10.0.0.7', 'fixed'])
     await vi.advanceTimersByTimeAsync(1_200)
-    expect(asked.slice(-2)).toEqual(['a', 'b'])
+    expect(lookups.slice(-2)).toEqual(['a', 'b'])
     discovery.settle(configOf('b'))
-    asked.length = 0
+    lookups.length = 0
     await vi.advanceTimersByTimeAsync(5_000)
-    expect(new Set(asked)).toEqual(new Set(['b']))
+    expect(new Set(lookups)).toEqual(new Set(['b']))
   })
 })
 

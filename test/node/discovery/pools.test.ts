@@ -7,19 +7,19 @@ import { main } from '../../../bin/commands.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { ownPorts } from '../../own-ports.ts'
 
-interface Asked {
+interface ReceivedRequest {
   readonly address: string
   readonly port: number
   readonly body: Readonly<Record<string, unknown>>
 }
 
 let addresses: Readonly<Record<string, readonly string[]>>
-let asked: Asked[]
+let requests: ReceivedRequest[]
 let folder: string
 const ends: (() => unknown)[] = []
 
 beforeEach(() => {
-  asked = []
+  requests = []
   folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
 })
 afterEach(async () => {
@@ -35,7 +35,7 @@ async function serveEngines(): Promise<number> {
   const engine = await FakeEngine.open(
     {
       'POST *': ({ address, json }) => {
-        asked.push({ address, port: engine.port, body: json })
+        requests.push({ address, port: engine.port, body: json })
         const left = {
           do_remote_prefill: true,
           do_remote_decode: false,
@@ -94,9 +94,9 @@ async function ask(url: string, model: string): Promise<number> {
 
 /** Addresses of the engines that serve six requests. */
 async function round(url: string, model: string): Promise<readonly string[]> {
-  asked = []
+  requests = []
   for (let at = 0; at < 6; at += 1) if ((await ask(url, model)) !== 200) return ['refused']
-  return [...new Set(asked.map(({ address, port }) => `${address}:${port}`))].sort()
+  return [...new Set(requests.map(({ address, port }) => `${address}:${port}`))].sort()
 }
 
 it('prefill and decode engines behind two names share each request, also those that come later', async () => {
@@ -110,14 +110,14 @@ it('prefill and decode engines behind two names share each request, also those t
   }))
   const url = await serveGateway([{ model: 'm', engines: patterns }])
   expect(await ask(url, 'm')).toBe(200)
-  expect(asked.map(({ address }) => address)).toEqual(['127.0.0.1', '127.0.0.2'])
-  expect(asked[0]!.body).toMatchObject({ max_tokens: 1, kv_transfer_params: { do_remote_decode: true } })
-  expect(asked[1]!.body['kv_transfer_params']).toMatchObject({ do_remote_prefill: true, remote_host: '127.0.0.1' })
+  expect(requests.map(({ address }) => address)).toEqual(['127.0.0.1', '127.0.0.2'])
+  expect(requests[0]!.body).toMatchObject({ max_tokens: 1, kv_transfer_params: { do_remote_decode: true } })
+  expect(requests[1]!.body['kv_transfer_params']).toMatchObject({ do_remote_prefill: true, remote_host: '127.0.0.1' })
   addresses = { ...addresses, 'decode.example': ['127.0.0.3'] }
   await expect.poll(() => round(url, 'm')).toEqual([`127.0.0.1:${port}`, `127.0.0.3:${port}`])
-  const legs = asked.map(({ address, body }) => [
+  const legs = requests.map(({ address, body }) => [
     address,
-    (body['kv_transfer_params'] as Asked['body'])['remote_host'] ?? null,
+    (body['kv_transfer_params'] as ReceivedRequest['body'])['remote_host'] ?? null,
   ])
   expect(legs).toEqual(
     Array.from({ length: 6 }, () => [

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
-import { SILENCE } from '../../kit/engine-reply.ts'
+import { SILENCE } from '../../kit/fake-answer.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { until } from '../../wait.ts'
 

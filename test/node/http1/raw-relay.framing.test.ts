@@ -43,13 +43,13 @@ afterAll(async () => {
 })
 
 /** Sends each piece in its own read, as far as a socket allows. */
-async function inPieces(text: string, cuts: readonly number[]): Promise<void> {
+async function inPieces(text: string, offsets: readonly number[]): Promise<void> {
   engine.routes['*'] = async ({ socket }) => {
     socket.setNoDelay(true)
     let at = 0
-    for (const cut of [...cuts, text.length]) {
-      socket.write(text.slice(at, cut), 'latin1')
-      at = cut
+    for (const offset of [...offsets, text.length]) {
+      socket.write(text.slice(at, offset), 'latin1')
+      at = offset
       await new Promise((resolve) => setImmediate(resolve))
       await new Promise((resolve) => setImmediate(resolve))
     }
@@ -73,19 +73,19 @@ describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => 
   const text = HEAD + body
 
   it('arrives whole however it is cut in two, usage kept or hidden', { timeout: 120_000 }, async () => {
-    for (let cut = 1; cut < text.length; cut += 13) {
-      await inPieces(text, [cut])
+    for (let offset = 1; offset < text.length; offset += 13) {
+      await inPieces(text, [offset])
       await expectWhole(shown, EVENTS.join(''))
       await expectWhole(hidden, WITHOUT_USAGE)
-      await inPieces(text, [cut + 5])
+      await inPieces(text, [offset + 5])
       await expectWhole(shownInSteps, EVENTS.join(''))
       await expectWhole(hiddenInSteps, WITHOUT_USAGE)
     }
   })
 
   it('arrives complete if it comes in many pieces', async () => {
-    const cuts = Array.from({ length: 40 }, (_, i) => Math.floor(((i + 1) * text.length) / 41))
-    await inPieces(text, cuts)
+    const offsets = Array.from({ length: 40 }, (_, i) => Math.floor(((i + 1) * text.length) / 41))
+    await inPieces(text, offsets)
     for (const wire of [shown, shownInSteps]) await expectWhole(wire, EVENTS.join(''))
     for (const wire of [hidden, hiddenInSteps]) await expectWhole(wire, WITHOUT_USAGE)
   })

@@ -143,7 +143,7 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
   return result
 }
 
-function cut(text: string, places: readonly number[]): Buffer[] {
+function splitAt(text: string, places: readonly number[]): Buffer[] {
   const at = [...new Set([0, ...places.map((place) => place % text.length), text.length])].sort((a, b) => a - b)
   return at.slice(1).map((to, i) => Buffer.from(text.slice(at[i], to), 'latin1'))
 }
@@ -184,10 +184,10 @@ describe.each(Object.entries(shapes))('an answer framed as %s', (_name, text) =>
     'is whole when it is cut at any byte, or at all of them (usage hidden: %s, socket slow: %s)',
     (hideUsage, letEvery) => {
       for (let at = 1; at < text.length; at++)
-        expectPassed(passed(cut(text, [at]), { hideUsage, letEvery }), EVENTS, hideUsage)
+        expectPassed(passed(splitAt(text, [at]), { hideUsage, letEvery }), EVENTS, hideUsage)
       expectPassed(
         passed(
-          cut(
+          splitAt(
             text,
             Array.from({ length: text.length }, (_, i) => i),
           ),
@@ -228,7 +228,7 @@ describe.each([
       .filter((one) => !hideUsage || !isUsage(one))
       .join('')
     for (let at = 0; at < text.length; at++) {
-      const { raw, ends } = passed(cut(text, [at]), { hideUsage, letEvery: 0 })
+      const { raw, ends } = passed(splitAt(text, [at]), { hideUsage, letEvery: 0 })
       const { body, whole } = parseRaw(raw)
       expect(whole).toBe(false)
       expect(ends).toEqual([expect.objectContaining({ end: 'engine_truncated', failure: 'reset' })])
@@ -258,8 +258,8 @@ it('is whole however its events, its chunks and its reads are cut', () => {
       }),
       ({ events, chunks, byEvent, reads, hideUsage, letEvery }) => {
         const all = [...events, EVENTS[2]!, EVENTS[4]!]
-        const pieces = byEvent ? all : cut(all.join(''), chunks).map((piece) => piece.toString('latin1'))
-        expectPassed(passed(cut(chunked(pieces), reads), { hideUsage, letEvery }), all, hideUsage)
+        const pieces = byEvent ? all : splitAt(all.join(''), chunks).map((piece) => piece.toString('latin1'))
+        expectPassed(passed(splitAt(chunked(pieces), reads), { hideUsage, letEvery }), all, hideUsage)
       },
     ),
     { numRuns: 1500 },

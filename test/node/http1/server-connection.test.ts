@@ -149,11 +149,11 @@ describe('the own HTTP/1.1 server', () => {
       fc.asyncProperty(
         fc.array(fc.nat(3_000), { minLength: 1, maxLength: 4 }),
         fc.array(fc.integer({ min: 1, max: 2_000 }), { minLength: 1, maxLength: 6 }),
-        async (sizes, cuts) => {
+        async (sizes, offsets) => {
           const client = connect()
           const text = sizes.map((size) => plain('x'.repeat(size))).join('')
           for (let at = 0, i = 0; at < text.length; i++) {
-            const size = cuts[i % cuts.length]!
+            const size = offsets[i % offsets.length]!
             client.send(text.slice(at, at + size))
             at += size
             await turns(1)
@@ -170,9 +170,9 @@ describe('the own HTTP/1.1 server', () => {
   it('answers pipelined requests in order, one at a time', async () => {
     const { promise: sent, resolve: release } = Promise.withResolvers<void>()
     let running = 0
-    let most = 0
+    let max = 0
     serve = async (request) => {
-      most = Math.max(most, ++running)
+      max = Math.max(max, ++running)
       const size = (await request.collect(1_000))!.length
       await sent
       running--
@@ -186,7 +186,7 @@ describe('the own HTTP/1.1 server', () => {
     await turns()
     release()
     const bodies = [(await client.answer()).body, (await client.answer()).body]
-    expect({ bodies, most }).toEqual({ bodies: ['2', '3'], most: 1 })
+    expect({ bodies, max }).toEqual({ bodies: ['2', '3'], max: 1 })
   })
 })
 

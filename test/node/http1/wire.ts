@@ -52,7 +52,7 @@ export async function openWire(engine: FakeEngine, options: WireOptions = {}): P
       )
       const body = new Uint8Array(await request.arrayBuffer())
       try {
-        const asked: OriginRequest = {
+        const sent: OriginRequest = {
           target: { id: 'a', url: engine.url, headers: [], binding: null },
           method: 'POST',
           path: new URL(request.url).pathname,
@@ -82,7 +82,7 @@ export async function openWire(engine: FakeEngine, options: WireOptions = {}): P
           })
         if (options.inSteps !== true && options.early !== true) {
           return await new Promise<Response>((resolve, reject) =>
-            origin.begin!(asked, {
+            origin.begin!(sent, {
               patienceMs: 0,
               head: () => true,
               firstByte: (answer) => resolve(pass(answer)),
@@ -90,7 +90,7 @@ export async function openWire(engine: FakeEngine, options: WireOptions = {}): P
             }),
           )
         }
-        const answer = await origin.send(asked)
+        const answer = await origin.send(sent)
         if (options.early !== true) await answer.firstByte()
         return pass(answer)
       } catch (error) {

@@ -34,7 +34,7 @@ describe('a body of which each byte is a chunk', () => {
       .send(chunkedRequest(servers.plain, body, 1))
       .answer()
     expect(answer.head).toContain(' 200 ')
-    expect(bodyOf(both.asked[0]!)).toBe(body)
+    expect(bodyOf(both.posts[0]!)).toBe(body)
     // 1.8 MB on the wire. A read has at most 64 KiB and rarely less than 1 KiB.
     expect(put.mock.calls.length).toBeLessThan(LONG / 100)
   })
@@ -50,7 +50,7 @@ describe('a body of which each byte is a chunk', () => {
         message: expect.stringContaining('more than 10000 chunks of less than 32 bytes'),
       },
     })
-    expect(both.asked).toHaveLength(0)
+    expect(both.posts).toHaveLength(0)
   })
 
   it('a body with one byte in each chunk is rejected there too if the body is not read', async () => {
@@ -80,7 +80,7 @@ describe.each(Object.entries(servers))('on the %s server', (_, host) => {
       .send(chunkedRequest(host, body, size))
       .answer()
     expect(answer.head).toContain(' 200 ')
-    expect(bodyOf(both.asked[0]!)).toBe(body)
+    expect(bodyOf(both.posts[0]!)).toBe(body)
   })
 
   it('chunks that are malformed, or never end, reach no engine', async () => {
@@ -94,7 +94,7 @@ describe.each(Object.entries(servers))('on the %s server', (_, host) => {
     both.lines.length = 0
     await left.close()
     await until(() => both.lines.some(({ reason, result }) => reason === 'client_gone' || result === 'client_gone'))
-    expect(both.asked).toHaveLength(0)
+    expect(both.posts).toHaveLength(0)
   })
 
   it('garbage behind the last chunk gets its 400 after the request has its answer', async () => {
@@ -112,7 +112,7 @@ describe.each(Object.entries(servers))('on the %s server', (_, host) => {
     expect((await client.answer()).head).toContain(' 200 ')
     await until(() => client.closed)
     expect(client.pending).toBe('')
-    expect(both.asked).toHaveLength(1)
+    expect(both.posts).toHaveLength(1)
   })
 })
 
@@ -149,10 +149,10 @@ describe('memory of a body', () => {
 describe('node:http', () => {
   it('node:http is limited to a few reads of small chunks per turn of the event loop', async () => {
     let chunks = 0
-    let most = 0
+    let max = 0
     let ended = false
     const turn = (): void => {
-      most = Math.max(most, chunks)
+      max = Math.max(max, chunks)
       chunks = 0
       if (!ended) setImmediate(turn)
     }
@@ -169,7 +169,7 @@ describe('node:http', () => {
       .answer()
     ended = true
     expect(answer.body).toBe('4000000')
-    expect(most).toBeLessThan(4_000)
+    expect(max).toBeLessThan(4_000)
     await client.close()
   })
 })

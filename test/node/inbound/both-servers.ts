@@ -16,7 +16,7 @@ export type ServerName = keyof typeof servers
 export interface BothServers {
   readonly port: number
   /** POSTs that the engine received, head and body. */
-  readonly asked: string[]
+  readonly posts: string[]
   /** Entries of the log. */
   readonly lines: LogLine[]
   readonly engine: FakeEngine
@@ -33,11 +33,11 @@ type Limits = Readonly<Record<string, unknown>>
 
 /** Opens both servers and stores them in `both`. `limits` replaces those of `gatewayDocument`. */
 export async function openBothServers(limits: Limits = {}, both = {} as BothServers): Promise<BothServers> {
-  const asked: string[] = []
+  const posts: string[] = []
   const engine = await FakeEngine.open({
     'GET *': { body: '' },
     '*': ({ socket, raw }) => {
-      asked.push(raw)
+      posts.push(raw)
       both.answer(socket, raw)
     },
   })
@@ -49,7 +49,7 @@ export async function openBothServers(limits: Limits = {}, both = {} as BothServ
   })
   return Object.assign(both, {
     port: Number(new URL(gateway.url).port),
-    asked,
+    posts,
     lines: gateway.lines,
     engine,
     answer: (socket: net.Socket) => void socket.write(jsonAnswer()),
@@ -75,7 +75,7 @@ export function useBothServers(limits: Limits = {}): {
   afterEach(async () => {
     for (const client of clients.splice(0)) await client.close()
     both.answer = (socket) => void socket.write(jsonAnswer())
-    both.asked.length = 0
+    both.posts.length = 0
     both.lines.length = 0
   })
   return {

@@ -40,7 +40,7 @@ describe('limits.connections', () => {
     expect(refused.head).toMatch(/^http\/1\.1 503 [^]*retry-after: 1/)
     expect(JSON.parse(refused.body)).toMatchObject({ error: { code: 'connections_full', type: 'server_error' } })
     await until(() => third.closed)
-    expect(both.asked).toHaveLength(2)
+    expect(both.posts).toHaveLength(2)
     expect(both.lines.filter(({ event }) => event === 'connections_full')).toHaveLength(1)
     // Admitted clients continue, and a client that leaves makes room.
     expect((await second.send(requestText('gateway.test')).answer()).head).toMatch(/ 200 /)

@@ -70,7 +70,7 @@ describe('a client that sends', () => {
     expect(JSON.parse(answer.body)).toMatchObject({ error: { type: 'invalid_request_error' } })
     await until(() => client.closed)
     expect(await refusals(reason)).toBe(before + 1)
-    expect(both.asked).toHaveLength(0)
+    expect(both.posts).toHaveLength(0)
   })
 
   const bare: readonly (readonly [string, string])[] = [
@@ -83,7 +83,7 @@ describe('a client that sends', () => {
   it.each(bare)('a bare line feed at the end of %s gets 400 at once', async (_, text) => {
     const answer = await connect().send(text).answer()
     expect(answer.head).toContain(' 400 ')
-    expect(both.asked).toHaveLength(0)
+    expect(both.posts).toHaveLength(0)
   })
 })
 
@@ -96,7 +96,7 @@ describe.each(Object.entries(servers))('behind a request in the same write, on t
     expect((await client.answer()).head).toContain(' 200 ')
     expect((await client.answer()).head).toContain(' 400 ')
     await until(() => client.closed)
-    expect(both.asked).toHaveLength(1)
+    expect(both.posts).toHaveLength(1)
   })
 
   it('garbage never gets into the middle of a stream', async () => {
@@ -117,7 +117,7 @@ describe.each(Object.entries(servers))('behind a request in the same write, on t
     const client = connect().send(first + first + first + GARBAGE)
     for (let n = 0; n < 3; n++) expect((await client.answer()).head).toContain(' 200 ')
     expect((await client.answer()).head).toContain(' 400 ')
-    expect(both.asked).toHaveLength(3)
+    expect(both.posts).toHaveLength(3)
   })
 
   it('a malformed chunk of its own body gets 400 after the requests before it', async () => {
@@ -126,7 +126,7 @@ describe.each(Object.entries(servers))('behind a request in the same write, on t
     )
     expect((await client.answer()).head).toContain(' 200 ')
     expect((await client.answer()).head).toContain(' 400 ')
-    expect(both.asked).toHaveLength(1)
+    expect(both.posts).toHaveLength(1)
   })
 
   it.each([
@@ -141,7 +141,7 @@ describe.each(Object.entries(servers))('behind a request in the same write, on t
     expect(answer.head).toContain(' 200 ')
     await until(() => client.closed)
     expect(client.pending).toBe('')
-    expect(both.asked).toHaveLength(1)
+    expect(both.posts).toHaveLength(1)
   })
 })
 

@@ -27,7 +27,7 @@ interface Sent {
 
 interface Seen {
   readonly answer: RawAnswer
-  readonly asked: readonly string[]
+  readonly posts: readonly string[]
   readonly line: Record<string, unknown>
 }
 
@@ -35,7 +35,7 @@ async function ask(
   context: ServerName,
   { path = '/v1/chat/completions', headers, body, chunked: inChunks = false }: Sent,
 ): Promise<Seen> {
-  both.asked.length = 0
+  both.posts.length = 0
   both.lines.length = 0
   const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body)
   const client = new RawClient(both.port)
@@ -54,7 +54,7 @@ async function ask(
   const answer = await client.answer()
   await client.close()
   const line = await until(() => both.lines.find(({ event }) => event === 'request'), 1)
-  return { answer, asked: [...both.asked], line }
+  return { answer, posts: [...both.posts], line }
 }
 
 /** Removes what differs from one request to the next on the same server. */
@@ -73,8 +73,8 @@ function headOf(head: string): { readonly first: string; readonly fields: readon
 
 const LINE_VARIES = ['time', 'id', 'head_ms', 'duration_ms', 'stages_ms', 'predicted_ttft_ms']
 
-function settled({ answer, asked, line }: Seen): unknown {
-  const split = asked.map((request) => {
+function settled({ answer, posts, line }: Seen): unknown {
+  const split = posts.map((request) => {
     const end = request.indexOf('\r\n\r\n')
     return { head: headOf(request.slice(0, end)), body: request.slice(end + 4) }
   })
@@ -86,7 +86,7 @@ function settled({ answer, asked, line }: Seen): unknown {
     head: headOf(answer.head),
     body: answer.body,
     whole: answer.whole,
-    asked: split,
+    posts: split,
     line: Object.fromEntries(kept),
     stages,
     fields: Object.keys(line),
@@ -136,15 +136,15 @@ const chat = (more: object = {}): string =>
 
 describe('both servers of a gateway on Node serve alike:', () => {
   it('a non-streaming response', async () => {
-    const { answer, asked } = await same({ headers: [key, labelled], body: chat() })
+    const { answer, posts } = await same({ headers: [key, labelled], body: chat() })
     expect(answer.head).toContain('200 ok')
-    expect(asked).toHaveLength(1)
+    expect(posts).toHaveLength(1)
   })
 
   it('a stream with usage for the gateway only', async () => {
     both.answer = streams
-    const { answer, asked } = await same({ headers: [key, labelled], body: chat({ stream: true }) })
-    expect(asked[0]).toContain('"include_usage":true')
+    const { answer, posts } = await same({ headers: [key, labelled], body: chat({ stream: true }) })
+    expect(posts[0]).toContain('"include_usage":true')
     expect(answer.body).toBe(STREAM[0]! + STREAM[2]!)
   })
 
@@ -179,9 +179,9 @@ describe('both servers of a gateway on Node serve alike:', () => {
       ['Traceparent', '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01'],
       ['X-Session-Id', 'conversation'],
     ] as const
-    const { asked } = await same({ headers, body: chat() })
-    expect(asked[0]).toMatch(/x-twice: a, b\r\n/)
-    expect(asked[0]).not.toMatch(/x-hop|x-forwarded|cookie/i)
+    const { posts } = await same({ headers, body: chat() })
+    expect(posts[0]).toMatch(/x-twice: a, b\r\n/)
+    expect(posts[0]).not.toMatch(/x-hop|x-forwarded|cookie/i)
   })
 
   it('an engine’s refusal', async () => {
@@ -210,14 +210,14 @@ describe('both servers of a gateway on Node serve alike:', () => {
       const form = (model: string) =>
         `--B\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n${sound}\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--`
       const type = ['Content-Type', 'multipart/form-data; boundary="B"'] as const
-      const { answer, asked } = await same({
+      const { answer, posts } = await same({
         path: '/v1/audio/transcriptions',
         headers: [key, labelled, type],
         body: Buffer.from(form('qwen'), 'latin1'),
         chunked: inChunks,
       })
-      expect(asked[0]!.slice(asked[0]!.indexOf('\r\n\r\n') + 4)).toBe(form('Qwen/Qwen3-8B'))
-      expect(asked[0]).toContain('content-type: multipart/form-data; boundary="B"\r\n')
+      expect(posts[0]!.slice(posts[0]!.indexOf('\r\n\r\n') + 4)).toBe(form('Qwen/Qwen3-8B'))
+      expect(posts[0]).toContain('content-type: multipart/form-data; boundary="B"\r\n')
       expect(answer.head).toContain('content-type: text/vtt; charset=utf-8')
       expect(answer.body).toBe('WEBVTT\n')
     },

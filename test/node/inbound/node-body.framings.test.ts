@@ -22,9 +22,9 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     const head = ask({ body: '', framing: CHUNKED })
     const client = connect().send(head + chunked(pieces(body, 700), ';a=b', 'x-trailer: 1\r\n'))
     expect((await client.answer()).head).toContain('200 ok')
-    expect(bodyOf(both.asked[0]!)).toBe(body)
-    expect(both.asked[0]).toMatch(/content-length: \d+/)
-    expect(both.asked[0]).not.toMatch(/transfer-encoding/)
+    expect(bodyOf(both.posts[0]!)).toBe(body)
+    expect(both.posts[0]).toMatch(/content-length: \d+/)
+    expect(both.posts[0]).not.toMatch(/transfer-encoding/)
   })
 
   it('may send its body byte by byte', async () => {
@@ -36,17 +36,17 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
       await new Promise((resolve) => setImmediate(resolve))
     }
     expect((await client.answer()).head).toContain('200 ok')
-    expect(bodyOf(both.asked[0]!)).toBe(bytes.toString('latin1'))
+    expect(bodyOf(both.posts[0]!)).toBe(bytes.toString('latin1'))
   })
 
   it('gets 100 Continue if it expects it', async () => {
     const body = chatBody()
     const client = connect().send(ask({ body: '', framing: `expect: 100-continue\r\ncontent-length: ${body.length}` }))
     expect(await client.interim()).toMatch(/^HTTP\/1\.1 100 /)
-    expect(both.asked).toHaveLength(0)
+    expect(both.posts).toHaveLength(0)
     client.send(body)
     expect((await client.answer()).head).toContain('200 ok')
-    expect(both.asked[0]).not.toMatch(/expect/)
+    expect(both.posts[0]).not.toMatch(/expect/)
   })
 
   it('that disconnects in its body reaches no engine, and is distinguished from a failure of the gateway', async () => {
@@ -56,14 +56,14 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     await client.close()
     await until(() => both.lines.some(({ event }) => event === 'request'))
     expect(both.lines.at(-1)).toMatchObject({ event: 'request', status: 499, reason: 'client_gone' })
-    expect(both.asked).toHaveLength(0)
+    expect(both.posts).toHaveLength(0)
   })
 
   it('that leaves while its engine thinks frees the engine', async () => {
     let closed = false
     both.answer = (socket) => void socket.on('close', () => (closed = true))
     const client = connect().send(ask())
-    await until(() => both.asked.length === 1)
+    await until(() => both.posts.length === 1)
     await client.close()
     await until(() => closed)
   })
@@ -80,7 +80,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     client.send('0\r\n\r\n').send(ask())
     const next = await client.answer()
     if (next.head !== '') expect(next.head).toContain('200 ok')
-    expect(both.asked.length).toBeLessThan(2)
+    expect(both.posts.length).toBeLessThan(2)
   })
 
   it('with a too long declared body is rejected before it sends it', async () => {
@@ -97,7 +97,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     const client = connect().send(ask({ headers: '', body }) + ask())
     expect((await client.answer()).head).toContain('401')
     expect((await client.answer()).head).toContain('200 ok')
-    expect(both.asked).toHaveLength(1)
+    expect(both.posts).toHaveLength(1)
   })
 
   it('that sends three requests at once gets responses in order', async () => {
@@ -111,7 +111,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     for (let n = 0; n < 3; n++) order.push(JSON.parse((await client.answer()).body).n)
     expect(order).toHaveLength(3)
     // Requests to engines are sent at once; the order of their responses does not affect the order of ours.
-    const sent = both.asked.map((request) => JSON.parse(bodyOf(request)).messages[0].content)
+    const sent = both.posts.map((request) => JSON.parse(bodyOf(request)).messages[0].content)
     expect(order).toEqual([1, 2, 3].map((n) => sent.indexOf(String(n)) + 1))
   })
 

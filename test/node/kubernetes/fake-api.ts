@@ -59,7 +59,7 @@ export class FakeApi {
   }
 
   /** A change that no watch receives, as while the API server is away. */
-  unseen(change: () => void): void {
+  changeSilently(change: () => void): void {
     const watches = [...this.#watches]
     this.#watches.clear()
     change()

@@ -146,7 +146,7 @@ it('a version that expired leads to a new list, which contains the missed deleti
   api.set({ name: 'one', address: '127.0.0.1' })
   const present = await following(configOf())
   await expect.poll(() => api.watching).toBe(1)
-  api.unseen(() => {
+  api.changeSilently(() => {
     api.delete('one')
     api.set({ name: 'two', address: '127.0.0.2' })
   })

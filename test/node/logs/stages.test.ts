@@ -29,7 +29,7 @@ describe('the recorded stages of a stream', () => {
       }),
     })
     await response.text()
-    const told = Object.fromEntries(
+    const reported = Object.fromEntries(
       [...response.headers.get('server-timing')!.matchAll(/(\w+);dur=([\d.]+)/g)].map(([, stage, dur]) => [
         stage!,
         Number(dur),
@@ -38,8 +38,8 @@ describe('the recorded stages of a stream', () => {
     const actual = () => decisionOf(response.headers.get('x-firstlight-decision')!)
     await expect.poll(actual).not.toBeNull()
     expect(await actual()).toMatchObject({
-      ttft_ms: told['ttft'],
-      stages: { first_byte: told['first_byte'], ttft: told['ttft'] },
+      ttft_ms: reported['ttft'],
+      stages: { first_byte: reported['first_byte'], ttft: reported['ttft'] },
     })
   })
 

@@ -19,17 +19,17 @@ ${body}`
   function started(
     body: string,
     stdout: 'pipe' | number,
-  ): { readonly child: ChildProcess; heard(word: string): Promise<string> } {
+  ): { readonly child: ChildProcess; printed(word: string): Promise<string> } {
     const child = spawn(process.execPath, ['--input-type=module', '-e', script(body)], {
       stdio: ['pipe', stdout, 'pipe'],
     })
-    let said = ''
-    child.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text))
+    let output = ''
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => (output += text))
     return {
       child,
-      async heard(word) {
-        await until(() => said.includes(word) || child.exitCode !== null)
-        return said
+      async printed(word) {
+        await until(() => output.includes(word) || child.exitCode !== null)
+        return output
       },
     }
   }
@@ -121,19 +121,19 @@ for (const base of [0, 1_000])
   })
 
   it('never waits for a blocked reader, drops whole lines only, and counts them', async () => {
-    const { child, heard } = started(
+    const { child, printed } = started(
       `for (let n = 0; n < 40_000; n++) log.info('one', { n, text: 'x'.repeat(50) })
 say('logged')
 process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0))`,
       'pipe',
     )
-    await heard('logged')
+    await printed('logged')
     let text = ''
     child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
-    let asked = 0
+    let writes = 0
     await until(() => {
       child.stdin!.write('.')
-      asked += 1
+      writes += 1
       return text.includes('log_dropped')
     }, 20)
     child.stdin!.end()
@@ -147,7 +147,7 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
     expect(numbers.length).toBeGreaterThan(100)
     const dropped = lines.reduce((sum, { lines: lost = 0 }) => sum + lost, 0)
     expect(numbers.length + dropped).toBeGreaterThanOrEqual(40_000)
-    expect(numbers.length + dropped).toBeLessThanOrEqual(40_000 + asked)
+    expect(numbers.length + dropped).toBeLessThanOrEqual(40_000 + writes)
   })
 
   it('writes its last line at exit if the reader is only slow', async () => {
@@ -157,9 +157,9 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
 
   it.runIf(existsSync('/dev/full'))('that finds no room on its disk fails nobody, and is said once', async () => {
     const full = openSync('/dev/full', 'w')
-    const { child, heard } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
+    const { child, printed } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
     closeSync(full)
-    expect(await heard('requests')).toBe('went on\nThe log cannot be written (ENOSPC): requests go on without it.\n')
+    expect(await printed('requests')).toBe('went on\nThe log cannot be written (ENOSPC): requests go on without it.\n')
     expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0)
   })
 })

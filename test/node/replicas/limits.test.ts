@@ -48,9 +48,9 @@ describe.skipIf(binary === null)('a Valkey server', () => {
     let time = 0
     const limits = limitsOn(await connected(), { now: () => time })
     return {
-      reserve: (reservation, now) => {
+      reserve: (request, now) => {
         time = now
-        return limits.reserve(reservation)
+        return limits.reserve(request)
       },
       settle: (settlement, now) => {
         time = now

@@ -32,7 +32,7 @@ export class Member {
   readonly streams: Stream[] = []
   readonly #ledgers
   readonly #clients = new Set<Client>()
-  #isCutOff = false
+  #isPartitioned = false
   #ids = 0
 
   /**
@@ -57,7 +57,7 @@ export class Member {
       log,
       now: Date.now,
       createClient: async (parts) => {
-        if (this.#isCutOff) return createClientOf({ ...parts, url: 'redis://127.0.0.1:1' })
+        if (this.#isPartitioned) return createClientOf({ ...parts, url: 'redis://127.0.0.1:1' })
         const client = await createClientOf(parts)
         this.#clients.add(client)
         return client
@@ -81,8 +81,8 @@ export class Member {
   }
 
   async admit(name = 'm', blocks = new Uint32Array(8)): Promise<Lease> {
-    const asked = admission({ id: `${this.replicas.id}/${++this.#ids}`, promptTokens: 32 * blocks.length, blocks })
-    const admitted = await this.clusters.get(name)!.admit(asked)
+    const request = admission({ id: `${this.replicas.id}/${++this.#ids}`, promptTokens: 32 * blocks.length, blocks })
+    const admitted = await this.clusters.get(name)!.admit(request)
     if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
     this.streams.push({ lease: admitted.lease, outputBlocks: 0 })
     return admitted.lease
@@ -105,8 +105,8 @@ export class Member {
   }
 
   /** One random change of its own bookings; about `most` stay open. */
-  async step(random: () => number, most = 40): Promise<void> {
-    if (random() * most > this.streams.length || this.streams.length === 0) {
+  async step(random: () => number, max = 40): Promise<void> {
+    if (random() * max > this.streams.length || this.streams.length === 0) {
       await this.admit(
         random() < 0.7 ? 'm' : 'n',
         Uint32Array.from({ length: 8 }, (_, at) => at + 1),
@@ -130,14 +130,14 @@ export class Member {
   }
 
   /** Makes the server unreachable for this replica only. */
-  cutOff(): void {
-    this.#isCutOff = true
+  partition(): void {
+    this.#isPartitioned = true
     for (const client of this.#clients) client.destroy()
     this.#clients.clear()
   }
 
   reconnect(): void {
-    this.#isCutOff = false
+    this.#isPartitioned = false
   }
 
   logged(event: string): readonly Readonly<Record<string, unknown>>[] {

@@ -9,7 +9,7 @@ import {
 import { admission } from '../../kit/pool-fixtures.ts'
 import { documentedRights } from './member.ts'
 
-const asked = encodeAdmission(admission())
+const encoded = encodeAdmission(admission())
 const placement = { kind: 'whole', engine: 'a' }
 const rejected = (...events: readonly unknown[]): number => {
   let count = 0
@@ -20,11 +20,11 @@ const rejected = (...events: readonly unknown[]): number => {
 describe('events of other replicas', () => {
   it('are read as they were sent', () => {
     const events = [
-      ['book', 64, asked, placement],
+      ['book', 64, encoded, placement],
       [
         'book',
         64,
-        asked,
+        encoded,
         { kind: 'staged', encode: ['e'], prefill: null, decode: 'd' },
         { firstTokenSeen: true, outputBlocks: 3 },
       ],
@@ -37,13 +37,13 @@ describe('events of other replicas', () => {
   })
 
   it.each([
-    [['book', 0, asked, placement]],
-    [['book', 64, { ...asked, promptTokens: -1 }, placement]],
-    [['book', 64, { ...asked, promptTokens: 2 ** 41 }, placement]],
-    [['book', 64, { ...asked, attempt: 0.5 }, placement]],
-    [['book', 64, { ...asked, sequences: 0 }, placement]],
-    [['book', 64, { ...asked, hints: [{ engine: 'a', matchedTokens: 'x', tier: 'host' }] }, placement]],
-    [['book', 64, asked, { kind: 'split', prefill: 'a' }]],
+    [['book', 0, encoded, placement]],
+    [['book', 64, { ...encoded, promptTokens: -1 }, placement]],
+    [['book', 64, { ...encoded, promptTokens: 2 ** 41 }, placement]],
+    [['book', 64, { ...encoded, attempt: 0.5 }, placement]],
+    [['book', 64, { ...encoded, sequences: 0 }, placement]],
+    [['book', 64, { ...encoded, hints: [{ engine: 'a', matchedTokens: 'x', tier: 'host' }] }, placement]],
+    [['book', 64, encoded, { kind: 'split', prefill: 'a' }]],
     [['progress', 'k', null]],
     [['progress', 'k']],
     [['first_token', 'k', { ttft: 'NaN' }]],

@@ -34,8 +34,8 @@ const openBookings = (publish: Parts['publish'], keys: Parts['keys']): OpenBooki
 /** Adds a booking of 64 KB. */
 function addLong(open: OpenBookings, id: number): void {
   const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
-  const asked = admission({ id: String(id), blocks: new Uint32Array(12_000) })
-  open.add(new OpenBooking({} as Lease, open, { admission: asked, placement, blockTokens: 32, leaseMs: 60_000 }))
+  const request = admission({ id: String(id), blocks: new Uint32Array(12_000) })
+  open.add(new OpenBooking({} as Lease, open, { admission: request, placement, blockTokens: 32, leaseMs: 60_000 }))
 }
 
 describe.skipIf(binary === null)('replicas', () => {
@@ -146,15 +146,15 @@ describe.skipIf(binary === null)('replicas', () => {
     const [one, other] = members as [Member, Member]
     await other.admit()
     await converged(members)
-    const cutAt = performance.now()
-    one.cutOff()
+    const partitionedAt = performance.now()
+    one.partition()
     expect(await one.bookings()).toBe(1)
     await until(async () => {
       // As its stream does.
       await other.streams[0]!.lease.renew()
       return (await one.bookings()) === 0
     })
-    expect(performance.now() - cutAt).toBeGreaterThan(2_000)
+    expect(performance.now() - partitionedAt).toBeGreaterThan(2_000)
     one.reconnect()
     await converged(members)
   })

@@ -61,7 +61,7 @@ class Scene {
     await this.following.subscribe({ sSubscribe } as unknown as Client)
   }
 
-  book(): void {
+  addBooking(): void {
     const id = `w/${++this.#ids}`
     const event = JSON.stringify(['book', 32, { id, blocks: '' }, PLACEMENT])
     this.#open.set(bookingKey({ id, attempt: 0 }), event)
@@ -124,7 +124,7 @@ const step = fc.oneof(
 
 const STEPS: Readonly<Record<typeof step extends fc.Arbitrary<infer Kind> ? Kind : never, (scene: Scene) => unknown>> =
   {
-    book: (scene) => scene.book(),
+    book: (scene) => scene.addBooking(),
     release: (scene) => scene.release(),
     receive: (scene) => scene.receive(),
     receiveOne: (scene) => scene.receive(1),

@@ -152,7 +152,7 @@ describe.skipIf(binary === null)('replicas', () => {
     const [one, ...others] = members as [Member, ...Member[]]
     await one.admit()
     await converged(members)
-    one.cutOff()
+    one.partition()
     await until(() => others.every((member) => member.following === 1))
     for (const member of others) expect(await member.bookings()).toBe(4)
     expect(others[0]!.logged('replica_left')).toMatchObject([{ replica: one.replicas.id, why: 'its presence expired' }])

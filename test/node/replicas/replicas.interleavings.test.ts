@@ -7,12 +7,12 @@ import { turns, until } from '../../wait.ts'
 import { converged, Member } from './member.ts'
 
 const RUNS = Number(process.env['INTERLEAVINGS'] ?? 6)
-const MOST_MEMBERS = 4
+const MAX_MEMBERS = 4
 const binary = await findServer()
 
 const COMMANDS = {
-  cutSubscriptions: ['CLIENT', 'KILL', 'TYPE', 'pubsub'],
-  cutOthers: ['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'],
+  killSubscriptions: ['CLIENT', 'KILL', 'TYPE', 'pubsub'],
+  killOthers: ['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'],
   loseScripts: ['SCRIPT', 'FLUSH'],
   loseKeys: ['FLUSHALL'],
   loseMessage: ['HINCRBY'],
@@ -59,9 +59,9 @@ class Scene {
     else if (kind === 'wait') await turns(at)
     else if (kind === 'freeze' || kind === 'thaw') this.#freeze(kind === 'freeze')
     else if (kind === 'restart') await this.#restart()
-    else if (kind === 'cutOff') member.cutOff()
+    else if (kind === 'cutOff') member.partition()
     else if (kind === 'reconnect') member.reconnect()
-    else if (kind === 'join' && this.members.length < MOST_MEMBERS) this.#join()
+    else if (kind === 'join' && this.members.length < MAX_MEMBERS) this.#join()
     else if (kind === 'leave' && this.members.length > 2) await this.#leave(member)
     else if (kind in COMMANDS && !this.#isFrozen) await this.#send(COMMANDS[kind as keyof typeof COMMANDS])
   }

@@ -129,16 +129,16 @@ describe('messages', () => {
   })
 
   it('contain neither tenant nor session', () => {
-    const asked = admission({
+    const request = admission({
       tenant: 'team-a',
       session: 'session-1',
       avoid: ['a'],
       blocks: Uint32Array.of(5, 6).subarray(0, 2),
     })
-    const text = JSON.stringify(encodeAdmission(asked))
+    const text = JSON.stringify(encodeAdmission(request))
     expect(text).not.toMatch(/team-a|session-1/)
     expect(decodeAdmission(JSON.parse(text) as ReturnType<typeof encodeAdmission>)).toEqual({
-      ...asked,
+      ...request,
       tenant: '',
       session: null,
       avoid: [],

@@ -5,9 +5,9 @@ import type { ToMain, ToThread } from '../../../src/platform/node/threads/messag
 import { admission } from '../../kit/pool-fixtures.ts'
 
 if (workerData.number === 13) throw new Error('not today')
-const line: RpcChannel<ToMain, ToThread> = new RpcChannel<ToMain, ToThread>(parentPort!, ([said]) => {
-  if (said === 'stop') return { cut: false }
-  if (said !== 'stop_now') return 'still here'
+const line: RpcChannel<ToMain, ToThread> = new RpcChannel<ToMain, ToThread>(parentPort!, ([kind]) => {
+  if (kind === 'stop') return { timedOut: false }
+  if (kind !== 'stop_now') return 'still here'
   setImmediate(() => {
     throw new Error('a fault nobody caught')
   })

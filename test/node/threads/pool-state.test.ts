@@ -20,9 +20,9 @@ interface Edge {
   end(): void
 }
 
-function edgeOf(books: PoolPort, now = () => Date.now()): Edge {
+function edgeOf(state: PoolPort, now = () => Date.now()): Edge {
   const { port1, port2 } = new MessageChannel()
-  const host = new ThreadBookings(() => books, quiet)
+  const host = new ThreadBookings(() => state, quiet)
   const here = new RpcChannel<never, PoolMessage>(port1, (word) => host.receive(word))
   const there = new RpcChannel<PoolMessage, never>(port2, () => undefined)
   port1.on('message', (batch: readonly unknown[]) => here.receive(batch))
@@ -76,15 +76,15 @@ async function open(source: Source): Promise<OpenCluster> {
 
 describe('two threads with one pool state', () => {
   let clusters: MemoryPools
-  let books: PoolPort
+  let state: PoolPort
   let one: Edge
   let two: Edge
 
   beforeEach(() => {
     clusters = memoryPools({ source: () => ({ version: 1, pool: pool() }) })
-    books = clusters.pool('paris', 'qwen')
-    one = edgeOf(books)
-    two = edgeOf(books)
+    state = clusters.pool('paris', 'qwen')
+    one = edgeOf(state)
+    two = edgeOf(state)
   })
 
   afterEach(() => {
@@ -95,7 +95,7 @@ describe('two threads with one pool state', () => {
 
   it('see each other, so that they share a fleet evenly', async () => {
     await Promise.all(Array.from({ length: 20 }, (_, at) => admitted((at < 7 ? one : two).cluster.admit(admission()))))
-    expect(requestsOf(await books.digest())).toEqual({ a: 10, b: 10 })
+    expect(requestsOf(await state.digest())).toEqual({ a: 10, b: 10 })
   })
 
   it('releases the bookings of a thread that exited, and no others', async () => {
@@ -103,28 +103,28 @@ describe('two threads with one pool state', () => {
     const { lease } = await admitted(two.cluster.admit(admission()))
     one.end()
     expect(one.host.close()).toBe(3)
-    expect((await books.digest()).bookings).toBe(1)
+    expect((await state.digest()).bookings).toBe(1)
     await lease.renew()
     await lease.release(outcome())
     expect((await two.cluster.digest()).bookings).toBe(0)
   })
 
   it('releases a booking made for a thread that exited during the call', async () => {
-    const host = new ThreadBookings(() => books, quiet)
+    const host = new ThreadBookings(() => state, quiet)
     const answer = host.receive(['admit', 0, admission()])
     expect(host.close()).toBe(0)
     await answer
-    expect((await books.digest()).bookings).toBe(0)
+    expect((await state.digest()).bookings).toBe(0)
   })
 
   it('does not count the exit of a thread against an engine', async () => {
     for (let at = 0; at < 12; at++) {
-      const edge = edgeOf(books)
+      const edge = edgeOf(state)
       await admitted(edge.cluster.admit(admission()))
       edge.end()
       edge.host.close()
     }
-    const digest = await books.digest()
+    const digest = await state.digest()
     expect(digest.engines.map(({ circuit, failuresTotal }) => [circuit, failuresTotal])).toEqual([
       ['closed', 0],
       ['closed', 0],

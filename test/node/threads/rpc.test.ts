@@ -7,7 +7,7 @@ import { RpcChannel, type RpcHandler } from '../../../src/platform/node/threads/
 describe('a line between two threads', () => {
   let ends: MessagePort[]
   let messages: number
-  let heard: unknown[]
+  let received: unknown[]
   let here: RpcChannel<unknown, unknown>
   let there: RpcChannel<unknown, unknown>
 
@@ -15,10 +15,10 @@ describe('a line between two threads', () => {
     const { port1, port2 } = new MessageChannel()
     ends = [port1, port2]
     messages = 0
-    heard = []
+    received = []
     here = new RpcChannel<unknown, unknown>(port1, () => undefined)
     there = new RpcChannel<unknown, unknown>(port2, (word) => {
-      heard.push(word)
+      received.push(word)
       return onMessage(word)
     })
     port1.on('message', (batch: unknown[]) => here.receive(batch))
@@ -39,10 +39,10 @@ describe('a line between two threads', () => {
   it('sends the messages of one turn together, in order', async () => {
     here.notify('a', true)
     here.notify('b')
-    const asked = here.call('c')
+    const answered = here.call('c')
     here.notify('d', true)
-    await asked
-    expect(heard).toEqual(['a', 'b', 'c', 'd'])
+    await answered
+    expect(received).toEqual(['a', 'b', 'c', 'd'])
     expect(messages).toBe(1)
   })
 
@@ -51,7 +51,7 @@ describe('a line between two threads', () => {
       ends[1]!.on('message', () => resolve())
       here.notify('late', true)
     })
-    expect(heard).toEqual(['late'])
+    expect(received).toEqual(['late'])
   })
 
   it('returns an error as an error, and continues', async () => {
@@ -66,13 +66,13 @@ describe('a line between two threads', () => {
 
   it('rejects pending and later calls of a thread that exited', async () => {
     connect(() => new Promise(() => {}))
-    const asked = here.call('anything')
+    const answered = here.call('anything')
     here.close(new Error('gone'))
-    await expect(asked).rejects.toThrow('gone')
+    await expect(answered).rejects.toThrow('gone')
     await expect(here.call('more')).rejects.toThrow('gone')
     here.notify('unheard')
     here.flush()
-    expect(heard).toEqual([])
+    expect(received).toEqual([])
   })
 })
 

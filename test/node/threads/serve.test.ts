@@ -12,7 +12,7 @@ import {
 } from '../../../src/platform/node/threads/start-threads.ts'
 import { explainSystemError } from '../../../src/platform/node/system-error.ts'
 import { withRecording } from '../../../src/platform/node/recorded-pool.ts'
-import type { Reply } from '../../kit/engine-reply.ts'
+import type { FakeAnswer } from '../../kit/fake-answer.ts'
 import type { EngineRequest } from '../../kit/engine-request.ts'
 import { HeldEngine } from '../../kit/held-engine.ts'
 import { completion, token } from '../../kit/sse.ts'
@@ -31,7 +31,7 @@ const STORED = {
 }
 
 /** Engines `/a` and `/b` at one address: the test ends streams, and responses are stored. */
-function answerOf(held: HeldEngine, request: EngineRequest): Reply | Promise<Reply> {
+function answerOf(held: HeldEngine, request: EngineRequest): FakeAnswer | Promise<FakeAnswer> {
   const [, , ...path] = request.path.split('/')
   const at = path.join('/')
   if (at.startsWith('v1/responses')) return { body: STORED }
@@ -243,7 +243,7 @@ describe('two threads that are stopped', () => {
     )
     engine.finish()
     for (const { text } of streams) expect(await text).toMatch(/hello[^]*world[^]*\[DONE\]/)
-    expect(await stopping).toEqual({ cut: false })
+    expect(await stopping).toEqual({ timedOut: false })
   })
 
   it('cut running streams at the second signal', async () => {
@@ -251,7 +251,7 @@ describe('two threads that are stopped', () => {
     const now = new AbortController()
     const stopping = gateway.stop(now.signal)
     now.abort()
-    expect(await stopping).toEqual({ cut: true })
+    expect(await stopping).toEqual({ timedOut: true })
     for (const { text } of streams) await expect(text).rejects.toThrow()
   })
 })
@@ -298,8 +298,8 @@ function begin(method: string, path: string, body?: object, header?: string): Pr
   })
 }
 
-async function call(...asked: Parameters<typeof begin>) {
-  const { status, headers, text } = await begin(...asked)
+async function call(...request: Parameters<typeof begin>) {
+  const { status, headers, text } = await begin(...request)
   const all = await text
   return { status, headers, text: all, json: all.startsWith('{') ? (JSON.parse(all) as unknown) : null }
 }
@@ -314,7 +314,7 @@ const probes = (): number => engine.engine.requests.filter(({ path }) => path.en
 /** Requests by engine. */
 function served(): Record<string, number> {
   const counts: Record<string, number> = {}
-  for (const { path } of engine.engine.asked.filter(({ path: one }) => one.endsWith('/v1/chat/completions'))) {
+  for (const { path } of engine.engine.posts.filter(({ path: one }) => one.endsWith('/v1/chat/completions'))) {
     const name = path.split('/')[1]!
     counts[name] = (counts[name] ?? 0) + 1
   }

@@ -16,7 +16,7 @@ function open(limitMs = 60_000) {
         () => null,
       ),
   )
-  const asked: RpcChannel<ToThread, ToMain>[] = threads.map(
+  const channels: RpcChannel<ToThread, ToMain>[] = threads.map(
     (thread, at) =>
       new RpcChannel<ToThread, ToMain>(
         { postMessage: (batch) => thread.receive(batch as readonly unknown[]) },
@@ -25,11 +25,11 @@ function open(limitMs = 60_000) {
   )
   const responses = new StoredResponseHost(
     new ResponseAffinity(10),
-    (from) => asked.filter((_, at) => at + 1 !== from),
+    (from) => channels.filter((_, at) => at + 1 !== from),
     limitMs,
   )
   const deliver = (from: number): void => {
-    for (const batch of toMain[from]!.splice(0)) asked[from]!.receive(batch)
+    for (const batch of toMain[from]!.splice(0)) channels[from]!.receive(batch)
   }
   return { threads, deliver }
 }

@@ -62,7 +62,7 @@ afterEach(async () => {
   clusters.close()
 })
 
-const said = (event: string) => lines.find((line) => line['event'] === event)
+const lineOf = (event: string) => lines.find((line) => line['event'] === event)
 
 describe('one thread', () => {
   it('is started again after a fault, with its old bookings given back', async () => {
@@ -70,16 +70,16 @@ describe('one thread', () => {
     expect(await thread.start()).toEqual({ url: 'http://127.0.0.1:1', reports: null })
     expect((await poolHost.digest()).bookings).toBe(1)
     thread.forceStop()
-    await until(() => said('worker_exited') !== undefined)
-    expect(said('worker_failed')).toMatchObject({
+    await until(() => lineOf('worker_exited') !== undefined)
+    expect(lineOf('worker_failed')).toMatchObject({
       level: 'error',
       thread: 7,
       error: { message: 'Error: a fault nobody caught' },
     })
-    expect(said('worker_exited')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
+    expect(lineOf('worker_exited')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
     expect((await poolHost.digest()).bookings).toBe(0)
     await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow(/being started/)
-    await until(() => said('worker_restarted') !== undefined)
+    await until(() => lineOf('worker_restarted') !== undefined)
     expect(await thread.call(['sibling', { about: 'counts' }])).toBe('still here')
     expect((await poolHost.digest()).bookings).toBe(1)
   })
@@ -94,7 +94,7 @@ describe('one thread', () => {
     await thread.start()
     fails = true
     thread.forceStop()
-    await until(() => said('worker_restarted') !== undefined)
+    await until(() => lineOf('worker_restarted') !== undefined)
     expect(lines.filter((line) => line['event'] === 'worker_exited').map((line) => line['restart_ms'])).toEqual([
       100, 200,
     ])
@@ -109,14 +109,14 @@ describe('one thread', () => {
     thread = open(13)
     await expect(thread.start()).rejects.toThrow('not today')
     await thread.stop(10_000)
-    expect(said('worker_restarted')).toBeUndefined()
+    expect(lineOf('worker_restarted')).toBeUndefined()
   })
 
   it('is not restarted after a stop', async () => {
     thread = open(7)
     await thread.start()
-    expect(await thread.stop(10_000)).toEqual({ cut: false })
-    expect(said('worker_exited')).toBeUndefined()
+    expect(await thread.stop(10_000)).toEqual({ timedOut: false })
+    expect(lineOf('worker_exited')).toBeUndefined()
     await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow()
     // Its stream has ended, so its booking is released.
     expect((await poolHost.digest()).bookings).toBe(0)

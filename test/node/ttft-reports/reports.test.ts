@@ -5,7 +5,7 @@ import { startFleet, type RunningFleet } from '../../../packages/simulator/src/n
 import { rawReports } from '../../../packages/simulator/src/node/raw-reports.ts'
 import { reportUrl } from '../../../packages/simulator/src/ttft-reporter.ts'
 import { parseExposition } from '../../telemetry/parse-exposition.ts'
-import { SILENCE } from '../../kit/engine-reply.ts'
+import { SILENCE } from '../../kit/fake-answer.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
@@ -316,7 +316,7 @@ describe('traces', () => {
     const traceId = '0af7651916cd43dd8448eb211c80319c'
     await (await ask(gateway.url, { traceparent: `00-${traceId}-b7ad6b7169203331-01`, tracestate: 'a=b' })).text()
     await (await ask(gateway.url)).text()
-    const batch = await until(() => collector.asked[0])
+    const batch = await until(() => collector.posts[0])
     expect([batch.path, batch.headers['x-key']]).toEqual(['/v1/traces', 'k'])
     const { resourceSpans } = batch.json as unknown as {
       resourceSpans: { scopeSpans: { spans: Record<string, unknown>[] }[] }[]
@@ -346,7 +346,7 @@ describe('traces', () => {
         ? true
         : null,
     )
-    expect(collector.asked).toHaveLength(1)
+    expect(collector.posts).toHaveLength(1)
     expect(
       gateway.lines.find((line) => line['event'] === 'batch_export_failed' && line['exporter'] === 'traces'),
     ).toMatchObject({

@@ -19,7 +19,7 @@ function passed(pieces: readonly Uint8Array[], change: AnswerTransform, sse = tr
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-function cut(text: string, at: readonly number[]): Uint8Array[] {
+function splitAt(text: string, at: readonly number[]): Uint8Array[] {
   const whole = bytes(text)
   const ends = [...new Set(at.map((one) => one % whole.length)), whole.length].sort((a, b) => a - b)
   return ends.map((end, index) => whole.subarray(ends[index - 1] ?? 0, end))
@@ -48,7 +48,7 @@ describe('a stream that is changed on the way', () => {
     const expected = await passed([bytes(stream)], firstTokenTransform(true, 'First'))
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(2000), { maxLength: 30 }), async (at) => {
-        expect(await passed(cut(stream, at), firstTokenTransform(true, 'First'))).toBe(expected)
+        expect(await passed(splitAt(stream, at), firstTokenTransform(true, 'First'))).toBe(expected)
       }),
     )
   })
@@ -106,7 +106,7 @@ describe('a non-streaming response that is transformed', () => {
   it('has the first token in front, and counts it as output', async () => {
     const answer = { ...record(' rest', 'stop'), system_fingerprint: 'f', usage: usage.usage }
     const completion = JSON.parse(
-      await passed(cut(JSON.stringify(answer), [7, 40]), firstTokenTransform(false, 'First'), false),
+      await passed(splitAt(JSON.stringify(answer), [7, 40]), firstTokenTransform(false, 'First'), false),
     ) as unknown
     expect(completion).toEqual({
       ...answer,

@@ -34,16 +34,16 @@ describe('transfer parameters of a NIXL prefill', () => {
     ['::', 'http://[2001:db8::5]:8000', '2001:db8::5'],
     ['localhost', 'http://10.1.2.3:8000', '10.1.2.3'],
     ['127.0.0.1', 'http://10.1.2.3:8000', '10.1.2.3'],
-  ])('replace %j by a host that other engines can reach', (said, url, host) => {
-    expect(JSON.parse(over({ remote_host: said }, url)!)).toEqual({ ...params, remote_host: host })
+  ])('replace %j by a host that other engines can reach', (remoteHost, url, host) => {
+    expect(JSON.parse(over({ remote_host: remoteHost }, url)!)).toEqual({ ...params, remote_host: host })
   })
 
   it.each([
     ['a host of its own, whatever the URL is', '10.0.0.5', 'http://load-balancer:80', 'http://decode:80'],
     ['loopback between engines of one host', 'localhost', 'http://10.0.0.1:8000', 'http://10.0.0.1:8001'],
     ['loopback where the gateway knows nothing better', '127.0.0.1', 'http://localhost:8000', 'http://10.0.0.1:8001'],
-  ])('keeps %s', (_name, said, prefill, decode) => {
-    expect(JSON.parse(over({ remote_host: said }, prefill, decode)!)).toMatchObject({ remote_host: said })
+  ])('keeps %s', (_name, remoteHost, prefill, decode) => {
+    expect(JSON.parse(over({ remote_host: remoteHost }, prefill, decode)!)).toMatchObject({ remote_host: remoteHost })
   })
 
   it.each([

@@ -21,14 +21,14 @@ function open(tokenize: () => Promise<never>) {
   const route: PoolRoute = { cluster: cluster!, pool: cluster!.pools[0]!, targets: new Map([['engine-0', target]]) }
   const origin: Pick<Origin, 'send'> = { send: tokenize }
   const lookups = new CacheLookups({ origin, now: () => 0 } as unknown as Ports)
-  const meter = analyzerOf()
-  const own = meter.measure(request)
+  const analyzer = analyzerOf()
+  const own = analyzer.measure(request)
   const input: LookupInput = {
     measure: own,
     model: 'sim',
     adapter: null,
     salt: null,
-    byEngine: (tokenizer, call) => measureByEngine({ analyzer: meter, request, own }, tokenizer, call),
+    byEngine: (tokenizer, call) => measureByEngine({ analyzer, request, own }, tokenizer, call),
     background: () => {},
   }
   return { skipped: () => lookups.counts(route)?.skipped, gather: () => lookups.gather(route, input) }

@@ -240,13 +240,13 @@ describe('a prompt without entries', () => {
 
 describe('lookups that come too late', () => {
   it('ring once a minute, when every tenth of at least twenty is late', () => {
-    const alarm = new TimeoutRateMonitor()
+    const monitor = new TimeoutRateMonitor()
     const rung: number[] = []
-    for (let at = 0; at < 100; at += 1) if (alarm.record(at % 5 === 0, at) !== null) rung.push(at)
+    for (let at = 0; at < 100; at += 1) if (monitor.record(at % 5 === 0, at) !== null) rung.push(at)
     expect(rung).toEqual([19])
-    for (let at = 60_000; at < 60_100; at += 1) if (alarm.record(at % 20 === 0, at) !== null) rung.push(at)
+    for (let at = 60_000; at < 60_100; at += 1) if (monitor.record(at % 20 === 0, at) !== null) rung.push(at)
     expect(rung).toEqual([19])
-    for (let at = 120_000; at < 120_100; at += 1) if (alarm.record(true, at) !== null) rung.push(at)
+    for (let at = 120_000; at < 120_100; at += 1) if (monitor.record(true, at) !== null) rung.push(at)
     expect(rung).toEqual([19, 120_019])
   })
 

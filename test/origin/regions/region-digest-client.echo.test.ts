@@ -13,13 +13,13 @@ import { costModel, digest, regionDigest } from './digest-fixtures.ts'
 
 const OWN = '1.1 firstlight-0000000a'
 const OTHER = '1.1 firstlight-0000000b'
-interface Told {
+interface DigestResponse {
   readonly cut?: number
   readonly regionDigests: readonly unknown[]
 }
 
 let now = 0
-let told: Record<string, Told>
+let responses: Record<string, DigestResponse>
 let warned: [string, Readonly<Record<string, unknown>> | undefined][]
 let background: Promise<unknown>[]
 let cache: DigestCache
@@ -29,7 +29,7 @@ let tookMs = 0
 beforeEach(() => {
   now = 1_000_000
   tookMs = 0
-  told = {}
+  responses = {}
   warned = []
   background = []
   cache = open()
@@ -51,7 +51,7 @@ const open = (): DigestCache =>
       origin: {
         send: async ({ target }) => {
           now += tookMs
-          const { cut = 7, regionDigests } = told[target.id] ?? { regionDigests: [regionDigest({ via: [OTHER] })] }
+          const { cut = 7, regionDigests } = responses[target.id] ?? { regionDigests: [regionDigest({ via: [OTHER] })] }
           return {
             status: 200,
             read: async () => new TextEncoder().encode(JSON.stringify(toSnakeCase({ cut, regionDigests }))),
@@ -90,7 +90,7 @@ async function firsts(routes: readonly PoolRoute[], headers: readonly string[] =
 
 describe('gateways that name each other', () => {
   it('do not count their own engines as the other’s', async () => {
-    told['b'] = {
+    responses['b'] = {
       regionDigests: [
         regionDigest({ cluster: 'b', engines: 3, via: [OTHER] }),
         regionDigest({ cluster: 'a', engines: 50, via: [OWN, OTHER] }),
@@ -103,7 +103,7 @@ describe('gateways that name each other', () => {
   })
 
   it('do not query each other for models that only they have', async () => {
-    told['b'] = { regionDigests: [regionDigest({ via: [OWN, OTHER] })] }
+    responses['b'] = { regionDigests: [regionDigest({ via: [OWN, OTHER] })] }
     expect(await cache.refresh(region('b'))).toBe(false)
     expect(warned).toEqual([
       [
@@ -122,7 +122,7 @@ describe('gateways that name each other', () => {
 
   it('leave a ring whose names change all the time', async () => {
     const via = Array.from({ length: 20 }, (_, at) => `1.1 firstlight-${at}`)
-    told['b'] = { regionDigests: [regionDigest({ via: [OTHER] }), regionDigest({ via })] }
+    responses['b'] = { regionDigests: [regionDigest({ via: [OTHER] }), regionDigest({ via })] }
     await cache.refresh(region('b'))
     expect(cache.regionDigests(region('b'), scope)).toHaveLength(1)
   })
@@ -130,21 +130,21 @@ describe('gateways that name each other', () => {
 
 describe('a gateway that forwards digests', () => {
   it('names the gateways on the way', async () => {
-    told['b'] = { regionDigests: [regionDigest({ via: [OTHER] })] }
+    responses['b'] = { regionDigests: [regionDigest({ via: [OTHER] })] }
     await cache.refresh(region('b'))
     expect(cache.regionDigests(region('b'), scope)[0]!.via).toEqual([OTHER])
   })
 
   it('omits prompts with another blocking fingerprint than its own', async () => {
     const prefixes = packFilter(Uint32Array.of(1, 2, 3))
-    told['b'] = { cut: 7, regionDigests: [regionDigest({ prefixes })] }
-    told['c'] = { cut: 8, regionDigests: [regionDigest({ prefixes })] }
+    responses['b'] = { cut: 7, regionDigests: [regionDigest({ prefixes })] }
+    responses['c'] = { cut: 8, regionDigests: [regionDigest({ prefixes })] }
     for (const id of ['b', 'c']) await cache.refresh(region(id))
     expect(['b', 'c'].map((id) => cache.regionDigests(region(id), scope)[0]!.prefixes)).toEqual([prefixes, ''])
   })
 
   it('without a digest yet does not count as one without engines', async () => {
-    told['b'] = { regionDigests: [] }
+    responses['b'] = { regionDigests: [] }
     const found = await firsts([own('a'), region('b')])
     expect(found['b']).toBeGreaterThan(30)
   })
@@ -158,7 +158,9 @@ describe('the list of regions', () => {
   })
 
   it('has no negative distance after a clock was set back', async () => {
-    told['b'] = { regionDigests: [regionDigest({ soonest: { waitS: 1, costModel }, usual: { waitS: 1, costModel } })] }
+    responses['b'] = {
+      regionDigests: [regionDigest({ soonest: { waitS: 1, costModel }, usual: { waitS: 1, costModel } })],
+    }
     tookMs = -500
     for (const id of ['b', 'c']) await cache.refresh(region(id))
     expect(await firsts([region('b'), region('c')])).toEqual({ c: 150 })

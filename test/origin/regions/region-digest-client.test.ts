@@ -14,7 +14,7 @@ import type { OriginAnswer, OriginRequest } from '../../../src/ports/origin.ts'
 import { admission } from '../../kit/pool-fixtures.ts'
 import { costModel, digest, regionDigest } from './digest-fixtures.ts'
 
-const CUT = 77
+const FINGERPRINT = 77
 const NAMES = ['paris', 'tokyo'] as const
 type Name = (typeof NAMES)[number]
 
@@ -28,7 +28,7 @@ interface Region {
 
 let now = 0
 let regions: Record<Name, Region>
-let asked: OriginRequest[]
+let requests: OriginRequest[]
 let background: Promise<unknown>[]
 let warned: [string, Readonly<Record<string, unknown>> | undefined][]
 let cache: DigestCache
@@ -45,12 +45,12 @@ function answered(status: number, value: unknown): OriginAnswer {
 
 beforeEach(() => {
   now = 1_000_000
-  asked = []
+  requests = []
   background = []
   warned = []
   regions = {
-    paris: { status: 200, cut: CUT, regionDigests: [regionDigest()], wayMs: 0 },
-    tokyo: { status: 200, cut: CUT, regionDigests: [regionDigest()], wayMs: 0 },
+    paris: { status: 200, cut: FINGERPRINT, regionDigests: [regionDigest()], wayMs: 0 },
+    tokyo: { status: 200, cut: FINGERPRINT, regionDigests: [regionDigest()], wayMs: 0 },
   }
   cache = new DigestCache({
     ports: {
@@ -65,7 +65,7 @@ beforeEach(() => {
       pool: () => ({ digest: async () => digest }) as Partial<PoolPort> as PoolPort,
       origin: {
         send: async (request) => {
-          asked.push(request)
+          requests.push(request)
           const { status, cut, regionDigests, wayMs } = regions[request.target.id as Name]
           now += wayMs
           return answered(status, toSnakeCase({ cut, regionDigests }))
@@ -73,7 +73,7 @@ beforeEach(() => {
       },
     },
     via: '1.1 firstlight-x',
-    fingerprintOf: () => CUT,
+    fingerprintOf: () => FINGERPRINT,
   })
 })
 
@@ -116,15 +116,15 @@ async function share(asking: Partial<Admission> = {}): Promise<number> {
 describe('an edge', () => {
   it('queries with the region’s key and its own name, after the response, and again when the digest is old', async () => {
     await order()
-    expect(asked.map(({ method, path, target }) => `${method} ${target.url}${path}`)).toEqual(
+    expect(requests.map(({ method, path, target }) => `${method} ${target.url}${path}`)).toEqual(
       NAMES.map((id) => `GET https://${id}.test/v1/firstlight/digest?model=m`),
     )
-    expect(asked[0]!.headers).toEqual(expect.arrayContaining(['via', '1.1 firstlight-x']))
+    expect(requests[0]!.headers).toEqual(expect.arrayContaining(['via', '1.1 firstlight-x']))
     await order()
-    expect(asked).toHaveLength(2)
+    expect(requests).toHaveLength(2)
     now += 2_001
     await order()
-    expect(asked).toHaveLength(4)
+    expect(requests).toHaveLength(4)
   })
 
   it('shares requests equally among equal regions', async () => {
@@ -196,7 +196,7 @@ describe('an edge', () => {
   it('ignores hashes with another blocking fingerprint, and logs it once', async () => {
     const blocks = Uint32Array.from({ length: 20 }, (_, at) => at * 7919)
     regions.tokyo.regionDigests = [regionDigest({ prefixes: packFilter(blocks.filter((_, at) => at % 2 === 0)) })]
-    regions.tokyo.cut = CUT + 1
+    regions.tokyo.cut = FINGERPRINT + 1
     expect(await share({ blocks, session: null })).toBeGreaterThan(0.3)
     now += 2_001
     await order()
@@ -244,7 +244,7 @@ describe('an edge', () => {
   it('tries a region without engines last, and one without a digest', async () => {
     regions.paris.regionDigests = [regionDigest({ engines: 0, soonest: null, usual: null })]
     expect(await share()).toBe(0)
-    regions.paris = { status: 200, cut: CUT, regionDigests: [regionDigest()], wayMs: 0 }
+    regions.paris = { status: 200, cut: FINGERPRINT, regionDigests: [regionDigest()], wayMs: 0 }
     regions.tokyo.status = 500
     now += 2_001
     expect(await share()).toBe(1)
@@ -314,8 +314,8 @@ describe('an edge', () => {
 describe('the exported digest', () => {
   it('is read as it was sent', () => {
     const regionDigests = [regionDigest(waiting(1.5)), regionDigest({ engines: 0, soonest: null, usual: null })]
-    const sent = JSON.parse(JSON.stringify(toSnakeCase({ cut: CUT, regionDigests })))
-    expect(readRegionDigestResponse(sent)).toEqual({ fingerprint: CUT, regionDigests })
+    const sent = JSON.parse(JSON.stringify(toSnakeCase({ cut: FINGERPRINT, regionDigests })))
+    expect(readRegionDigestResponse(sent)).toEqual({ fingerprint: FINGERPRINT, regionDigests })
   })
 
   it('is checked like anything from outside', () => {

@@ -105,8 +105,8 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
   })
 
   const request = { model: 'tiny', prompt: 'x', stream: true, stream_options: { include_usage: true } }
-  const stream = async (text: Buffer, cuts: readonly number[], body: object = request): Promise<string> => {
-    player.stream(text, cuts)
+  const stream = async (text: Buffer, offsets: readonly number[], body: object = request): Promise<string> => {
+    player.stream(text, offsets)
     return (await send({ url: through.url, method: 'POST', path: '/v1/completions', body })).body.toString('utf8')
   }
 
@@ -114,12 +114,12 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
     const text = bytes(`sse/${file}`)
     const random = generator(text.length)
     const anywhere = Array.from({ length: 40 }, () => Math.floor(random() * text.length)).sort((x, y) => x - y)
-    for (const cuts of [
+    for (const offsets of [
       [],
       anywhere,
       Array.from({ length: Math.min(text.length - 1, 600) }, (_unused, at) => at + 1),
     ]) {
-      expect(await stream(text, cuts)).toBe(text.toString('utf8'))
+      expect(await stream(text, offsets)).toBe(text.toString('utf8'))
     }
   })
 
@@ -132,8 +132,8 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
       { [file]: await stream(text, [], { ...request, stream_options: undefined }) },
       new Set(),
     )[0]!
-    const { data_events, text: said, done } = streams.find((entry) => entry.file === file)!
-    expect(seen).toMatchObject({ data_events: data_events - 1, text: said, done, usage: null })
+    const { data_events, text: content, done } = streams.find((entry) => entry.file === file)!
+    expect(seen).toMatchObject({ data_events: data_events - 1, text: content, done, usage: null })
   })
 })
 

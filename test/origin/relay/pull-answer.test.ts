@@ -40,7 +40,7 @@ class Source implements ByteSource {
   }
 }
 
-const reply = (): RelayOptions => ({
+const relay = (): RelayOptions => ({
   scope: { background: () => undefined, client: null, remoteAddress: null },
   status: 200,
   headers: [],
@@ -68,7 +68,7 @@ describe('an answer that is passed before its first byte', () => {
   it('keeps bytes that come before the client reads', async () => {
     const { source, answer } = open()
     const begun = answer.firstByte()
-    const reader = (answer.pass(reply()).body as ReadableStream<Uint8Array>).getReader()
+    const reader = (answer.pass(relay()).body as ReadableStream<Uint8Array>).getReader()
     source.give('data: 1\n\n')
     await begun
     source.give('data: 2\n\n')
@@ -82,7 +82,7 @@ describe('an answer that is passed before its first byte', () => {
     const begun = answer.firstByte()
     source.give('data: 1\n\n')
     await Promise.resolve()
-    const reader = (answer.pass(reply()).body as ReadableStream<Uint8Array>).getReader()
+    const reader = (answer.pass(relay()).body as ReadableStream<Uint8Array>).getReader()
     await begun
     const first = reader.read()
     source.give('data: 2\n\n')
@@ -98,7 +98,7 @@ describe('an answer whose idle limit passes', () => {
     const answer = new PullAnswer({ status: 200, headers }, source, { now: () => performance.now() })
     source.give('data: 1\n\n')
     await answer.firstByte()
-    const reader = (answer.pass({ ...reply(), idleMs: IDLE_MS }).body as ReadableStream<Uint8Array>).getReader()
+    const reader = (answer.pass({ ...relay(), idleMs: IDLE_MS }).body as ReadableStream<Uint8Array>).getReader()
     await reader.read()
     return { source, reader }
   }
@@ -140,13 +140,13 @@ describe('an answer that breaks off', () => {
   }
 
   it('ends with the error event', async () => {
-    const { reader, next } = await open({ ...reply(), truncationEvent: (failure) => bytes(failure) })
+    const { reader, next } = await open({ ...relay(), truncationEvent: (failure) => bytes(failure) })
     expect(text(await next)).toBe('reset')
     await expect(reader.read()).rejects.toThrow('the response was truncated')
   })
 
   it('ends at once if there is none', async () => {
-    const { truncationEvent: _, ...options } = { ...reply(), heartbeatMs: 0 }
+    const { truncationEvent: _, ...options } = { ...relay(), heartbeatMs: 0 }
     const wait = vi.spyOn(globalThis, 'setTimeout')
     const { next } = await open(options)
     await expect(next).rejects.toThrow('the response was truncated')

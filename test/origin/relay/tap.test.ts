@@ -52,7 +52,7 @@ const stream = fc.record({
     .tuple(fc.array(event, { maxLength: 12 }), fc.boolean())
     .map(([events, ends]) => (ends ? [...events, END] : events)),
   crlf: fc.boolean(),
-  cuts: fc.array(fc.nat(), { maxLength: 30 }),
+  offsets: fc.array(fc.nat(), { maxLength: 30 }),
 })
 
 function textOf(events: readonly Event[], crlf: boolean): string {
@@ -60,8 +60,8 @@ function textOf(events: readonly Event[], crlf: boolean): string {
   return events.map(({ lines }) => lines.join(end) + end + end).join('')
 }
 
-function cut(bytes: Uint8Array, cuts: readonly number[]): Uint8Array[] {
-  const at = [...new Set([0, ...cuts.map((one) => one % (bytes.length + 1)), bytes.length])].sort((a, b) => a - b)
+function splitAt(bytes: Uint8Array, offsets: readonly number[]): Uint8Array[] {
+  const at = [...new Set([0, ...offsets.map((one) => one % (bytes.length + 1)), bytes.length])].sort((a, b) => a - b)
   return at.slice(1).map((to, i) => bytes.subarray(at[i], to))
 }
 
@@ -95,11 +95,11 @@ describe('a tap', () => {
 describe('a stream cut anywhere', () => {
   it('passes every byte, and counts data events and boundaries', () => {
     fc.assert(
-      fc.property(stream, ({ events, crlf, cuts }) => {
+      fc.property(stream, ({ events, crlf, offsets }) => {
         const bytes = encode(textOf(events, crlf))
         const tap = openTap(true, false)
         const out: Uint8Array[] = []
-        for (const piece of cut(bytes, cuts)) tap.take(piece, (passed) => out.push(passed))
+        for (const piece of splitAt(bytes, offsets)) tap.take(piece, (passed) => out.push(passed))
         tap.end((passed) => out.push(passed))
         expect(decode(out)).toBe(decode([bytes]))
         expect(tap.events).toBe(events.filter(({ data }) => data).length)
@@ -115,11 +115,11 @@ describe('a stream cut anywhere', () => {
 
   it('removes only usage records if they are hidden', () => {
     fc.assert(
-      fc.property(stream, ({ events, crlf, cuts }) => {
+      fc.property(stream, ({ events, crlf, offsets }) => {
         const bytes = encode(textOf(events, crlf))
         const tap = openTap(true, true)
         const out: Uint8Array[] = []
-        for (const piece of cut(bytes, cuts)) {
+        for (const piece of splitAt(bytes, offsets)) {
           tap.take(piece, (passed) => out.push(passed))
           expect(tap.atBoundary).toBe(true)
         }
@@ -134,9 +134,9 @@ describe('a stream cut anywhere', () => {
 
   it('gives the same result for whole events, split events and any split', () => {
     fc.assert(
-      fc.property(stream, fc.boolean(), fc.boolean(), ({ events, crlf, cuts }, hideUsage, byEvent) => {
+      fc.property(stream, fc.boolean(), fc.boolean(), ({ events, crlf, offsets }, hideUsage, byEvent) => {
         const bytes = encode(textOf(events, crlf))
-        const pieces = byEvent ? events.map((one) => encode(textOf([one], crlf))) : cut(bytes, cuts)
+        const pieces = byEvent ? events.map((one) => encode(textOf([one], crlf))) : splitAt(bytes, offsets)
         const tap = openTap(true, hideUsage)
         const out: Uint8Array[] = []
         for (const piece of pieces) {
@@ -178,12 +178,12 @@ describe('usage in a body', () => {
     output: fc.nat(1e6),
     cached: fc.option(fc.nat(1e6)),
     shape: fc.constantFrom('chat', 'responses', 'spaced'),
-    cuts: fc.array(fc.nat(), { maxLength: 20 }),
+    offsets: fc.array(fc.nat(), { maxLength: 20 }),
   })
 
   it('is found wherever the bytes are cut, in both of OpenAI’s shapes', () => {
     fc.assert(
-      fc.property(body, ({ text, prompt, output, cached, shape, cuts }) => {
+      fc.property(body, ({ text, prompt, output, cached, shape, offsets }) => {
         const usage =
           shape === 'responses'
             ? {
@@ -203,7 +203,7 @@ describe('usage in a body', () => {
           prompt_token_ids: [1, 2, 3],
         }
         const tap = openTap(false, false, shape === 'responses' ? responses : chat)
-        for (const piece of cut(encode(JSON.stringify(json, null, shape === 'spaced' ? 2 : 0)), cuts))
+        for (const piece of splitAt(encode(JSON.stringify(json, null, shape === 'spaced' ? 2 : 0)), offsets))
           tap.take(piece, () => {})
         expect(usageIn(tap)).toEqual({ promptTokens: prompt, completionTokens: output, cachedTokens: cached })
       }),

@@ -16,7 +16,7 @@ const OUTPUT_TOKENS = 2000
 /** Events of each stream after which the engine fails. */
 const EVENTS_BEFORE = 10
 /** Streams that must have moved for the row to say anything: some end before the fault, or begin elsewhere. */
-const LEAST_MOVED = 5
+const MIN_MOVED = 5
 const VICTIM = 'wide-a'
 const FINISHED_MS = 300_000
 /**
@@ -202,7 +202,7 @@ async function failed(lab: Lab, kind: GatewayKind, fault: Fault): Promise<string
     const wrong = all.flatMap((one) => one.faults)
     check(wrong.length === 0, wrong.slice(0, 3).join('; '))
     const moved = continued(gateway) - before
-    check(moved >= LEAST_MOVED, `only ${moved} of ${STREAMS} streams were continued`)
+    check(moved >= MIN_MOVED, `only ${moved} of ${STREAMS} streams were continued`)
     return `${moved} of ${STREAMS} streams continued; ${await comparedWith(lab, texts, all)}`
   } finally {
     // The next row starts it again, at the same address.

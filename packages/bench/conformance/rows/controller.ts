@@ -27,7 +27,7 @@ const env = { PYTHONHASHSEED: '0', LMCACHE_TRACK_USAGE: 'false', DO_NOT_TRACK: '
 
 async function lookups(lab: Lab, kind: GatewayKind): Promise<string> {
   const fleet = await engines(lab)
-  const [port, pull, reply] = await freePorts(3)
+  const [port, pull, replyPort] = await freePorts(3)
   const url = `http://127.0.0.1:${port}`
   const controller = lab.processes.start({
     what: 'lmcache controller',
@@ -38,7 +38,7 @@ async function lookups(lab: Lab, kind: GatewayKind): Promise<string> {
       '--port',
       String(port),
       '--monitor-ports',
-      JSON.stringify({ pull, reply }),
+      JSON.stringify({ pull, reply: replyPort }),
     ],
     folder: lab.environment.folder,
     env,
@@ -54,7 +54,7 @@ async function lookups(lab: Lab, kind: GatewayKind): Promise<string> {
     const instances = Object.fromEntries(prompts)
     await lab.processes.finish({
       what: 'announce chunks to the controller',
-      command: [lab.environment.python, worker, JSON.stringify({ pull, reply, instances })],
+      command: [lab.environment.python, worker, JSON.stringify({ pull, reply: replyPort, instances })],
       folder: lab.environment.folder,
       env,
       limitS: 180,

@@ -38,7 +38,7 @@ export async function decisionOf(gateway: RunningGateway, header: unknown): Prom
   return decision!
 }
 
-export interface ToldEngine {
+export interface DigestEngine {
   readonly id: string
   readonly cached_blocks: number
   readonly cache_blocks?: number | null
@@ -53,8 +53,8 @@ export interface ToldEngine {
 }
 
 /** The engine in the gateway's ledger. */
-export async function bookOf(gateway: RunningGateway, engine: string): Promise<ToldEngine> {
-  const { pools } = await asAdmin<{ pools: { engines: ToldEngine[] }[] }>(gateway, '/v1/firstlight/fleet')
+export async function digestEngineOf(gateway: RunningGateway, engine: string): Promise<DigestEngine> {
+  const { pools } = await asAdmin<{ pools: { engines: DigestEngine[] }[] }>(gateway, '/v1/firstlight/fleet')
   return pools.flatMap(({ engines }) => engines).find(({ id }) => id === engine)!
 }
 

@@ -86,8 +86,8 @@ async function split(
   { fleet, decode, tokens }: { fleet: FleetName; decode: RealEngine; tokens: readonly number[] },
 ): Promise<{ readonly completion: CompletionBody; readonly fetched: number }> {
   const before = await moved(decode)
-  const asked = await through(lab, 'node', { ...bodyOf(tokens), max_tokens: outputTokens }, { fleet })
-  const answer = await send(asked)
+  const request = await through(lab, 'node', { ...bodyOf(tokens), max_tokens: outputTokens }, { fleet })
+  const answer = await send(request)
   check(answer.status === 200, `${answer.status}: ${answer.body.toString('utf8').slice(0, 200)}`)
   check(answer.headers['x-firstlight-prefill'] !== undefined, 'a request was not split')
   // The engine counts a moment later, and this connector's own count may stay at zero.

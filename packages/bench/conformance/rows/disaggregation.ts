@@ -129,8 +129,8 @@ async function split(lab: Lab, kind: GatewayKind): Promise<string> {
       temperature: 0,
       ignore_eos: true,
     }
-    const asked = round % 2 === 0 ? { ...body, stream: true } : body
-    const answer = await send(await through(lab, kind, asked, { fleet: 'split' }))
+    const request = round % 2 === 0 ? { ...body, stream: true } : body
+    const answer = await send(await through(lab, kind, request, { fleet: 'split' }))
     const text = answer.body.toString('utf8')
     const answered = round % 2 === 0 ? streamText(text) : textOf(JSON.parse(text))
     const whole = await send(direct(prefill, { ...body, cache_salt: 'whole' }))
@@ -162,7 +162,7 @@ async function splitByFiles(lab: Lab, kind: GatewayKind): Promise<string> {
     }
     const before = await prefill.metric('vllm:prompt_tokens_total')
     const answer = await send(await through(lab, kind, body, { fleet: 'files' }))
-    const answered = JSON.parse(answer.body.toString('utf8')) as SaidWithUsage
+    const answered = JSON.parse(answer.body.toString('utf8')) as AnswerWithUsage
     const computed = (await prefill.metric('vllm:prompt_tokens_total')) - before
     check(answer.headers['x-firstlight-prefill'] !== undefined && computed >= 300, `round ${round}: not split`)
     // The connector ignores salts, so that only without its files the engine computes the prompt itself.
@@ -178,7 +178,7 @@ async function splitByFiles(lab: Lab, kind: GatewayKind): Promise<string> {
   return `4 of 4 texts equal; of 300 prompt tokens each, the decode engine loaded ${cached.join(', ')}`
 }
 
-interface SaidWithUsage {
+interface AnswerWithUsage {
   readonly usage: { readonly prompt_tokens_details?: { readonly cached_tokens?: number } }
 }
 

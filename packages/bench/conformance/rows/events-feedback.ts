@@ -7,7 +7,7 @@ import type { GatewayKind, RunningGateway } from '../gateway.ts'
 import { check } from '../row.ts'
 import type { Row } from '../row.ts'
 import { askStream } from './ask-stream.ts'
-import { bookOf } from './decisions.ts'
+import { digestEngineOf } from './decisions.ts'
 
 const blockTokens = 32
 const conversations = 6
@@ -70,7 +70,7 @@ async function converse(gateway: RunningGateway, bridge: RunningBridge): Promise
     }
   }
   const { events, gaps, losses, blocks } = (await bridge.status()).engines[0]!
-  const { cached_blocks: estimated } = await bookOf(gateway, 'little')
+  const { cached_blocks: estimated } = await digestEngineOf(gateway, 'little')
   const wrong = seen.filter(({ predicted, cached }) => predicted !== cached)
   const hits = seen.filter(({ cached }) => cached > 0).length
   const result =

@@ -9,7 +9,7 @@ import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
 import { until } from '../until.ts'
 import { askStream } from './ask-stream.ts'
-import { bookOf } from './decisions.ts'
+import { digestEngineOf } from './decisions.ts'
 
 /** Cache of the engine `little`. */
 const roomBlocks = 200
@@ -74,7 +74,7 @@ async function knownSize(lab: Lab): Promise<string> {
   const gateway = await opened(lab, 'little')
   const list = prompts(1, 24)
   for (const prompt of list) await ask(gateway, prompt)
-  const { cache_blocks } = await bookOf(gateway, 'little')
+  const { cache_blocks } = await digestEngineOf(gateway, 'little')
   // The last ones are cached, the first ones are evicted, and requests for those evict more.
   const seen: CachedTokens[] = []
   for (const at of [23, 22, 21, 20, 19, 18, 0, 23, 1, 22, 2, 21, 3, 4, 5, 20, 6, 7, 8, 9])
@@ -99,7 +99,7 @@ async function learnedSize(lab: Lab): Promise<string> {
     for (let step = 0; step < 16; step++) seen.push(await ask(gateway, list[Math.floor(random() * list.length)]!))
     rounds.push(seen)
   }
-  const { learned } = await bookOf(gateway, 'little')
+  const { learned } = await digestEngineOf(gateway, 'little')
   const wrong = rounds.map((seen) => seen.filter((one) => !within(one)).length)
   const result =
     `${learned.cache_blocks} blocks estimated, ${roomBlocks} there; wrong by more than a block: ` +
@@ -115,7 +115,7 @@ async function restart(lab: Lab): Promise<string> {
   for (const prompt of list) await ask(gateway, prompt)
   const before: CachedTokens[] = []
   for (const prompt of list) before.push(await ask(gateway, prompt))
-  const { restarts } = (await bookOf(gateway, 'little')).learned
+  const { restarts } = (await digestEngineOf(gateway, 'little')).learned
   await lab.restart('little')
   // It is up; the gateway checks twice a second.
   const again = prompts(4, 1)[0]!
@@ -131,7 +131,7 @@ async function restart(lab: Lab): Promise<string> {
   const after: CachedTokens[] = []
   for (const prompt of list) after.push(await ask(gateway, prompt))
   const wrong = after.filter((one) => !within(one)).length
-  const found = (await bookOf(gateway, 'little')).learned.restarts - restarts
+  const found = (await digestEngineOf(gateway, 'little')).learned.restarts - restarts
   const result =
     `before ${show(before)}; after ${show(after)} (predicted/reported); ${wrong} too high, restarts counted ` +
     `${found}; found again after ${Math.round(back)} ms`

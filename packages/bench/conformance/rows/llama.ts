@@ -78,16 +78,16 @@ async function load({ gateway }: World): Promise<string> {
       ]),
     ),
   )
-  let most = { running: 0, waiting: 0 }
+  let max = { running: 0, waiting: 0 }
   await until(async () => {
     const [running, waiting] = [(await gauge('running')) ?? 0, (await gauge('waiting')) ?? 0]
-    most = { running: Math.max(most.running, running), waiting: Math.max(most.waiting, waiting) }
-    return most.running > 0
+    max = { running: Math.max(max.running, running), waiting: Math.max(max.waiting, waiting) }
+    return max.running > 0
   }, 'a running request')
   for (const stream of streams) stream?.sent.destroy()
-  check(most.running > 0, `running ${most.running}`)
+  check(max.running > 0, `running ${max.running}`)
   await until(async () => (await gauge('running')) === 0, 'no running request')
-  return `reported while busy: ${most.running} running, ${most.waiting} waiting; 0 afterwards`
+  return `reported while busy: ${max.running} running, ${max.waiting} waiting; 0 afterwards`
 }
 
 async function abort({ engine, gateway }: World): Promise<string> {

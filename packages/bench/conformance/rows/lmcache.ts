@@ -67,10 +67,10 @@ export const completion = (prompt: readonly number[]) => ({
 
 async function open(lab: Lab, kind: GatewayKind, fleet: FleetName): Promise<RunningGateway> {
   for (const side of sides) await lab.engine(side)
-  const { reports: answer, asked, coordinatorUrl } = await lab.lmcache()
+  const { reports: answer, lookups, coordinatorUrl } = await lab.lmcache()
   answer.target ??= coordinatorUrl
-  asked.target = coordinatorUrl
-  asked.delayMs = 0
+  lookups.target = coordinatorUrl
+  lookups.delayMs = 0
   return lab.gateway(kind, fleet)
 }
 
@@ -124,7 +124,7 @@ const longer = (prompt: readonly number[], round: number): number[] => [
 
 async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
   const gateway = await open(lab, kind, 'coordinator')
-  const { asked, coordinatorUrl } = await lab.lmcache()
+  const { lookups, coordinatorUrl } = await lab.lmcache()
   const seen: string[] = []
   for (const policy of ['kv_aware', 'ttft'] as const) {
     const prompts = await teach(lab)
@@ -149,10 +149,10 @@ async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
       )
     }
   }
-  const calls = (path: string) => asked.passed.filter((line) => line.includes(path) && line.endsWith(' 200')).length
+  const calls = (path: string) => lookups.passed.filter((line) => line.includes(path) && line.endsWith(' 200')).length
   check(
     calls('/directory/lookup') >= 4 && calls('/instances') >= 1,
-    `calls at the coordinator: ${[...new Set(asked.passed)].join(', ')}`,
+    `calls at the coordinator: ${[...new Set(lookups.passed)].join(', ')}`,
   )
   return `${seen.join('; ')}; ${calls('/directory/lookup')} lookups and ${calls('/instances')} looks at the instances`
 }
@@ -165,16 +165,16 @@ async function untilRight(once: () => Promise<StreamAnswer>, side: EngineName): 
 
 async function down(lab: Lab, kind: GatewayKind): Promise<string> {
   const gateway = await open(lab, kind, 'coordinator')
-  const { asked, coordinatorUrl } = await lab.lmcache()
+  const { lookups, coordinatorUrl } = await lab.lmcache()
   const prompts = await teach(lab)
   await untilHeld(coordinatorUrl, prompts)
-  asked.target = null
+  lookups.target = null
   const during: StreamAnswer[] = []
   try {
     for (let round = 0; round < 8; round++)
       during.push(await ask(gateway, longer(prompts.left, 10 + round), 'kv_aware'))
   } finally {
-    asked.target = coordinatorUrl
+    lookups.target = coordinatorUrl
   }
   const reasons = during.map(
     ({ decision }) =>
@@ -184,7 +184,7 @@ async function down(lab: Lab, kind: GatewayKind): Promise<string> {
     during.every(({ decision }) => decision.fallback?.from === 'kv_aware'),
     reasons.join(', '),
   )
-  const refused = asked.passed.filter((line) => line.includes('/directory/lookup') && line.endsWith('refused')).length
+  const refused = lookups.passed.filter((line) => line.includes('/directory/lookup') && line.endsWith('refused')).length
   // Five failures in a row: no lookup for five seconds.
   const back = await until(
     async () =>
@@ -207,7 +207,7 @@ async function down(lab: Lab, kind: GatewayKind): Promise<string> {
 
 async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
   const gateway = await open(lab, kind, 'coordinator')
-  const { asked, coordinatorUrl } = await lab.lmcache()
+  const { lookups, coordinatorUrl } = await lab.lmcache()
   const prompts = await teach(lab)
   await untilHeld(coordinatorUrl, prompts)
   await until(
@@ -217,12 +217,12 @@ async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
     'kv_aware to decide',
     { everyMs: 500, limitMs: 20_000 },
   )
-  asked.delayMs = 2000
+  lookups.delayMs = 2000
   const during: StreamAnswer[] = []
   try {
     for (let round = 0; round < 8; round++) during.push(await ask(gateway, longer(newPrompt(), round), 'kv_aware'))
   } finally {
-    asked.delayMs = 0
+    lookups.delayMs = 0
   }
   const waits = during.map(({ decision }) => Math.round(decision.actual?.stages?.['lookup'] ?? NaN))
   const answer =

@@ -79,12 +79,12 @@ async function capacity(gateway: RunningGateway, random: () => number): Promise<
 /** Sends at a constant rate, whatever the responses do. */
 async function load(gateway: RunningGateway, perS: number, random: () => number): Promise<Result[]> {
   const startedAt = performance.now()
-  const asked: Promise<Result>[] = []
+  const pending: Promise<Result>[] = []
   for (let at = 0; at < perS * seconds; at++) {
     await sleep(Math.max(0, startedAt + (1000 * at) / perS - performance.now()))
-    asked.push(ask(gateway, random))
+    pending.push(ask(gateway, random))
   }
-  return Promise.all(asked)
+  return Promise.all(pending)
 }
 
 async function ask(gateway: RunningGateway, random: () => number): Promise<Result> {

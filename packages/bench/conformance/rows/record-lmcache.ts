@@ -47,7 +47,7 @@ async function recording(lab: Lab): Promise<string> {
     ),
     ...stores.map((exchange, at) => ({ ...exchange, name: `events-${at + 1}` })),
   ]
-  const asked = await recordAll(coordinatorUrl, {
+  const exchanges = await recordAll(coordinatorUrl, {
     healthz: { method: 'GET', path: '/healthz' },
     instances: { method: 'GET', path: '/instances' },
     'lookup-left': { method: 'POST', path: '/directory/lookup', json: lookupOf(prompts.left) },
@@ -73,11 +73,11 @@ async function recording(lab: Lab): Promise<string> {
     },
     about,
     normalised: ['ports and times are those of one run'],
-    exchanges: [...named, ...asked],
+    exchanges: [...named, ...exchanges],
   }
   return (
     `${named.map(({ name }) => name).join(' ')}; ` +
-    `${asked.map(({ name, response }) => `${name} ${response.status}`).join(', ')}; ` +
+    `${exchanges.map(({ name, response }) => `${name} ${response.status}`).join(', ')}; ` +
     `${lab.writeVector('lmcache.json', steady(writeVectors(file)))}`
   )
 }

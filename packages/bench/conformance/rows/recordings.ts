@@ -9,7 +9,7 @@ import { cacheSteps, mistakes, surface } from '../requests.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
 import { until } from '../until.ts'
-import { keepCuts } from '../steady.ts'
+import { keepDivision } from '../steady.ts'
 import { writeLists, writeVectors } from '../vector.ts'
 import type { Exchange } from '../vector.ts'
 
@@ -113,7 +113,7 @@ const metricsWeRead = [
 ]
 
 function save(lab: Lab, file: string, about: string, exchanges: readonly Exchange[]): string {
-  const steady = keepCuts(lab.readVector(file), exchanges)
+  const steady = keepDivision(lab.readVector(file), exchanges)
   const text = writeVectors(vectorFile(about, lab.environment.versions.vllm ?? 'unknown', engineFlags, steady))
   return `${exchanges.length} exchanges, ${lab.writeVector(file, text)}`
 }

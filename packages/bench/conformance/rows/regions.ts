@@ -185,12 +185,12 @@ async function cache(regions: Regions): Promise<string> {
   const begun = await begin(regions, talks)
   const seen = []
   for (const talk of begun) seen.push({ talk, ...(await chat(regions.edge, talk.messages)) })
-  const home = seen.filter(({ talk, cluster }) => cluster === talk.region)
+  const local = seen.filter(({ talk, cluster }) => cluster === talk.region)
   const result =
-    `${home.length} of ${seen.length} to the region that knew them; cached/first turn ` +
+    `${local.length} of ${seen.length} to the region that knew them; cached/first turn ` +
     `${seen.map(({ talk, cached }) => `${cached}/${talk.prompt}`).join(' ')}`
   // A partial block is not cached.
-  check(home.length === talks && home.every(({ talk, cached }) => cached > talk.prompt - 2 * blockTokens), result)
+  check(local.length === talks && local.every(({ talk, cached }) => cached > talk.prompt - 2 * blockTokens), result)
   return result
 }
 

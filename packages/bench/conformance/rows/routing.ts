@@ -57,7 +57,7 @@ interface Talk {
   readonly answers: StreamAnswer[]
   /** Cached tokens, from the engines' counters. */
   cached: number
-  asked: number
+  promptTokens: number
   moves: number
 }
 
@@ -74,7 +74,7 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
       histories: begin(conversations, 41, historyWords),
       answers: [],
       cached: 0,
-      asked: 0,
+      promptTokens: 0,
       moves: 0,
     })
   for (const { gateway } of talks) await warmUp(gateway, engines)
@@ -85,7 +85,7 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
       await takeTurn({ engines, last, turn }, talks[(turn + at) % talks.length]!)
     lab.note(`  … turn ${turn + 1} of ${turns}`)
   }
-  const share = ({ cached, asked }: Talk): number => cached / asked
+  const share = ({ cached, promptTokens }: Talk): number => cached / promptTokens
   const best = Math.max(...talks.map(share))
   const blind = Math.max(
     ...talks.filter(({ policy }) => policy === 'round_robin' || policy === 'active_blocks').map(share),
@@ -144,7 +144,7 @@ async function takeTurn({ engines, last, turn }: Turn, talk: Talk): Promise<void
   }
   await Promise.all(Array.from({ length: abreast }, speak))
   talk.cached += (await total(engines, 'vllm:prefix_cache_hits_total')) - hits
-  talk.asked += (await total(engines, 'vllm:prefix_cache_queries_total')) - queries
+  talk.promptTokens += (await total(engines, 'vllm:prefix_cache_queries_total')) - queries
 }
 
 function shuffled<T>(list: readonly T[], random: () => number): T[] {

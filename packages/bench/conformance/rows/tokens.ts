@@ -61,12 +61,12 @@ export const tokenRows: readonly Row[] = [
     says: `The gateway's token ids and chat template equal the engine's for new random text.`,
     run: async (lab) => {
       const { url } = await lab.engine('a')
-      const meter = await ownMeter(lab)
+      const analyzer = await ownAnalyzer(lab)
       const seed = Math.floor(Date.now() / 1000)
       const random = generator(seed)
       const unlike: string[] = []
       const compare = async ({ prompt }: Protocol, body: JsonObject) => {
-        const measured = meter.measure({
+        const measured = analyzer.measure({
           prompt: prompt(body),
           bodyBytes: 0,
           adapter: null,
@@ -88,7 +88,7 @@ export const tokenRows: readonly Row[] = [
 ]
 
 /** The gateway's own code from a request to ids, with the vocabulary compiled from the model's files. */
-async function ownMeter(lab: Lab): Promise<PromptAnalyzer> {
+async function ownAnalyzer(lab: Lab): Promise<PromptAnalyzer> {
   const file = (name: string): unknown =>
     JSON.parse(readFileSync(join(lab.environment.folder, 'models/tiny', name), 'utf8'))
   const vocabulary = await openVocabulary(

@@ -9,7 +9,7 @@ import { check, RefutedError } from '../row.ts'
 import type { Finding, Lab, Row } from '../row.ts'
 import { askStream, quantile } from './ask-stream.ts'
 import type { StreamAnswer } from './ask-stream.ts'
-import { bookOf } from './decisions.ts'
+import { digestEngineOf } from './decisions.ts'
 
 const learning = 60
 const judged = 100
@@ -41,7 +41,7 @@ async function ttftModel(lab: Lab): Promise<Finding> {
   const gateway = await lab.gateway('node', 'slow')
   const talk = new Talk(generator(31))
   const taught = await traffic(lab, gateway, { talk, count: learning, what: 'learning from' })
-  const { cost_model: costModel, samples, confidence } = (await bookOf(gateway, 'slow-a')).learned
+  const { cost_model: costModel, samples, confidence } = (await digestEngineOf(gateway, 'slow-a')).learned
   const seen = await traffic(lab, gateway, { talk, count: judged, what: 'predicting' })
   const gatewayErrors = errorsOf(
     seen,
@@ -88,18 +88,18 @@ async function traffic(
   let loggedAt = performance.now()
   while (seen.length < count) {
     const burst = Math.min(1 + Math.floor(talk.random() * (maxQueued + 1)), count - seen.length)
-    const asked: Promise<MeasuredPrefill>[] = []
+    const pending: Promise<MeasuredPrefill>[] = []
     for (let queued = 0; queued < burst; queued++) {
       const prompt = talk.next()
       const answering = askStream(gateway, {
         path: '/v1/completions',
         body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true, cache_salt: talk.salt },
       })
-      asked.push(answering.then((answer) => seenOf(answer, queued)))
+      pending.push(answering.then((answer) => seenOf(answer, queued)))
       // Far enough apart to arrive in this order.
       await sleep(30)
     }
-    seen.push(...(await Promise.all(asked)))
+    seen.push(...(await Promise.all(pending)))
     if (performance.now() - loggedAt < 15_000) continue
     loggedAt = performance.now()
     lab.note(`  … ${what} ${seen.length} of ${count} requests`)

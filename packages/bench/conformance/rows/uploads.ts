@@ -129,10 +129,10 @@ function renamed({ form = [], ...rest }: RecordedRequest): RecordedRequest {
 async function refusals(lab: Lab, kind: GatewayKind): Promise<string> {
   const gateway = await lab.gateway(kind, 'ear')
   const engine = await lab.engine('ear')
-  const asked = async () =>
+  const countRequests = async () =>
     (await engine.metric('http_requests_total', { handler: transcriptions })) +
     (await engine.metric('http_requests_total', { handler: '/v1/audio/translations' }))
-  const before = await asked()
+  const before = await countRequests()
   const requests = [
     ...Object.entries(refusedSpeech).map(([name, status]) => [name, status, speechMistakes[name]!] as const),
     ...Object.entries(hostileSpeech).map(([name, [status, request]]) => [name, status, request] as const),
@@ -147,7 +147,7 @@ async function refusals(lab: Lab, kind: GatewayKind): Promise<string> {
   check(unlike.length === 0, unlike.join('; '))
   // The engine has counted the upload by now.
   await record(gateway.url, 'counted', speech['speech']!, gatewayKey)
-  const reached = (await asked()) - before
+  const reached = (await countRequests()) - before
   check(reached === 1, `the engine was asked ${reached - 1} times`)
   return `${requests.length} refusals, none of which the engine saw`
 }

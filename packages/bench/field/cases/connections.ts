@@ -1,7 +1,7 @@
 /** Connections between gateway and engines: repeated requests, framing, and refused uploads. */
 import { expectEqual } from '../expectation.ts'
 import type { FieldCase } from '../field-case.ts'
-import type { Reply } from '../../../../test/kit/engine-reply.ts'
+import type { FakeAnswer } from '../../../../test/kit/fake-answer.ts'
 import { PAIR } from '../pool-plan.ts'
 import { serves } from '../replies.ts'
 
@@ -18,14 +18,14 @@ const s15: FieldCase = {
       pool.script({ a: { raw: '', pieces: [BEGUN_MS], end }, b: serves(fixture, 'from b') })
       const { status, text } = await pool.askAt('a', fixture)
       expectEqual(`answer after a ${end}`, [status, text], [200, fixture.answer('from b')])
-      expectEqual(`requests at the engine with the ${end}`, pool.asked('a').length, 1)
+      expectEqual(`requests at the engine with the ${end}`, pool.posts('a').length, 1)
       pool.script({ a: serves(fixture, 'from a') })
       await pool.askAt('a', fixture)
     }
   },
 }
 
-const chunked = (body: string, blank: string): Reply => {
+const chunked = (body: string, blank: string): FakeAnswer => {
   const half = Math.floor(body.length / 2)
   const chunks = [body.slice(0, half), body.slice(half)].map(
     (part) => `${Buffer.byteLength(part).toString(16)}${blank}\r\n${part}\r\n`,

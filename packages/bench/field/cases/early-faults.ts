@@ -1,12 +1,12 @@
 /** Faults before the first output: another engine serves, and the engine's failure counts. */
 import { errorEvents } from '../../../../test/contracts/protocol-streams.ts'
-import type { Reply } from '../../../../test/kit/engine-reply.ts'
+import type { FakeAnswer } from '../../../../test/kit/fake-answer.ts'
 import { eventually, expectEqual } from '../expectation.ts'
 import type { CellRun, FieldCase } from '../field-case.ts'
 import { PAIR } from '../pool-plan.ts'
-import { replyOf, serves, streamOf, wholeStream } from '../replies.ts'
+import { answerOf, serves, streamOf, wholeStream } from '../replies.ts'
 
-type Faults = Readonly<Record<string, Reply>>
+type Faults = Readonly<Record<string, FakeAnswer>>
 
 /** Each fault of engine a: the client gets the answer of b, and one failure is counted for each. */
 async function moveEach({ pool, fixture }: CellRun, faults: Faults, stream: boolean): Promise<void> {
@@ -67,9 +67,9 @@ const s9 = streamed((cell) => ({
 const s10 = streamed((cell) => errorsOf(cell, S10_FORMS))
 
 const documents: Faults = {
-  'an error as JSON': replyOf(200, '{"error":{"message":"boom","type":"InternalServerError","code":500}}'),
-  nothing: replyOf(200, ''),
-  'a page': replyOf(200, '<html><body>Bad gateway</body></html>', { 'content-type': 'text/html' }),
+  'an error as JSON': answerOf(200, '{"error":{"message":"boom","type":"InternalServerError","code":500}}'),
+  nothing: answerOf(200, ''),
+  'a page': answerOf(200, '<html><body>Bad gateway</body></html>', { 'content-type': 'text/html' }),
 }
 
 const o4: FieldCase = {

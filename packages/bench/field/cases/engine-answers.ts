@@ -1,10 +1,10 @@
 /** Answers of engines and proxies that are about the engine: busy, lacking the model, or broken. */
-import type { Reply } from '../../../../test/kit/engine-reply.ts'
+import type { FakeAnswer } from '../../../../test/kit/fake-answer.ts'
 import { eventually, expectEqual, expectTrue } from '../expectation.ts'
 import type { CellRun, FieldCase } from '../field-case.ts'
 import { PAIR, type PoolPlan } from '../pool-plan.ts'
-import { answersOf, isStream, recordedReply, type RecordedAnswer } from '../recorded-answers.ts'
-import { replyOf, serves } from '../replies.ts'
+import { answersOf, isStream, recordedAnswer, type RecordedAnswer } from '../recorded-answers.ts'
+import { answerOf, serves } from '../replies.ts'
 
 /** Three failures open a circuit. */
 const BREAKER: PoolPlan = { letters: ['a', 'b'], pool: () => ({ circuit: { failures: 3, open_ms: 600_000 } }) }
@@ -12,15 +12,15 @@ const BREAKER: PoolPlan = { letters: ['a', 'b'], pool: () => ({ circuit: { failu
 const isError = (status: number): boolean => status >= 400
 
 /** Answers of the type that say that it is full for a moment. 429 is one of every type but a provider's. */
-function busyReplies(type: string, model: string): Reply[] {
+function busyReplies(type: string, model: string): FakeAnswer[] {
   const recorded = answersOf(type).filter(({ means }) => means.kind === 'busy' && means.lasts === 'moment')
   return [
-    ...(type === 'external' ? [] : [replyOf(429, '{"error":"slow down"}', { 'retry-after': '1' })]),
-    ...recorded.map((answer) => recordedReply(answer, model)),
+    ...(type === 'external' ? [] : [answerOf(429, '{"error":"slow down"}', { 'retry-after': '1' })]),
+    ...recorded.map((answer) => recordedAnswer(answer, model)),
   ]
 }
 
-const isEvents = ({ headers = {} }: Reply): boolean => headers['content-type']?.includes('event-stream') === true
+const isEvents = ({ headers = {} }: FakeAnswer): boolean => headers['content-type']?.includes('event-stream') === true
 
 const s4: FieldCase = {
   plan: BREAKER,
@@ -51,8 +51,8 @@ const s4: FieldCase = {
 const isFrom = (part: string, text: string): boolean => text.includes(part)
 
 /** The recorded 404 of the type for the model that was asked for. */
-const lackingReply = (type: string, model: string): Reply =>
-  recordedReply(
+const lackingAnswer = (type: string, model: string): FakeAnswer =>
+  recordedAnswer(
     answersOf(type === 'unknown' ? 'vllm' : type).find(
       ({ means, status }) => means.kind === 'lacks' && means.what === 'model' && isError(status),
     )!,
@@ -63,10 +63,10 @@ const s7: FieldCase = {
   plan: BREAKER,
   ownPool: true,
   async run({ pool, fixture, engine }) {
-    pool.script({ a: lackingReply(engine, pool.model), b: serves(fixture, 'from b') })
+    pool.script({ a: lackingAnswer(engine, pool.model), b: serves(fixture, 'from b') })
     for (let sent = 0; sent < 10; sent++) expectEqual('status', (await pool.ask(fixture)).status, 200)
     await eventually('circuit', async () => (await pool.view('a')).circuit, 'open')
-    expectTrue(`${pool.asked('a').length} requests at a`, pool.asked('a').length <= 3)
+    expectTrue(`${pool.posts('a').length} requests at a`, pool.posts('a').length <= 3)
   },
 }
 
@@ -74,7 +74,7 @@ const e13: FieldCase = {
   plan: PAIR,
   ownPool: true,
   async run({ pool, fixture, engine }) {
-    const lacking = lackingReply(engine, pool.model)
+    const lacking = lackingAnswer(engine, pool.model)
     pool.script({ a: lacking, b: serves(fixture, 'from b') })
     expectEqual('one of two lacks it', (await pool.askAt('a', fixture)).status, 200)
     pool.script({ a: lacking, b: lacking })
@@ -111,11 +111,11 @@ async function expectMeaning({ pool, fixture }: CellRun, row: RecordedAnswer): P
   const before = await pool.failures('a')
   const isForwarded = ['client', 'lacks_route'].includes(means.kind)
   pool.script({
-    a: recordedReply(row, pool.model),
-    b: means.kind === 'lacks_route' ? recordedReply(row, pool.model) : serves(fixture, 'from b'),
+    a: recordedAnswer(row, pool.model),
+    b: means.kind === 'lacks_route' ? recordedAnswer(row, pool.model) : serves(fixture, 'from b'),
   })
-  const asked = await pool.askAt('a', fixture, { stream })
-  expectEqual(`${name}: status`, asked.status, isForwarded ? status : 200)
+  const answer = await pool.askAt('a', fixture, { stream })
+  expectEqual(`${name}: status`, answer.status, isForwarded ? status : 200)
   const failures = ['lacks', 'broken'].includes(means.kind) ? 1 : 0
   await eventually(`${name}: failures`, async () => (await pool.failures('a')) - before, failures)
   if (means.lasts !== 'until_healthy') return
@@ -131,20 +131,20 @@ const e11: FieldCase = {
   },
   ownPool: true,
   async run({ pool, fixture }) {
-    pool.script({ a: replyOf(429, '{}', { 'retry-after': '7' }), b: replyOf(429, '{}', { 'retry-after': '5' }) })
+    pool.script({ a: answerOf(429, '{}', { 'retry-after': '7' }), b: answerOf(429, '{}', { 'retry-after': '5' }) })
     const full = await pool.ask(fixture)
     expectEqual('all are busy', [full.status, full.headers.get('retry-after')], [429, '5'])
     const failures = [await pool.failures('a'), await pool.failures('b')]
     expectEqual('failures', failures, [0, 0])
     const gate = Promise.withResolvers<void>()
     const order: string[] = []
-    const held: Reply = {
+    const held: FakeAnswer = {
       headers: { 'content-type': fixture.contentType },
       pieces: [gate.promise, fixture.answer('held')],
     }
     pool.script({ a: held, b: held })
     const first = [pool.ask(fixture), pool.ask(fixture)]
-    await eventually('places', () => pool.asked('a').length + pool.asked('b').length, 2)
+    await eventually('places', () => pool.posts('a').length + pool.posts('b').length, 2)
     const waiting: Promise<unknown>[] = []
     for (const name of ['one', 'two', 'three']) {
       waiting.push(pool.ask(fixture, { prompt: name }).then(() => order.push(name)))
@@ -157,8 +157,8 @@ const e11: FieldCase = {
     pool.script({ a: serves(fixture, 'from a'), b: serves(fixture, 'from b') })
     gate.resolve()
     await Promise.all([...first, ...waiting])
-    const asked = [...pool.asked('a'), ...pool.asked('b')].length
-    expectEqual('requests of the queue', [asked, order.length], [3, 3])
+    const requests = [...pool.posts('a'), ...pool.posts('b')].length
+    expectEqual('requests of the queue', [requests, order.length], [3, 3])
   },
 }
 
@@ -187,7 +187,9 @@ const e12: FieldCase = {
         const rank = headers['x-data-parallel-rank']!
         ranks.add(rank)
         first.rank ??= rank
-        return first.rank === rank ? recordedReply(full, pool.model) : (serves(fixture, 'from rank') as () => Reply)()
+        return first.rank === rank
+          ? recordedAnswer(full, pool.model)
+          : (serves(fixture, 'from rank') as () => FakeAnswer)()
       },
     })
     for (let sent = 0; sent < 6 && ranks.size === 0; sent++) {
@@ -203,7 +205,7 @@ const e12: FieldCase = {
 }
 
 /** Where each type shows its context. */
-function contextRoute(type: string, tokens: number, model: string): Readonly<Record<string, Reply>> {
+function contextRoute(type: string, tokens: number, model: string): Readonly<Record<string, FakeAnswer>> {
   if (type === 'llama.cpp')
     return { 'GET /props': { body: { default_generation_settings: { n_ctx: tokens }, total_slots: 1 } } }
   if (type === 'tgi') return { 'GET /info': { body: { max_total_tokens: tokens, model_id: model } } }
@@ -232,13 +234,13 @@ const e14: FieldCase = {
       await pool.ask(fixture, { prompt: long })
       await pool.ask(fixture, { limitTokens: 2_000 })
     }
-    expectEqual('requests at the small engine', pool.asked('a').length, 0)
+    expectEqual('requests at the small engine', pool.posts('a').length, 0)
     const tooLong =
       '{"error":{"message":"This model\'s maximum context length is 8000 tokens.","type":"BadRequestError","code":400}}'
-    pool.script({ a: replyOf(500, ''), b: replyOf(400, tooLong) })
+    pool.script({ a: answerOf(500, ''), b: answerOf(400, tooLong) })
     const { status, text } = await pool.ask(fixture, { prompt: long.repeat(12) })
     expectEqual('an answer of the largest', [status, text], [400, tooLong])
-    expectEqual('requests at the small engine', pool.asked('a').length, 0)
+    expectEqual('requests at the small engine', pool.posts('a').length, 0)
   },
 }
 

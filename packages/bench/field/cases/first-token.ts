@@ -1,11 +1,11 @@
 /** What counts as the first token, and what may happen before it. */
 import { expectEqual, expectTrue } from '../expectation.ts'
-import type { Reply } from '../../../../test/kit/engine-reply.ts'
+import type { FakeAnswer } from '../../../../test/kit/fake-answer.ts'
 import type { CellRun, FieldCase } from '../field-case.ts'
 import { streamOf } from '../replies.ts'
 
 /** A prefill of this length between the opening and the output. */
-function prefilling({ fixture }: CellRun, ms: number, promptTokens = 3): Reply {
+function prefilling({ fixture }: CellRun, ms: number, promptTokens = 3): FakeAnswer {
   const { opening, delta, closingWith } = fixture.stream!
   const usage = { prompt: promptTokens, cached: 0, output: 1 }
   return streamOf(opening === '' ? ': wait\n\n' : opening, ms, delta('one'), closingWith(usage))
@@ -26,7 +26,7 @@ const o21: FieldCase = {
       const prompt = `${sent} different text ${sent} `.repeat(1_500)
       expectEqual('status', (await pool.ask(fixture, { prompt, stream: true })).status, 200)
     }
-    const slow = pool.asked('a').length
+    const slow = pool.posts('a').length
     expectTrue(`${slow} of ${PROMPTS} requests went to the engine with the slow prefill`, slow <= PROMPTS / 3)
   },
 }

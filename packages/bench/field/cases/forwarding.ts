@@ -15,7 +15,7 @@ const s19: FieldCase = {
     for (const stream of fixture.stream === null ? [false] : [false, true]) {
       pool.script({ a: serves(fixture, 'from a') })
       expectEqual('status', (await pool.ask(fixture, { stream }, { headers: PRIVATE })).status, 200)
-      const [request] = pool.asked('a')
+      const [request] = pool.posts('a')
       const named = Object.keys(request!.headers).filter((name) => /rank|override|priority/.test(name))
       expectEqual('private headers', named, [])
       if (!request!.headers['content-type']!.includes('json')) continue
@@ -88,13 +88,13 @@ const s26: FieldCase = {
     const gate = Promise.withResolvers<void>()
     const answer = serves(fixture, 'from a')
     pool.script({ a: async (request) => (await gate.promise, typeof answer === 'function' ? answer(request) : answer) })
-    const asked = Array.from({ length: CONCURRENT }, () =>
+    const pending = Array.from({ length: CONCURRENT }, () =>
       pool.ask(fixture, {}, { headers: { 'x-request-id': 'job-1' } }),
     )
-    await eventually('requests at the engine', () => pool.asked('a').length, CONCURRENT)
-    const ids = pool.asked('a').map(({ headers }) => headers['x-request-id'])
+    await eventually('requests at the engine', () => pool.posts('a').length, CONCURRENT)
+    const ids = pool.posts('a').map(({ headers }) => headers['x-request-id'])
     gate.resolve()
-    const answers = await Promise.all(asked)
+    const answers = await Promise.all(pending)
     expectEqual('different ids', new Set(ids).size, CONCURRENT)
     expectTrue(
       `ids without the client's: ${ids.join(', ')}`,
@@ -115,7 +115,7 @@ const s27: FieldCase = {
     expectEqual('status', (await pool.ask(fixture, { prompt: 'ids' })).status, 200)
     expectEqual(
       'token ids',
-      pool.asked('a')[0]!.json['token_ids'],
+      pool.posts('a')[0]!.json['token_ids'],
       fixture.fields({ model: pool.model, prompt: 'ids' })['token_ids'],
     )
   },
@@ -143,13 +143,13 @@ const s2: FieldCase = {
         content: `turn ${at}`,
       }))
       expectEqual('status', (await pool.ask(fixture, { stream: true, more: { system, messages } })).status, 200)
-      return [...pool.engines.keys()].find((letter) => pool.asked(letter).length > 0)!
+      return [...pool.engines.keys()].find((letter) => pool.posts(letter).length > 0)!
     }
-    const homes: string[] = []
-    for (let at = 0; at < CONVERSATIONS; at++) homes.push(await ask(at, 0))
+    const engines: string[] = []
+    for (let at = 0; at < CONVERSATIONS; at++) engines.push(await ask(at, 0))
     let kept = 0
     for (const turn of [1, 2, 3])
-      for (let at = 0; at < CONVERSATIONS; at++) if ((await ask(at, turn)) === homes[at]) kept += 1
+      for (let at = 0; at < CONVERSATIONS; at++) if ((await ask(at, turn)) === engines[at]) kept += 1
     expectEqual('turns at the engine of their conversation', kept, 3 * CONVERSATIONS)
   },
 }

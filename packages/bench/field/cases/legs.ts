@@ -1,9 +1,9 @@
 /** Split requests: what the prefill leg gets, and what a refusal of one prefill engine means. */
-import type { Reply } from '../../../../test/kit/engine-reply.ts'
+import type { FakeAnswer } from '../../../../test/kit/fake-answer.ts'
 import { eventually, expectEqual, expectTrue } from '../expectation.ts'
 import type { FieldCase } from '../field-case.ts'
 import type { PoolPlan } from '../pool-plan.ts'
-import { replyOf, serves } from '../replies.ts'
+import { answerOf, serves } from '../replies.ts'
 
 const connectorOf = (type: string): string => (type === 'tensorrt-llm' ? 'response' : 'nixl')
 
@@ -24,8 +24,8 @@ const HANDOVER = {
 }
 
 /** The answer of a prefill engine. */
-const prefilled = (answer: string, handover: object = HANDOVER): Reply =>
-  replyOf(200, JSON.stringify({ ...(JSON.parse(answer) as object), ...handover }))
+const prefilled = (answer: string, handover: object = HANDOVER): FakeAnswer =>
+  answerOf(200, JSON.stringify({ ...(JSON.parse(answer) as object), ...handover }))
 
 const tool = { name: 'f', description: 'f', parameters: { type: 'object', properties: {} } }
 const schema = { type: 'object', properties: { a: { type: 'string' } } }
@@ -59,38 +59,38 @@ const isForced = (text: string): boolean =>
 const s3: FieldCase = {
   plan: SPLIT,
   async run({ pool, fixture, protocol }) {
-    const prefill = ({ text }: { readonly text: string }): Reply =>
+    const prefill = ({ text }: { readonly text: string }): FakeAnswer =>
       isForced(text)
-        ? replyOf(500, '{"error":{"message":"Invalid JSON: EOF while parsing","code":500}}')
+        ? answerOf(500, '{"error":{"message":"Invalid JSON: EOF while parsing","code":500}}')
         : prefilled(fixture.answer('p'))
     const before = [await pool.failures('p0'), await pool.failures('p1')]
     for (const more of FORCED[protocol]!) {
       pool.script({ p0: prefill, p1: prefill, d: serves(fixture, 'from d') })
       const { status, text } = await pool.ask(fixture, { more, limitTokens: 200 })
       expectEqual(`with ${JSON.stringify(more)}`, [status, text], [200, fixture.answer('from d')])
-      expectEqual('prefill legs', pool.asked('p0').length + pool.asked('p1').length, 1)
+      expectEqual('prefill legs', pool.posts('p0').length + pool.posts('p1').length, 1)
     }
     expectEqual('failures', [await pool.failures('p0'), await pool.failures('p1')], before)
   },
 }
 
-const REFUSALS: readonly (readonly [what: string, answer: Reply, failures: number])[] = [
-  ['429', replyOf(429, '{"error":"slow down"}'), 0],
+const REFUSALS: readonly (readonly [what: string, answer: FakeAnswer, failures: number])[] = [
+  ['429', answerOf(429, '{"error":"slow down"}'), 0],
   [
     'a full queue',
-    replyOf(503, '{"error":{"message":"The engine is currently busy","code":503}}', { 'retry-after': '1' }),
+    answerOf(503, '{"error":{"message":"The engine is currently busy","code":503}}', { 'retry-after': '1' }),
     0,
   ],
-  ['a missing route', replyOf(404, '{"detail":"Not Found"}'), 0],
-  ['500', replyOf(500, '{"error":{"message":"x","code":500}}'), 1],
-  ['an error with 200', replyOf(200, '{"error":{"message":"x","type":"InternalServerError","code":500}}'), 1],
+  ['a missing route', answerOf(404, '{"detail":"Not Found"}'), 0],
+  ['500', answerOf(500, '{"error":{"message":"x","code":500}}'), 1],
+  ['an error with 200', answerOf(200, '{"error":{"message":"x","type":"InternalServerError","code":500}}'), 1],
 ]
 
 const o12: FieldCase = {
   plan: SPLIT,
   ownPool: true,
   async run({ pool, fixture, engine }) {
-    const lacking = replyOf(
+    const lacking = answerOf(
       404,
       `{"error":{"message":"The model \`${pool.model}\` does not exist.","type":"NotFoundError","param":"model","code":404}}`,
     )
@@ -99,7 +99,7 @@ const o12: FieldCase = {
       const total = async (): Promise<number> => (await pool.failures('p0')) + (await pool.failures('p1'))
       const before = await total()
       let legs = 0
-      const prefill = (): Reply => (++legs === 1 ? answer : prefilled(fixture.answer('p')))
+      const prefill = (): FakeAnswer => (++legs === 1 ? answer : prefilled(fixture.answer('p')))
       pool.script({ p0: prefill, p1: prefill, d: serves(fixture, 'from d') })
       // A cold prompt, so that the other engine could serve it as well.
       const { status, text } = await pool.ask(fixture, { prompt: `about ${what}` })
@@ -118,7 +118,7 @@ const s30: FieldCase = {
     const empty = prefilled(fixture.answer('p'), {})
     pool.script({ p0: empty, p1: empty, d: serves(fixture, 'from d') })
     for (let sent = 0; sent < 12; sent++) expectEqual('status', (await pool.ask(fixture)).status, 200)
-    const legs = pool.asked('p0').length + pool.asked('p1').length
+    const legs = pool.posts('p0').length + pool.posts('p1').length
     expectTrue(`${legs} prefill legs without a handover for 12 requests`, legs <= 6)
   },
 }

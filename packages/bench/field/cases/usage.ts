@@ -1,11 +1,11 @@
 /** What requests cost a key, and whose word counts. */
-import type { Reply } from '../../../../test/kit/engine-reply.ts'
+import type { FakeAnswer } from '../../../../test/kit/fake-answer.ts'
 import { eventually, eventuallyTrue, expectEqual } from '../expectation.ts'
 import type { Usage } from '../fixture.ts'
 import type { CellRun, FieldCase } from '../field-case.ts'
 import type { PoolPlan } from '../pool-plan.ts'
 import { fixtureFor } from '../fixture.ts'
-import { replyOf, serves, streamOf } from '../replies.ts'
+import { answerOf, serves, streamOf } from '../replies.ts'
 
 const ONE: PoolPlan = { letters: ['a'] }
 const PROBE: Usage = { prompt: 3, cached: 0, output: 1 }
@@ -45,14 +45,14 @@ const s16: FieldCase = {
   ownPool: true,
   async run(cell) {
     const { pool, fixture } = cell
-    pool.script({ a: replyOf(400, '{"error":{"message":"no","type":"BadRequestError","code":400}}') })
+    pool.script({ a: answerOf(400, '{"error":{"message":"no","type":"BadRequestError","code":400}}') })
     const cost = await costOf(cell, () => pool.ask(fixture, { limitTokens: 900 }, { key: 'limited' }))
     await eventuallyTrue('cost of a refused request', cost, within(-SLACK_TOKENS, SLACK_TOKENS), 'about 0')
   },
 }
 
 /** Events, then comments by which a platform finds out that its client has left. */
-const endless = (opening: string, events: readonly string[]): Reply =>
+const endless = (opening: string, events: readonly string[]): FakeAnswer =>
   streamOf(opening, ...events, ...Array.from({ length: 200 }, () => [50, ': wait\n\n'] as const).flat())
 
 async function leave({ pool, fixture }: CellRun, outputs: number, more: object = {}): Promise<void> {
@@ -265,7 +265,7 @@ const o2: FieldCase = {
       `${OUTPUTS} to ${OUTPUTS + 2 * PROMPT_TOKENS}`,
     )
     const answer = { ...(JSON.parse(fixture.answer('x', { prompt: 70, cached: 0, output: 9 })) as object), tools }
-    pool.script({ a: replyOf(200, JSON.stringify(answer)) })
+    pool.script({ a: answerOf(200, JSON.stringify(answer)) })
     const whole = await costOf(cell, () => pool.ask(fixture, { more: { tools } }, { key: 'limited' }))
     await eventuallyTrue('cost of an answer', whole, within(79 - SLACK_TOKENS, 79 + SLACK_TOKENS), 'about 79')
   },

@@ -32,7 +32,7 @@ export interface GatewayOptions {
   /** Lets refused requests wait for room; absent: they do not. */
   readonly queue?: NonNullable<PoolConfig['queue']>
   /** Milliseconds between a choice and its booking, in which other choices may happen. 0: atomic, as shipped. */
-  readonly bookAfterMs?: number
+  readonly bookingDelayMs?: number
   /** Called for every choice that is made and booked. */
   readonly chose?: (choice: Choice, now: number) => void
 }
@@ -87,8 +87,8 @@ export class GatewayRouter implements ReplayRouter {
 
   route(job: Job, now: number): Route | null {
     const admission = this.#admissionOf(job, now)
-    this.#bookDue(now)
-    if (this.#options.bookAfterMs !== undefined) return this.#routeApart(job, admission, now)
+    this.#addDueBookings(now)
+    if (this.#options.bookingDelayMs !== undefined) return this.#routeApart(job, admission, now)
     const admitted = this.state.admit(admission, now)
     if (!('refusal' in admitted)) return this.#booked({ job, admission, admitted }, now)
     this.#refusal = admitted.refusal
@@ -128,7 +128,7 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   firstToken(job: Job, now: number): void {
-    this.#bookDue(now)
+    this.#addDueBookings(now)
     const key = this.#keys.get(job)
     if (key !== undefined) this.state.firstToken(key, this.#stagesOf(job), now)
   }
@@ -139,7 +139,7 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   ended(job: Job, now: number): void {
-    this.#bookDue(now)
+    this.#addDueBookings(now)
     const key = this.#keys.get(job)
     if (key === undefined) return
     const stages = this.#stagesOf(job)
@@ -207,11 +207,11 @@ export class GatewayRouter implements ReplayRouter {
     const chosen = this.state.rank(admission, now)
     if ('refusal' in chosen) return null
     const { placement, predictedTtftMs } = chosen.decision
-    this.#later.push({ at: now + this.#options.bookAfterMs!, job, admission, placement })
+    this.#later.push({ at: now + this.#options.bookingDelayMs!, job, admission, placement })
     return this.#routeOf(placement, predictedTtftMs)
   }
 
-  #bookDue(now: number): void {
+  #addDueBookings(now: number): void {
     while (this.#later[0] !== undefined && this.#later[0].at <= now) {
       const { job, admission, placement, at } = this.#later.shift()!
       if (job.endedAt >= 0) continue

@@ -19,17 +19,17 @@ function greedy(
       name,
       route(job, now) {
         let best = 0
-        let least = Infinity
+        let min = Infinity
         engines.forEach((engine, at) => {
           const cost = costMs(engine, job, now)
           // Among equals, the engine that has computed the fewest tokens: its cache has the most room.
-          const equal = Math.abs(cost - least) <= TIE_MS && engine.computedTokens < engines[best]!.computedTokens
-          if (cost < least - TIE_MS || equal) {
-            least = Math.min(least, cost)
+          const equal = Math.abs(cost - min) <= TIE_MS && engine.computedTokens < engines[best]!.computedTokens
+          if (cost < min - TIE_MS || equal) {
+            min = Math.min(min, cost)
             best = at
           }
         })
-        return { engine: best, predictedTtftMs: least }
+        return { engine: best, predictedTtftMs: min }
       },
       firstToken() {},
       ended() {},

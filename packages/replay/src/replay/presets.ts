@@ -192,7 +192,7 @@ function bookedAfter(ms: number): RouterKind {
     doc: 'Separate selection and booking.',
     source: 'ablation',
     create: (context) =>
-      new GatewayRouter({ name, policy: { name: 'active_blocks', options: {} }, bookAfterMs: ms }, context),
+      new GatewayRouter({ name, policy: { name: 'active_blocks', options: {} }, bookingDelayMs: ms }, context),
   }
 }
 

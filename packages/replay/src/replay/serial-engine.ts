@@ -37,11 +37,11 @@ export class SerialEngine implements ReplayEngine {
   submit(job: Job, now: number): void {
     const { blockTokens, prefillBlockMs, decodeTokenMs } = this.#options
     const hits = this.#hits(job)
-    const asked = blocksOf(job, blockTokens)
+    const promptBlocks = blocksOf(job, blockTokens)
     job.cachedTokens = Math.min(job.promptTokens, hits * blockTokens)
     this.computedTokens += job.promptTokens - job.cachedTokens
-    this.#touch(job, asked)
-    this.#freeAt = Math.max(now, this.#freeAt) + (asked - hits) * prefillBlockMs
+    this.#touch(job, promptBlocks)
+    this.#freeAt = Math.max(now, this.#freeAt) + (promptBlocks - hits) * prefillBlockMs
     this.#waiting += 1
     this.#events.add(this.#freeAt, (at) => {
       this.#waiting -= 1
@@ -90,9 +90,9 @@ export class SerialEngine implements ReplayEngine {
     return hits
   }
 
-  #touch(job: Job, asked: number): void {
+  #touch(job: Job, blocks: number): void {
     // The partial last block of the prompt takes room but is never found again.
-    for (let at = job.blocks.length >> 1; at < asked; at += 1) this.#use(-1 - job.index * 4 - (at & 3))
+    for (let at = job.blocks.length >> 1; at < blocks; at += 1) this.#use(-1 - job.index * 4 - (at & 3))
     // Tail first, so that a prefix is evicted after its continuations.
     for (let at = (job.blocks.length >> 1) - 1; at >= 0; at -= 1) this.#use(keyAt(job.blocks, at))
     for (const key of this.#cached) {

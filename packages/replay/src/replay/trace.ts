@@ -161,14 +161,14 @@ export function spread(trace: Trace, seed: number): Trace {
 
 /** The smallest gap between two timestamps if several requests share one; 0: the clock is fine enough. */
 function tickOf({ requests }: Trace): number {
-  let least = Infinity
+  let min = Infinity
   let shared = 0
   for (let at = 1; at < requests.length; at += 1) {
     const gap = requests[at]!.atMs - requests[at - 1]!.atMs
     if (gap === 0) shared += 1
-    else least = Math.min(least, gap)
+    else min = Math.min(min, gap)
   }
-  return shared * 10 > requests.length && least < Infinity ? least : 0
+  return shared * 10 > requests.length && min < Infinity ? min : 0
 }
 
 /** Requests per second over the whole trace. */

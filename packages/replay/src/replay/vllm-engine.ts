@@ -70,12 +70,12 @@ export class VllmEngine implements ReplayEngine {
   exactCachedTokens(job: Job): number {
     const { pool, limits } = this.model
     const { blocks } = job
-    const most = Math.min(blocks.length >> 1, Math.floor((job.promptTokens - 1) / limits.blockTokens))
+    const max = Math.min(blocks.length >> 1, Math.floor((job.promptTokens - 1) / limits.blockTokens))
     let hits = 0
-    while (hits < most && pool.find(blocks[hits * 2]!, blocks[hits * 2 + 1]!) >= 0) hits += 1
+    while (hits < max && pool.find(blocks[hits * 2]!, blocks[hits * 2 + 1]!) >= 0) hits += 1
     // Blocks that earlier requests are about to compute will be cached too.
     for (const { spec, outputs } of this.model.live())
-      if (outputs === 0) hits = Math.max(hits, common(blocks, spec.blocks, most))
+      if (outputs === 0) hits = Math.max(hits, common(blocks, spec.blocks, max))
     return hits * limits.blockTokens
   }
 
@@ -149,8 +149,8 @@ interface PromptStart {
   readonly loading: FetchSource | null
 }
 
-function common(one: Uint32Array, other: Uint32Array, most: number): number {
-  const limit = Math.min(most, other.length >> 1)
+function common(one: Uint32Array, other: Uint32Array, max: number): number {
+  const limit = Math.min(max, other.length >> 1)
   let at = 0
   while (at < limit && one[at * 2] === other[at * 2] && one[at * 2 + 1] === other[at * 2 + 1]) at += 1
   return at

@@ -75,9 +75,9 @@ export function bars(
   groups: readonly (Omit<Line, 'points' | 'dots'> & { readonly values: readonly number[] })[],
   options: Pick<PlotOptions, 'title' | 'x' | 'y'>,
 ): string {
-  const most = Math.max(1e-9, ...groups.flatMap((group) => group.values))
+  const max = Math.max(1e-9, ...groups.flatMap((group) => group.values))
   const count = Math.max(1, ...groups.map((group) => group.values.length))
-  const y = scale([0, most], false, [HEIGHT - BOTTOM, TOP])
+  const y = scale([0, max], false, [HEIGHT - BOTTOM, TOP])
   const group = (WIDTH - LEFT - RIGHT) / count
   const width = (group * 0.8) / Math.max(1, groups.length)
   const rects = groups.flatMap(({ label: name, colour, id, values }, place) =>
@@ -122,8 +122,8 @@ function dots({ points, colour, id }: Line, x: Scale, y: Scale): string {
 
 function scale(values: readonly number[], log: boolean, [from, to]: readonly [number, number]): Scale {
   const usable = log ? values.filter((value) => value > 0) : values
-  const low = log ? usable.reduce((least, value) => Math.min(least, value), Infinity) : 0
-  const high = usable.reduce((most, value) => Math.max(most, value), -Infinity)
+  const low = log ? usable.reduce((min, value) => Math.min(min, value), Infinity) : 0
+  const high = usable.reduce((max, value) => Math.max(max, value), -Infinity)
   if (!Number.isFinite(low) || !Number.isFinite(high)) return { at: () => from, ticks: [] }
   if (!log) {
     const step = niceStep(high / 5)

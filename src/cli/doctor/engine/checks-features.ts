@@ -8,13 +8,13 @@ import { isAway } from './read.ts'
 import { cachedTokensNext, metricsNext } from './server-advice.ts'
 
 export function checkMetrics(facts: EngineFacts, found: Findings): boolean {
-  const { asked, scraped } = facts.metrics
+  const { result, scraped } = facts.metrics
   if (scraped !== null) {
     const { running, waiting } = scraped.stats
     found.ok('metrics', `/metrics read: ${running} running, ${waiting} waiting`)
     return true
   }
-  found.warn('metrics', `/metrics has no queue length (${summaryOf(asked)})`, {
+  found.warn('metrics', `/metrics has no queue length (${summaryOf(result)})`, {
     costs: 'Cache size, sleep state and load from other sources are unknown; the gateway uses only its own bookings.',
     next: metricsNext(facts),
   })
@@ -57,8 +57,8 @@ export function checkAnswers(facts: EngineFacts, expected: ExpectedEngine | null
 }
 
 export function checkRequestIds({ health, tokens }: EngineFacts, found: Findings): void {
-  const echoed = [health, tokens.asked].some(
-    (asked) => 'headers' in asked && asked.headers['x-request-id'] === REQUEST_ID,
+  const echoed = [health, tokens.result].some(
+    (result) => 'headers' in result && result.headers['x-request-id'] === REQUEST_ID,
   )
   if (echoed) return found.ok('request_ids', 'the client’s x-request-id is used')
   found.note('request_ids', 'the client’s x-request-id is ignored', {

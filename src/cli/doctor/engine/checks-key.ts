@@ -9,12 +9,12 @@ export function checkKey(
   expected: ExpectedEngine | null,
   found: Findings,
 ): boolean {
-  const { asked } = models
-  if (isAnswer(asked) && (asked.status === 401 || asked.status === 403)) {
+  const { result } = models
+  if (isAnswer(result) && (result.status === 401 || result.status === 403)) {
     const where =
       expected === null ? '--key KEY, or FIRSTLIGHT_ENGINE_KEY' : `\`key: { env: … }\` of engine ${expected.engine.id}`
     const what = keyed ? 'the key was rejected' : 'a key is required'
-    found.problem('key', `${what} (HTTP ${asked.status})`, {
+    found.problem('key', `${what} (HTTP ${result.status})`, {
       costs: 'Every request fails.',
       next: `Use the key it was started with (--api-key, VLLM_API_KEY): ${where}.`,
     })

@@ -11,13 +11,13 @@ export function checkModels(
   expected: ExpectedEngine | null,
   found: Findings,
 ): boolean {
-  const { cards, asked } = models
+  const { cards, result } = models
   if (cards === null || cards.length === 0) {
     const remedy = {
       costs: 'Requests for a model fail if no engine serves it.',
       next: 'Check that the URL is that of an OpenAI-compatible server, without /v1.',
     }
-    found.problem('models', `/v1/models gives no list (${summaryOf(asked)})`, remedy)
+    found.problem('models', `/v1/models gives no list (${summaryOf(result)})`, remedy)
     return false
   }
   const base = cards.filter(({ parent }) => parent === null)

@@ -33,13 +33,13 @@ export interface EngineFacts {
 }
 
 export interface ModelList {
-  readonly asked: AskResult
+  readonly result: AskResult
   /** null: no model list was returned. */
   readonly cards: readonly ModelCard[] | null
 }
 
 export interface Metrics {
-  readonly asked: AskResult
+  readonly result: AskResult
   /** null: the text has no load metrics. */
   readonly scraped: MeasuredLoad | null
   /** Labels of `vllm:cache_config_info`. */
@@ -51,7 +51,7 @@ export interface Metrics {
 }
 
 export interface TokenizeAnswers {
-  readonly asked: AskResult
+  readonly result: AskResult
   /** Token ids of the sample text; null: no `/tokenize`. */
   readonly ids: readonly number[] | null
   /** True if `/tokenize` returned the tokens' texts on request. */

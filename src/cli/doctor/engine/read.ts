@@ -56,7 +56,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
     ask(withoutKey, { path: '/v1/models', limitMs: options.limitMs }),
     ask(withoutKey, { path: '/health', limitMs: options.limitMs }),
     metricsOf(asks),
-    asks(EVENT_SOURCES.path).then((asked) => EVENT_SOURCES.read(jsonOf(asked))),
+    asks(EVENT_SOURCES.path).then((result) => EVENT_SOURCES.read(jsonOf(result))),
     readSwitches(asks),
   ])
   const model = (options.model === null ? null : cardOf(models, options.model)) ?? baseCard(models)
@@ -94,12 +94,12 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
 export const isAway = ({ paused, sleeping }: Switches, { scraped }: Metrics): boolean =>
   paused === true || sleeping === true || scraped?.asleep === true
 
-function readVersion(asked: AskResult): string | null {
-  const read = z.object({ version: z.string() }).safeParse(jsonOf(asked))
+function readVersion(result: AskResult): string | null {
+  const read = z.object({ version: z.string() }).safeParse(jsonOf(result))
   return read.success ? read.data.version : null
 }
 
-const readModels = (asked: AskResult): ModelList => ({ asked, cards: modelCards(jsonOf(asked)) })
+const readModels = (result: AskResult): ModelList => ({ result, cards: modelCards(jsonOf(result)) })
 
 /** Other types report their sockets elsewhere, and the bridge reads them. */
 const EVENT_SOURCES = vllm.kvEvents!.sources!
@@ -133,7 +133,7 @@ interface TypeSigns {
 /** Routes that show a type are requested only if nothing else does. */
 async function typeOf(asks: AskPath, { versionText, owner, metrics, health }: TypeSigns): Promise<EngineType> {
   const evidence = {
-    metrics: isAnswer(metrics.asked) && metrics.asked.status === 200 ? metrics.asked.text : null,
+    metrics: isAnswer(metrics.result) && metrics.result.status === 200 ? metrics.result.text : null,
     owners: owner === null ? [] : [owner],
     server: String(health.headers.server ?? ''),
   }
@@ -141,20 +141,20 @@ async function typeOf(asks: AskPath, { versionText, owner, metrics, health }: Ty
   if (known !== detectEngineType({})) return known
   const routes: Record<string, string> = { '/version': versionText }
   for (const path of DETECTION_PATHS) {
-    const asked = await asks(path)
-    if (isAnswer(asked) && asked.status === 200) routes[path] = asked.text
+    const result = await asks(path)
+    if (isAnswer(result) && result.status === 200) routes[path] = result.text
   }
   return detectEngineType({ ...evidence, routes })
 }
 
 const CACHE_NAMES = namesPattern(['vllm:cache_config_info', 'vllm:admission_rejections_total'])
 
-function readMetrics(asked: AskResult): Metrics {
-  const text = isAnswer(asked) && asked.status === 200 ? asked.text : ''
+function readMetrics(result: AskResult): Metrics {
+  const text = isAnswer(result) && result.status === 200 ? result.text : ''
   const samples = samplesOf(text, CACHE_NAMES)
   const rejections = samples.get('vllm:admission_rejections_total')
   return {
-    asked,
+    result,
     scraped: readLoad(text),
     cacheConfig: samples.get('vllm:cache_config_info')?.[0]?.labels ?? new Map(),
     rejections: rejections === undefined ? null : rejections.reduce((sum, { value }) => sum + value, 0),
@@ -163,7 +163,7 @@ function readMetrics(asked: AskResult): Metrics {
 }
 
 /** A GET on a POST route shows whether the route exists, without side effects. */
-const exists = (asked: AskResult): boolean => isAnswer(asked) && asked.status === 405
+const exists = (result: AskResult): boolean => isAnswer(result) && result.status === 405
 
 async function readSwitches(asks: AskPath): Promise<Switches> {
   const [paused, sleeping, adapters, profiler, speech, chats] = await Promise.all(
@@ -185,8 +185,8 @@ async function readSwitches(asks: AskPath): Promise<Switches> {
   }
 }
 
-function readFlag(asked: AskResult, name: string): boolean | null {
-  const read = z.record(z.string(), z.unknown()).safeParse(jsonOf(asked))
+function readFlag(result: AskResult, name: string): boolean | null {
+  const read = z.record(z.string(), z.unknown()).safeParse(jsonOf(result))
   const value = read.success ? read.data[name] : null
   return typeof value === 'boolean' ? value : null
 }
@@ -197,11 +197,11 @@ async function tokenize(place: Endpoint, model: string | null, limitMs: number):
   const about = model === null ? {} : { model }
   const asks = (body: object): Promise<AskResult> =>
     ask(place, { method: 'POST', path: '/tokenize', limitMs, body: { ...about, ...body } })
-  const [asked, chat] = await Promise.all([asks({ prompt: SAMPLE_TEXT, return_token_strs: true }), asks(SAMPLE_CHAT)])
-  const read = tokenAnswer.safeParse(jsonOf(asked))
+  const [result, chat] = await Promise.all([asks({ prompt: SAMPLE_TEXT, return_token_strs: true }), asks(SAMPLE_CHAT)])
+  const read = tokenAnswer.safeParse(jsonOf(result))
   const readChat = tokenAnswer.safeParse(jsonOf(chat))
   return {
-    asked,
+    result,
     ids: read.success ? read.data.tokens : null,
     strings: read.success && read.data.token_strs?.length === read.data.tokens.length,
     chat: readChat.success ? readChat.data.tokens : null,

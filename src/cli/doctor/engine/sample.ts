@@ -53,28 +53,28 @@ interface SampleRequest {
 }
 
 async function once(place: Endpoint, request: SampleRequest, limitMs: number): Promise<CompletionResult> {
-  const asked = await oneToken(place, request, limitMs)
-  if (isAnswer(asked) && asked.status === 404) return { kind: 'no_route' }
-  const read = answer.safeParse(jsonOf(asked))
-  if (!isAnswer(asked) || !read.success) return { kind: 'failed', why: `${summaryOf(asked)}${messageOf(asked)}` }
+  const result = await oneToken(place, request, limitMs)
+  if (isAnswer(result) && result.status === 404) return { kind: 'no_route' }
+  const read = answer.safeParse(jsonOf(result))
+  if (!isAnswer(result) || !read.success) return { kind: 'failed', why: `${summaryOf(result)}${messageOf(result)}` }
   const { usage, metrics } = read.data
   return {
     kind: 'answered',
     cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? null,
     promptTokens: usage?.prompt_tokens ?? null,
     perRequestMetrics: metrics != null,
-    tookMs: asked.tookMs,
+    tookMs: result.tookMs,
   }
 }
 
 async function oneToken(place: Endpoint, { model, prompt }: SampleRequest, limitMs: number): Promise<AskResult> {
-  const asked = await ask(place, {
+  const result = await ask(place, {
     method: 'POST',
     path: '/v1/completions',
     limitMs,
     body: { model, prompt, max_tokens: 1, temperature: 0 },
   })
-  if (!isAnswer(asked) || asked.status !== 404) return asked
+  if (!isAnswer(result) || result.status !== 404) return result
   return ask(place, {
     method: 'POST',
     path: '/v1/chat/completions',
@@ -84,10 +84,10 @@ async function oneToken(place: Endpoint, { model, prompt }: SampleRequest, limit
 }
 
 /** Extracts the message of an error body as one line. */
-function messageOf(asked: AskResult): string {
-  if (!isAnswer(asked) || asked.status < 400) return isAnswer(asked) ? ', and an unexpected body' : ''
+function messageOf(result: AskResult): string {
+  if (!isAnswer(result) || result.status < 400) return isAnswer(result) ? ', and an unexpected body' : ''
   try {
-    const { error } = JSON.parse(asked.text) as { error?: { message?: unknown } | string }
+    const { error } = JSON.parse(result.text) as { error?: { message?: unknown } | string }
     const message = typeof error === 'string' ? error : error?.message
     return typeof message === 'string' ? `: ${message.split('\n')[0]!.slice(0, 200)}` : ''
   } catch {

@@ -17,19 +17,19 @@ export async function examineController(
 ): Promise<Subject> {
   const found = new Findings()
   const lookup: Question = { method: 'POST', path: '/lookup', body: { tokens: [1, 2, 3] }, limitMs }
-  const asked = await ask(place, lookup)
-  if (!isAnswer(asked))
-    found.add('unreachable', 'reachable', asked.message, { costs: 'No lookups are possible.', next: asked.next })
-  else if (!controllerLookupAnswer.safeParse(jsonOf(asked)).success)
-    found.problem('lookup', `POST /lookup fails (${summaryOf(asked)})`, {
+  const result = await ask(place, lookup)
+  if (!isAnswer(result))
+    found.add('unreachable', 'reachable', result.message, { costs: 'No lookups are possible.', next: result.next })
+  else if (!controllerLookupAnswer.safeParse(jsonOf(result)).success)
+    found.problem('lookup', `POST /lookup fails (${summaryOf(result)})`, {
       costs: 'No lookups are possible.',
       next: 'Check that this is the HTTP port of lmcache_controller (9000).',
     })
   else {
-    found.ok('lookup', `answered in ${asked.tookMs.toFixed(0)} ms`)
+    found.ok('lookup', `answered in ${result.tookMs.toFixed(0)} ms`)
     if (expected !== null) await checkHosts(place, expected, { found, limitMs })
   }
-  if (isAnswer(asked))
+  if (isAnswer(result))
     await checkOpen(place, lookup, found, {
       costs: 'Anyone who reaches it can move and clear the cache.',
       next: 'Restrict it to the gateway and the engines.',
@@ -44,13 +44,13 @@ async function checkHosts(
 ): Promise<void> {
   for (const { id, host, instance } of expectedPlaces(expected)) {
     if (instance !== null) continue
-    const asked = await ask(place, {
+    const result = await ask(place, {
       method: 'POST',
       path: '/query_instance',
       body: { event_id: 'firstlight-doctor', ip: host },
       limitMs,
     })
-    const known = instanceAnswer.safeParse(jsonOf(asked)).data?.res
+    const known = instanceAnswer.safeParse(jsonOf(result)).data?.res
     if (known) found.ok('lmcache_engines', `${id} reads ${known}`)
     else
       found.warn('lmcache_instance', `no instance at ${host}, the host of engine ${id}`, {

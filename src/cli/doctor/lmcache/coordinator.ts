@@ -176,16 +176,16 @@ async function checkLookup(
     world_size: 1,
     cache_salt: '',
   }
-  const asked = await ask(place, { method: 'POST', path: '/directory/lookup', body, limitMs })
-  if (!lookupAnswer.safeParse(jsonOf(asked)).success || !isAnswer(asked)) {
-    return found.problem('lookup', `POST /directory/lookup fails (${summaryOf(asked)})`, {
+  const result = await ask(place, { method: 'POST', path: '/directory/lookup', body, limitMs })
+  if (!lookupAnswer.safeParse(jsonOf(result)).success || !isAnswer(result)) {
+    return found.problem('lookup', `POST /directory/lookup fails (${summaryOf(result)})`, {
       costs: 'No lookups are possible.',
       next: 'The gateway supports lmcache 0.5 and later.',
     })
   }
   const budgetMs = expected?.pool.lmcache?.budgetMs
-  const took = `${asked.tookMs.toFixed(0)} ms from here`
-  if (budgetMs !== undefined && asked.tookMs > budgetMs) {
+  const took = `${result.tookMs.toFixed(0)} ms from here`
+  if (budgetMs !== undefined && result.tookMs > budgetMs) {
     found.warn('lookup', `takes ${took}, the budget is ${budgetMs} ms`, {
       costs: 'Late lookups are not used.',
       next: 'Run the gateway closer to it, or raise lmcache.budget_ms. The first connection takes longer than others.',

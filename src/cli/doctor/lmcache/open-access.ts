@@ -8,6 +8,6 @@ import { reachOf } from '../reach.ts'
  */
 export async function checkOpen({ url }: Endpoint, question: Question, found: Findings, remedy: Remedy): Promise<void> {
   if (reachOf(url) !== 'public') return
-  const asked = await ask({ url, headers: {} }, question)
-  if (isAnswer(asked) && asked.status === 200) found.problem('open', 'no authentication, at a public address', remedy)
+  const result = await ask({ url, headers: {} }, question)
+  if (isAnswer(result) && result.status === 200) found.problem('open', 'no authentication, at a public address', remedy)
 }

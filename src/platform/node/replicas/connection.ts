@@ -58,7 +58,7 @@ export class Link {
       })
     } catch (error) {
       // A cluster client does not report that the connection of one node has ended.
-      if (!isReply(error as Error)) this.#fail(client, error as Error)
+      if (!isServerError(error as Error)) this.#fail(client, error as Error)
       throw error
     }
   }
@@ -119,7 +119,7 @@ function destroy(client: Client): void {
 }
 
 /** Errors of the server begin with a code; all others mean that the connection does not work. */
-export const isReply = ({ message }: Error): boolean => /^(?!CLUSTERDOWN)[A-Z]+ /.test(message)
+export const isServerError = ({ message }: Error): boolean => /^(?!CLUSTERDOWN)[A-Z]+ /.test(message)
 
 /** Loads the client library, which a gateway without replicas never does. */
 export async function createClientOf({ url, cluster }: ReplicasConfig): Promise<Client> {

@@ -31,7 +31,12 @@ export const decodeRegistryCall = (json: string): RegistryChange =>
 /** Part of every key. Raise it if older readers would misread events; the versions do not see each other then. */
 export const WIRE_VERSION = 2
 
-export type BookEvent = readonly [kind: 'book', blockTokens: number, admission: EncodedAdmission, placement: Placement]
+export type NewBookingEvent = readonly [
+  kind: 'book',
+  blockTokens: number,
+  admission: EncodedAdmission,
+  placement: Placement,
+]
 
 /** Everything that concerns no booking. */
 export type NewsEvent =
@@ -45,7 +50,7 @@ export type NewsEvent =
   | readonly [kind: 'explained', question: string, decision: Decision]
 
 export type PoolEvent =
-  | BookEvent
+  | NewBookingEvent
   | BookingEvent
   | NewsEvent
   /** `begin`: all bookings are written again; `piece`: some are in the hash; `whole`: all are. */

@@ -5,7 +5,7 @@ import { endedAs, type Result } from '../../../core/contract/outcome.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { Client } from './connection.ts'
 import {
-  type BookEvent,
+  type NewBookingEvent,
   type NewsEvent,
   type PoolEvent,
   readEvents,
@@ -39,7 +39,7 @@ class Peer {
   /** Number of its last message, or of its hash if that is read and none was received; null: neither. */
   last: number | null = null
   /** Own heartbeat before its last message. */
-  heardAt = 0
+  receivedAt = 0
   /** Messages until its hash is read; null: it is. Another list: it is read again. */
   pending: (readonly PoolEvent[])[] | null = []
 }
@@ -130,8 +130,8 @@ export class PeerBookings {
    * may overtake the answer: those of a replica that was heard after `sentAt` are later.
    */
   #check(sentAt: number, present: ReadonlySet<string>): void {
-    for (const [replica, { heardAt }] of this.#peers)
-      if (heardAt < sentAt && !present.has(replica)) this.#remove(replica, 'lapsed')
+    for (const [replica, { receivedAt }] of this.#peers)
+      if (receivedAt < sentAt && !present.has(replica)) this.#remove(replica, 'lapsed')
     if (this.#leftAt < sentAt) for (const replica of present) if (replica !== this.#parts.replica) this.#peerOf(replica)
     void this.#readAll()
   }
@@ -202,7 +202,7 @@ export class PeerBookings {
     if (!isNext || all.some(([kind]) => kind === 'whole' || (kind === 'begin' && peer.pending !== null)))
       peer.pending = []
     peer.last = number
-    peer.heardAt = this.#heartbeats
+    peer.receivedAt = this.#heartbeats
     if (all[0]?.[0] === 'leave') return this.#remove(replica, 'abandoned')
     if (peer.pending === null) for (const event of all) this.#apply(peer, event)
     else {
@@ -215,7 +215,7 @@ export class PeerBookings {
     const { localPool } = this.#parts
     switch (event[0]) {
       case 'book':
-        return this.#book(peer, event, elsewhere)
+        return this.#addBooking(peer, event, elsewhere)
       case 'leg_done':
       case 'first_token':
       case 'progress':
@@ -234,7 +234,7 @@ export class PeerBookings {
     }
   }
 
-  #book(peer: Peer, [, ofBlocks, encoded, placement]: BookEvent, elsewhere: 'now' | 'before'): void {
+  #addBooking(peer: Peer, [, ofBlocks, encoded, placement]: NewBookingEvent, elsewhere: 'now' | 'before'): void {
     const { localPool, pool } = this.#parts
     const blockTokens = pool()?.blockTokens
     if (blockTokens === undefined) return

@@ -22,7 +22,7 @@ export class PoolFeed {
   readonly #drains = new Map<string, { readonly signal: Drain; readonly at: number }>()
   /** Decisions that other replicas are asked for. */
   readonly #questions = new Map<string, (decision: Decision) => void>()
-  #asked = 0
+  #questionCount = 0
 
   constructor([cluster, pool]: PoolName, parts: FeedParts) {
     this.#parts = parts
@@ -153,7 +153,7 @@ export class PoolFeed {
   /** A decision of another replica; null: none has made it, or it does not answer in time. */
   async #explain(id: string): Promise<Decision | null> {
     if (this.peerBookings.peers().next().done === true) return null
-    const question = `${this.#parts.replica}/${++this.#asked}`
+    const question = `${this.#parts.replica}/${++this.#questionCount}`
     const answer = new Promise<Decision>((resolve) => void this.#questions.set(question, resolve))
     this.open.announce(['explain', question, id])
     const found = await withTimeout(ANSWER_MS, answer)

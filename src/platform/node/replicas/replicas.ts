@@ -13,7 +13,7 @@ import type { Log } from '../../../ports/log.ts'
 import type { PoolName, PoolPort } from '../../../ports/pool.ts'
 import type { StoredResponses } from '../../../ports/stored-responses.ts'
 import { withTimeout } from '../../../timeout.ts'
-import { type Client, createClientOf, isReply, Link } from './connection.ts'
+import { type Client, createClientOf, isServerError, Link } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
 import { ReplicatedLimits } from './replicated-limits.ts'
@@ -167,7 +167,7 @@ export class Replicas {
     const failed = (error: Error): void => {
       this.#server.rejected(error)
       // The subscription to the same node does not work either, and reports nothing.
-      if (!isReply(error)) this.#subscribe.reset(error)
+      if (!isServerError(error)) this.#subscribe.reset(error)
     }
     const beats = Promise.all(
       Array.from(this.#feeds, ({ peerBookings: following }) => following.heartbeat().catch(failed)),

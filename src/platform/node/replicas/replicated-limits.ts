@@ -5,7 +5,7 @@ import type {
   LimitAnswer,
   LimitName,
   LimitState,
-  Reservation,
+  LimitedRequest,
   Settlement,
 } from '../../../core/limits/key-limits.ts'
 import type { LimitShare } from '../../../core/limits/limit-share.ts'
@@ -182,7 +182,7 @@ export class ReplicatedLimits implements Limiter {
   }
 
   /** Rejects if the server does not answer, or answers with an error. */
-  async reserve({ key, id, limits, tokens }: Reservation): Promise<LimitAnswer> {
+  async reserve({ key, id, limits, tokens }: LimitedRequest): Promise<LimitAnswer> {
     const cost = costOf(limits, tokens)
     const { requestsPerMin, tokensPerMin, tokensPerDay, concurrent } = limits
     const given = [requestsPerMin, tokensPerMin, tokensPerDay, concurrent].map((limit) => limit ?? -1)
@@ -206,7 +206,7 @@ export class ReplicatedLimits implements Limiter {
   }
 
   /** The next renewal adds it. Its tokens count at its end. */
-  adopt({ key, id }: Reservation): void {
+  adopt({ key, id }: LimitedRequest): void {
     if (!this.#open.has(id)) this.#open.set(id, { key, cost: 0, at: 0 })
   }
 

@@ -1,4 +1,4 @@
-import type { LimitAnswer, Reservation, Settlement } from '../../../core/limits/key-limits.ts'
+import type { LimitAnswer, LimitedRequest, Settlement } from '../../../core/limits/key-limits.ts'
 import type { Limiter } from '../../../ports/limiter.ts'
 
 /** Limits per key for the threads. Reservations of a thread that has exited end with it. */
@@ -11,9 +11,9 @@ export class LimitHost {
     this.#limiter = limiter
   }
 
-  async reserve(from: number, reservation: Reservation): Promise<LimitAnswer> {
-    const answer = await this.#limiter.reserve(reservation)
-    if (answer.exceeded === null) this.#openOf(from).set(reservation.id, reservation.key)
+  async reserve(from: number, request: LimitedRequest): Promise<LimitAnswer> {
+    const answer = await this.#limiter.reserve(request)
+    if (answer.exceeded === null) this.#openOf(from).set(request.id, request.key)
     return answer
   }
 

@@ -4,7 +4,7 @@ import type { Config } from '../../../config.ts'
 import type { Admission } from '../../../core/contract/admission.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'
 import type { Resume } from '../../../core/contract/resume.ts'
-import type { Reservation, Settlement } from '../../../core/limits/key-limits.ts'
+import type { LimitedRequest, Settlement } from '../../../core/limits/key-limits.ts'
 import type { PoolMethod } from '../../../origin/pool-transport.ts'
 import type { PoolName } from '../../../ports/pool.ts'
 import type { StoredResponse } from '../../../ports/stored-responses.ts'
@@ -25,7 +25,7 @@ export type PoolMessage =
 export type ToMain =
   | PoolMessage
   | readonly [type: 'ttft', question: TtftQuestion, given: readonly unknown[]]
-  | readonly [type: 'limit_reserve', reservation: Reservation]
+  | readonly [type: 'limit_reserve', request: LimitedRequest]
   | readonly [type: 'limit_settle', settlement: Settlement]
   | readonly [type: 'response_find', id: string, tenant: string]
   | readonly [type: 'response_keep', id: string, stored: StoredResponse]

@@ -27,7 +27,7 @@ export function threadPorts(
     pool: remotePools(channel, numbers.of),
     ttft: threadTtft(channel),
     limiter: {
-      reserve: (reservation) => channel.call(['limit_reserve', reservation]) as Promise<LimitAnswer>,
+      reserve: (request) => channel.call(['limit_reserve', request]) as Promise<LimitAnswer>,
       settle: (settlement) => channel.notify(['limit_settle', settlement]),
     },
     close: () => machine.origin.close(),

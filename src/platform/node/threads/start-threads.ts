@@ -62,7 +62,7 @@ export async function startThreads(
     const ends = await Promise.all(ending)
     stats.stop()
     ports.close()
-    return { cut: ends.some(({ cut }) => cut) }
+    return { timedOut: ends.some(({ timedOut }) => timedOut) }
   }
   try {
     const [first] = await Promise.all(threads.map((thread) => thread.start()))

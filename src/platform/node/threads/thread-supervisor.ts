@@ -76,11 +76,11 @@ export class ThreadSupervisor {
     this.#stopping = true
     if (this.#restart !== null) clearTimeout(this.#restart)
     const run = this.#run
-    if (run === null) return { cut: false }
+    if (run === null) return { timedOut: false }
     const late = setTimeout(() => void run.worker.terminate(), limitMs)
     const drained = run.listens
-      ? await (run.channel.call(['stop']) as Promise<DrainResult>).catch(() => ({ cut: true }))
-      : { cut: false }
+      ? await (run.channel.call(['stop']) as Promise<DrainResult>).catch(() => ({ timedOut: true }))
+      : { timedOut: false }
     clearTimeout(late)
     await run.worker.terminate()
     await run.ended

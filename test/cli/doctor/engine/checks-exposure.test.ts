@@ -87,7 +87,7 @@ describe('endpoints that must not be public', () => {
   it('include an engine without a key, by its reach', () => {
     const marks = (reach: Reach, keyed: boolean, withoutKey: number | null) => {
       const found = new Findings()
-      checkKey(facts(reach, { keyed, withoutKey, models: { asked: { status: 200 } } }), null, found)
+      checkKey(facts(reach, { keyed, withoutKey, models: { result: { status: 200 } } }), null, found)
       return found.list.map(({ mark }) => mark)
     }
     expect([marks('loopback', false, 200), marks('private', false, 200), marks('public', false, 200)]).toEqual([

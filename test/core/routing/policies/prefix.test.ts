@@ -4,8 +4,8 @@ import { rankingBy } from '../ranked-policy.ts'
 const { order } = rankingBy('prefix')
 
 it('prefix follows the longest cached prefix while load is balanced', () => {
-  expect(order(1000, { idle: {}, some: { cachedTokens: 400 }, most: { cachedTokens: 800, requests: 60 } })).toEqual([
-    'most',
+  expect(order(1000, { idle: {}, some: { cachedTokens: 400 }, longest: { cachedTokens: 800, requests: 60 } })).toEqual([
+    'longest',
     'some',
     'idle',
   ])

@@ -14,10 +14,10 @@ it('session distributes sessions over all engines', () => {
 })
 
 it('session keeps a session on its engine up to 1.25 times the fair share, and not beyond', () => {
-  const home = chosen('one')
+  const first = chosen('one')
   // The share of 1 request and the new one is 1.25 * 2 / 3, rounded up to 1.
-  expect(chosen('one', home, 0)).toBe(home)
-  expect(chosen('one', home, 1)).not.toBe(home)
+  expect(chosen('one', first, 0)).toBe(first)
+  expect(chosen('one', first, 1)).not.toBe(first)
 })
 
 it('session ranks a request without a session by load', () => {

@@ -13,7 +13,7 @@ export class Arrivals {
   }
 
   /** Returns the engine with the fewest; the first of equals. */
-  least(now: number): number {
+  min(now: number): number {
     const counts = this.#counts.map((count) => count.count(now))
     return counts.indexOf(Math.min(...counts))
   }

@@ -34,12 +34,12 @@ export const cacheAware: RouterKind = {
       scrape: () => trees.forEach((tree) => tree.trim()),
       route({ blocks, promptTokens }) {
         const { counts } = load
-        const most = Math.max(...counts)
-        const least = Math.min(...counts)
+        const max = Math.max(...counts)
+        const min = Math.min(...counts)
         const matches = trees.map((tree) => tree.match(blocks))
         const longest = Math.max(...matches)
         const follows =
-          !(most - least > BALANCE_ABS && most > BALANCE_REL * least) &&
+          !(max - min > BALANCE_ABS && max > BALANCE_REL * min) &&
           longest * blockTokens > CACHE_THRESHOLD * promptTokens
         const engine = follows ? matches.indexOf(longest) : indexOfMin(counts)
         trees[engine]!.add(blocks)

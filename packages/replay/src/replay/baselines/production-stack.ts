@@ -11,7 +11,7 @@ const KV_AWARE_THRESHOLD = 2000
 function fallback(context: RouterContext, arrivals: Arrivals): (job: Job, now: number) => number {
   const ring = context.engines.map((_, at) => ({ id: String(at), weight: 1, at }))
   return ({ request }, now) =>
-    request.session === null ? arrivals.least(now) : rendezvous(hashText(request.session), ring)[0]!.at
+    request.session === null ? arrivals.min(now) : rendezvous(hashText(request.session), ring)[0]!.at
 }
 
 /**
@@ -97,11 +97,11 @@ export function leastWork(promptTokens: number, cached: readonly number[], pendi
   const order = [...cached.keys()].filter((at) => cached[at]! > 0)
   for (const at of cached.keys()) if (cached[at] === 0) order.push(at)
   let best = -1
-  let least = Infinity
+  let min = Infinity
   for (const at of order) {
     const work = pending[at]! + prefillWork(promptTokens, cached[at]!)
-    if (work > least) continue
-    least = work
+    if (work > min) continue
+    min = work
     best = at
   }
   return best

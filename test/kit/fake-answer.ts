@@ -4,7 +4,7 @@ import type { EngineRequest } from './engine-request.ts'
 /** A part of a body. A number is a pause in milliseconds; a promise is a pause until it resolves. */
 export type Piece = string | Uint8Array | number | Promise<unknown>
 
-export interface Reply {
+export interface FakeAnswer {
   /** Default: 200. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
@@ -24,10 +24,10 @@ export interface Reply {
 }
 
 /** A function that returns nothing has written to `request.socket` itself. */
-export type Route = Reply | ((request: EngineRequest) => Reply | void | Promise<Reply | void>)
+export type Route = FakeAnswer | ((request: EngineRequest) => FakeAnswer | void | Promise<FakeAnswer | void>)
 
 /** `METHOD /path` (without the query), `METHOD *` or `*`. Anything else is answered with 200 and `{}`. */
 export type Routes = Readonly<Record<string, Route>>
 
 /** Accepts a request and sends nothing. */
-export const SILENCE: Reply = { raw: '', end: 'hang' }
+export const SILENCE: FakeAnswer = { raw: '', end: 'hang' }

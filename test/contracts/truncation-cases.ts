@@ -16,7 +16,7 @@ const REPLACED = '\ufffd\ufffd'
 const OUTPUT = ` sails at dawn, END of the trip. ${REPLACED} are no letters.`
 const idsOf = (text: string): number[] => Array.from(new TextEncoder().encode(text), (byte) => byte + 1000)
 
-export function cutCasesContract(name: string, start: Start): void {
+export function truncationCasesContract(name: string, start: Start): void {
   describe(`a stream that another engine may continue on ${name}`, () => {
     const engines = [0, 1, 2].map(() => new ByteEngine(SECRET, OUTPUT))
     let gateway: Awaited<ReturnType<Start>>
@@ -67,7 +67,7 @@ export function cutCasesContract(name: string, start: Start): void {
           ...more,
         }),
       })
-    const cut = async (script: Script, more: Json = {}, path = CHAT): Promise<Streamed> => {
+    const truncate = async (script: Script, more: Json = {}, path = CHAT): Promise<Streamed> => {
       engines[0]!.next(script)
       return read(await send(path, more))
     }
@@ -82,7 +82,7 @@ export function cutCasesContract(name: string, start: Start): void {
     it('is requested by the ids of prompt and output, also if the output begins with a space', async () => {
       for (let after = 1; after < 12; after++) {
         const before = new Set(bodiesOfOthers())
-        expect(await cut({ fault: 'reset', after })).toMatchObject({ text: OUTPUT, error: null })
+        expect(await truncate({ fault: 'reset', after })).toMatchObject({ text: OUTPUT, error: null })
         const [body, ...more] = bodiesOfOthers().filter((one) => !before.has(one))
         expect(more).toEqual([])
         expect(body).toMatchObject({ prompt: [...idsOf(SECRET), ...idsOf(OUTPUT).slice(0, after)] })
@@ -95,7 +95,7 @@ export function cutCasesContract(name: string, start: Start): void {
       const end = OUTPUT.indexOf(stop)
       const whole = OUTPUT.slice(0, end + (includes ? stop.length : 0))
       for (let after = end - 2; after < end + stop.length; after++) {
-        const { text, finish, error } = await cut(
+        const { text, finish, error } = await truncate(
           { fault: 'reset', after },
           { stop: [stop], include_stop_str_in_output: includes },
         )
@@ -106,8 +106,8 @@ export function cutCasesContract(name: string, start: Start): void {
     it('is continued behind one replacement character, and not behind several', async () => {
       const before = OUTPUT.indexOf(REPLACED)
       const bytesTo = (end: number): number => idsOf(OUTPUT.slice(0, end)).length
-      expect(await cut({ fault: 'end', after: bytesTo(before + 1) })).toMatchObject({ text: OUTPUT, error: null })
-      const { text, error, isClean } = await cut({ fault: 'end', after: bytesTo(before + REPLACED.length) })
+      expect(await truncate({ fault: 'end', after: bytesTo(before + 1) })).toMatchObject({ text: OUTPUT, error: null })
+      const { text, error, isClean } = await truncate({ fault: 'end', after: bytesTo(before + REPLACED.length) })
       expect({ text, isClean }).toEqual({ text: OUTPUT.slice(0, before), isClean: false })
       expect(error).toMatchObject({ message: expect.stringContaining('(incomplete_character)') })
     })
@@ -115,26 +115,30 @@ export function cutCasesContract(name: string, start: Start): void {
     it.each(framings)('is read and continued if its events are written with %s', async (framing) => {
       for (const engine of engines.slice(1)) engine.next({ framing })
       for (const script of [{}, { fault: 'end', after: 9 }] as const) {
-        const { text, finish, error, payloads } = await cut({ ...script, framing })
+        const { text, finish, error, payloads } = await truncate({ ...script, framing })
         expect({ text, finish, error }).toEqual({ text: OUTPUT, finish: ['stop'], error: null })
         expect(payloads.filter((payload) => /token_ids":\s*\[/.test(payload))).toEqual([])
       }
     })
 
     it('is continued if the connection ends inside the head of an HTTP chunk', async () => {
-      expect(await cut({ fault: 'chunk_head', after: 7 })).toMatchObject({ text: OUTPUT, error: null, isClean: true })
+      expect(await truncate({ fault: 'chunk_head', after: 7 })).toMatchObject({
+        text: OUTPUT,
+        error: null,
+        isClean: true,
+      })
     })
 
     it('ends with `length` if only the finish reason of the last token is missing', async () => {
       const before = bodiesOfOthers().length
-      const ended = await cut({ fault: 'no_finish', after: 15 }, { max_tokens: 15 })
+      const ended = await truncate({ fault: 'no_finish', after: 15 }, { max_tokens: 15 })
       expect(ended).toMatchObject({ text: OUTPUT.slice(0, 15), finish: ['length'], error: null })
       expect(bodiesOfOthers()).toHaveLength(before)
     })
 
     it('closes the connection of a silent engine', async () => {
       const { closed } = engines[0]!
-      expect(await cut({ fault: 'silence', after: 5 })).toMatchObject({ text: OUTPUT, error: null })
+      expect(await truncate({ fault: 'silence', after: 5 })).toMatchObject({ text: OUTPUT, error: null })
       await vi.waitFor(() => expect(engines[0]!.closed).toBe(closed + 1), { timeout: 10_000 })
     })
 
@@ -145,13 +149,13 @@ export function cutCasesContract(name: string, start: Start): void {
       for (let round = 0; refusals() === before; round++) {
         engines[1 + (round % 2)]!.next({ status })
         engines[2 - (round % 2)]!.next({})
-        expect(await cut({ fault: 'end', after: 9 })).toMatchObject({ text: OUTPUT, error: null })
+        expect(await truncate({ fault: 'end', after: 9 })).toMatchObject({ text: OUTPUT, error: null })
       }
     })
 
     it.each([503, 404])('ends with the error event if all others answer %i', async (status) => {
       for (const engine of engines.slice(1)) engine.next({ status })
-      const { error, text } = await cut({ fault: 'end', after: 9 })
+      const { error, text } = await truncate({ fault: 'end', after: 9 })
       expect(error).toMatchObject({
         code: 'engine_stream_truncated',
         message: expect.stringMatching(/\((no_engine|engine_failed)\)/),

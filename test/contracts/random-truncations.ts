@@ -1,17 +1,24 @@
 /** Streams cut at random bytes, on any runtime. */
 import { expect, it } from 'vitest'
-import { cutDocument, faultsAt, OUTPUT, randomCase, randomOf, SECRET } from '../../packages/bench/continuation/cases.ts'
+import {
+  continuationDocument,
+  faultsAt,
+  OUTPUT,
+  randomCase,
+  randomOf,
+  SECRET,
+} from '../../packages/bench/continuation/cases.ts'
 import { ByteEngine } from '../kit/byte-engine.ts'
 
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 
 /** @param streams `npm run bench -- continuation` has 10,000 */
-export function randomCutContract(name: string, streams: number, start: Start): void {
+export function randomTruncationContract(name: string, streams: number, start: Start): void {
   it(`has no gap, duplicate or prompt in ${streams} streams cut at random bytes on ${name}`, async () => {
     const engines = [0, 1, 2].map(() => new ByteEngine(SECRET, OUTPUT))
     await Promise.all(engines.map((engine) => engine.open()))
     const urls = engines.map(({ url }) => url)
-    const gateway = await start(cutDocument(urls, { mid_stream: 'ids' }) as Record<string, unknown>)
+    const gateway = await start(continuationDocument(urls, { mid_stream: 'ids' }) as Record<string, unknown>)
     try {
       const random = randomOf(25)
       const cases = Array.from({ length: streams }, (_, at) => randomCase(random, `${name} ${at}`))
