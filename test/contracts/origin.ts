@@ -341,8 +341,10 @@ export function originContract(name: string, contract: OriginContract): void {
 
     describe('the first byte', () => {
       test('is not a keep-alive comment', async () => {
-        const { send } = open([{ send: SSE_HEAD + chunk(': keep-alive\n\n') }, { waitMs: 60 }, { reset: true }])
-        expect(await failureOf((await send()).firstByte())).toBe('reset')
+        const { send, report } = open([{ send: SSE_HEAD + chunk(': keep-alive\n\n') }, { gate: true }, { reset: true }])
+        const failure = failureOf((await send()).firstByte())
+        await report('go')
+        expect(await failure).toBe('reset')
       })
 
       test('is waited for only so long before the head', async () => {
@@ -478,16 +480,16 @@ export function originContract(name: string, contract: OriginContract): void {
 
       for (const size of ['zz', '-1', '5 5', '123456789012345678901']) {
         test(`whose chunk size is ${JSON.stringify(size)} is cut after its first event`, async () => {
-          const { send } = open([
+          const { send, goAfter } = open([
             ...sse(token('a')),
-            { waitMs: 40 },
+            { gate: true },
             { send: `${size}\r\nhello\r\n` },
             { waitMs: 200 },
             { send: LAST_CHUNK },
           ])
           const answer = await send()
           await answer.firstByte()
-          const { body, clean } = await drain(pass(answer).response)
+          const { body, clean } = await drain(pass(answer).response, goAfter(token('a')))
           expect(clean).toBe(false)
           expect(body.startsWith(token('a'))).toBe(true)
         })
@@ -626,15 +628,16 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test('that nobody can see end keeps its booking no longer than its limit, and passes to its end', async () => {
-        const { send } = open([
+        const { send, report } = open([
           ...sse(token('a')),
-          { waitMs: 200 },
+          { gate: true },
           { send: chunk(token('b')) + chunk(DONE_EVENT) + LAST_CHUNK },
         ])
         const answer = await send()
         await answer.firstByte()
         const passed = pass(answer, { observe: false, nativeMs: 40 })
         expect(await passed.ended).toMatchObject({ end: 'lapsed', failure: null })
+        await report('go')
         expect(await drain(passed.response)).toEqual({ body: token('a') + token('b') + DONE_EVENT, clean: true })
         await Promise.all(passed.background)
         expect(passed.settledTimes()).toBe(1)
@@ -668,18 +671,24 @@ export function originContract(name: string, contract: OriginContract): void {
     describe('heartbeats', () => {
       test('keep a silent stream warm before its first byte and after it, and break no event', async () => {
         const [start, rest] = [token('ab').slice(0, 15), token('ab').slice(15)]
-        const { send } = open([
+        const { send, report } = open([
           { send: SSE_HEAD },
-          { waitMs: 150 },
+          { gate: true },
           { send: chunk(start) },
           { waitMs: 150 },
           { send: chunk(rest) },
-          { waitMs: 150 },
+          { gate: true },
           { send: chunk(DONE_EVENT) + LAST_CHUNK },
         ])
         const answer = await send()
         const passed = pass(answer, { heartbeatMs: 40 })
-        const { body, clean } = await drain(passed.response)
+        /** Texts that open a gate: a heartbeat before the first byte, and one behind the first event. */
+        const awaited = [': ping\n', `${token('ab')}: ping\n`]
+        const { body, clean } = await drain(passed.response, (text) => {
+          if (awaited[0] === undefined || !text.includes(awaited[0])) return
+          awaited.shift()
+          void report('go')
+        })
         expect(clean).toBe(true)
         expect(body.startsWith(': ping\n')).toBe(true)
         expect(body).toContain(token('ab') + ': ping\n')

@@ -6,7 +6,7 @@ export type Step =
   /** Sends chunks of 64 KiB up to this many bytes. */
   | { readonly flood: number }
   | { readonly waitMs: number }
-  /** Waits until the test opens the gate. */
+  /** Waits until the test opens this gate; they open in order. */
   | { readonly gate: true }
   /** Waits until the other side closes. */
   | { readonly hang: true }

@@ -11,7 +11,7 @@ import { FakeEngine } from './fake-engine.ts'
 export interface ScriptedEngine {
   /** Runs the scripts. */
   readonly engineUrl: string
-  /** `GET /runs/ID`, `GET /runs/ID/closed`, `GET /runs/ID/arrived`, `GET /runs/ID/go` (opens a gate). */
+  /** `GET /runs/ID`, `GET /runs/ID/closed`, `GET /runs/ID/arrived`, `GET /runs/ID/go` (opens the next gate). */
   readonly controlUrl: string
   close(): Promise<void>
 }
@@ -24,7 +24,9 @@ interface Run {
   sentBytes: number
   closed: boolean
   readonly arrived: PromiseWithResolvers<void>
-  readonly gate: PromiseWithResolvers<void>
+  /** Number of opened gates; `news` resolves when one is opened. */
+  opened: number
+  news: PromiseWithResolvers<void>
   /** Resolves when the connection of the last request closes. */
   ended: PromiseWithResolvers<void>
 }
@@ -50,7 +52,7 @@ class Runs {
   of(id: string): Run {
     let run = this.#byId.get(id)
     if (run === undefined) {
-      const [arrived, gate, ended] = [0, 1, 2].map(() => Promise.withResolvers<void>())
+      const [arrived, news, ended] = [0, 1, 2].map(() => Promise.withResolvers<void>())
       run = {
         requests: 0,
         connections: [],
@@ -58,7 +60,8 @@ class Runs {
         sentBytes: 0,
         closed: false,
         arrived: arrived!,
-        gate: gate!,
+        opened: 0,
+        news: news!,
         ended: ended!,
       }
       this.#byId.set(id, run)
@@ -70,7 +73,7 @@ class Runs {
 async function report({ path }: EngineRequest, runs: Runs): Promise<FakeAnswer> {
   const [, , id = '', wait = ''] = path.split('/')
   const run = runs.of(id)
-  if (wait === 'go') run.gate.resolve()
+  if (wait === 'go') openGate(run)
   if (wait === 'arrived') await run.arrived.promise
   if (wait === 'closed') await closed(run)
   const { requests, connections, last, sentBytes } = run
@@ -115,6 +118,17 @@ function play(request: EngineRequest, runs: Runs, resets: Set<number>): FakeAnsw
   return { raw: '', pieces: piecesOf(script, request, run), end }
 }
 
+function openGate(run: Run): void {
+  run.opened++
+  run.news.resolve()
+  run.news = Promise.withResolvers<void>()
+}
+
+/** Resolves when the gate with this number, from 1, is open, or the client has left. */
+async function gateOpen(number: number, request: EngineRequest, run: Run): Promise<void> {
+  while (run.opened < number && request.state === 'open') await Promise.race([run.news.promise, request.ended])
+}
+
 async function* piecesOf(
   script: readonly Step[],
   request: EngineRequest,
@@ -122,6 +136,7 @@ async function* piecesOf(
 ): AsyncGenerator<Uint8Array | number> {
   /** Continues when the kernel has accepted the bytes, so a client that stops reading delays the script. */
   const sent = (bytes: Uint8Array): void => void (request.state === 'open' && (run.sentBytes += bytes.length))
+  let gates = 0
   for (const step of script) {
     if ('send' in step) {
       const bytes = Buffer.from(step.send, 'latin1')
@@ -141,7 +156,7 @@ async function* piecesOf(
         sent(piece)
       }
     } else if ('waitMs' in step) yield step.waitMs
-    else if ('gate' in step) await Promise.race([run.gate.promise, request.ended])
+    else if ('gate' in step) await gateOpen(++gates, request, run)
     else if ('hang' in step) await request.ended
   }
 }
