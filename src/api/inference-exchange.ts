@@ -10,6 +10,7 @@ import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { withTrace } from '../telemetry/trace-context.ts'
+import { ANYONE } from './auth/caller.ts'
 import { AdmissionBuilder, type AdmissionSources, saltOf } from './admission-builder.ts'
 import { canRequestUsage, rewriteBody } from './body-rewrite.ts'
 import type { JsonBody } from './body.ts'
@@ -253,7 +254,7 @@ export class InferenceExchange implements Exchange {
 
   forGateway(route: PoolRoute, target: EngineTarget): readonly string[] {
     const { options, caller } = this.#parsed
-    const session = this.#admissions.sessionIn(route)
+    const session = caller.tenant === ANYONE.tenant ? null : this.#admissions.sessionIn(route)
     // The region has one key for all clients of this gateway.
     const sent = session === null ? options : { ...options, session: regionSession(caller.tenant, session.id) }
     const ours = Object.keys(sent).length === 0 ? [] : ['x-firstlight-options', headerJson(sent)]
