@@ -1,4 +1,4 @@
-import type { EngineSignal, EngineStats } from '../contract/engine-signal.ts'
+import type { EngineSignal } from '../contract/engine-signal.ts'
 import { type CircuitConfig, type EngineSpec, isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
@@ -155,11 +155,6 @@ export class Fleet {
       engine.circuit = circuits.revived(engine.circuit, now)
       this.#accounts.ledger.revived(engine)
     } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
-    if (engine.condition.condition === 'suspect' || engine.condition.condition === 'wedged') {
-      const before = engine.stats?.value
-      // A core that hangs starts no request and takes no memory.
-      if (before !== undefined && signal.stats !== null && hasStarted(before, signal.stats)) engine.moved(at)
-    }
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
     engine.problem = signal.problem
@@ -337,6 +332,3 @@ export class Fleet {
     this.#accounts.ledger.engineForgotten(engine)
   }
 }
-
-const hasStarted = (before: EngineStats, after: EngineStats): boolean =>
-  after.running > before.running || (after.kvUsage ?? 0) > (before.kvUsage ?? 0)

@@ -38,7 +38,9 @@ const options = {
     default: 0.1,
     min: 0,
     max: 60,
-    doc: 'Seconds x k/(1-k), where k is the share of KV memory that live blocks would use: avoids full engines.',
+    doc:
+      'Seconds x k/(1-k), where k is the share of KV memory that live blocks would use, up to 0.98: avoids full ' +
+      'engines. Beyond, the time until running requests have freed the memory is added.',
   },
   recentShare: {
     default: 0.05,
@@ -151,8 +153,8 @@ const costTable = new CostTable([
  *   the number of later requests that such a copy serves, `step` the delay of the prompts that share its engine step,
  *   and `place` the wait for one of the engine's places: those who come later wait as much longer
  * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens
- * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use; `recent` decayed
- *   recent prefill work, a tie-breaker
+ * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use, up to 0.98, then the wait for memory;
+ *   `recent` decayed recent prefill work, a tie-breaker
  *
  * Sources: GORGO (arXiv 2602.11688) for network, queue and prefill; smetric and least_load of vllm-router and SMG.
  */
@@ -309,14 +311,15 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
       engine.decodeCostModel.baseS +
       engine.decodeCostModel.perRequestS * (engine.requests + engine.foreignRequests + 1) +
       engine.decodeCostModel.perBlockS * potential
-    const decodeS = values.decodeWeight * outputTokens * tokenS
+    const outputS = outputTokens * tokenS
+    const decodeS = values.decodeWeight * outputS
     const lastingS =
       engine.liveTokens >= 0 && live > engine.cachedTokens
         ? prefillS - prefillSeconds(engine.costModel, { promptTokens: request.promptTokens, cachedTokens: live })
         : 0
     const takenS =
       values.workWeight * externalityS(engine, { queued, users, lastingS, uniqueS: prefillS - lastingS, size })
-    const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
+    const barrierS = memoryS(potential / engine.capacityBlocks, outputS, values.barrierS)
     const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentNewTokens
     const slowness = 1 + values.slowStart * (1 - engine.warmth)
     costs[place] = ((ttftS + takenS) * slowness + decodeS + barrierS + recentS) / Math.max(engine.weight, MIN_WEIGHT)
@@ -336,8 +339,20 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
   }
 }
 
-/** Drain time of an M/M/1 queue at load `share`, linear above 0.98 so that overfull engines stay comparable. */
-function barrier(share: number): number {
-  const FULL = 0.98
-  return share < FULL ? share / (1 - share) : FULL / (1 - FULL) + (share - FULL) / (1 - FULL) ** 2
+/** Share of KV memory from which requests wait for memory. */
+const FULL = 0.98
+
+/** Limit of the wait for memory, seconds: a longer queue is counted as queued work. */
+const MAX_MEMORY_WAIT_S = 60
+
+/**
+ * Seconds for a share of KV memory in use: the drain time of an M/M/1 queue, as a preference for engines with room, and
+ * beyond full memory the wait for it. Running requests free the whole memory once in the time of an output, so what
+ * exceeds it waits for as many outputs. It counts twice, as a wait for a place does: those who come later wait as much
+ * longer. Without this bound the term outweighs every queue once all engines are full.
+ */
+function memoryS(share: number, outputS: number, barrierS: number): number {
+  if (barrierS === 0) return 0
+  if (!(share >= FULL)) return (barrierS * share) / (1 - share)
+  return (barrierS * FULL) / (1 - FULL) + 2 * Math.min(MAX_MEMORY_WAIT_S, (share - FULL) * outputS)
 }

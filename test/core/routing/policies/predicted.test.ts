@@ -170,6 +170,23 @@ it('predicted costs more the fuller the KV memory of an engine is', () => {
   expect(order(100, fleet, { ...bare, barrierS: 0.1 })).toEqual(['half', 'unknown', 'full', 'over'])
 })
 
+it('predicted follows the queues if the memory of all engines is full', () => {
+  const fleet = {
+    quick: { activeBlocks: 3_050, capacityBlocks: 1000, queuedPrefillS: 19 },
+    slow: { activeBlocks: 3_000, capacityBlocks: 1000, queuedPrefillS: 120 },
+  }
+  expect(order(100, fleet, { ...bare, barrierS: 0.1 })).toEqual(['quick', 'slow'])
+})
+
+it('predicted charges no more for full memory than the time in which running requests free it', () => {
+  const on = (activeBlocks: number, barrierS = 0.1) =>
+    costs(100, { a: { activeBlocks, capacityBlocks: 1000 } }, { ...bare, barrierS })['a']!
+  expect(on(1_980) - on(980)).toBeGreaterThan(1)
+  expect(on(1_980) - on(980)).toBeLessThan(20)
+  expect(on(1e9) - on(0)).toBeLessThan(125)
+  expect(on(1e9, 0)).toBe(on(0, 0))
+})
+
 it('predicted prefers the emptier of two engines with room for KV blocks', () => {
   const fleet = {
     fuller: { activeBlocks: 600, capacityBlocks: 1000 },
