@@ -112,8 +112,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'predicted policy: a full cache costs less than an empty one',
     file: 'src/core/routing/policies/predicted.ts',
-    find: 'return share < FULL ? share / (1 - share) :',
-    replace: 'return share < FULL ? -share / (1 - share) :',
+    find: 'return (barrierS * share) / (1 - share)',
+    replace: 'return (barrierS * -share) / (1 - share)',
     impact: 'requests are sent to the engine that preempts them',
     tests: ROUTING,
   },
