@@ -85,7 +85,9 @@ export class TapResult {
     let done = 0
     let piece = 0
     for (let i = 0; i < this.#results.length; i++) {
-      const pieces = this.#ends[i]! < 0 ? [] : this.#emitted.slice(piece, this.#ends[i])
+      // Nearly all ranges: without a list of pieces for each.
+      if (this.#ends[i]! < 0) continue
+      const pieces = this.#emitted.slice(piece, this.#ends[i])
       piece += pieces.length
       if (this.#results[i] === ALL) continue
       const chunkFrom = i === 0 ? 0 : ranges[2 * i - 1]! + CRLF.length
