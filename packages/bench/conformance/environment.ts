@@ -134,7 +134,8 @@ function sitePackages(venv: string): string {
   return join(lib, python, 'site-packages')
 }
 
-async function basePython(processes: Processes): Promise<string> {
+/** Returns the name of a Python from 3.11 to 3.13. */
+export async function basePython(processes: Processes): Promise<string> {
   const named = process.env.FIRSTLIGHT_PYTHON
   for (const name of named === undefined ? ['python3.11', 'python3.12', 'python3.13', 'python3'] : [named]) {
     const answer = await processes

@@ -2,6 +2,7 @@
 import type { Row } from './row.ts'
 import { agentRows } from './rows/agents.ts'
 import { busyRows } from './rows/busy.ts'
+import { clientFaultRows } from './rows/client-faults.ts'
 import { clientRows } from './rows/clients.ts'
 import { continuationRows } from './rows/continuation.ts'
 import { controllerRows } from './rows/controller.ts'
@@ -84,6 +85,7 @@ export const rows: readonly Row[] = [
   ...llamaRows,
   ...kubernetesRows,
   ...agentRows,
+  ...clientFaultRows,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {

@@ -6,13 +6,11 @@ import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Answer, AnswerWriter, Counts } from './answer.ts'
-import { chatAnswer } from './chat-answer.ts'
-import { messagesAnswer } from './messages-answer.ts'
+import type { Answer, Counts } from './answer.ts'
+import { writerOf } from './answer-writers.ts'
 import { blockTokens, countPrompt, PrefixCache, type CountedPrompt } from './prefix-cache.ts'
 import type { Body, Fault, ServedRequest } from './served-request.ts'
 import { promptPaths, renderPrompt } from './rendered-prompt.ts'
-import { responsesAnswer } from './responses-answer.ts'
 
 /** Engines under one script and one list of faults. */
 export interface EngineFleet {
@@ -28,11 +26,6 @@ const MODEL = 'coder'
 const PREFILL_US_PER_TOKEN = 40
 const TOKEN_MS = 2
 const JSON_TYPE = { 'content-type': 'application/json' }
-const WRITERS: Readonly<Record<string, AnswerWriter>> = {
-  '/v1/chat/completions': chatAnswer,
-  '/v1/messages': messagesAnswer,
-  '/v1/responses': responsesAnswer,
-}
 const METRICS = (running: number): string =>
   [
     '# TYPE vllm:num_requests_running gauge',
@@ -123,7 +116,7 @@ interface FakeAnswer {
 }
 
 async function write(response: ServerResponse, { path, body, answer, counts, fault }: FakeAnswer): Promise<void> {
-  const writer = WRITERS[path]!
+  const writer = writerOf(path)
   const options = body['stream_options'] as { include_usage?: unknown } | undefined
   const named = { id: randomUUID(), model: MODEL, includeUsage: options?.include_usage === true }
   if (body['stream'] !== true) {
