@@ -153,9 +153,16 @@ describe.skipIf(binary === null)('replicas', () => {
     await one.admit()
     await converged(members)
     one.partition()
+    // On a busy machine the presence of another one may expire, too, and come back.
+    const left = { replica: one.replicas.id, why: 'its presence expired' }
+    for (const member of others)
+      await until(() =>
+        member.logged('replica_left').some(({ replica, why }) => replica === left.replica && why === left.why),
+      )
     await until(() => others.every((member) => member.following === 1))
-    for (const member of others) expect(await member.bookings()).toBe(4)
-    expect(others[0]!.logged('replica_left')).toMatchObject([{ replica: one.replicas.id, why: 'its presence expired' }])
+    await until(async () =>
+      (await Promise.all(others.map((member) => member.bookings()))).every((count) => count === 4),
+    )
     // It continues with its own state.
     expect(await one.bookings()).toBe(7)
     await one.admit()
@@ -172,7 +179,9 @@ describe.skipIf(binary === null)('replicas', () => {
     // Long before its presence expires.
     await until(() => others.every(({ following: count }) => count === 1))
     await converged(others)
-    expect(others[0]!.logged('replica_left')).toMatchObject([{ why: 'it has ended' }])
+    expect(others[0]!.logged('replica_left')).toContainEqual(
+      expect.objectContaining({ replica: one.replicas.id, why: 'it has ended' }),
+    )
     const client = await administrator(server.url)
     expect(await client.exists(`${prefix}:2:{one/m}:open:${one.replicas.id}`)).toBe(0)
     client.destroy()
