@@ -20,7 +20,8 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
 /**
  * Headers of clients, in order: OpenCode and gateways (`x-session-*`), Claude Code, Codex (`session-id`; `session_id`
- * before 2026), Dynamo. Codex also sends `x-client-request-id`, which is another one per request in other clients.
+ * before 2026), Dynamo, Open WebUI. Codex also sends `x-client-request-id`, which is another one per request in other
+ * clients.
  */
 const HEADERS = [
   'x-session-id',
@@ -30,6 +31,7 @@ const HEADERS = [
   'session_id',
   'thread-id',
   'x-dynamo-session-id',
+  'x-openwebui-chat-id',
 ] as const
 
 const AGENT_HEADERS = ['x-claude-code-agent-id', 'x-openai-subagent'] as const

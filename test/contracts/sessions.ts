@@ -33,6 +33,7 @@ const clients: readonly (readonly [name: string, path: string, headers: Headers,
   ['Codex', '/v1/responses', { 'session-id': UUID, 'x-client-request-id': 'r' }, {}, 'header session-id'],
   ['Codex in the body', '/v1/responses', {}, { prompt_cache_key: UUID, user: 'u' }, 'body prompt_cache_key'],
   ['OpenCode', '/v1/chat/completions', { 'x-session-affinity': UUID }, {}, 'header x-session-affinity'],
+  ['Open WebUI', '/v1/chat/completions', { 'x-openwebui-chat-id': UUID }, {}, 'header x-openwebui-chat-id'],
   ['metadata', '/v1/chat/completions', {}, { metadata: { session_id: UUID }, user: 'u' }, 'body metadata.session_id'],
   ['an SDK', '/v1/completions', {}, { user: UUID }, 'body user'],
 ]
