@@ -141,6 +141,8 @@ export class ForeignLoad {
 
   /** @param prefilledS seconds of own prefill work done so far */
   estimate(now: number, prefilledS: number): ForeignEstimate {
+    // No other source was ever seen: all values are 0.
+    if (this.#requests.latest === 0 && this.#requests.mean === 0) return NO_FOREIGN_LOAD
     const usualPrefillS = this.#usualPrefillS
     const kept = this.#keptAt(now, QUEUE_KEPT_PREFILLS * usualPrefillS * 1000)
     const queuedS = this.#leftS(now, prefilledS) + (1 - kept) * this.#queuedS.mean
