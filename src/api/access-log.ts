@@ -30,16 +30,14 @@ export function logRequest(
 ): void {
   if (level === 'info' && !logsRequests(log)) return
   const isQuiet = status < 400 && (DEBUG_PATHS.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX))
-  const fields: Record<string, unknown> = {
-    ...requestIds(incoming),
-    method: incoming.request.method,
-    path: loggedPath(incoming.path),
-    status,
-    reason,
-    head_ms: roundMs(incoming.elapsedMs()),
-    remote: incoming.scope.remoteAddress,
-  }
-  log[isQuiet ? 'debug' : level]('request', Object.assign(fields, incoming.logFields))
+  // Not a copy: the fields that handlers added would be copied one by one, 3 KB a request.
+  const fields = incoming.logFields
+  fields['path'] ??= loggedPath(incoming.path)
+  fields['status'] = status
+  fields['reason'] = reason
+  fields['head_ms'] ??= roundMs(incoming.elapsedMs())
+  fields['remote'] = incoming.scope.remoteAddress
+  log[isQuiet ? 'debug' : level]('request', fields)
 }
 
 /** The gateway's id, and the client's label if it sent one. */
