@@ -93,6 +93,6 @@ function headlineOf(rows: readonly Row[], reference: number | null): Record<stri
     last_placement_s_max: Math.max(0, ...out.map(({ last_placement_s: seconds }) => seconds ?? 0)),
     lost_requests: rows.reduce((sum, { lost }) => sum + lost, 0),
     ...(slow === null || reference === null ? {} : { slow_sibling_p99_ratio: slow / reference }),
-    back_in_use_s_max: Math.max(0, ...rows.map(({ back_in_use_s: seconds }) => seconds ?? HEALED_MS / 1000)),
+    back_in_use_s_max: Math.max(0, ...out.map(({ back_in_use_s: seconds }) => seconds ?? HEALED_MS / 1000)),
   }
 }

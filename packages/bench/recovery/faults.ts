@@ -6,8 +6,8 @@ import { chatBody } from './load.ts'
 
 export interface Fault {
   readonly name: string
-  /** `busy` and `slow` engines still serve: requests may be placed there. */
-  readonly kind: 'out' | 'slow' | 'busy'
+  /** `busy` and `slow` engines still serve, and `flapping` ones at times: requests may be placed there. */
+  readonly kind: 'out' | 'slow' | 'busy' | 'flapping'
   start(engine: SimulatedEngine): void
   /** Ends it; the engine is healthy from then on. */
   end(engine: SimulatedEngine): void
@@ -44,7 +44,7 @@ function flapping(name: string, fault: FaultRule): Fault {
   const stopped = new WeakSet<SimulatedEngine>()
   return {
     name,
-    kind: 'out',
+    kind: 'flapping',
     ms: FLAPPING_MS,
     start: (engine) => {
       void (async () => {
