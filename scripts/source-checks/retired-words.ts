@@ -1,19 +1,31 @@
 /**
  * Words that the glossary of AGENTS.md has replaced. retired-words.json maps each to its term: those below `everywhere`
  * may stand in no name, string or comment, those below `names` in no identifier or file name, because the word has
- * another, ordinary meaning in prose.
+ * another, ordinary meaning in prose. `allowed` lists names that keep a word, with the reason.
  */
+import { matchesGlob } from 'node:path'
 import { Visitor } from 'vite'
 import { lineAt, readText, type SourceFile } from './source-files.ts'
 
 type Words = ReadonlyMap<string, string>
 
-const read = JSON.parse(readText('scripts/source-checks/retired-words.json')) as Record<
-  'everywhere' | 'names',
-  Record<string, string>
->
-const everywhere: Words = new Map(Object.entries(read.everywhere))
-const inNames: Words = new Map([...everywhere, ...Object.entries(read.names)])
+interface Allowed {
+  readonly word: string
+  /** Identifiers. Absent: all. */
+  readonly names?: readonly string[]
+  /** Patterns of paths. Absent: all. */
+  readonly files?: readonly string[]
+  readonly because: string
+}
+
+const list = JSON.parse(readText('scripts/source-checks/retired-words.json')) as {
+  readonly everywhere: Record<string, string>
+  readonly names: Record<string, string>
+  readonly allowed: readonly Allowed[]
+}
+const everywhere: Words = new Map(Object.entries(list.everywhere))
+const inNames: Words = new Map([...everywhere, ...Object.entries(list.names)])
+const phrases = [...everywhere].filter(([word]) => word.includes(' '))
 
 /** The words of an identifier or a path: `readHTTPHead` has `read`, `http` and `head`. */
 const wordsOf = (name: string): string[] =>
@@ -32,22 +44,34 @@ function retiredIn(text: string, words: Words): string | undefined {
   return undefined
 }
 
+const phraseIn = (text: string): string | undefined =>
+  phrases.find(([words]) => text.toLowerCase().includes(words))?.[0]
+
+const isAllowed = (word: string, name: string, path: string): boolean =>
+  list.allowed.some(
+    ({ word: kept, names, files }) =>
+      kept === word &&
+      (names === undefined || names.includes(name)) &&
+      (files === undefined || files.some((pattern) => matchesGlob(path, pattern))),
+  )
+
 /** Problems of one file, as text for the developer. */
-export function retiredWords(file: SourceFile): string[] {
+export function retiredWords(file: Pick<SourceFile, 'path' | 'text' | 'parsed'>): string[] {
   const problems = new Set<string>()
-  const check = (text: string, where: string, words: Words): void => {
-    const word = retiredIn(text, words)
-    if (word !== undefined) problems.add(`${where}: retired word "${word}". Use "${words.get(word)}".`)
-  }
-  check(file.path, file.path, inNames)
+  const report = (word: string, where: string): void =>
+    void problems.add(`${where}: retired word "${word}". Use "${inNames.get(word)}".`)
   const { program, comments } = file.parsed
   const at = (start: number): string => `${file.path}:${lineAt(file, start)}`
   const name = ({ name: text, start }: { name: string; start: number }): void => {
-    if (retiredIn(text, inNames) !== undefined) check(text, at(start), inNames)
+    const word = retiredIn(text, inNames)
+    if (word !== undefined && !isAllowed(word, text, file.path)) report(word, at(start))
   }
   const prose = (text: string, start: number): void => {
-    if (retiredIn(text, everywhere) !== undefined) check(text, at(start), everywhere)
+    const word = retiredIn(text, everywhere) ?? phraseIn(text)
+    if (word !== undefined) report(word, at(start))
   }
+  const inPath = retiredIn(file.path, inNames)
+  if (inPath !== undefined && !isAllowed(inPath, file.path, file.path)) report(inPath, file.path)
   new Visitor({
     Identifier: name,
     PrivateIdentifier: name,

@@ -24,13 +24,13 @@ describe('a region', () => {
     const world = openRecordingPorts()
     const keys = ['one', 'two'].map((name) => ({ name, secret: `secret-of-${name}` }))
     const post = poster(createGateway(configOf({ clusters: [regional], keys }), world.ports), world)
-    const said: unknown[] = []
+    const sessions: unknown[] = []
     for (const { secret } of keys) {
       const headers = { authorization: `Bearer ${secret}`, 'x-claude-code-session-id': 's' }
       expect((await post('/v1/chat/completions', { model: 'qwen', messages: [] }, headers)).status).toBe(200)
       const { headers: sent } = world.sent.at(-1)!.request
-      said.push(JSON.parse(sent[sent.indexOf('x-firstlight-options') + 1]!))
+      sessions.push(JSON.parse(sent[sent.indexOf('x-firstlight-options') + 1]!))
     }
-    expect(said).toEqual([{ session: 'one:s' }, { session: 'two:s' }])
+    expect(sessions).toEqual([{ session: 'one:s' }, { session: 'two:s' }])
   })
 })

@@ -50,7 +50,7 @@ export interface GatewayRequest {
 
 export type SendToGateway = (request: GatewayRequest) => Promise<Response>
 
-interface Expectation {
+interface ExpectedError {
   readonly status: number
   readonly headers?: Readonly<Record<string, string | RegExp>>
   readonly absent?: readonly string[]
@@ -63,7 +63,7 @@ interface Expectation {
   readonly json?: Readonly<Record<string, unknown>>
 }
 
-interface GatewayCase extends Expectation {
+interface GatewayCase extends ExpectedError {
   /** Name of the test: a sentence that can be false. */
   readonly name: string
   readonly send: Partial<GatewayRequest> & { readonly path: string }
@@ -969,7 +969,7 @@ export function gatewayContract(name: string, send: SendToGateway, skip: Readonl
   })
 }
 
-async function holds(expected: Expectation, response: Response): Promise<void> {
+async function holds(expected: ExpectedError, response: Response): Promise<void> {
   const text = await response.text()
   expect(response.status, text).toBe(expected.status)
   expect(response.headers.get('x-request-id')).toMatch(/^[\w.:=-]{1,128}$/)
@@ -981,7 +981,7 @@ async function holds(expected: Expectation, response: Response): Promise<void> {
   if (expected.json !== undefined) expect(JSON.parse(text)).toEqual(expect.objectContaining(expected.json))
 }
 
-function errorHolds({ error, anthropic, message }: Expectation, body: Record<string, unknown>): void {
+function errorHolds({ error, anthropic, message }: ExpectedError, body: Record<string, unknown>): void {
   const fields = body['error'] as Record<string, unknown>
   if (anthropic === undefined) {
     expect(Object.keys(body)).toEqual(['error'])

@@ -3,7 +3,7 @@
  * down, and the exchanged digests.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readRegionDigestResponse } from '../../src/origin/regions/region-digest-reply.ts'
+import { readRegionDigestResponse } from '../../src/origin/regions/region-digest-response.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import type { RunningSubject } from './clients.ts'
 import { until } from '../wait.ts'

@@ -18,7 +18,7 @@ export const RETRY_AFTER_S = 7
 
 export class ClientFaultEngine {
   /** Requests by fault. */
-  readonly asked = new Map<string, number>()
+  readonly requests = new Map<string, number>()
   readonly #server: Server
 
   private constructor() {
@@ -50,7 +50,7 @@ export class ClientFaultEngine {
     const fault = faultIn(body)
     if (request.method !== 'POST' || fault === null)
       return json(response, 200, { object: 'list', data: [{ id: MODEL, object: 'model' }] })
-    this.asked.set(fault, (this.asked.get(fault) ?? 0) + 1)
+    this.requests.set(fault, (this.requests.get(fault) ?? 0) + 1)
     await answer(response, { path, fault, stream: (JSON.parse(body) as { stream?: unknown }).stream === true })
   }
 }

@@ -259,7 +259,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'gateways report each other’s engines back',
-    file: 'src/origin/regions/region-digest-reply.ts',
+    file: 'src/origin/regions/region-digest-response.ts',
     find: 'filter(({ via = [] }) => !via.includes(own) && via.length < MAX_HOPS)',
     replace: 'filter(({ via = [] }) => via.length < MAX_HOPS)',
     impact: 'two gateways that name each other count engines again and again',
@@ -283,7 +283,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'digest is used without validation',
-    file: 'src/origin/regions/region-digest-reply.ts',
+    file: 'src/origin/regions/region-digest-response.ts',
     find:
       'if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > ' +
       '1) return null',

@@ -15,7 +15,7 @@ import {
   othersIn,
   readRegionDigestResponse,
   type RegionDigestResponse,
-} from '../../origin/regions/region-digest-reply.ts'
+} from '../../origin/regions/region-digest-response.ts'
 import { REGION_DIGEST_PATH } from '../../origin/regions/region-digest-client.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary-files.ts'
 import { openVocabularies } from '../../vocabulary.ts'

@@ -2,7 +2,7 @@
 import type { Ports } from '../../ports.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { PoolRoute } from '../exchange.ts'
-import { othersIn, readRegionDigestResponse, type RegionDigestResponse } from './region-digest-reply.ts'
+import { othersIn, readRegionDigestResponse, type RegionDigestResponse } from './region-digest-response.ts'
 
 /** Reason why no digest came, with advice for the operator. */
 export class RegionUnavailable extends Error {

@@ -4,7 +4,7 @@ import { estimateTtft, type TtftEstimate } from '../../core/contract/ttft-estima
 import { tokensPerBlock } from '../../core/pool/block-tokens.ts'
 import { openFilter, type PrefixFilter } from '../../core/prefix-index/prefix-filter.ts'
 import type { ClusterEstimate } from '../../core/routing/cluster-order.ts'
-import type { RegionDigestResponse } from './region-digest-reply.ts'
+import type { RegionDigestResponse } from './region-digest-response.ts'
 
 /** Round-trip times kept; their minimum excludes connection setup and garbage collection. */
 const ROUND_TRIPS_KEPT = 8
