@@ -14,7 +14,11 @@ import { ttftRoutes } from './api/routes/ttft-routes.ts'
 import { dashboardSnapshot } from './api/dashboard-snapshot.ts'
 import { drain, supersede } from './api/drain.ts'
 import { EdgePrompts } from './api/edge-prompts.ts'
+import type { ExchangeParts } from './api/inference-exchange.ts'
 import type { App } from './api/new-app.ts'
+import type { MeasurePrompt } from './api/admission-builder.ts'
+import { authorizeAll, authorizeByKey } from './api/permissions.ts'
+import { requestEnd } from './api/request-end.ts'
 import { ModelRegistry } from './api/model-registry.ts'
 import { PromptAnalyzers, type VocabularyOf } from './api/prompt-analyzers.ts'
 import type { HttpRequest } from './api/request-context.ts'
@@ -28,10 +32,12 @@ import { FleetHistory } from './core/reports/fleet-history.ts'
 import { memoryLimiter } from './memory-limiter.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { FleetProbe } from './origin/fleet-probe.ts'
-import type { Exchange } from './origin/exchange.ts'
+import type { Exchange, PoolRoute } from './origin/exchange.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
 import { RunningIds } from './api/running-ids.ts'
+import type { Suspect } from './origin/attempt-context.ts'
+import { stepsByPool } from './origin/pool-steps.ts'
 import { WaitingRequests } from './origin/waiting-requests.ts'
 import type { Ports } from './ports.ts'
 import type { AssetFiles } from './ports/assets.ts'
@@ -108,6 +114,28 @@ function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, carried?: Carri
   return memory
 }
 
+interface PromptSources {
+  readonly analyzers: PromptAnalyzers
+  readonly fingerprintOf: (route: PoolRoute) => number | null
+  readonly authenticator: Authenticator
+}
+
+/** How prompts are measured. Only gateways in front of others, or behind them, exchange measured prompts. */
+function promptParts(
+  config: Config,
+  ports: Ports,
+  { analyzers, fingerprintOf, authenticator }: PromptSources,
+): Pick<ExchangeParts, 'measure' | 'edgePrompts'> {
+  const measureHere: MeasurePrompt = (_, route, request) => analyzers.measure(route, request)
+  const isAlone = !authenticator.hasEdges && config.clusters.every(({ gateway }) => gateway === null)
+  if (isAlone) return { edgePrompts: null, measure: measureHere }
+  const edgePrompts = new EdgePrompts({ analyzers, fingerprintOf, hasKeys: config.keys !== null, ports })
+  return {
+    edgePrompts,
+    measure: (...prompt) => edgePrompts.measuredByEdge(...prompt) ?? measureHere(...prompt),
+  }
+}
+
 /** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
 function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
@@ -117,6 +145,11 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const digests = new DigestCache({ ports, via: config.via, fingerprintOf })
   const dueAt = carried?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
+  const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
+  const stepsOf = stepsByPool({ comments: config.ttft.comment })
+  const authenticator = new Authenticator(config, ports)
+  const usage = carried?.usage ?? new KeyUsage()
+  const prompts = promptParts(config, ports, { analyzers, fingerprintOf, authenticator })
   const status: GatewayStatus = {
     startedAt: carried?.startedAt ?? shared?.startedAt ?? ports.now(),
     configRefusedAt: null,
@@ -136,21 +169,22 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
     digests,
     fingerprintOf,
     analyzers,
-    authenticator: new Authenticator(config, ports),
+    authenticator,
     storedResponses:
       carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
-    edgePrompts: new EdgePrompts({ analyzers, fingerprintOf, hasKeys: config.keys !== null, ports }),
+    ...prompts,
+    authorize: authenticator.trust === 'keys' ? authorizeByKey : authorizeAll,
+    end: requestEnd({ config, ports, telemetry, usage, shared, authenticator }),
     bodyMemory: bodyMemoryFor(config, ports, carried),
-    usage: carried?.usage ?? new KeyUsage(),
+    usage,
     limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
-    lookups: new CacheLookups(ports),
+    lookups: models.routes.some(({ pool }) => pool.lmcache !== null) ? new CacheLookups(ports) : null,
     waits: new WaitingRequests(),
     runningIds: carried?.runningIds ?? new RunningIds(),
     history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
-    forward: (exchange: Exchange) =>
-      forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
+    forward: (exchange: Exchange) => forward(exchange, ports, digests, { suspect, stepsOf }),
   }
 }
 

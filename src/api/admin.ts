@@ -22,6 +22,7 @@ import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
 import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import { gatewayView, poolViews } from './fleet-view.ts'
+import { authorizeAll } from './permissions.ts'
 import { parseInferenceRequest, type ParseParts } from './parse-request.ts'
 import { reportView } from './ttft-reports.ts'
 import { toSnakeCase } from '../snake-case.ts'
@@ -31,7 +32,7 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly ports: FleetParts['ports'] & ParseParts['ports'] & Pick<Ports, 'now' | 'ttft'>
   readonly models: ModelRegistry
   readonly storedResponses: StoredResponses
-  readonly lookups: CacheLookups
+  readonly lookups: CacheLookups | null
   readonly digests: FleetParts['digests'] & Pick<DigestCache, 'order'>
   readonly status: GatewayStatus
   readonly shared: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
@@ -98,7 +99,7 @@ export async function watch(
 export async function dryRun(parts: AdminParts, incoming: RequestContext): Promise<Response> {
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
   const caller: Caller = { ...ANYONE, tenant: 'admin', edge: false }
-  const parsed = await parseInferenceRequest(parts, endpoint, incoming, caller)
+  const parsed = await parseInferenceRequest({ ...parts, authorize: authorizeAll }, endpoint, incoming, caller)
   const admissions = new AdmissionBuilder(parsed, parts)
   const admission = (route: PoolRoute) => admissions.of(route)
   const refusals: unknown[] = []

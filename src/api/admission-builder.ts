@@ -27,9 +27,15 @@ type Admission = ReturnType<Exchange['admission']>
 /** Shared parts of admissions: the pools' measurers, the LMCache lookups, and prompts that an edge has measured. */
 export interface AdmissionSources {
   readonly analyzers: PromptAnalyzers
-  readonly lookups: CacheLookups
-  readonly edgePrompts: EdgePrompts
+  /** null: no pool has lookups. */
+  readonly lookups: CacheLookups | null
+  /** null: there are no edges, and no regions. */
+  readonly edgePrompts: EdgePrompts | null
+  readonly measure: MeasurePrompt
 }
+
+/** Measures the prompt of a request for a pool. */
+export type MeasurePrompt = (parsed: InferenceRequest, route: PoolRoute, request: PromptRequest) => PromptProfile
 
 /** Admission for one pool. */
 interface PoolAdmission {
@@ -45,18 +51,20 @@ interface PoolAdmission {
 export class AdmissionBuilder {
   readonly #parsed: InferenceRequest
   readonly #analyzers: PromptAnalyzers
-  readonly #lookups: CacheLookups
-  readonly #edgePrompts: EdgePrompts
+  readonly #lookups: CacheLookups | null
+  readonly #edgePrompts: EdgePrompts | null
+  readonly #measure: MeasurePrompt
   // There is nearly always one entry: searching a list is faster than creating a map.
   readonly #poolAdmissions: PoolAdmission[] = []
   /** The prompt, which all pools share. null: it was not read yet, or an answer has begun. */
   #prompt: Prompt | null = null
 
-  constructor(parsed: InferenceRequest, { analyzers, lookups, edgePrompts }: AdmissionSources) {
+  constructor(parsed: InferenceRequest, { analyzers, lookups, edgePrompts, measure }: AdmissionSources) {
     this.#parsed = parsed
     this.#analyzers = analyzers
     this.#lookups = lookups
     this.#edgePrompts = edgePrompts
+    this.#measure = measure
   }
 
   of(route: PoolRoute): Admission {
@@ -71,7 +79,8 @@ export class AdmissionBuilder {
   /** The measured prompt as headers for a region. `others`: headers that it gets besides. */
   forRegion(route: PoolRoute, target: EngineTarget, others: readonly string[]): readonly string[] {
     const { request, prompt } = this.#poolAdmission(route)
-    return request === null ? [] : this.#edgePrompts.headersFor(route, { request, prompt }, target, others)
+    if (request === null || this.#edgePrompts === null) return []
+    return this.#edgePrompts.headersFor(route, { request, prompt }, target, others)
   }
 
   /** Releases the prompt. Returns false if a lookup may still read it. */
@@ -100,7 +109,7 @@ export class AdmissionBuilder {
     const { route, request, prompt: own } = entry
     if (entry.hasLookedUp || request === null) return {}
     entry.hasLookedUp = true
-    const { measure, known, stages } = await this.#lookups.gather(route, {
+    const { measure, known, stages } = await this.#lookups!.gather(route, {
       ...engineModel(this.#parsed.model, route.pool),
       measure: own,
       salt: request.salts[0] ?? null,
@@ -115,14 +124,13 @@ export class AdmissionBuilder {
 
   #wanted(route: PoolRoute): boolean {
     const { options } = this.#parsed
-    return this.#lookups.wanted(route, options.policy ?? null) && !computesAll(this.#parsed)
+    return this.#lookups?.wanted(route, options.policy ?? null) === true && !computesAll(this.#parsed)
   }
 
   #poolAdmission(route: PoolRoute): PoolAdmission {
     for (const entry of this.#poolAdmissions) if (entry.route === route) return entry
     const request = this.#requestIn(route)
-    const prompt =
-      this.#edgePrompts.measuredByEdge(this.#parsed, route, request) ?? this.#analyzers.measure(route, request)
+    const prompt = this.#measure(this.#parsed, route, request)
     const session = sessionIn(this.#parsed, route)
     const admission = admissionOf(this.#parsed, { route, prompt, session })
     const entry: PoolAdmission = { route, request, prompt, session, admission, hasLookedUp: false }
@@ -177,7 +185,8 @@ function admissionOf(
     tokenSource: prompt.tokenSource,
     blocks: prompt.blocks,
     session: session?.id ?? null,
-    priority: options.priority ?? (caller.allowOverrides ? fields.priority : null) ?? 0,
+    // Without the right to choose it, authorization has refused or replaced the client's.
+    priority: options.priority ?? fields.priority ?? 0,
     expectedOutputTokens: options.expected_output_tokens ?? null,
     ...outputLimit(parsed),
     streams: parsed.endpoint.streams && fields.stream === true,

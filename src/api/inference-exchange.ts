@@ -2,25 +2,25 @@ import type { Continuable, NotContinued } from '../core/continuation/continuable
 import type { RequestClass } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import type { UsedTokens } from '../core/limits/used-tokens.ts'
-import { type OpenRecord, openRecord } from '../core/reports/request-record.ts'
+import { hasEnded, type OpenRecord, openRecord, type RequestRecord } from '../core/reports/request-record.ts'
 import type { AddableField } from '../engines/engine-type.ts'
 import type { Config } from '../config.ts'
 import type { WaitingRequests } from '../origin/waiting-requests.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
-import { withTrace } from '../telemetry/trace-context.ts'
 import { ANYONE } from './auth/caller.ts'
+import type { Trace } from '../telemetry/trace-context.ts'
+import type { RequestHistory } from './request-history.ts'
+import type { EdgePrompts } from './edge-prompts.ts'
 import { AdmissionBuilder, type AdmissionSources, saltOf } from './admission-builder.ts'
 import { canRequestUsage, rewriteBody } from './body-rewrite.ts'
 import type { JsonBody } from './body.ts'
-import type { EdgePrompts } from './edge-prompts.ts'
 import { replaceFormModel } from './multipart.ts'
 import { MAX_SESSION_CHARS } from './fields.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { countsTokens, type Permit } from './key-limits.ts'
 import { engineModel } from './model-registry.ts'
-import { type LifecycleParts, RequestLifecycle } from './request-lifecycle.ts'
 import type { RunningIds } from './running-ids.ts'
 
 /**
@@ -51,13 +51,29 @@ const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
 /** Without an engine nothing is used. */
 const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 
+const NO_HEADERS: readonly string[] = []
+
 const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
 
-export interface ExchangeParts extends AdmissionSources, LifecycleParts {
-  readonly config: Pick<Config, 'limits' | 'version' | 'ttft' | 'log'> & Parameters<typeof headersForEngine>[2]
+export interface ExchangeParts extends AdmissionSources {
+  readonly config: Pick<Config, 'limits' | 'version' | 'ttft'> & Parameters<typeof headersForEngine>[2]
   /** Requests that wait for room. */
   readonly waits: WaitingRequests
   readonly runningIds: RunningIds
+  readonly recent: RequestHistory
+  /** Receives each request at its end. */
+  readonly end: RequestEnd
+}
+
+/** Receives a request that has ended. */
+export type RequestEnd = (request: EndedRequest) => void
+
+interface EndedRequest {
+  readonly record: RequestRecord
+  /** null: unknown. */
+  readonly used: UsedTokens | null
+  readonly exchange: InferenceExchange
+  readonly parsed: InferenceRequest
 }
 
 /**
@@ -72,7 +88,7 @@ export class InferenceExchange implements Exchange {
   readonly protocol: Exchange['protocol']
   readonly expectsJson: boolean
   readonly path: string
-  readonly headers: readonly string[]
+  headers: readonly string[]
   readonly stream: boolean
   readonly observe: boolean
   readonly hideUsage: boolean
@@ -82,22 +98,23 @@ export class InferenceExchange implements Exchange {
   readonly configVersion: number
   readonly pinned: Exchange['pinned']
   readonly stages: StageTimes
-  readonly cors: readonly string[] | null
   readonly scope: Exchange['scope']
+  /** null: the key has no limits, or traces are off. */
+  permit: Permit | null = null
+  trace: Trace | null = null
   readonly waits: NonNullable<Exchange['waits']>
   readonly signal: Exchange['signal']
   readonly lastComment: boolean
   readonly record: OpenRecord
   onResponseId?: NonNullable<Exchange['onResponseId']>
   ownAnswer?: NonNullable<Exchange['ownAnswer']>
-  limitHeaders: readonly string[]
-  #permit: Permit | null = null
+  clientHeaders: readonly string[]
   /** null: unknown. */
   #used: UsedTokens | null = NOTHING_USED
   readonly #parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
-  readonly #lifecycle: RequestLifecycle
-  readonly #edgePrompts: EdgePrompts
+  readonly #end: RequestEnd
+  readonly #edgePrompts: EdgePrompts | null
   readonly #runningIds: RunningIds
   /** `x-request-id` at engines. */
   readonly #engineId: string
@@ -132,13 +149,13 @@ export class InferenceExchange implements Exchange {
     this.routes = routes
     this.configVersion = config.version
     this.pinned = parsed.pinned
-    this.cors = incoming.cors
     this.scope = incoming.scope
     this.waits = parts.waits
     this.signal = request.signal
     this.lastComment = config.ttft.comment
+    this.clientHeaders = incoming.cors ?? NO_HEADERS
     this.#edgePrompts = parts.edgePrompts
-    this.limitHeaders = parts.edgePrompts.offer(parsed.caller, routes[0]!)
+    this.#end = parts.end
     this.#admissions = new AdmissionBuilder(parsed, parts)
     const edge = incoming.elapsedMs()
     // Measures the prompt.
@@ -153,12 +170,11 @@ export class InferenceExchange implements Exchange {
       stream: this.stream,
     })
     describeRequest(this.record, this.#admissions, routes[0]!)
-    this.#lifecycle = new RequestLifecycle(parts, parsed, this.record)
-    const { trace } = this.#lifecycle
+    parts.recent.add({ model: parsed.model, tenant: parsed.caller.tenant, record: this.record })
+    incoming.logOnStreamEnd = true
     this.#runningIds = parts.runningIds
     this.#engineId = parts.runningIds.take(requestId, this.id)
-    const headers = headersForEngine(request.headers, this.#engineId, config)
-    this.headers = trace === null ? headers : withTrace(headers, trace)
+    this.headers = headersForEngine(request.headers, this.#engineId, config)
   }
 
   get requestedModel(): string {
@@ -242,12 +258,6 @@ export class InferenceExchange implements Exchange {
     return typeof this.#continuable !== 'string'
   }
 
-  /** The request is reserved in the limits of its key until it ends. */
-  permit(permit: Permit): void {
-    this.#permit = permit
-    this.limitHeaders = [...this.limitHeaders, ...permit.headers]
-  }
-
   admission(route: PoolRoute): ReturnType<Exchange['admission']> {
     return this.#admissions.of(route)
   }
@@ -263,7 +273,7 @@ export class InferenceExchange implements Exchange {
   }
 
   gatewayAnswered(route: PoolRoute, headers: readonly string[]): void {
-    this.#edgePrompts.recordOffer(route, headers)
+    this.#edgePrompts?.recordOffer(route, headers)
   }
 
   hints(route: PoolRoute): Promise<StageTimes> | null {
@@ -280,9 +290,8 @@ export class InferenceExchange implements Exchange {
     if (usage !== null && route !== undefined) this.#admissions.learn(route, usage)
     this.#parsed.incoming.memory?.release()
     this.#runningIds.release(this.#engineId)
-    const used = this.#used
-    const tokens = used === null ? null : used.promptTokens + used.outputTokens
-    if (this.#permit !== null) this.scope.background(this.#permit.settle(tokens))
-    this.#lifecycle.ended(this, used)
+    const { record } = this
+    if (!hasEnded(record)) throw new Error(`request ${record.id} has no result: fill in its record first`)
+    this.#end({ record, used: this.#used, exchange: this, parsed: this.#parsed })
   }
 }

@@ -8,7 +8,7 @@ import type { Ports } from '../ports.ts'
 import { readFields, readOptions, type RequestFields } from './fields.ts'
 import { readForm } from './multipart.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import { authorizeHints, authorizeOptions, authorizePriority } from './permissions.ts'
+import type { Authorize } from './permissions.ts'
 import type { RequestContext } from './request-context.ts'
 import { enforceLimits } from './request-limits.ts'
 import type { ModelRegistry } from './model-registry.ts'
@@ -18,6 +18,7 @@ export interface ParseParts extends Pick<StoredResponseParts, 'storedResponses'>
   readonly config: Pick<Config, 'limits'>
   readonly ports: Pick<Ports, 'parseLong'>
   readonly models: ModelRegistry
+  readonly authorize: Authorize
 }
 
 /** Reads and validates a request up to routing. */
@@ -36,11 +37,8 @@ export async function parseInferenceRequest(
   const { json } = body
   // Fields of a form are texts. The gateway uses only these two.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
-  if (!form) authorizeHints(json, caller)
   const clientOptions = readOptions(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
-  authorizeOptions(clientOptions, caller)
-  authorizePriority(json, caller, form)
-  const options = caller.priority === null ? clientOptions : { ...clientOptions, priority: caller.priority }
+  const options = parts.authorize({ options: clientOptions, json, isForm: form }, caller)
   const stored = endpoint.storesResponses ? await storedResponseOf(parts, fields, caller) : null
   const model = modelOf(parts.models, fields, caller, stored)
   const offer = parts.models.offer(model, caller)

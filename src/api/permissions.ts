@@ -9,8 +9,27 @@ import { EXTRA_BODY, type Json } from './request-limits.ts'
 /** Overrides that affect other clients need permission. `session` has the same effect as its header. */
 const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
 
+interface RequestedRights {
+  readonly options: RequestOptions
+  readonly json: Json
+  readonly isForm: boolean
+}
+
+/** Returns the options of a request with what its key fixes. Fails with `forbidden`. */
+export type Authorize = (requested: RequestedRights, caller: Caller) => RequestOptions
+
+/** For a gateway without keys: clients may set everything. */
+export const authorizeAll: Authorize = ({ options }) => options
+
+export const authorizeByKey: Authorize = ({ options, json, isForm }, caller) => {
+  if (!isForm) authorizeHints(json, caller)
+  authorizeOptions(options, caller)
+  authorizePriority(json, caller, isForm)
+  return caller.priority === null ? options : { ...options, priority: caller.priority }
+}
+
 /** Fails with `forbidden` and names the override. */
-export function authorizeOptions(options: RequestOptions, caller: Caller): void {
+function authorizeOptions(options: RequestOptions, caller: Caller): void {
   if (caller.allowOverrides) return
   authorizeClass(options, caller)
   const refused = PRIVILEGED_OVERRIDES.find((name) => options[name] !== undefined)
@@ -25,7 +44,7 @@ export function authorizeOptions(options: RequestOptions, caller: Caller): void 
 }
 
 /** Dynamo's hints need the permission of the options that they stand for. Fails with `forbidden` and names the hint. */
-export function authorizeHints(json: Json, caller: Caller): void {
+function authorizeHints(json: Json, caller: Caller): void {
   if (caller.allowOverrides) return
   const hints = agentHints(json)
   const refused = hints === undefined ? undefined : ['priority', 'osl'].find((name) => (hints[name] ?? null) !== null)
@@ -56,7 +75,7 @@ function authorizeClass({ class: requestedClass }: RequestOptions, { requestClas
  * Rejects a `priority` that would reach an engine's queue from a key that may not set it. In JSON the key's priority
  * replaces the client's; a form cannot be edited. Fails with `forbidden`.
  */
-export function authorizePriority(json: Json, caller: Caller, isForm: boolean): void {
+function authorizePriority(json: Json, caller: Caller, isForm: boolean): void {
   const mayChoose = caller.allowOverrides && caller.priority === null
   if (mayChoose) return
   const isReplaced = caller.priority !== null && !isForm

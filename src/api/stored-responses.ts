@@ -150,7 +150,7 @@ function exchangeWithoutBody(
     configVersion: config.version,
     pinned: stored,
     stages: { edge: ports.now() - incoming.receivedAt },
-    cors: incoming.cors,
+    clientHeaders: incoming.cors ?? [],
     // With the client's socket the platform would write the response itself, and it could not be read here.
     scope: stream ? incoming.scope : { ...incoming.scope, client: null },
     signal: incoming.request.signal,

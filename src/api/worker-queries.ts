@@ -13,7 +13,8 @@ import type { GatewayCounts, GroupQuery, WorkerGroup } from '../worker-group.ts'
 
 export interface CountParts {
   readonly telemetry: Telemetry
-  readonly lookups: Pick<CacheLookups, 'counts'>
+  /** null: no pool has lookups. */
+  readonly lookups: Pick<CacheLookups, 'counts'> | null
   readonly models: Pick<ModelRegistry, 'routes'>
   readonly recent: RequestHistory
   /** null: this gateway is the only one of its process. */
@@ -35,7 +36,7 @@ export async function answerWorkerQuery(
     droppedSpans,
     refusals,
     usage: parts.usage.list(),
-    lookups: parts.models.routes.map((route) => parts.lookups.counts(route)),
+    lookups: parts.models.routes.map((route) => parts.lookups?.counts(route) ?? null),
     ended: parts.telemetry.endedHistory.byStep(),
   }
 }

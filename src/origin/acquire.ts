@@ -1,47 +1,10 @@
 /** Finds engines for one attempt: asks the clusters in order; each ranks and books in one call. */
-import type { Admission } from '../core/contract/admission.ts'
-import { type EarlyLegRole, legsOf } from '../core/contract/legs.ts'
-import { endedAs } from '../core/contract/outcome.ts'
-import type { Placement } from '../core/contract/placement.ts'
 import { preferRetryable, type Refusal } from '../core/contract/refusal.ts'
 import type { Ports } from '../ports.ts'
-import type { EngineTarget } from '../ports/engine-target.ts'
-import type { AdmitResult } from '../ports/pool.ts'
-import type { Timers } from '../ports/timers.ts'
-import { DeadlineError, withDeadline } from '../timeout.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { Digests } from './digests.ts'
-import { itemsToEncode } from './disagg/encode-stage.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
-import { type BookingParts, LeaseKeeper } from './lease-keeper.ts'
-import type { StageTimer } from './stage-timer.ts'
-import { waitForRoom } from './wait-for-room.ts'
-
-/** Results of earlier attempts of the same request. */
-interface AttemptHistory {
-  readonly attempt: number
-  /** They went to gateways that were full or out of reach. */
-  readonly moved: boolean
-  /** As in `Admission`. null: the engine of the final leg failed. */
-  readonly failedLegs: readonly EarlyLegRole[] | null
-  /** Cluster id → engines that failed this request. */
-  readonly avoid: ReadonlyMap<string, readonly string[]>
-  /** Receives the time of lookups and admits. */
-  readonly stages: StageTimer
-  /** The earlier attempt still runs in this pool, which is asked for a second engine. Absent: it failed. */
-  readonly hedgeIn?: PoolRoute
-  /** Engine of the earlier attempt: another one is wanted only if this one is wedged. */
-  readonly rescueFrom?: string
-}
-
-/** Time limit of `admit`, ms. A booking that arrives later is released. */
-const ADMIT_MS = 2_000
-
-/**
- * An object with a newer configuration than this edge may choose engines that the edge does not have. It is asked again
- * without these engines, up to this many.
- */
-const MAX_UNKNOWN = 64
+import type { AttemptHistory, Pass, PlacementContext } from './place-step.ts'
 
 export async function acquirePlacement(
   exchange: Exchange,
@@ -75,17 +38,6 @@ export async function acquirePlacement(
   return placeOn(wait, exchange, { ports, digests, history })
 }
 
-interface Pass {
-  readonly routes: readonly PoolRoute[]
-  /** A cluster is chosen among several. */
-  readonly isChosen: boolean
-  /** Open circuits are ignored where too few engines are left. */
-  readonly isLastResort: boolean
-  /** The request waits for room. Absent: it does not. */
-  readonly waits?: boolean
-  readonly notes: readonly string[]
-}
-
 interface NoPlacement {
   readonly refused: Refusal
   /** Pools that would serve it in panic mode. */
@@ -112,12 +64,6 @@ function addRefusal(
   notes.push(`failover=${route.cluster.id}:${refusal.reason}`)
 }
 
-interface PlacementContext {
-  readonly ports: Ports
-  readonly digests: Digests
-  readonly history: AttemptHistory
-}
-
 async function placeOn(
   pass: Pass,
   exchange: Exchange,
@@ -127,10 +73,7 @@ async function placeOn(
   const refusals: PassRefusals = { notes, mayPanic: [], mayWait: [] }
   let worst: Refusal | null = null
   for (const route of pass.routes) {
-    // The caches do not matter to a request that is bound to one engine.
-    const lookups = exchange.pinned === null ? exchange.hints?.(route) : null
-    if (lookups) context.history.stages.addAll(await lookups)
-    const result = await placeOnPool(pass, exchange, context, route)
+    const result = await context.history.placeOf(route)(pass, exchange, context, route)
     if (result === 'unknown_engine') notes.push(`failover=${route.cluster.id}:unknown_engine`)
     else if ('refusal' in result) {
       worst = preferRetryable(worst, result.refusal)
@@ -141,210 +84,5 @@ async function placeOn(
   return { refused, ...refusals }
 }
 
-/** Places the request on one pool. The pool may choose engines that this configuration does not have, a few times. */
-async function placeOnPool(
-  pass: Pass,
-  exchange: Exchange,
-  { ports, digests, history }: PlacementContext,
-  route: PoolRoute,
-): Promise<AcquiredPlacement | { readonly refusal: Refusal } | 'unknown_engine'> {
-  let unknown: readonly string[] = none
-  while (unknown.length < MAX_UNKNOWN) {
-    const startedAt = ports.now()
-    const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
-    const parts = bookingParts(exchange, ports, route, pass.isLastResort ? { ...base, isLastResort: true } : base)
-    const result =
-      pass.waits === true
-        ? await waitOn(exchange, ports, route, parts)
-        : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
-    history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
-    if ('refusal' in result) return result
-    const engine = targetOf(route, result.placement)
-    if (engine !== null) return acquired(result, { pass, digests, route, engine, admission: parts.admission })
-    void result.booking.release(endedAs('abandoned'))
-    ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
-    unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !route.targets.has(id))]
-  }
-  return 'unknown_engine'
-}
-
-interface PlacedOn {
-  readonly pass: Pass
-  readonly digests: Digests
-  readonly route: PoolRoute
-  readonly engine: EngineTarget
-  readonly admission: Admission
-}
-
-function acquired(result: AdmittedPlacement, { pass, digests, route, engine, admission }: PlacedOn): AcquiredPlacement {
-  const { booking, placement, policy, notes } = result
-  const isGateway = engine.isGateway === true
-  const sent = isGateway || pass.isChosen ? digests.sent(route, admission) : null
-  if (sent !== null) booking.sent(sent)
-  return {
-    route,
-    engine,
-    placement,
-    policy,
-    // The ledger counts all engines behind another gateway as one.
-    predictedTtftMs: isGateway ? (sent?.predictedTtftMs ?? null) : result.predictedTtftMs,
-    booking,
-    promptTokens: admission.promptTokens,
-    sequences: admission.sequences,
-    notes,
-  }
-}
-
-function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {
-  return {
-    pool: ports.pool(route.cluster.id, route.pool.model),
-    admission,
-    leaseMs: route.pool.leaseMs,
-    log: ports.log,
-    timers: exchange.scope.timers ?? ports.timers,
-    scope: exchange.scope,
-  }
-}
-
-type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
-
-type AdmitContext = Omit<BookingParts, 'lease' | 'placement'>
-
 const canWait = ({ waits }: Exchange, { pool }: PoolRoute, { mayWait = false }: Refusal): boolean =>
   mayWait && waits !== undefined && pool.queue !== null
-
-async function waitOn(
-  { signal, scope, waits }: Exchange,
-  ports: Ports,
-  { pool: settings }: PoolRoute,
-  parts: AdmitContext,
-): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
-  const { pool, admission, timers } = parts
-  const { maxWaitMs } = settings.queue!
-  const now = (): number => ports.now()
-  return toPlacement(
-    await waitForRoom({ pool, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }),
-    parts,
-  )
-}
-
-/** Admits synchronously. null: the ledger is not in this process. */
-function admitNow(parts: AdmitContext): AdmittedPlacement | { readonly refusal: Refusal } | null {
-  const admitted = parts.pool.admitNow?.(parts.admission) ?? null
-  return admitted === null ? null : toPlacement(admitted, parts)
-}
-
-async function admitOn(
-  ports: Ports,
-  digests: Digests,
-  route: PoolRoute,
-  parts: AdmitContext,
-): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
-  const { pool, admission } = parts
-  const limitMs = pool.admitLimitMs?.() ?? null
-  try {
-    return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts.timers), parts)
-  } catch (error) {
-    const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
-    if (!isLate) ports.log.warn('pool_unreachable', { id: admission.id, cluster: route.cluster.id, error })
-    // Without the object the retry budget is unknown.
-    const placement = admission.hedge === true ? null : digests.fallback(admission, route, isLate)
-    if (placement === null)
-      return {
-        refusal: {
-          reason: 'engines_unavailable',
-          detail: 'the cluster is out of reach and no engine is left',
-          retryAfterMs: 1_000,
-        },
-      }
-    const context = isLate ? { ...parts, admission: withLateKey(admission) } : parts
-    const booking = new LeaseKeeper({ ...context, lease: null, placement })
-    if (isLate) booking.sendBooking()
-    const note = isLate ? 'fallback=object_late' : 'fallback=object_unreachable'
-    return { placement, policy: 'rendezvous', predictedTtftMs: null, booking, notes: [note] }
-  }
-}
-
-/** Another key, because the late answer has a booking of this key, which is released. */
-const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `${admission.id}~` })
-
-function toPlacement(
-  admitted: AdmitResult,
-  { pool, admission, leaseMs, log, timers, scope }: AdmitContext,
-): AdmittedPlacement | { readonly refusal: Refusal } {
-  if ('refusal' in admitted) return admitted
-  const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
-  for (const { event, ...fields } of events) log.warn(event, { model: admission.model, ...fields })
-  return {
-    placement,
-    policy,
-    predictedTtftMs,
-    booking: new LeaseKeeper({ pool, admission, leaseMs, log, timers, scope, lease, placement }),
-    notes: none,
-  }
-}
-
-const none: readonly string[] = []
-
-/** Releases a lease that comes after the limit. */
-async function admitInTime(
-  admitting: Promise<AdmitResult>,
-  limitMs: number | null,
-  timers: Timers | undefined,
-): Promise<AdmitResult> {
-  try {
-    return await withDeadline(Math.min(limitMs ?? ADMIT_MS, ADMIT_MS), admitting, { timers })
-  } catch (error) {
-    if (error instanceof DeadlineError) admitting.then(abandon).catch(() => {})
-    throw error
-  }
-}
-
-async function abandon(admitted: AdmitResult): Promise<void> {
-  if (!('refusal' in admitted)) await admitted.lease.release(endedAs('abandoned'))
-}
-
-interface AdmissionParts {
-  readonly exchange: Exchange
-  readonly route: PoolRoute
-  readonly history: AttemptHistory
-  /** Time since the request arrived. */
-  readonly elapsedMs: number
-}
-
-function admissionFor({ exchange, route, history, elapsedMs }: AdmissionParts, unknown: readonly string[]): Admission {
-  const failed = history.avoid.get(route.cluster.id) ?? []
-  const { pinned } = exchange
-  // A request bound to one engine avoids all others.
-  const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== pinned.engine)
-  const admission = exchange.admission(route)
-  const { ttftDeadlineMs: deadlineMs } = admission
-  return {
-    ...admission,
-    configVersion: exchange.configVersion,
-    attempt: history.attempt,
-    ...(history.moved ? { moved: true } : {}),
-    ...(history.attempt > 0 && history.failedLegs !== null ? { failedLegs: history.failedLegs } : {}),
-    ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
-    avoid: [...failed, ...others, ...unknown],
-    ...(history.hedgeIn === undefined ? {} : { hedge: true }),
-    ...(history.rescueFrom === undefined ? {} : { rescueFrom: history.rescueFrom }),
-    unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
-    encodeItems: admission.encodeItems > 0 && history.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
-  }
-}
-
-function unsplittableIn({ pinned }: Exchange, { hedgeIn }: AttemptHistory): string | null {
-  if (pinned !== null) return 'it is bound to one engine'
-  return hedgeIn === undefined ? null : 'another attempt runs'
-}
-
-/** Engine of the final leg. null if an engine of the placement is unknown here. */
-function targetOf({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
-  if (placement.kind === 'whole') return targets.get(placement.engine) ?? null
-  return legsOf(placement).every(({ engine }) => targets.has(engine)) ? targets.get(placement.decode)! : null
-}
-
-function engineIdsOf(placement: Placement): readonly string[] {
-  return [...legsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
-}

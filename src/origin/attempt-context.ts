@@ -4,6 +4,7 @@ import type { Ports } from '../ports.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
+import type { PlaceStep } from './place-step.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { Digests } from './digests.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
@@ -18,14 +19,26 @@ export interface AttemptContext {
   readonly earlier: readonly AttemptFailed[]
   readonly digests: Digests
   readonly suspect?: Suspect | undefined
-  /** Its part in a race of two attempts (hedging). Absent: no other attempt can run beside it. */
-  readonly race?: RaceEntry
+  /** Aborted when the response is not needed any more. */
+  readonly signal: AbortSignalLike
+  /** Its part in a race of two attempts (hedging). */
+  readonly race: RaceEntry
+  readonly placeOf: (route: PoolRoute) => PlaceStep
+}
+
+/** Sends one attempt. Resolves with the response, or with failures after which another engine may try. */
+export type AttemptStep = (attempt: AttemptContext) => Promise<AttemptOutcome>
+
+type AttemptOutcome = Response | AttemptFailed | { readonly failures: readonly FailedAttempt[] }
+
+/** A failed attempt, with its booking's placement. */
+export interface FailedAttempt {
+  readonly outcome: AttemptFailed
+  readonly placed: AcquiredPlacement
 }
 
 /** One of two attempts of a request that run at once. */
 export interface RaceEntry {
-  /** Aborted when the client disconnects or the other attempt answers. */
-  readonly signal: AbortSignalLike
   /** The response is that of the other attempt. */
   readonly lost: boolean
   /** Bookings of the request so far. */
@@ -33,6 +46,9 @@ export interface RaceEntry {
   /** Claims the response to the client at the first byte. `refused`: the engine refuses, and the other may not. */
   claim(answer: Pick<OriginAnswer, 'status' | 'sse'>, early: boolean): 'won' | 'lost' | 'refused'
 }
+
+/** The entry of an attempt beside which no other one can run. */
+export const alone: RaceEntry = { lost: false, booked: 1, claim: () => 'won' }
 
 /** Called with each engine that failed an attempt, so that its health is checked soon. */
 export type Suspect = (route: PoolRoute, engine: EngineTarget) => void

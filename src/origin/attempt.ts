@@ -6,45 +6,55 @@ import { type OriginAnswer, OriginError } from '../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { classifyFault, isSuccess } from './classify.ts'
 import { attributeFailure } from './disagg/attribute-failure.ts'
-import { type FinalLeg, wholeLeg } from './disagg/final-leg.ts'
-import { runPreparatoryLegs } from './disagg/preparatory-legs.ts'
+import type { FinalLeg, LegResult } from './disagg/final-leg.ts'
 import { dispatch } from './dispatch.ts'
 import { abortReason, type Exchange } from './exchange.ts'
 import { headerOf } from './headers.ts'
 import { forgetLacking } from './lacking-engines.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
+import { relayed, type RelayStep } from './relay/relay-steps.ts'
 import { passedOthers } from './via.ts'
 
 /**
  * Resolves with the response for the client, or with the failure if another engine may try. Throws if none may. The
  * booking is released on every path. Whole, split and staged placements differ only before the final leg.
  */
-export async function runAttempt(attempt: AttemptContext): Promise<Response | AttemptFailed> {
+export const attemptWith =
+  (steps: AttemptSteps) =>
+  (attempt: AttemptContext): Promise<Response | AttemptFailed> =>
+    runAttempt(attempt, steps)
+
+interface AttemptSteps {
+  /** Runs the legs before the final one. */
+  readonly legs: (attempt: AttemptContext) => LegResult | Promise<LegResult>
+  readonly relay: RelayStep
+}
+
+async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise<Response | AttemptFailed> {
   const { exchange, ports, placed } = attempt
   const { engine } = placed
   let refusal: OriginAnswer | null = null
   let holder: EngineTarget | undefined
   let isDispatched = false
   try {
-    const prepared = placed.placement.kind === 'whole' ? { last: wholeLeg(attempt) } : await runPreparatoryLegs(attempt)
+    const prepared = await steps.legs(attempt)
     if ('failed' in prepared) return giveUp(attempt, prepared.failed)
     const dispatchedAt = ports.now()
     if ('refusal' in prepared) {
       refusal = prepared.refusal
-      return new AnswerRelay(attempt, { answer: refusal, dispatchedAt, engine: prepared.engine, last: null }).pass(
-        false,
-      )
+      const input = { answer: refusal, dispatchedAt, engine: prepared.engine, last: null }
+      return relayed(new AnswerRelay(attempt, input), steps.relay, false)
     }
     const { last } = prepared
     holder = last.holder
     isDispatched = true
     const outcome = await dispatch(attempt, last, (answer, early) =>
-      begin(attempt, { answer, last, early, dispatchedAt }),
+      begin(attempt, { answer, last, early, dispatchedAt, relay: steps.relay }),
     )
     return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, holder)) : outcome
   } catch (error) {
     refusal?.discard()
-    if (attempt.race?.lost === true) return giveUp(attempt, { engine, failure: 'busy', status: null })
+    if (attempt.race.lost) return giveUp(attempt, { engine, failure: 'busy', status: null })
     if (exchange.signal.aborted) {
       const result = abortReason(exchange.scope)
       release(attempt, result, null)
@@ -73,22 +83,24 @@ interface BegunAnswer {
   /** The first byte is still to come, and heartbeats must start. */
   readonly early: boolean
   readonly dispatchedAt: number
+  readonly relay: RelayStep
 }
 
 /** Judges the first bytes, then passes the answer to the client. */
-function begin(attempt: AttemptContext, { answer, last, early, dispatchedAt }: BegunAnswer): Response | AttemptFailed {
+function begin(attempt: AttemptContext, begun: BegunAnswer): Response | AttemptFailed {
+  const { answer, last, early, dispatchedAt, relay } = begun
   const { exchange, ports, placed } = attempt
   const { engine } = placed
   const failed = early ? null : classifyFault(attempt, { answer, engine, path: last.path })
   const lost = failed ?? lostRace(attempt, answer, early)
   if (lost !== null) return lost
   if (isSuccess(answer.status)) forgetLacking({ engine, path: last.path }, exchange, ports)
-  return new AnswerRelay(attempt, { answer, dispatchedAt, engine, last }).pass(early)
+  return relayed(new AnswerRelay(attempt, { answer, dispatchedAt, engine, last }), relay, early)
 }
 
 /** The failure of an attempt beside which another one answers the client. null: this one answers. */
 function lostRace({ race, placed }: AttemptContext, answer: OriginAnswer, early: boolean): AttemptFailed | null {
-  if (race === undefined || race.claim(answer, early) === 'won') return null
+  if (race.claim(answer, early) === 'won') return null
   answer.discard()
   // An engine that refuses the request is healthy.
   return { engine: placed.engine, failure: 'busy', status: answer.status }
@@ -101,7 +113,7 @@ function attemptFailure({ failure }: OriginError, { stream }: Exchange): Attempt
 
 function giveUp(attempt: AttemptContext, failed: AttemptFailed): AttemptFailed {
   // The end of an aborted attempt is no sign of a fault of its engine.
-  const isLost = attempt.race?.lost === true
+  const isLost = attempt.race.lost
   const isExcused =
     isLost || failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attempt, failed))
   if (failed.failure !== 'loop' && !isLost) logFailedStatus(attempt, failed)

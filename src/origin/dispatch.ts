@@ -28,7 +28,7 @@ export function dispatch(
 }
 
 function requestOf(
-  { exchange, ports, placed, race }: AttemptContext,
+  { exchange, ports, placed, signal }: AttemptContext,
   { target, path, body, transform }: FinalLeg,
 ): OriginRequest {
   const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
@@ -48,7 +48,7 @@ function requestOf(
     // A leg may be a request of another protocol, whose answer is transformed.
     protocol: transform === null ? exchange.protocol : completions,
     expectsJson: exchange.expectsJson === true,
-    signal: race?.signal ?? exchange.signal,
+    signal,
     timers: exchange.scope.timers ?? ports.timers,
   }
 }

@@ -94,10 +94,8 @@ export interface Exchange {
   readonly pinned: { readonly cluster: string; readonly engine: string } | null
   /** Stages before `forward`, ms. */
   readonly stages: StageTimes
-  /** CORS headers for the client, flat. Absent: none. */
-  readonly cors?: readonly string[] | null
-  /** Further headers for the client, flat: the limits of its key, and what an edge may send. Absent: none. */
-  readonly limitHeaders?: readonly string[]
+  /** Further headers for the client, flat: CORS, the limits of its key, and what an edge may send. */
+  readonly clientHeaders: readonly string[]
   readonly scope: RequestScope
   /** Where requests that wait for room are known. Absent: requests do not wait. */
   readonly waits?: WaitingRequests

@@ -12,14 +12,14 @@ import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { acquirePlacement } from './acquire.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
-import type { AttemptFailed, Suspect } from './attempt-context.ts'
-import { runAttempt } from './attempt.ts'
+import { alone, type AttemptContext, type AttemptFailed, type FailedAttempt, type Suspect } from './attempt-context.ts'
 import { failureOfAll, isGatewayFailure, unreached } from './client-failure.ts'
 import type { Digests } from './digests.ts'
 import { abortReason, endExchange, type Exchange, type PoolRoute } from './exchange.ts'
-import { type FailedAttempt, mayRace, Race } from './hedge.ts'
 import { discardLacking, enginesWithoutRoute, learnLacking } from './lacking-engines.ts'
+import { type PoolSteps, stepsByPool } from './pool-steps.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
+import { passed, relayed } from './relay/relay-steps.ts'
 import { StageTimer } from './stage-timer.ts'
 
 /** Upper bound: the retry budget of the pool and the number of engines end the loop earlier. */
@@ -28,17 +28,16 @@ const MAX_ATTEMPTS = 16
 /**
  * Returns the response of the first engine that answers. Throws a Failure if none does, if the cluster refuses, or if
  * the client disconnects. Releases every booking.
- * @param suspect called with each engine that failed an attempt, so that its health is checked soon
  */
 export async function forward(
   exchange: Exchange,
   ports: Ports,
   digests: Digests,
-  suspect?: Suspect,
+  { suspect, stepsOf = DEFAULT_STEPS }: ForwardOptions = {},
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
   const failed: RoutedFailure[] = []
-  const retry: RetryState = { ports, digests, suspect, stages, failed, refused: null }
+  const retry: RetryState = { ports, digests, suspect, stepsOf, stages, failed, refused: null }
   try {
     return await retryLoop(exchange, retry)
   } catch (error) {
@@ -72,10 +71,19 @@ const NOT_PLACED: Partial<OpenRecord> = {
   predictedTtftMs: null,
 }
 
+interface ForwardOptions {
+  /** Called with each engine that failed an attempt, so that its health is checked soon. */
+  readonly suspect?: Suspect
+  readonly stepsOf?: (route: PoolRoute) => PoolSteps
+}
+
+const DEFAULT_STEPS = stepsByPool({ comments: true })
+
 interface RetryState {
   readonly ports: Ports
   readonly digests: Digests
   readonly suspect: Suspect | undefined
+  readonly stepsOf: (route: PoolRoute) => PoolSteps
   readonly stages: StageTimer
   /** Failed attempts so far. */
   readonly failed: RoutedFailure[]
@@ -116,7 +124,8 @@ interface SplitBlame {
 }
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
-  const { ports, digests, suspect, stages, failed } = retry
+  const { ports, digests, stepsOf, stages, failed } = retry
+  const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
   const avoid = enginesWithoutRoute(exchange, ports)
   let blame: SplitBlame | null = null
   let isLastTry = false
@@ -127,6 +136,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
       failedLegs: failedLegsOf(failed),
       avoid,
       stages,
+      placeOf,
     })
     if ('refused' in placed) {
       retry.refused = placed.refused.reason
@@ -138,8 +148,8 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
       isLastTry = true
       continue
     }
-    const attempt = { exchange, ports, placed, stages, earlier: [...failed], digests, suspect }
-    const outcome = await (failed.length === 0 && mayRace(attempt) ? new Race(attempt).run() : runAttempt(attempt))
+    const steps = stepsOf(placed.route)
+    const outcome = await (failed.length === 0 ? steps.first : steps.again)(attemptOf(exchange, retry, placed))
     if (!('failure' in outcome || 'failures' in outcome)) {
       learnLacking(failed, ports)
       discardLacking(failed)
@@ -163,19 +173,36 @@ function ownAnswerOf(exchange: Exchange, answer: Response, stages: StageTimes, n
 
 /** If all engines lack the route, the answer of the gateway or of the last one. Throws if there is none. */
 function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refusal | null): Response {
-  const { ports, digests, suspect, stages, failed } = retry
+  const { ports, failed } = retry
   const last = failed.at(-1)
   const answer = failed.every(({ failure }) => failure === 'lacks_route') ? last?.answer : undefined
   if (answer !== undefined && exchange.ownAnswer !== undefined) {
     discardLacking(failed)
-    return ownAnswerOf(exchange, exchange.ownAnswer(), stages.snapshot(), ports.now())
+    return ownAnswerOf(exchange, exchange.ownAnswer(), retry.stages.snapshot(), ports.now())
   }
   discardLacking(failed, answer)
   if (last === undefined || answer === undefined) throw failureOfAll(exchange, failed, refusal)
-  const attempt = { exchange, ports, placed: last.placed, stages, earlier: failed.slice(0, -1), digests, suspect }
+  const attempt = { ...attemptOf(exchange, retry, last.placed), earlier: failed.slice(0, -1) }
   const relay = new AnswerRelay(attempt, { answer, dispatchedAt: ports.now(), engine: last.engine, last: null })
-  return relay.pass(false)
+  return relayed(relay, passed, false)
 }
+
+const attemptOf = (
+  exchange: Exchange,
+  { ports, digests, suspect, stepsOf, stages, failed }: RetryState,
+  placed: AcquiredPlacement,
+): AttemptContext => ({
+  exchange,
+  ports,
+  placed,
+  stages,
+  earlier: [...failed],
+  digests,
+  suspect,
+  signal: exchange.signal,
+  race: alone,
+  placeOf: (route) => stepsOf(route).place,
+})
 
 /** Adds a failed attempt, whose engine is avoided from now on. */
 function addFailure(

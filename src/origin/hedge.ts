@@ -11,8 +11,7 @@ import type { Timer } from '../ports/timers.ts'
 import { timersOf } from '../timers.ts'
 import { acquirePlacement } from './acquire.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
-import type { AttemptContext, AttemptFailed, RaceEntry } from './attempt-context.ts'
-import { runAttempt } from './attempt.ts'
+import type { AttemptContext, AttemptFailed, AttemptStep, FailedAttempt, RaceEntry } from './attempt-context.ts'
 import type { PoolRoute } from './exchange.ts'
 import { StageTimer } from './stage-timer.ts'
 
@@ -36,13 +35,16 @@ function limitOf(pool: PoolRoute['pool']): FirstByteLimit {
   return known
 }
 
-/** A failed attempt, with its booking's placement. */
-export interface FailedAttempt {
-  readonly outcome: AttemptFailed
-  readonly placed: AcquiredPlacement
-}
+/** Also sends an attempt to a second engine if it is late, or if its engine is wedged. */
+export const raced =
+  (next: SingleAttempt): AttemptStep =>
+  (attempt) =>
+    mayRace(attempt) ? new Race(attempt, next).run() : next(attempt)
 
-/** Whether a second engine may be asked while the attempt, the first of its request, still runs. */
+/** An attempt on one engine. */
+type SingleAttempt = (attempt: AttemptContext) => Promise<Response | AttemptFailed>
+
+/** Whether a second engine may be asked while the attempt, the first of its request, still runs. @testing */
 export function mayRace({ exchange, placed }: AttemptContext): boolean {
   const { targets } = placed.route
   return exchange.pinned === null && targets.size > 1 && placed.placement.kind === 'whole' && isOwnEngine(placed.engine)
@@ -53,7 +55,8 @@ const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']): bool
   isGateway !== true && external === undefined
 
 /** Runs the first attempt of a request, and a second one beside it if the first byte is late. */
-export class Race {
+class Race {
+  readonly #single: SingleAttempt
   readonly #first: AttemptContext
   readonly #earlier: AttemptFailed[]
   readonly #entries: RacingAttempt[] = []
@@ -70,7 +73,8 @@ export class Race {
   /** Bookings so far; that of a hedge counts from its request. */
   booked: number
 
-  constructor(first: AttemptContext) {
+  constructor(first: AttemptContext, single: SingleAttempt) {
+    this.#single = single
     this.#first = first
     this.#earlier = [...first.earlier]
     this.booked = first.earlier.length + 1
@@ -144,7 +148,7 @@ export class Race {
   #enter(attempt: AttemptContext): Promise<Response | AttemptFailed> {
     const entry = new RacingAttempt(this, attempt)
     this.#entries.push(entry)
-    return runAttempt({ ...attempt, earlier: this.#earlier, race: entry })
+    return this.#single({ ...attempt, earlier: this.#earlier, race: entry, signal: entry })
   }
 
   async #ended(
@@ -215,7 +219,7 @@ export class Race {
 
   /** Books a second engine. null: none takes the request, or it is not needed any more. */
   async #place(stages: StageTimer, rescueFrom?: string): Promise<AcquiredPlacement | null> {
-    const { exchange, ports, digests, placed: first } = this.#first
+    const { exchange, ports, digests, placeOf, placed: first } = this.#first
     if (this.#isOver || exchange.signal.aborted) return null
     const { route } = first
     const others = [...route.targets.values()].filter((engine) => !isOwnEngine(engine)).map(({ id }) => id)
@@ -225,6 +229,7 @@ export class Race {
       failedLegs: null,
       avoid: new Map([[route.cluster.id, [first.engine.id, ...others]]]),
       stages,
+      placeOf,
       hedgeIn: route,
       ...(rescueFrom === undefined ? {} : { rescueFrom }),
     })
@@ -264,10 +269,6 @@ class RacingAttempt implements RaceEntry, AbortSignalLike {
     this.#client = exchange.signal
     this.startedAt = ports.now()
     this.predictedMs = placed.predictedTtftMs
-  }
-
-  get signal(): AbortSignalLike {
-    return this
   }
 
   get lost(): boolean {

@@ -65,12 +65,15 @@ export class Telemetry {
     return this.#tracesConfig.sample
   }
 
-  recordEnded(record: RequestRecord, trace: Trace | null, scope: Pick<RequestScope, 'background'>): void {
+  recordEnded(record: RequestRecord, scope: Pick<RequestScope, 'background'>): void {
     this.#records?.add(record, scope)
     const isRejected = record.engine === null && record.result !== 'client_gone'
     const isFailed = FAILED_RESULTS.has(record.result) || record.status >= 500
     this.endedHistory.add(isRejected ? 'rejected' : isFailed ? 'failed' : 'served', this.#now())
-    if (trace?.sampled) this.#spans?.add({ trace, record }, scope)
+  }
+
+  recordSpans(record: RequestRecord, trace: Trace, scope: Pick<RequestScope, 'background'>): void {
+    if (trace.sampled) this.#spans?.add({ trace, record }, scope)
   }
 
   /** Counts a request that was rejected before it was tracked. */

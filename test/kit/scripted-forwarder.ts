@@ -71,10 +71,11 @@ export class ScriptedForwarder {
 
   route(clusterId: string, engines: readonly string[]): PoolRoute {
     const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
+    const retry = { share: 0.2, minPerS: 1, hedgeMs: 'off', midStream: 'off' }
     const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4, answerMs: 5 }
     return {
       cluster: { id: clusterId, gateway: null },
-      pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry: { share: 0.2, minPerS: 1 } },
+      pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry, engines: [], lmcache: null },
       targets,
     } as unknown as PoolRoute
   }
@@ -96,6 +97,7 @@ export class ScriptedForwarder {
       routes,
       configVersion: 7,
       heartbeatMs: 0,
+      clientHeaders: [],
       pinned: null,
       stages: { edge: 1.5 },
       scope: { background: (work) => void this.background.push(work), client: null, remoteAddress: null },

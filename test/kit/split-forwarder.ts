@@ -119,6 +119,7 @@ export class SplitForwarder {
     return {
       id,
       requestId: 'label',
+      clientHeaders: [],
       receivedAt: 900,
       method: 'POST',
       protocol: chat,

@@ -23,6 +23,8 @@ export class Authenticator {
   readonly trust: TrustMode
   /** Some key has limits of requests or tokens. */
   readonly hasLimits: boolean
+  /** Some key belongs to a gateway in front of this one. */
+  readonly hasEdges: boolean
   readonly #callers: KeyStore<{ readonly caller: Caller; readonly expires: string | null }>
   readonly #tokens: { readonly verifier: TokenVerifier; readonly header: string | null; readonly caller: Caller } | null
   readonly #now: () => number
@@ -53,6 +55,7 @@ export class Authenticator {
       ...holders.map(({ holder }) => holder.caller),
       ...(this.#tokens === null ? [] : [this.#tokens.caller]),
     ]
+    this.hasEdges = callers.some(({ edge }) => edge)
     this.hasLimits = callers.some(({ limits }) => isLimited(limits))
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
   }

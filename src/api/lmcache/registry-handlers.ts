@@ -29,7 +29,7 @@ import type { RequestContext } from '../request-context.ts'
 export interface RegistryParts extends RegistryAccessParts {
   readonly config: Pick<Config, 'admin' | 'limits'>
   readonly ports: Pick<Ports, 'pool' | 'log' | 'newId'>
-  readonly lookups: Pick<CacheLookups, 'modelOf'>
+  readonly lookups: Pick<CacheLookups, 'modelOf'> | null
 }
 
 /** One request of an authorised LMCache server. */
@@ -202,7 +202,7 @@ function keysOf(
 }
 
 function modelOf({ parts, incoming }: RegistryRequest, route: PoolRoute): string | null {
-  return parts.lookups.modelOf(route, (work) => incoming.scope.background(work))
+  return parts.lookups?.modelOf(route, (work) => incoming.scope.background(work)) ?? null
 }
 
 /** Calls every pool of the request; each has an object of its own. */

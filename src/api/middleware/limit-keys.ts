@@ -21,7 +21,8 @@ export const limitKeys =
     if (isLimited(limits)) {
       const exchange = c.get('exchange')
       const permit = await permitOf(parts, exchange, { limits, tenant })
-      if (permit !== null) exchange.permit(permit)
+      exchange.permit = permit
+      if (permit !== null) exchange.clientHeaders = [...exchange.clientHeaders, ...permit.headers]
     }
     await next()
   }

@@ -6,7 +6,7 @@ import type { Middleware } from '../request-env.ts'
 import { keepResponse, type StoredResponseParts } from '../stored-responses.ts'
 
 interface OpenExchangeParts extends ExchangeParts, Pick<StoredResponseParts, 'storedResponses'> {
-  readonly ports: ExchangeParts['ports'] & Pick<Ports, 'random' | 'yieldToEventLoop'>
+  readonly ports: Pick<Ports, 'random' | 'yieldToEventLoop'>
 }
 
 /** Smaller bodies are processed without yielding. */

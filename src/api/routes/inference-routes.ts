@@ -1,5 +1,7 @@
 import type { Config } from '../../config.ts'
+import type { KeyUsage } from '../../core/limits/key-usage.ts'
 import type { Ports } from '../../ports.ts'
+import type { Telemetry } from '../../telemetry/telemetry.ts'
 import type { Limiter } from '../../ports/limiter.ts'
 import { openaiErrors } from '../../protocols/error-shape.ts'
 import { endpointOf, endpoints, type ProtocolEndpoint } from '../../protocols/protocols.ts'
@@ -9,6 +11,8 @@ import type { GatewayStatus } from '../gateway-status.ts'
 import type { ExchangeParts } from '../inference-exchange.ts'
 import { authenticate } from '../middleware/authenticate.ts'
 import { limitKeys } from '../middleware/limit-keys.ts'
+import { offerPrompts } from '../middleware/offer-prompts.ts'
+import { openTrace } from '../middleware/open-trace.ts'
 import { openExchange } from '../middleware/open-exchange.ts'
 import { readBody } from '../middleware/read-body.ts'
 import { refuseRepeated, refusesLoad } from '../middleware/refuse-repeated.ts'
@@ -27,6 +31,8 @@ interface InferenceParts extends ParseParts, ExchangeParts, StoredResponseParts,
   readonly authenticator: Authenticator
   readonly status: GatewayStatus
   readonly limiter: Limiter
+  readonly telemetry: Telemetry
+  readonly usage: KeyUsage
 }
 
 /** The engines' API: every endpoint of a protocol, and stored responses. */
@@ -48,6 +54,8 @@ const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint): Chai
   readBody(parts, endpoint),
   ...(refusesLoad(parts.config) ? [refuseRepeated(parts)] : []),
   openExchange(parts, endpoint),
+  ...(parts.telemetry.traces ? [openTrace(parts)] : []),
+  ...(parts.authenticator.hasEdges && parts.edgePrompts !== null ? [offerPrompts(parts.edgePrompts)] : []),
   ...(parts.authenticator.hasLimits ? [limitKeys(parts)] : []),
 ]
 

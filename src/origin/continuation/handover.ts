@@ -133,13 +133,14 @@ const callContextOf = ({ exchange, ports, placed }: AttemptContext): CallContext
 })
 
 async function place(
-  { attempt: { ports, placed: last }, digests, drains }: HandoverInput,
+  { attempt: { ports, placed: last, placeOf }, digests, drains }: HandoverInput,
   exchange: Exchange,
   history: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
   const avoid = [...history.failed.map(({ engine }) => engine.id), last.engine.id]
   const placed = await acquirePlacement(exchange, ports, digests, {
     attempt: history.attempt,
+    placeOf,
     moved: drains,
     failedLegs: null,
     avoid: new Map([[last.route.cluster.id, avoid]]),
@@ -176,6 +177,7 @@ function continuationExchange({
     observe: true,
     hideUsage: false,
     heartbeatMs: exchange.heartbeatMs,
+    clientHeaders: [],
     routes: [placed.route],
     body: how === 'ids' ? () => null : (route) => exchange.body(route),
     admission: (route) => {

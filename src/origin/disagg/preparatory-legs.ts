@@ -8,14 +8,14 @@ import { prefillLeg } from './prefill-leg.ts'
 /**
  * Runs the legs before the final one of a split or staged placement, in order. Rejects only if the client disconnects.
  */
-export async function runPreparatoryLegs(attempt: AttemptContext): Promise<LegResult> {
+export async function preparatoryLegs(attempt: AttemptContext): Promise<LegResult> {
   const { placement, route } = attempt.placed
+  if (placement.kind === 'whole') return { last: wholeLeg(attempt) }
   if (placement.kind === 'staged') {
     const encoded = await encodeStage(attempt, placement.encode)
     if (encoded !== null) return encoded
   }
-  const prefill =
-    placement.kind === 'whole' || placement.prefill === null ? undefined : route.targets.get(placement.prefill)
+  const prefill = placement.prefill === null ? undefined : route.targets.get(placement.prefill)
   if (prefill === undefined) return { last: wholeLeg(attempt) }
   return route.pool.split.connector === 'lmcache' ? lmcacheLeg(attempt, prefill) : prefillLeg(attempt, prefill)
 }

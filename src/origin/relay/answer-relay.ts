@@ -1,5 +1,6 @@
 /** Turns an engine's response into the client's: headers, first token, progress and end. */
 import type { NotContinued } from '../../core/continuation/continuable.ts'
+import type { StageTimes } from '../../core/contract/stages.ts'
 import type { AttemptFailure, Outcome, Result, Usage } from '../../core/contract/outcome.ts'
 import type { UsedTokens } from '../../core/limits/used-tokens.ts'
 import { usedTokens } from '../../protocols/reported-usage.ts'
@@ -15,8 +16,7 @@ import { headerOf, headersForClient, isEncoded } from '../headers.ts'
 import { knownEngines } from '../known-engines.ts'
 import { serverTiming } from '../stage-timer.ts'
 import { type AnswerTransform, relayTransformed } from './answer-transform.ts'
-import { withLastComment } from './last-comment.ts'
-import { withRequestedModel } from './requested-model.ts'
+import type { Renaming } from './requested-model.ts'
 import { OutputBlocks } from './output-blocks.ts'
 import { TokensPerEvent } from './tokens-per-event.ts'
 import { errorEvent } from './truncation-event.ts'
@@ -50,9 +50,11 @@ export class AnswerRelay implements RequestRelay {
   /** Why the stream cannot be continued; null: it can, or nothing would. */
   #notContinued: NotContinued | null = null
   #hasBegun = false
+  #scope: RelayOptions['scope']
 
   constructor(attempt: AttemptContext, { answer, dispatchedAt, engine, last }: RelayInput) {
     this.#attempt = attempt
+    this.#scope = attempt.exchange.scope
     this.#answer = answer
     this.#dispatchedAt = dispatchedAt
     this.#engine = engine
@@ -62,41 +64,57 @@ export class AnswerRelay implements RequestRelay {
     this.#transform = last?.transform ?? null
   }
 
-  /** `early`: the first byte is still to come. */
-  pass(early: boolean): Response {
+  /** Records the answer. `early`: the first byte is still to come. */
+  open(early: boolean): void {
     if (!early) this.#firstByte()
     this.#recordPlacement()
-    const model = this.#requestedModel()
-    if (model === null) return this.#passed(false)
-    const { sse } = this.#answer
-    return withRequestedModel(this.#passed(true), { sse, protocol: this.#attempt.exchange.protocol, model })
   }
 
-  /** Model name to put into the answer. null: it stays as it is. */
-  #requestedModel(): string | null {
-    const { exchange, placed } = this.#attempt
-    const isEdited = placed.route.pool.responseModel === 'requested' && this.#answer.status < 300
-    return isEdited && !isEncoded(this.#answer.headers) ? (exchange.requestedModel ?? null) : null
+  /** Passes the engine's bytes on. */
+  pass(): Response {
+    this.#dropRequest()
+    return this.#answer.pass(this.options())
   }
 
-  /** @param asStream the response is read here, so the platform must not write it to the client's socket */
-  #passed(asStream: boolean): Response {
-    const transform = this.#answer.status >= 300 ? null : this.#transform
-    const continued = this.#continued()
-    // A stream that may be continued needs the request longer.
-    if (continued === null) this.#attempt.exchange.onResponseStart?.(this.#written())
-    if (continued !== null)
-      return this.#hasLastComment() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
-    const extended = this.#hasLastComment()
-    const own = this.options()
-    // Without the client's socket, the platform returns a stream that can be extended.
-    const options = extended || asStream ? { ...own, scope: { ...own.scope, client: null } } : own
-    const passed = transform === null ? this.#answer.pass(options) : relayTransformed(this.#answer, options, transform)
-    return extended ? withLastComment(passed, () => this.#attempt.stages.snapshot()) : passed
+  /** Passes the answer of a leg of another form on. null: it has the form that the client expects. */
+  transformed(): Response | null {
+    if (this.#transform === null || this.#answer.status >= 300) return null
+    this.#dropRequest()
+    return relayTransformed(this.#answer, this.options(), this.#transform)
+  }
+
+  #dropRequest(): void {
+    this.#attempt.exchange.onResponseStart?.(this.#written())
+  }
+
+  /** Whether the stages follow the stream. */
+  takesComment(): boolean {
+    const { lastComment, observe } = this.#attempt.exchange
+    const takes = lastComment === true && observe && this.#answer.sse && this.#answer.status < 300
+    if (takes) this.#detach()
+    return takes
+  }
+
+  /** What replaces the model's name in the answer. null: it stays as it is. */
+  renaming(): Renaming | null {
+    const { requestedModel = null, protocol } = this.#attempt.exchange
+    const isReadable = this.#answer.status < 300 && !isEncoded(this.#answer.headers)
+    if (!isReadable || requestedModel === null) return null
+    this.#detach()
+    return { sse: this.#answer.sse, protocol, model: requestedModel }
+  }
+
+  /** Takes the client's socket away, so that the platform returns a stream that can be changed. */
+  #detach(): void {
+    this.#scope = { ...this.#scope, client: null }
+  }
+
+  get stages(): StageTimes {
+    return this.#attempt.stages.snapshot()
   }
 
   /** Relays a stream that another engine can continue. null: it cannot be continued. */
-  #continued(): Response | null {
+  continued(): Response | null {
     const { exchange, placed, digests, suspect } = this.#attempt
     const { route } = placed
     const request = exchange.continuation?.(route) ?? null
@@ -129,13 +147,8 @@ export class AnswerRelay implements RequestRelay {
   /** Failed attempts and earlier legs may still be writing the body. */
   #written(): boolean {
     const { placed, earlier, race } = this.#attempt
-    if (race !== undefined && race.booked > 1) return false
+    if (race.booked > 1) return false
     return earlier.length === 0 && placed.placement.kind === 'whole' && this.#answer.written === true
-  }
-
-  #hasLastComment(): boolean {
-    const { lastComment, observe } = this.#attempt.exchange
-    return lastComment === true && observe && this.#answer.sse && this.#answer.status < 300
   }
 
   get #observed(): boolean {
@@ -148,7 +161,7 @@ export class AnswerRelay implements RequestRelay {
     const { pool } = placed.route
     const output = this.#outputBlocks()
     return {
-      scope: exchange.scope,
+      scope: this.#scope,
       protocol: exchange.protocol,
       isEncoded: isEncoded(this.#answer.headers),
       status: this.#answer.status,
@@ -226,8 +239,7 @@ export class AnswerRelay implements RequestRelay {
     const notes = this.#notes
     headers.push('x-firstlight-decision', notes.length === 0 ? exchange.id : `${exchange.id}; ${notes.join('; ')}`)
     headers.push('server-timing', serverTiming(stages.snapshot()))
-    if (exchange.cors) headers.push(...exchange.cors)
-    if (exchange.limitHeaders) headers.push(...exchange.limitHeaders)
+    headers.push(...exchange.clientHeaders)
     return headers
   }
 

@@ -6,7 +6,7 @@ import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
 /** Longest event that is held back until its end, bytes. A longer one passes unchanged. */
 const HELD_BYTES = 8 * 1024 * 1024
 
-interface Renaming {
+export interface Renaming {
   readonly sse: boolean
   readonly protocol: Protocol
   readonly model: string

@@ -1,0 +1,155 @@
+/**
+ * `bench -- path`: code of features that are off on the path of a plain streamed chat. Counted: functions of the
+ * features' files that run, and blocks of other functions that run only with the feature on.
+ */
+import { fork, spawn, type ChildProcess } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { countAt, type CoveredFunction, identityOf } from './path/coverage.ts'
+import { documentOf, type Feature, features } from './path/features.ts'
+import type { ChatAnswer, ChatOrder } from './path/one-chat.ts'
+import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
+
+/** Requests whose coverage must agree, so that timers and probes in between do not count. */
+const REQUESTS = 5
+
+/** Processes whose coverage must agree, because estimators take other branches in each. */
+const OFF_RUNS = 3
+const ON_RUNS = 2
+
+export default async function pathBench({ flags, note }: BenchOptions): Promise<BenchResult> {
+  const engines = await Promise.all([startEngine(), startEngine()])
+  try {
+    const ports = engines.map(({ port }) => port)
+    const plain: ChatOrder = { document: documentOf(ports, {}), token: null, requests: REQUESTS }
+    const off = await chats(plain, OFF_RUNS)
+    const only = typeof flags['feature'] === 'string' ? flags['feature'] : null
+    const rows: BenchRow[] = []
+    for (const feature of features.filter(({ name }) => only === null || name === only)) {
+      const token = feature.on.token ?? null
+      const on = await chats({ document: documentOf(ports, feature.on), token, requests: REQUESTS }, ON_RUNS)
+      const functions = functionsOf(feature, off)
+      const blocks = blocksOf(feature, off, on)
+      for (const line of [...functions, ...blocks]) note(`${feature.name}: ${line}`)
+      rows.push({ feature: feature.name, functions: functions.length, blocks: blocks.length })
+    }
+    note(foldersOf(off[0]!))
+    const found = rows.reduce((sum, row) => sum + Number(row['functions']) + Number(row['blocks']), 0)
+    return { rows, headline: { unconfigured_functions: found, features: rows.length } }
+  } finally {
+    for (const { child } of engines) child.kill()
+  }
+}
+
+interface Engine {
+  readonly child: ChildProcess
+  readonly port: number
+}
+
+async function startEngine(): Promise<Engine> {
+  const file = new URL('proxy/stub-engine.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const port = await new Promise<number>((resolve, reject) => {
+    child.once('error', reject)
+    child.stdout.once('data', (line: Buffer) => resolve((JSON.parse(String(line)) as { port: number }).port))
+  })
+  return { child, port }
+}
+
+/** A chat's coverage: of each function, one entry for each request in which it ran. */
+type Chat = ReadonlyMap<string, readonly CoveredFunction[]>
+
+async function chats(order: ChatOrder, runs: number): Promise<Chat[]> {
+  const all: Chat[] = []
+  for (let run = 0; run < runs; run++) all.push(await chatsOf(order))
+  return all
+}
+
+async function chatsOf(order: ChatOrder): Promise<Chat> {
+  const child = fork(new URL('path/one-chat.ts', import.meta.url), { serialization: 'advanced' })
+  const answer = await new Promise<ChatAnswer>((resolve, reject) => {
+    child.once('message', (message) => resolve(message as ChatAnswer))
+    child.once('error', reject)
+    child.once('exit', (code) => reject(new Error(`the gateway ended with code ${code}`)))
+    child.send(order)
+  })
+  const failed = answer.statuses.find((status) => status !== 200)
+  if (failed !== undefined) throw new Error(`status ${failed} for ${JSON.stringify(order.document)}`)
+  const byFunction = new Map<string, CoveredFunction[]>()
+  for (const covered of answer.requests.flat()) {
+    const key = identityOf(covered)
+    byFunction.set(key, [...(byFunction.get(key) ?? []), covered])
+  }
+  return byFunction
+}
+
+const belongsTo = ({ files }: Feature, file: string): boolean =>
+  files.some((path) => (path.endsWith('/') ? file.startsWith(path) : file === path))
+
+/** Functions that ran in every request. */
+const steady = (chat: Chat): CoveredFunction[][] =>
+  [...chat.values()].filter(
+    (all) => all.length === REQUESTS && all.every(({ ranges }) => ranges[0]!.count > 0),
+  ) as CoveredFunction[][]
+
+function functionsOf(feature: Feature, off: readonly Chat[]): string[] {
+  return steadyIn(off).flatMap(([first]) =>
+    belongsTo(feature, first!.file) ? `${first!.file} ${first!.name || '(anonymous)'} runs` : [],
+  )
+}
+
+/** Functions that ran in every request of every process, with all their coverage. */
+const steadyIn = (samples: readonly Chat[]): CoveredFunction[][] =>
+  steady(samples[0]!).flatMap(([first]) => {
+    const all = samples.map((chat) => chat.get(identityOf(first!)) ?? [])
+    return all.every((ran) => ran.length === REQUESTS) ? [all.flat()] : []
+  })
+
+/** Blocks of other files' functions that run in every request with the feature, and in none without. */
+function blocksOf(feature: Feature, off: readonly Chat[], on: readonly Chat[]): string[] {
+  return steadyIn(off).flatMap((withoutIt) => {
+    const [first] = withoutIt
+    const { file, name, ranges } = first!
+    if (belongsTo(feature, file)) return []
+    const withIt = on.map((chat) => chat.get(identityOf(first!)) ?? [])
+    if (withIt.some((ran) => ran.length < REQUESTS)) return []
+    const runsOnlyWithIt = (offset: number): boolean =>
+      withoutIt.every((one) => countAt(one, offset) === 0) && withIt.flat().every((one) => countAt(one, offset) > 0)
+    return ranges.flatMap(({ startOffset }) =>
+      runsOnlyWithIt(startOffset) ? `${file} ${name || '(anonymous)'} ${lineOf(file, startOffset)}` : [],
+    )
+  })
+}
+
+/** Line of an offset, with its text. */
+function lineOf(file: string, offset: number): string {
+  const before = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8')
+    .slice(0, offset + 80)
+    .split('\n')
+  const line = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8')
+    .slice(0, offset)
+    .split('\n').length
+  return `line ${line}: ${before[line - 1]?.trim()}`
+}
+
+/** Files, functions and calls of a plain chat by folder, as information. */
+function foldersOf(off: Chat): string {
+  const ran = steady(off).map(([first]) => first!)
+  const folders = new Map<string, { files: Set<string>; functions: number; calls: number }>()
+  for (const { file, ranges } of ran) {
+    const folder = file
+      .split('/')
+      .slice(0, file.startsWith('core') || file.startsWith('platform') ? 2 : 1)
+      .join('/')
+    const one = folders.get(folder) ?? { files: new Set(), functions: 0, calls: 0 }
+    folders.set(folder, one)
+    one.files.add(file)
+    one.functions++
+    one.calls += ranges[0]!.count
+  }
+  const lines = [...folders].map(
+    ([folder, { files, functions, calls }]) => `${folder}: ${files.size} files, ${functions} functions, ${calls} calls`,
+  )
+  const files = new Set(ran.map(({ file }) => file)).size
+  const calls = ran.reduce((sum, { ranges }) => sum + ranges[0]!.count, 0)
+  return [`plain chat: ${files} files, ${ran.length} functions, ${calls} calls`, ...lines].join('\n')
+}

@@ -1,0 +1,71 @@
+/**
+ * A gateway in a process of its own that serves streamed chats under coverage. `fork one-chat.ts`; receives a document
+ * and a token, and sends the coverage of single requests.
+ */
+import { Coverage, type CoveredFunction } from './coverage.ts'
+
+export interface ChatOrder {
+  readonly document: object
+  readonly token: string | null
+  /** Requests whose coverage is taken one by one. */
+  readonly requests: number
+}
+
+export interface ChatAnswer {
+  readonly statuses: readonly number[]
+  readonly requests: readonly (readonly CoveredFunction[])[]
+}
+
+/** Requests before the first that counts: connections are open, and what happens once has happened. */
+const WARM_UP = 40
+
+const SETTLED_MS = 40
+
+async function serve({ document, token, requests }: ChatOrder): Promise<ChatAnswer> {
+  const coverage = new Coverage()
+  await coverage.open()
+  // Imported under coverage, so that V8 counts blocks from the start.
+  const { parseConfig } = await import('../../../src/config/parse.ts')
+  const { openLog } = await import('../../../src/platform/node/log.ts')
+  const { startGateway } = await import('../../../src/platform/node/start-gateway.ts')
+  const config = parseConfig(
+    { ...document, listen: '127.0.0.1:0' },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+  const gateway = await startGateway(config, openLog(config.log.level, { write: () => undefined }))
+  const chat = async (): Promise<number> => {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        origin: 'https://chat.example.com',
+        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      },
+      body: JSON.stringify({ model: 'fake', stream: true, messages: [{ role: 'user', content: 'Hello, gateway!' }] }),
+    })
+    await response.text()
+    return response.status
+  }
+  for (let sent = 0; sent < WARM_UP; sent++) await chat()
+  const statuses: number[] = []
+  const taken: CoveredFunction[][] = []
+  for (let sent = 0; sent < requests; sent++) {
+    await coverage.take()
+    statuses.push(await chat())
+    // The record of a request is complete a moment after its last byte.
+    await new Promise((resolve) => setTimeout(resolve, SETTLED_MS))
+    taken.push(await coverage.take())
+  }
+  return { statuses, requests: taken }
+}
+
+process.once('message', (order: ChatOrder) => {
+  serve(order).then(
+    (answer) => process.send!(answer, () => process.exit(0)),
+    (error: unknown) => {
+      console.error(error)
+      process.exit(1)
+    },
+  )
+})

@@ -1,0 +1,68 @@
+/** Consumers of a request that has ended: each reads its record. */
+import type { Config } from '../config.ts'
+import type { KeyUsage } from '../core/limits/key-usage.ts'
+import type { Ports } from '../ports.ts'
+import type { Telemetry } from '../telemetry/telemetry.ts'
+import type { WorkerGroup } from '../worker-group.ts'
+import { addAccessLogFields } from './access-log-fields.ts'
+import { logRequest, logsRequests } from './access-log.ts'
+import type { RequestEnd } from './inference-exchange.ts'
+import { productionStackLine } from './production-stack-line.ts'
+
+interface EndParts {
+  readonly config: Pick<Config, 'log'>
+  readonly ports: Pick<Ports, 'log'>
+  readonly telemetry: Telemetry
+  readonly usage: KeyUsage
+  readonly shared: Pick<WorkerGroup, 'ended'> | null
+  readonly authenticator: { readonly hasLimits: boolean }
+}
+
+/** Steps at the end of a request, in order. What is not configured is absent. */
+export function requestEnd({ config, ports, telemetry, usage, shared, authenticator }: EndParts): RequestEnd {
+  const steps: readonly RequestEnd[] = [
+    ...(authenticator.hasLimits ? [settleLimits] : []),
+    ({ parsed, record, used }) => usage.add(parsed.caller.tenant, record, used),
+    ...(shared?.ended === undefined ? [] : [tellGroup(shared)]),
+    ({ record, exchange }) => telemetry.recordEnded(record, exchange.scope),
+    ...(telemetry.traces ? [exportSpans(telemetry)] : []),
+    ...(config.log.routing ? [logRouting(ports)] : []),
+    logEnd(ports),
+  ]
+  return (request) => {
+    for (const step of steps) step(request)
+  }
+}
+
+const settleLimits: RequestEnd = ({ exchange: { permit, scope }, used }) => {
+  const tokens = used === null ? null : used.promptTokens + used.outputTokens
+  if (permit !== null) scope.background(permit.settle(tokens))
+}
+
+const tellGroup =
+  (group: Pick<WorkerGroup, 'ended'>): RequestEnd =>
+  ({ parsed: { model, caller }, record, exchange }) =>
+    group.ended?.({ model, tenant: caller.tenant, record }, exchange.scope)
+
+const exportSpans =
+  (telemetry: Telemetry): RequestEnd =>
+  ({ record, exchange: { trace, scope } }) => {
+    if (trace !== null) telemetry.recordSpans(record, trace, scope)
+  }
+
+const logRouting =
+  ({ log }: EndParts['ports']): RequestEnd =>
+  ({ record, exchange, parsed }) => {
+    if (record.engine === null) return
+    for (const engine of [record.prefillEngine, record.engine])
+      if (engine !== null) log.info(productionStackLine(parsed, exchange, engine))
+  }
+
+const logEnd =
+  (ports: EndParts['ports']): RequestEnd =>
+  ({ record, parsed: { incoming } }) => {
+    if (logsRequests(ports.log)) addAccessLogFields(incoming.logFields, record)
+    // The request log writes the line of a request without an engine.
+    if (record.engine === null) return
+    logRequest(incoming, ports, record.status, { reason: record.result === 'abandoned' ? 'draining' : undefined })
+  }

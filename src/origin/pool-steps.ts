@@ -1,0 +1,51 @@
+/** Upstream path of one pool, composed of what the pool has configured. */
+import type { AttemptContext, AttemptStep } from './attempt-context.ts'
+import { attemptWith } from './attempt.ts'
+import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
+import { preparatoryLegs } from './disagg/preparatory-legs.ts'
+import type { PoolRoute } from './exchange.ts'
+import { raced } from './hedge.ts'
+import { placeOnPool } from './place-on-pool.ts'
+import type { PlaceStep } from './place-step.ts'
+import { withLookups } from './with-lookups.ts'
+import { commented, continued, passed, type RelayStep, renamed, transformed } from './relay/relay-steps.ts'
+
+export interface PoolSteps {
+  readonly place: PlaceStep
+  /** The first attempt of a request. */
+  readonly first: AttemptStep
+  /** Further attempts. */
+  readonly again: AttemptStep
+}
+
+interface StepOptions {
+  /** Streams end with their stages as a comment. */
+  readonly comments: boolean
+}
+
+/** Returns the steps of a pool, which are built once. */
+export function stepsByPool(options: StepOptions): (route: PoolRoute) => PoolSteps {
+  const known = new WeakMap<PoolRoute['pool'], PoolSteps>()
+  return ({ pool }) => {
+    let steps = known.get(pool)
+    if (steps === undefined) known.set(pool, (steps = stepsOf(pool, options)))
+    return steps
+  }
+}
+
+function stepsOf(pool: PoolRoute['pool'], { comments }: StepOptions): PoolSteps {
+  const splits = pool.engines.some(({ role }) => role !== 'any')
+  let relay: RelayStep = passed
+  if (splits) relay = transformed(relay)
+  if (pool.retry.midStream !== 'off') relay = continued(relay)
+  if (comments) relay = commented(relay)
+  if (pool.responseModel === 'requested') relay = renamed(relay)
+  const again = attemptWith({ legs: splits ? preparatoryLegs : onlyLeg, relay })
+  return {
+    place: pool.lmcache === null ? placeOnPool : withLookups(placeOnPool),
+    first: raced(again),
+    again,
+  }
+}
+
+const onlyLeg = (attempt: AttemptContext): LegResult => ({ last: wholeLeg(attempt) })
