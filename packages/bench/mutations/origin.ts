@@ -8,7 +8,7 @@ const FORWARD = {
 export const origin: readonly Mutation[] = [
   {
     name: 'engine of a retry is not named to the cluster',
-    file: 'src/origin/acquire.ts',
+    file: 'src/origin/place-on-pool.ts',
     find: 'avoid: [...failed, ...others, ...unknown],',
     replace: 'avoid: [...others, ...unknown],',
     impact: 'a retry goes to the engine that has just failed',
@@ -16,7 +16,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'a lease that comes too late is kept',
-    file: 'src/origin/acquire.ts',
+    file: 'src/origin/place-on-pool.ts',
     find: 'admitting.then(abandon).catch(() => {})',
     replace: '',
     impact: 'slow cluster objects leave bookings without a request',
@@ -24,7 +24,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'placement on an unknown engine keeps its booking',
-    file: 'src/origin/acquire.ts',
+    file: 'src/origin/place-on-pool.ts',
     find: "void result.booking.release(endedAs('abandoned'))",
     replace: '',
     impact: 'a reload leaves bookings without a request',
@@ -32,7 +32,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'pinned request may go to any engine',
-    file: 'src/origin/acquire.ts',
+    file: 'src/origin/place-on-pool.ts',
     find: 'filter((id) => id !== pinned.engine)',
     replace: 'filter((id) => id === pinned.engine)',
     impact: 'a stored response is asked of an engine that does not have it',
