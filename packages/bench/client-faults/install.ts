@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { basePython } from '../conformance/environment.ts'
+import { installFailure } from '../conformance/install-failure.ts'
 import type { Processes } from '../conformance/processes.ts'
 import { inCache } from '../conformance/standalone.ts'
 import type { FaultClient } from './clients.ts'
@@ -51,7 +52,6 @@ export async function installClients(language: Language, processes: Processes): 
     return null
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
-    const reason = error instanceof Error ? error.message.split('\n').at(-1) : String(error)
-    return `${packages.join(', ')} are not installed and cannot be fetched: ${reason}`
+    return `${packages.join(', ')} are not installed and cannot be fetched: ${installFailure(error)}`
   }
 }

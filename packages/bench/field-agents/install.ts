@@ -1,6 +1,7 @@
 /** Installs an agent from npm into the cache, once for each version. */
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { installFailure } from '../conformance/install-failure.ts'
 import type { Processes } from '../conformance/processes.ts'
 import { inCache } from '../conformance/standalone.ts'
 import type { Agent } from './agents.ts'
@@ -26,8 +27,7 @@ export async function installAgent(agent: Agent, processes: Processes): Promise<
     return null
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
-    const reason = error instanceof Error ? error.message.split('\n').at(-1) : String(error)
-    return `${name} ${version} is not installed and cannot be fetched or started: ${reason}`
+    return `${name} ${version} is not installed and cannot be fetched or started: ${installFailure(error)}`
   }
 }
 
