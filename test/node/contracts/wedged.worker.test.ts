@@ -1,6 +1,4 @@
 import { wedgedContract } from '../../contracts/wedged.ts'
 import { startBuiltWorker } from '../../kit/built-worker.ts'
 
-wedgedContract('the built Worker', {
-  start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
-})
+wedgedContract('the built Worker', { start: startBuiltWorker })
