@@ -1,0 +1,33 @@
+import { expect, it } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { createGateway } from '../../../src/gateway.ts'
+import { onePool, openRecordingPorts } from '../../kit/recording-ports.ts'
+
+const CHAT = '/v1/chat/completions'
+
+/** Handlers of a chat request: its middleware, and the one that answers. */
+function handlersOf(document: object): number {
+  const config = parseConfig(
+    { clusters: [onePool], ...document },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+  const { routes } = createGateway(config, openRecordingPorts().ports)
+  return routes.inference.routes.filter(({ method, path }) => method === 'POST' && path === CHAT).length
+}
+
+const plain = handlersOf({})
+const [pool] = onePool.pools
+const withPool = (keys: object): object => ({ clusters: [{ ...onePool, pools: [{ ...pool, ...keys }] }] })
+
+it.each<[string, object, number]>([
+  ['CORS', { cors: { origins: ['*'] } }, 1],
+  ['limits of all keys', { keys: [{ name: 'a', secret: 's' }], key_limits: { requests_per_min: 5 } }, 1],
+  ['limits of one key', { keys: [{ name: 'a', secret: 's', limits: { concurrent: 5 } }] }, 1],
+  ['keys without limits', { keys: [{ name: 'a', secret: 's' }] }, 0],
+  ['an objective, whose refusals may be repeated', withPool({ slo: { ttft_ms: 500 } }), 1],
+  ['a queue, whose refusals may be repeated', withPool({ queue: { max_requests: 5, max_wait_ms: 500 } }), 1],
+  ['keys of edges', { keys: [{ name: 'a', secret: 's', edge: true }] }, 1],
+])('%s: the chain of a chat has the middleware only if it is configured', (_, document, more) => {
+  expect(handlersOf(document) - plain).toBe(more)
+})
