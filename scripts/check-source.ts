@@ -2,6 +2,7 @@
 import { commentPlaces } from './source-checks/comment-places.ts'
 import { comparedDiscriminants } from './source-checks/discriminants.ts'
 import { longLines } from './source-checks/line-length.ts'
+import { participleTypes } from './source-checks/participle-types.ts'
 import { retiredWords } from './source-checks/retired-words.ts'
 import { sourceFiles } from './source-checks/source-files.ts'
 import { testNames } from './source-checks/test-names.ts'
@@ -13,6 +14,7 @@ const problems = [
   ...files.flatMap((file) => [
     ...longLines(file),
     ...commentPlaces(file),
+    ...participleTypes(file),
     ...retiredWords(file),
     ...comparedDiscriminants(file),
   ]),

@@ -13,14 +13,14 @@ import {
 const chat = '/v1/chat/completions'
 const hello = { model: 'qwen', messages: [{ role: 'user', content: 'Hello' }] }
 
-interface Opened {
+interface TestGateway {
   readonly world: RecordingPorts
   readonly gateway: Gateway
   readonly post: Post
   readonly get: (path: string, headers?: Readonly<Record<string, string>>) => Promise<Response>
 }
 
-function open(changes: ConfigChanges = {}): Opened {
+function open(changes: ConfigChanges = {}): TestGateway {
   const world = openRecordingPorts()
   const gateway = createGateway(configOf(changes), world.ports)
   return {
@@ -31,7 +31,7 @@ function open(changes: ConfigChanges = {}): Opened {
   }
 }
 
-const stored = async (opened: Opened, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
+const stored = async (opened: TestGateway, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
   opened.world.answer = () => ({ body: '{"id":"resp_1"}', responseId: 'resp_1' })
   expect((await opened.post('/v1/responses', '{"model":"qwen","input":"x"}', headers)).status).toBe(200)
 }

@@ -9,7 +9,7 @@ import { lineAt, readText, type SourceFile } from './source-files.ts'
 
 type Words = ReadonlyMap<string, string>
 
-interface Allowed {
+interface Exception {
   readonly word: string
   /** Identifiers. Absent: all. */
   readonly names?: readonly string[]
@@ -21,7 +21,7 @@ interface Allowed {
 const list = JSON.parse(readText('scripts/source-checks/retired-words.json')) as {
   readonly everywhere: Record<string, string>
   readonly names: Record<string, string>
-  readonly allowed: readonly Allowed[]
+  readonly allowed: readonly Exception[]
 }
 const everywhere: Words = new Map(Object.entries(list.everywhere))
 const inNames: Words = new Map([...everywhere, ...Object.entries(list.names)])

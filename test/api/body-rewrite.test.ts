@@ -180,7 +180,7 @@ describe('edits of a request body', () => {
 })
 
 /** A JSON document as text, with unusual white space, escapes, duplicate keys and numbers that no double can hold. */
-interface Written {
+interface RewrittenBody {
   readonly text: string
   /** `"key" : value` of every member, as written. */
   readonly members: readonly { readonly key: string; readonly raw: string }[]
@@ -247,7 +247,7 @@ const member = fc
     return { key, raw: `${escaped(key, mask)}${before}:${after}${value}` }
   })
 
-const written: fc.Arbitrary<Written> = fc
+const written: fc.Arbitrary<RewrittenBody> = fc
   .tuple(fc.array(member, { maxLength: 8 }), blank, blank, blank, fc.boolean())
   .map(([members, a, b, c, mark]) => ({
     text: `${mark ? '\uFEFF' : ''}${a}{${b}${members.map(({ raw }) => raw).join(`${c},${b}`)}${c}}${a}`,
@@ -282,7 +282,7 @@ function expected(body: Record<string, unknown>, { model, includeUsage, cacheSal
 const isMisread = (json: object): boolean => Object.keys(json).some((key) => key.includes('\\'))
 /** After the first document, V8 reads the second one's blank as a backslash. */
 const taught = ['"x":{"taught":1,"\\\\":1}', '"taught":1,"\\u0020":1', '"firstlight":1,"taught":1,"\\u0020":1'].map(
-  (raw): [Written, Edits] => [
+  (raw): [RewrittenBody, Edits] => [
     { text: `{${raw}}`, members: [] },
     { ...nothing, cacheSalt: 's' },
   ],

@@ -195,7 +195,7 @@ describe('a form is refused', () => {
   })
 })
 
-interface Made {
+interface TestUpload {
   readonly boundary: string
   readonly text: string
 }
@@ -221,7 +221,7 @@ const partsMade = fc.array(
 )
 
 /** Forms as clients send them, with every variation that RFC 7578 allows. */
-const forms: fc.Arbitrary<Made> = fc.tuple(boundaries, partsMade, fc.boolean()).map(([boundary, parts, ends]) => {
+const forms: fc.Arbitrary<TestUpload> = fc.tuple(boundaries, partsMade, fc.boolean()).map(([boundary, parts, ends]) => {
   const text = parts.map(({ name, content, file, type, small }) => {
     const disposition = `${small ? 'content-disposition' : 'Content-Disposition'}: form-data; name="${name}"${file === null ? '' : `; filename="${file}"`}`
     return `--${boundary}\r\n${disposition}${type ? '\r\nContent-Type: text/plain' : ''}\r\n\r\n${content.replaceAll(`\r\n--${boundary}`, '')}\r\n`
@@ -231,7 +231,7 @@ const forms: fc.Arbitrary<Made> = fc.tuple(boundaries, partsMade, fc.boolean()).
 
 const quoted = (boundary: string): string => `multipart/form-data; boundary="${boundary}"`
 
-async function byPlatform({ boundary, text }: Made): Promise<[string, string][] | null> {
+async function byPlatform({ boundary, text }: TestUpload): Promise<[string, string][] | null> {
   try {
     const entries = [...(await new Response(latin(text), { headers: { 'content-type': quoted(boundary) } }).formData())]
     return await Promise.all(
@@ -245,7 +245,7 @@ async function byPlatform({ boundary, text }: Made): Promise<[string, string][] 
   }
 }
 
-function byUs({ boundary, text }: Made): [string, string][] | null {
+function byUs({ boundary, text }: TestUpload): [string, string][] | null {
   const bytes = latin(text)
   try {
     return partsOf(bytes, boundary).map(({ name, isFile, from, to }) => [
@@ -261,7 +261,7 @@ function byUs({ boundary, text }: Made): [string, string][] | null {
 }
 
 /** Content of each part, found by string search; null: not a form. */
-function naively({ boundary, text }: Made): string[] | null {
+function naively({ boundary, text }: TestUpload): string[] | null {
   const [before, ...pieces] = `\r\n${text}`.split(`\r\n--${boundary}`)
   const between = pieces.slice(0, -1)
   const isForm =

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { Sent } from '../../packages/bench/recovery/client.ts'
+import type { ClientCall } from '../../packages/bench/recovery/client.ts'
 import { figuresOf } from '../../packages/bench/recovery/figures.ts'
 
 describe('figures of a fault', () => {
-  const answered = (sentAt: number, changes: Partial<Sent> = {}): Sent => ({
+  const answered = (sentAt: number, changes: Partial<ClientCall> = {}): ClientCall => ({
     id: `client-${sentAt}`,
     sentAt,
     firstTokenAt: sentAt + 100,

@@ -40,7 +40,7 @@ afterAll(async () => {
   await pages.close()
 })
 
-interface Read {
+interface ReadAnswer {
   readonly status: number
   readonly text: string
   readonly headers: readonly string[]
@@ -51,12 +51,12 @@ async function fetchFrom(
   page: string,
   url: string,
   init: { readonly method: string; readonly headers: Readonly<Record<string, string>>; readonly body?: string },
-): Promise<Read | null> {
+): Promise<ReadAnswer | null> {
   const context = await browser.newContext()
   const tab = await context.newPage()
   await tab.goto(page)
   const script = `fetch(${JSON.stringify(url)}, ${JSON.stringify(init)}).then(async (response) => ({ status: response.status, text: await response.text(), headers: [...response.headers.keys()] }), () => null)`
-  const read = await tab.evaluate<Read | null>(script)
+  const read = await tab.evaluate<ReadAnswer | null>(script)
   await context.close()
   return read
 }

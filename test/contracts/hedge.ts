@@ -20,7 +20,7 @@ const MODEL = 'base'
 const HEDGE_MS = 40
 
 /** A request that an engine has got and has not answered. */
-class Held {
+class HeldRequest {
   readonly engine: string
   readonly #answer: HeldAnswer
 
@@ -49,7 +49,7 @@ class Held {
 /** An engine that answers a request when the test says so, or at once. */
 class PacedEngine {
   readonly id: string
-  readonly held: Held[] = []
+  readonly held: HeldRequest[] = []
   /** Time before it answers; null: when the test says so. */
   delayMs: number | null = null
   /** Further requests are answered with this status. */
@@ -70,7 +70,7 @@ class PacedEngine {
 
   #serve(request: EngineRequest): Promise<FakeAnswer> {
     const answer = new HeldAnswer(request)
-    const held = new Held(this.id, answer)
+    const held = new HeldRequest(this.id, answer)
     if (this.status !== null) held.refuse(this.status)
     else if (this.delayMs === null) this.held.push(held)
     else setTimeout(() => held.answer(), this.delayMs)
@@ -151,7 +151,7 @@ class Site {
   }
 
   /** Requests at engines, in the order in which they came. */
-  async held(count: number): Promise<readonly Held[]> {
+  async held(count: number): Promise<readonly HeldRequest[]> {
     return until(() => {
       const all = this.engines.flatMap(({ held }) => held)
       return all.length >= count ? all : null
@@ -159,7 +159,7 @@ class Site {
   }
 
   /** The engine that has the request, and the one that is asked when it is late. */
-  async both(): Promise<{ readonly first: Held; readonly second: Held }> {
+  async both(): Promise<{ readonly first: HeldRequest; readonly second: HeldRequest }> {
     const [first] = await this.held(1)
     const all = await this.held(2)
     return { first: first!, second: all.find((one) => one !== first)! }

@@ -29,7 +29,7 @@ export interface OriginContract {
   readonly skip?: Readonly<Record<string, string>>
 }
 
-interface Passed {
+interface RelayedStream {
   readonly response: Response
   readonly ended: Promise<RelayResult>
   readonly events: string[]
@@ -64,7 +64,7 @@ function standStill(): void {
 
 const sse = (...events: string[]): Step[] => [{ send: SSE_HEAD }, ...events.map((event) => ({ send: chunk(event) }))]
 
-function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed {
+function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): RelayedStream {
   let settled = 0
   const { promise: ended, resolve: settle } = Promise.withResolvers<RelayResult>()
   const events: string[] = []

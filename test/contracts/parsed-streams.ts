@@ -14,14 +14,14 @@ const BEFORE = 20
 const REASONING = OUTPUT.slice(1, BEFORE - 1)
 const CONTENT = OUTPUT.slice(BEFORE)
 
-interface Parsed {
+interface ParsedEvent {
   readonly content: string
   readonly reasoning: string
   readonly call: string
 }
 
 /** Texts of a stream by field. */
-function parsed({ payloads }: Streamed): Parsed {
+function parsed({ payloads }: Streamed): ParsedEvent {
   const deltas = payloads
     .filter((one) => one !== '[DONE]')
     .flatMap((one) => (JSON.parse(one) as { choices?: { delta?: Delta }[] }).choices?.[0]?.delta ?? [])

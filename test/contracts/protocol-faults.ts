@@ -12,7 +12,7 @@ const JSON_ANSWER = JSON.stringify({
   usage: { prompt_tokens: 3, completion_tokens: 1 },
 })
 
-interface Received {
+interface ReceivedAnswer {
   readonly status: number
   readonly text: string
   /** The body ended properly. */
@@ -22,7 +22,7 @@ interface Received {
 const openPair = (runtime: Runtime): Promise<EnginePair> =>
   EnginePair.open({ runtime, type: 'vllm', pool: { observe_share: 1, circuit: { failures: 1000 } } })
 
-async function receive(response: Response): Promise<Received> {
+async function receive(response: Response): Promise<ReceivedAnswer> {
   let text = ''
   try {
     const decoder = new TextDecoder()
@@ -38,7 +38,7 @@ async function askA(
   pair: EnginePair,
   path: string,
   body: object,
-): Promise<Received & { readonly failures: () => Promise<number> }> {
+): Promise<ReceivedAnswer & { readonly failures: () => Promise<number> }> {
   const failures = await pair.failuresOfA()
   const received = await pair.untilA(() =>
     pair.gateway.post(path, { model: 'm', ...body }).then(

@@ -35,7 +35,7 @@ export function repeatedRequestsContract(name: string): void {
 
   const send = (
     prompt: string,
-    { key = 'team-a', path = '/v1/completions', from = '192.0.2.1', headers = {} }: Sent = {},
+    { key = 'team-a', path = '/v1/completions', from = '192.0.2.1', headers = {} }: TestRequest = {},
   ): Promise<Response> =>
     gateway.fetch(
       new Request(`http://localhost${path}`, {
@@ -47,7 +47,11 @@ export function repeatedRequestsContract(name: string): void {
     )
 
   /** Sends a request, moves the clock, and returns the status and the pool's calls of another one. */
-  async function after(ms: number, prompt: string, sent?: Sent): Promise<{ status: number; admissions: number }> {
+  async function after(
+    ms: number,
+    prompt: string,
+    sent?: TestRequest,
+  ): Promise<{ status: number; admissions: number }> {
     await send('Hello')
     now += ms
     admissions = 0
@@ -80,7 +84,7 @@ export function repeatedRequestsContract(name: string): void {
       expect(await after(-1, 'Hello')).toEqual({ status: 429, admissions: 1 })
     })
 
-    it.each<[string, string, Sent]>([
+    it.each<[string, string, TestRequest]>([
       ['another prompt', 'Hallo', {}],
       ['another key', 'Hello', { key: 'team-b' }],
       ['another address', 'Hello', { from: '192.0.2.2' }],
@@ -111,7 +115,7 @@ export function repeatedRequestsContract(name: string): void {
   })
 }
 
-interface Sent {
+interface TestRequest {
   readonly key?: string
   readonly path?: string
   readonly from?: string

@@ -34,7 +34,7 @@ interface Answer {
   readonly body: string
 }
 
-interface Sent {
+interface TestRequest {
   readonly path?: string
   readonly method?: string
   readonly headers?: Readonly<Record<string, string | readonly string[]>>
@@ -80,7 +80,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       }
     })
 
-  function ask({ path = CHAT, method = 'POST', headers = {}, more = {} }: Sent = {}): Promise<Answer> {
+  function ask({ path = CHAT, method = 'POST', headers = {}, more = {} }: TestRequest = {}): Promise<Answer> {
     const sent =
       method === 'POST' ? JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...more }) : ''
     return new Promise((resolve, reject) => {
@@ -106,7 +106,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
   }
 
   /** Values of `via` that the engine received, one for each leg. */
-  async function vias(request: Sent = {}): Promise<(string | undefined)[]> {
+  async function vias(request: TestRequest = {}): Promise<(string | undefined)[]> {
     heads.length = 0
     const { status, body } = await ask(request)
     expect(status, body).toBe(200)

@@ -156,19 +156,19 @@ function headOf(answer: FakeAnswer, body: Buffer, isChunked: boolean): Buffer {
   )
 }
 
-interface Received {
+interface ReceivedBody {
   readonly bytes: Buffer
   /** Bytes on the wire, with their framing. */
   readonly size: number
 }
 
-function bodyWithLength(head: string, rest: Buffer): Received | null {
+function bodyWithLength(head: string, rest: Buffer): ReceivedBody | null {
   const size = Number(/^content-length: *(\d+)/im.exec(head)?.[1] ?? 0)
   return rest.length < size ? null : { bytes: rest.subarray(0, size), size }
 }
 
 /** Null: the last chunk has not arrived. Trailers are not supported. */
-function chunkedBody(rest: Buffer): Received | null {
+function chunkedBody(rest: Buffer): ReceivedBody | null {
   const chunks: Buffer[] = []
   for (let at = 0; ;) {
     const line = rest.indexOf('\r\n', at)

@@ -16,7 +16,7 @@ export interface FaultTable {
   readonly observeShare: number
 }
 
-interface Seen {
+interface Observation {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   readonly body: string
@@ -31,13 +31,13 @@ const FIRST_BYTE_MS = 1_500
 const HASTY = 3
 const POOLS = 32
 
-const times = async (count: number, one: () => Promise<Seen>) => {
-  const all: Seen[] = []
+const times = async (count: number, one: () => Promise<Observation>) => {
+  const all: Observation[] = []
   for (let i = 0; i < count; i++) all.push(await one())
   return all
 }
 
-const statuses = (all: readonly Seen[]) => all.map(({ status, clean }) => (clean ? status : `${status} cut`))
+const statuses = (all: readonly Observation[]) => all.map(({ status, clean }) => (clean ? status : `${status} cut`))
 
 async function bookings(url: string): Promise<number> {
   const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
@@ -103,7 +103,7 @@ export function faultTable(name: string, table: FaultTable): void {
     body: Record<string, unknown>,
     leave?: (got: string, gone: () => void) => void,
     url = gateway.url,
-  ): Promise<Seen> {
+  ): Promise<Observation> {
     return new Promise((resolve) => {
       const seen = (status: number, headers: http.IncomingHttpHeaders, text: string, clean: boolean) =>
         resolve({ status, headers, body: text, clean })

@@ -34,13 +34,13 @@ function traceOf(requests: number, everyMs: number, seed = 5): Trace {
   return { ...trace, requests: trace.requests.map((request, at) => ({ ...request, atMs: at * everyMs })) }
 }
 
-interface Placed {
+interface PlacedJob {
   readonly job: Job
   readonly at: number
 }
 
 function run(trace: Trace, options: Partial<GatewayOptions>, maxInFlight: number | null = null) {
-  const placed: Placed[] = []
+  const placed: PlacedJob[] = []
   let router: GatewayRouter | null = null
   const kind = {
     name: 'queue',
@@ -71,7 +71,7 @@ const meanTtftMs = (jobs: readonly Job[]): number =>
   jobs.reduce((sum, { firstTokenAt, sentAt }) => sum + firstTokenAt - sentAt, 0) / jobs.length
 
 /** Median error of the predicted TTFT, from the placement on. */
-const errorOf = (placed: readonly Placed[]): number =>
+const errorOf = (placed: readonly PlacedJob[]): number =>
   quantile(
     Float64Array.from(placed.slice(200), ({ job, at }) =>
       Math.abs(job.predictedTtftMs! / (job.firstTokenAt - at) - 1),

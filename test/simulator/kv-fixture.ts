@@ -21,7 +21,7 @@ export interface Ask {
   readonly salted: boolean
 }
 
-interface Running {
+interface RunningSequence {
   readonly key: string
   readonly sequence: Sequence
   /** -1: unknown. */
@@ -69,7 +69,7 @@ export class KvWorld {
   }
 
   /** Books a request and submits it to the engine. */
-  begin({ conversation, tokens, salted }: Ask): Running {
+  begin({ conversation, tokens, salted }: Ask): RunningSequence {
     const salt = salted ? `salt ${conversation}` : null
     const prompt = Array.from({ length: tokens }, (_, at) => conversation * 1000 + (at >> 2))
     const { blocks } = this.#analyzer.measure({
@@ -100,7 +100,7 @@ export class KvWorld {
   }
 
   /** Runs until all have ended. */
-  finish(running: readonly Running[]): void {
+  finish(running: readonly RunningSequence[]): void {
     const left = new Set(running)
     while (left.size > 0) {
       for (const one of left) {
@@ -114,7 +114,7 @@ export class KvWorld {
   }
 
   /** The client disconnects before the first token. */
-  cancel({ key, sequence }: Running): void {
+  cancel({ key, sequence }: RunningSequence): void {
     this.model.abort(sequence, this.now)
     this.#state.release(key, outcome({ result: 'client_gone' }), this.now)
     while (this.model.nextEventAt() < Infinity) this.step()

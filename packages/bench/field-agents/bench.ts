@@ -7,7 +7,7 @@ import { installAgent } from './install.ts'
 import { measureAgent } from './measure.ts'
 import type { TurnFigures } from './turns.ts'
 
-interface Measured {
+interface TaskResult {
   readonly row: BenchRow
   readonly figures: TurnFigures
 }
@@ -16,13 +16,13 @@ interface Measured {
 export async function agentsBench({ flags, note }: BenchOptions): Promise<BenchResult> {
   const chosen = agents.filter(({ name }) => flags['agent'] === undefined || flags['agent'] === name)
   const processes = new Processes(inCache('logs'), note)
-  const measured: Measured[] = []
+  const measured: TaskResult[] = []
   try {
     for (const agent of chosen) {
       const missing = await installAgent(agent, processes)
       if (missing !== null) throw new Error(missing)
       const { conversations, changingHeader, faults } = await measureAgent(agent, processes)
-      const rowOf = (what: string, figures: TurnFigures): Measured => ({
+      const rowOf = (what: string, figures: TurnFigures): TaskResult => ({
         figures,
         row: {
           agent: `${agent.name} ${agent.version}`,

@@ -9,7 +9,7 @@ import type { Ask, Fixture } from './fixture.ts'
 const MAX_TRIES = 12
 const LIMIT_MS = 20_000
 
-export interface Received {
+export interface ReceivedAnswer {
   /** 0: the connection broke before the head. */
   readonly status: number
   readonly headers: Headers
@@ -82,13 +82,13 @@ export class SitePool {
   }
 
   /** Sends a request and reads the whole answer. */
-  async ask(...request: Parameters<SitePool['send']>): Promise<Received> {
+  async ask(...request: Parameters<SitePool['send']>): Promise<ReceivedAnswer> {
     const response = await this.send(...request).catch(() => null)
     return response === null ? { status: 0, headers: new Headers(), text: '', isWhole: false } : received(response)
   }
 
   /** Asks until the engine has had a request, and returns that answer. */
-  async askAt(letter: string, ...request: Parameters<SitePool['send']>): Promise<Received> {
+  async askAt(letter: string, ...request: Parameters<SitePool['send']>): Promise<ReceivedAnswer> {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const before = this.posts(letter).length
       const answer = await this.ask(...request)
@@ -114,7 +114,7 @@ export class SitePool {
   }
 }
 
-async function received(response: Response): Promise<Received> {
+async function received(response: Response): Promise<ReceivedAnswer> {
   const { status, headers } = response
   let text = ''
   try {

@@ -8,7 +8,7 @@ export const PATIENCE_MS = 10_000
 const SILENCE_MS = 30_000
 
 /** What became of one request. Times are `performance.now()`. */
-export interface Sent {
+export interface ClientCall {
   readonly id: string
   readonly sentAt: number
   /** null: no token came. */
@@ -31,7 +31,7 @@ export interface Ask {
 const TOKEN = /"content":"[^"]/
 
 /** Sends one chat and reads its stream. Never rejects. */
-export function ask({ url, id, body, key, patienceMs = PATIENCE_MS }: Ask): Promise<Sent> {
+export function ask({ url, id, body, key, patienceMs = PATIENCE_MS }: Ask): Promise<ClientCall> {
   const sentAt = performance.now()
   return new Promise((resolve) => {
     let firstTokenAt: number | null = null

@@ -1,10 +1,10 @@
 /** Figures of one fault, from what clients saw and where their requests were placed. */
-import type { Sent } from './client.ts'
-import type { Placed } from './site.ts'
+import type { ClientCall } from './client.ts'
+import type { AttemptOnEngine } from './site.ts'
 
-export interface Observed {
-  readonly sent: readonly Sent[]
-  readonly placed: readonly Placed[]
+export interface Observation {
+  readonly sent: readonly ClientCall[]
+  readonly placed: readonly AttemptOnEngine[]
   readonly sick: string
   readonly faultAt: number
   readonly healedAt: number
@@ -28,7 +28,7 @@ export interface Figures {
   readonly back_in_use_s: number | null
 }
 
-export function figuresOf({ sent, placed, sick, faultAt, healedAt }: Observed): Figures {
+export function figuresOf({ sent, placed, sick, faultAt, healedAt }: Observation): Figures {
   const there = placed.filter(({ engine }) => engine === sick).map(({ at }) => at)
   const during = there.filter((at) => at > faultAt && at < healedAt)
   const back = there.filter((at) => at >= healedAt)
@@ -47,7 +47,7 @@ export function figuresOf({ sent, placed, sick, faultAt, healedAt }: Observed): 
   }
 }
 
-const ttftsOf = (sent: readonly Sent[]): number[] =>
+const ttftsOf = (sent: readonly ClientCall[]): number[] =>
   sent.flatMap(({ sentAt, firstTokenAt }) => (firstTokenAt === null ? [] : [firstTokenAt - sentAt]))
 
 /** null: too few values. */

@@ -1,6 +1,6 @@
 /** Open-loop load of the recovery benchmark. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ask, type Sent } from './client.ts'
+import { ask, type ClientCall } from './client.ts'
 
 const words = ['amber', 'basil', 'cedar', 'delta', 'ember', 'fjord', 'grain', 'heron', 'ivory', 'jade']
 let made = 0
@@ -31,8 +31,8 @@ export interface LoadOptions {
 }
 
 /** Sends short streams at a fixed rate until the signal. Resolves when all of them have ended. */
-export async function steadyLoad({ url, perS, signal, key }: LoadOptions): Promise<Sent[]> {
-  const sent: Promise<Sent>[] = []
+export async function steadyLoad({ url, perS, signal, key }: LoadOptions): Promise<ClientCall[]> {
+  const sent: Promise<ClientCall>[] = []
   const began = performance.now()
   for (let at = 0; !signal.aborted; at++) {
     const waitMs = began + (at * 1000) / perS - performance.now()

@@ -9,7 +9,7 @@ import { LogReader } from '../chaos/log.ts'
 export const ADMIN_KEY = 'recovery-admin-key-of-no-use-elsewhere'
 
 /** A client's request that an engine was asked to serve. */
-export interface Placed {
+export interface AttemptOnEngine {
   readonly engine: string
   readonly at: number
 }
@@ -18,7 +18,7 @@ export interface Placed {
 const UNPARSED = new Set(['connect', 'connect_timeout'])
 
 class PlacementLog extends LogReader {
-  readonly placed: Placed[] = []
+  readonly placed: AttemptOnEngine[] = []
   readonly events: { readonly event: string; readonly at: number; readonly engine: string }[] = []
 
   override read(text: string, name = ''): Readonly<Record<string, unknown>> | null {

@@ -7,7 +7,7 @@ import type { EngineRequest } from '../../kit/engine-request.ts'
 /** Any path that a server of FastAPI does not have. */
 export const FASTAPI: Routes = { '*': { status: 404, body: { detail: 'Not Found' } } }
 
-interface Recorded {
+interface Recording {
   readonly metrics: string
   readonly server_info: {
     readonly vllm_config: { readonly [section: string]: Readonly<Record<string, unknown>> | null }
@@ -17,7 +17,7 @@ interface Recorded {
 }
 
 const read = (file: string): string => readFileSync(new URL(file, import.meta.url), 'utf8')
-export const recorded = JSON.parse(read('./recorded.json')) as Recorded
+export const recorded = JSON.parse(read('./recorded.json')) as Recording
 const exchanges = new Map(
   (JSON.parse(read('../../vectors/openai.json')) as VectorFile).exchanges.map((exchange) => [exchange.name, exchange]),
 )

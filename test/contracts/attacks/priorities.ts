@@ -25,7 +25,7 @@ const FORMS: Readonly<Record<string, string>> = {
   'not UTF-8': form('content-disposition: form-data; name="priority"', '\xff'),
 }
 
-interface Sent {
+interface TestRequest {
   readonly status: number
   readonly param: string | null
   /** Body that reached the engine; null: none did. */
@@ -38,7 +38,7 @@ export function priorities(world: () => AttackWorld): void {
     path: string,
     body: string,
     headers: Readonly<Record<string, string>> = {},
-  ): Promise<Sent> {
+  ): Promise<TestRequest> {
     const { engine } = world()
     engine.calls.length = 0
     const response = await post(world(), path, body, { authorization: `Bearer ${attackKeys[key]}`, ...headers })

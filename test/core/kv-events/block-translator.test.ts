@@ -4,7 +4,7 @@ import { BlockTranslator } from '../../../src/core/kv-events/block-translator.ts
 import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
 import { PromptAnalyzer } from '../../../src/core/tokens/prompt-analyzer.ts'
 import type { WireEvent } from '../../../packages/simulator/src/kv-event-bytes.ts'
-import { cleared, framed, removed, span, stored, type Stored } from './events.ts'
+import { cleared, framed, removed, span, stored, type StoredBlocks } from './events.ts'
 
 const name = (lo: number, hi: number) => `${lo}:${hi}`
 
@@ -230,7 +230,7 @@ describe('BlockTranslator against a naive cache', () => {
         fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
           const { held, tell } = translator(2 * ratio)
           // Physical blocks. Several can have the same content, if two requests computed it at the same time.
-          let cache: { readonly what: Stored; readonly at: number; readonly name: string }[] = []
+          let cache: { readonly what: StoredBlocks; readonly at: number; readonly name: string }[] = []
           for (const one of steps) {
             if (one.do === 'clear') {
               cache = []

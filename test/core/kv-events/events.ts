@@ -7,7 +7,7 @@ import {
   type WireEvent,
 } from '../../../packages/simulator/src/kv-event-bytes.ts'
 
-export interface Stored {
+export interface StoredBlocks {
   /** All tokens of the prompt up to the last stored block. */
   readonly prompt: readonly number[]
   /** Number of leading blocks that the event omits because they were already stored. */
@@ -22,7 +22,10 @@ export interface Stored {
 }
 
 /** Block hashes of an engine: a digest with a seed that the gateway does not have. */
-export function engineHashes({ prompt, blockTokens, salt = null, adapter = null }: Stored, seed = 'none'): BlockHash[] {
+export function engineHashes(
+  { prompt, blockTokens, salt = null, adapter = null }: StoredBlocks,
+  seed = 'none',
+): BlockHash[] {
   const hashes: BlockHash[] = []
   let parent = seed
   for (let from = 0; from + blockTokens <= prompt.length; from += blockTokens) {
@@ -34,7 +37,7 @@ export function engineHashes({ prompt, blockTokens, salt = null, adapter = null 
   return hashes
 }
 
-export function stored(what: Stored): WireEvent {
+export function stored(what: StoredBlocks): WireEvent {
   const {
     prompt,
     from = 0,
@@ -66,7 +69,7 @@ export function stored(what: Stored): WireEvent {
 }
 
 /** Event that removes the block at an index of a prompt. */
-export function removed(what: Stored, at: number): WireEvent {
+export function removed(what: StoredBlocks, at: number): WireEvent {
   return {
     type: 'BlockRemoved',
     block_hashes: [engineHashes(what)[at]!],

@@ -2,7 +2,7 @@
  * Which prompts share a busy period, from "Pace" in docs/routing.md. A period lasts from a booking on an idle engine
  * to the first token that leaves it idle. Under load it lasts for 8192 new tokens between two first tokens.
  */
-interface Booked {
+interface BookedPrompt {
   readonly order: number
   readonly at: number
   /** The engine was idle when it was booked, as far as is known now. */
@@ -16,7 +16,7 @@ export interface StretchFacts {
 }
 
 export class StretchModel {
-  #all: Booked[] = []
+  #all: BookedPrompt[] = []
   #stretch = { from: 0, next: 0, prompts: 0, bookedTokens: 0 }
   #lastTokenAt = 0
 

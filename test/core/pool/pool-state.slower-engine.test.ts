@@ -9,7 +9,7 @@ const TTFT_MS = 2_000
 const PACE = 10
 const MEAN_TOKENS = 4_000
 
-interface Served {
+interface RequestCounts {
   readonly firstTokenAt: number
   readonly ttftMs: number
 }
@@ -18,12 +18,12 @@ interface Served {
  * An engine that computes one prompt after the other, with random arrivals at 1.5 times its load. `spread`: largest
  * natural logarithm of the factor by which a prefill takes longer or shorter.
  */
-function run(seconds: number, paceAt: (now: number) => number, spread = 0): Served[] {
+function run(seconds: number, paceAt: (now: number) => number, spread = 0): RequestCounts[] {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   const slo = { ttftMs: TTFT_MS, ttftMsPer1kTokens: null, itlMs: null }
   state.configure(1, pool({ engines: [engine('a')], slo, policy: { name: 'predicted', options: {} } }), 0)
   const random = chance(3)
-  const served: Served[] = []
+  const served: RequestCounts[] = []
   const events: { readonly at: number; readonly happen: (now: number) => void }[] = []
   const soon = (at: number, happen: (now: number) => void): void => {
     const place = events.findIndex((event) => event.at > at)
@@ -51,7 +51,7 @@ function run(seconds: number, paceAt: (now: number) => number, spread = 0): Serv
   return served
 }
 
-const late = (served: readonly Served[]): number =>
+const late = (served: readonly RequestCounts[]): number =>
   served.filter(({ ttftMs }) => ttftMs > TTFT_MS).length / served.length
 
 it('after 20 responses of an engine that became twice as slow, fewer than 5 % of the admitted requests are late', () => {

@@ -2,7 +2,7 @@
 import json from '../../vectors/tokenizers/characters.json' with { type: 'json' }
 
 /** Vocabularies of characters; families differ in normalizing, dividing and merging. */
-interface Recorded {
+interface RecordedTokens {
   texts: string[]
   vocab: string[]
   merges: Record<string, [string, string][]>
@@ -19,7 +19,7 @@ export interface CharacterJson {
   model: Record<string, unknown>
 }
 
-export const recorded = json as unknown as Recorded
+export const recorded = json as unknown as RecordedTokens
 
 /** The tokenizer.json of a family: names of shared parts are replaced by the parts. */
 export function characterJson(name: string): CharacterJson {

@@ -195,7 +195,7 @@ describe('added tokens', () => {
   it('take linear time even if hundreds have a common start', () => {
     let compared = 0
     const reserved = Array.from({ length: 256 }, (_, id) => plain(`<|reserved_special_token_${id}|>`, id))
-    class Counted extends String {
+    class TokenCounts extends String {
       override charAt(at: number): string {
         compared++
         return super.charAt(at)
@@ -205,7 +205,7 @@ describe('added tokens', () => {
         return super.startsWith(other, at)
       }
     }
-    const text = new Counted('<|'.repeat(10_000)) as unknown as string
+    const text = new TokenCounts('<|'.repeat(10_000)) as unknown as string
     expect(new AddedTokenFinder(reserved).find(text, 0)).toBeNull()
     expect(compared).toBeLessThan(4 * 10_000)
   })

@@ -77,20 +77,21 @@ const asker =
         .end(sent)
     })
 
-interface Started {
+interface RunningGateway {
   readonly url: string
   close(): Promise<void>
 }
 
-const ways: readonly (readonly [string, (document: object) => Promise<Started>, string | undefined, object])[] = [
-  ['through the own HTTP/1.1 server', startNodeGateway, servers.plain, {}],
-  ['through node:http', startNodeGateway, servers.adapter, {}],
-  ['on Workers, read on the way', startBuiltWorker, undefined, { observe_share: 1 }],
-  ['on Workers, natively', startBuiltWorker, undefined, { observe_share: 0 }],
-]
+const ways: readonly (readonly [string, (document: object) => Promise<RunningGateway>, string | undefined, object])[] =
+  [
+    ['through the own HTTP/1.1 server', startNodeGateway, servers.plain, {}],
+    ['through node:http', startNodeGateway, servers.adapter, {}],
+    ['on Workers, read on the way', startBuiltWorker, undefined, { observe_share: 1 }],
+    ['on Workers, natively', startBuiltWorker, undefined, { observe_share: 0 }],
+  ]
 
 describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, pool) => {
-  let gateway: Started
+  let gateway: RunningGateway
   let ask: Ask
   beforeAll(async () => {
     gateway = await start(documentOf({ origins: [ours] }, pool))

@@ -60,7 +60,7 @@ class ClientSocket extends Writable {
   }
 }
 
-interface Passed {
+interface RelayedStream {
   readonly raw: string
   readonly ends: readonly RelayResult[]
 }
@@ -72,7 +72,7 @@ interface Manner {
 }
 
 /** One response, in reads cut as given. */
-function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Passed {
+function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): RelayedStream {
   const socket = new ClientSocket(letEvery > 0)
   const incoming = { httpVersionMajor: 1, httpVersionMinor: 1, method: 'POST', headers: {} } as IncomingMessage
   const outgoing = new ServerResponse(incoming)
@@ -148,7 +148,7 @@ function splitAt(text: string, places: readonly number[]): Buffer[] {
   return at.slice(1).map((to, i) => Buffer.from(text.slice(at[i], to), 'latin1'))
 }
 
-function expectPassed({ raw, ends }: Passed, events: readonly string[], hideUsage: boolean): void {
+function expectPassed({ raw, ends }: RelayedStream, events: readonly string[], hideUsage: boolean): void {
   const shown = hideUsage ? events.filter((event) => !isUsage(event)) : events
   const answer = parseRaw(raw)
   expect(answer.body).toBe(shown.join(''))

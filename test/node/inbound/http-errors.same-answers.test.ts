@@ -18,14 +18,14 @@ beforeEach(() => {
   both.answer = (socket) => void socket.write(jsonAnswer())
 })
 
-interface Sent {
+interface TestRequest {
   readonly path?: string
   readonly headers: readonly (readonly [string, string])[]
   readonly body: string | Uint8Array
   readonly chunked?: boolean
 }
 
-interface Seen {
+interface Observation {
   readonly answer: RawAnswer
   readonly posts: readonly string[]
   readonly line: Record<string, unknown>
@@ -33,8 +33,8 @@ interface Seen {
 
 async function ask(
   context: ServerName,
-  { path = '/v1/chat/completions', headers, body, chunked: inChunks = false }: Sent,
-): Promise<Seen> {
+  { path = '/v1/chat/completions', headers, body, chunked: inChunks = false }: TestRequest,
+): Promise<Observation> {
   both.posts.length = 0
   both.lines.length = 0
   const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body)
@@ -73,7 +73,7 @@ function headOf(head: string): { readonly first: string; readonly fields: readon
 
 const LINE_VARIES = ['time', 'id', 'head_ms', 'duration_ms', 'stages_ms', 'predicted_ttft_ms']
 
-function settled({ answer, posts, line }: Seen): unknown {
+function settled({ answer, posts, line }: Observation): unknown {
   const split = posts.map((request) => {
     const end = request.indexOf('\r\n\r\n')
     return { head: headOf(request.slice(0, end)), body: request.slice(end + 4) }
@@ -93,7 +93,7 @@ function settled({ answer, posts, line }: Seen): unknown {
   }
 }
 
-async function same(sent: Sent): Promise<Seen> {
+async function same(sent: TestRequest): Promise<Observation> {
   const plain = await ask('plain', sent)
   const adapter = await ask('adapter', sent)
   expect(settled(plain)).toEqual(settled(adapter))

@@ -271,7 +271,7 @@ describe('a start that fails', () => {
 const many = <Answer>(ask: (at: number) => Promise<Answer>): Promise<Answer[]> =>
   Promise.all(Array.from({ length: MANY }, (_, at) => ask(at)))
 
-interface Begun {
+interface StartedAnswer {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   /** Rejects if the response is cut. */
@@ -279,7 +279,7 @@ interface Begun {
 }
 
 /** Sends a request on its own connection. Resolves with the head. */
-function begin(method: string, path: string, body?: object, header?: string): Promise<Begun> {
+function begin(method: string, path: string, body?: object, header?: string): Promise<StartedAnswer> {
   const [name, value] = header?.split(': ') ?? []
   const headers = { 'content-type': 'application/json', ...(name === undefined ? {} : { [name]: value }) }
   return new Promise((resolve, reject) => {
