@@ -65,6 +65,8 @@ export interface AttemptFailed {
   readonly isAway?: boolean
   /** `lacks_route`: the route, as in MissingRoutes. */
   readonly route?: string
-  /** `lacks_route`: goes to the client if all engines lack the route. Absent: a preparatory leg lacks it. */
+  /** `too_long`: context of the engine, tokens. */
+  readonly limitTokens?: number
+  /** Goes to the client if no engine can do better (`keepsAnswer`). Absent: a preparatory leg was refused. */
   readonly answer?: OriginAnswer
 }

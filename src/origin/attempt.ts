@@ -10,6 +10,7 @@ import type { FinalLeg, LegResult } from './disagg/final-leg.ts'
 import { dispatch } from './dispatch.ts'
 import { abortReason, type Exchange } from './exchange.ts'
 import { headerOf } from './headers.ts'
+import { keepsAnswer } from './kept-answer.ts'
 import { forgetLacking } from './lacking-engines.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
 import { relayed, type RelayStep } from './relay/relay-steps.ts'
@@ -117,7 +118,7 @@ function giveUp(attempt: AttemptContext, failed: AttemptFailed): AttemptFailed {
   const isExcused =
     isLost || failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attempt, failed))
   if (failed.failure !== 'loop' && !isLost) logFailedStatus(attempt, failed)
-  if (failed.failure === 'lacks_route' && !isLost) release(attempt, 'engine_refused', failed)
+  if (keepsAnswer(failed) && !isLost) release(attempt, 'engine_refused', failed)
   else release(attempt, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
   return failed
 }
@@ -132,7 +133,7 @@ function logFailedStatus(
 ): void {
   if (status === null) return
   const next = status === 401 ? { next: "The engine rejected the gateway's API key. Set `key` of this engine." } : {}
-  ports.log[failure === 'busy' || failure === 'lacks_route' ? 'debug' : 'warn']('attempt_failed', {
+  ports.log[failure === 'busy' || keepsAnswer({ failure }) ? 'debug' : 'warn']('attempt_failed', {
     id: exchange.id,
     cluster: placed.route.cluster.id,
     engine: engine.id,
@@ -164,7 +165,7 @@ function loopsThroughOthers(
 function release({ exchange, placed, stages }: AttemptContext, result: Result, failed: AttemptFailed | null): void {
   const released = placed.booking.release({
     ...endedAs(result),
-    failure: failed === null || failed.failure === 'lacks_route' ? null : failed.failure,
+    failure: failed === null || keepsAnswer(failed) ? null : failed.failure,
     failedEngine: failed?.engine.id ?? null,
     status: failed?.status ?? null,
     stages: stages.snapshot(),

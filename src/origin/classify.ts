@@ -6,6 +6,7 @@ import type { OriginAnswer } from '../ports/origin.ts'
 import { withDeadline } from '../timeout.ts'
 import { timersOf } from '../timers.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
+import { keepsAnswer } from './kept-answer.ts'
 import { knownEngines } from './known-engines.ts'
 import { routeOf } from './missing-routes.ts'
 
@@ -86,17 +87,20 @@ function failureBy(
   const sent = { path: path.split('?', 1)[0]!, model: engine.external?.model ?? model, adapter }
   const failed = toFailure(knownEngines(ports.origin).typeOf(engine).answerOf({ status, headers, body }, sent))
   if (failed === null) return null
-  if (failed.failure !== 'lacks_route') answer.discard()
-  const lacking = failed.failure === 'lacks_route' ? { answer, route: routeOf(exchange.method, path) } : {}
-  return { engine, status, ...failed, ...lacking }
+  if (!keepsAnswer(failed)) answer.discard()
+  const route = failed.failure === 'lacks_route' ? { route: routeOf(exchange.method, path) } : {}
+  return { engine, status, ...failed, ...route, ...(keepsAnswer(failed) ? { answer } : {}) }
 }
 
 /** null: the answer goes to the client. */
 function toFailure(meaning: AnswerMeaning): Omit<AttemptFailed, 'engine' | 'status'> | null {
   switch (meaning.kind) {
     case 'ok':
-    case 'client':
       return null
+    case 'client': {
+      const limitTokens = meaning.tooLong?.limitTokens ?? null
+      return limitTokens === null ? null : { failure: 'too_long', limitTokens }
+    }
     case 'busy':
       return {
         failure: 'busy',

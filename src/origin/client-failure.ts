@@ -4,6 +4,7 @@ import { isPoolFull, type Refusal, type RefusalReason } from '../core/contract/r
 import { Failure, type FailureReason, failures } from '../failure.ts'
 import type { AttemptFailed } from './attempt-context.ts'
 import type { Exchange } from './exchange.ts'
+import { keepsAnswer } from './kept-answer.ts'
 import { loopFailure } from './via.ts'
 
 const BUDGET_EXHAUSTED = "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
@@ -61,7 +62,7 @@ export const isGatewayFailure = ({ failure }: AttemptFailed): boolean => failure
 
 /** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
 export function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
-  const others = failed.filter(({ failure }) => failure !== 'loop' && failure !== 'lacks_route')
+  const others = failed.filter(({ failure }) => failure !== 'loop' && !keepsAnswer({ failure }))
   const hasOnlyUnreached = others.length > 0 && others.every(({ failure }) => unreached.has(failure))
   // Engines that could not be reached are away; those that are left have no room.
   if (hasOnlyUnreached && refusal !== null && isPoolFull(refusal)) return refusalFailure(refusal)

@@ -16,6 +16,7 @@ import { alone, type AttemptContext, type AttemptFailed, type FailedAttempt, typ
 import { failureOfAll, isGatewayFailure, unreached } from './client-failure.ts'
 import type { Digests } from './digests.ts'
 import { abortReason, endExchange, type Exchange, type PoolRoute } from './exchange.ts'
+import { keepsAnswer } from './kept-answer.ts'
 import { discardLacking, enginesWithoutRoute, learnLacking } from './lacking-engines.ts'
 import { type PoolSteps, stepsByPool } from './pool-steps.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
@@ -113,8 +114,14 @@ function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[]
 /** The attempt caused no work on an engine, so another one is no retry. */
 const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
   failure === 'busy' ||
-  failure === 'lacks_route' ||
+  keepsAnswer({ failure }) ||
   (engine.isGateway === true && (failure === 'loop' || unreached.has(failure)))
+
+/** Largest context of the engines that refused the request as too long. null: none did. */
+function largestContext(failed: readonly RoutedFailure[]): number | null {
+  const limits = failed.flatMap(({ limitTokens }) => limitTokens ?? [])
+  return limits.length === 0 ? null : Math.max(...limits)
+}
 
 /** A decode engine that failed on KV data of a prefill engine: either of the two may be at fault. */
 interface SplitBlame {
@@ -135,6 +142,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
       moved: failed.length > 0 && failed.every((one) => isMoved(one) || isGatewayFailure(one)),
       failedLegs: failedLegsOf(failed),
       avoid,
+      beyondContextTokens: largestContext(failed),
       stages,
       placeOf,
     })
@@ -171,20 +179,23 @@ function ownAnswerOf(exchange: Exchange, answer: Response, stages: StageTimes, n
   return answer
 }
 
-/** If all engines lack the route, the answer of the gateway or of the last one. Throws if there is none. */
+/**
+ * The answer of an engine for which the request is too long; or, if all lack the route, of the gateway or the last
+ * one. Throws if there is none.
+ */
 function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refusal | null): Response {
   const { ports, failed } = retry
-  const last = failed.at(-1)
-  const answer = failed.every(({ failure }) => failure === 'lacks_route') ? last?.answer : undefined
-  if (answer !== undefined && exchange.ownAnswer !== undefined) {
+  const tooLong = failed.findLast(({ failure }) => failure === 'too_long')
+  const used = tooLong ?? (failed.every(keepsAnswer) ? failed.at(-1) : undefined)
+  if (used?.failure === 'lacks_route' && exchange.ownAnswer !== undefined) {
     discardLacking(failed)
     return ownAnswerOf(exchange, exchange.ownAnswer(), retry.stages.snapshot(), ports.now())
   }
-  discardLacking(failed, answer)
-  if (last === undefined || answer === undefined) throw failureOfAll(exchange, failed, refusal)
-  const attempt = { ...attemptOf(exchange, retry, last.placed), earlier: failed.slice(0, -1) }
-  const relay = new AnswerRelay(attempt, { answer, dispatchedAt: ports.now(), engine: last.engine, last: null })
-  return relayed(relay, passed, false)
+  discardLacking(failed, used?.answer)
+  if (used?.answer === undefined) throw failureOfAll(exchange, failed, refusal)
+  const attempt = { ...attemptOf(exchange, retry, used.placed), earlier: failed.filter((one) => one !== used) }
+  const { answer, engine } = used
+  return relayed(new AnswerRelay(attempt, { answer, dispatchedAt: ports.now(), engine, last: null }), passed, false)
 }
 
 const attemptOf = (
@@ -215,7 +226,7 @@ function addFailure(
   failed.push({ ...outcome, placed, leg: legOf(placement, outcome.engine.id) })
   if (outcome.failure === 'answer_timeout') return
   if (outcome.isAway === true) setAside(exchange, ports, poolRoute, outcome.engine)
-  if (!isGatewayFailure(outcome) && outcome.failure !== 'lacks_route') suspect?.(poolRoute, outcome.engine)
+  if (!isGatewayFailure(outcome) && !keepsAnswer(outcome)) suspect?.(poolRoute, outcome.engine)
   const cluster = poolRoute.cluster.id
   avoid.set(cluster, [...(avoid.get(cluster) ?? []), outcome.engine.id])
 }

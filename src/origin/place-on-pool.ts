@@ -201,6 +201,7 @@ function admissionFor({ exchange, route, history, elapsedMs }: AdmissionParts, u
     configVersion: exchange.configVersion,
     attempt: history.attempt,
     ...(history.moved ? { moved: true } : {}),
+    ...(history.beyondContextTokens == null ? {} : { beyondContextTokens: history.beyondContextTokens }),
     ...(history.attempt > 0 && history.failedLegs !== null ? { failedLegs: history.failedLegs } : {}),
     ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
     avoid: [...failed, ...others, ...unknown],

@@ -21,6 +21,8 @@ export interface AttemptHistory {
   readonly moved: boolean
   /** As in `Admission`. null: the engine of the final leg failed. */
   readonly failedLegs: readonly EarlyLegRole[] | null
+  /** As in `Admission`. null or absent: no engine has refused the request as too long. */
+  readonly beyondContextTokens?: number | null
   /** Cluster id → engines that failed this request. */
   readonly avoid: ReadonlyMap<string, readonly string[]>
   /** Receives the time of lookups and admits. */

@@ -317,6 +317,31 @@ export function engineAnswersContract(runtime: Runtime): void {
     })
   })
 
+  describe(`an engine that finds a prompt too long, on ${name}`, () => {
+    const tooLong = `{"error":{"message":"This model's maximum context length is 1000 tokens. However, you requested 1010.","type":"BadRequestError","param":"input_tokens","code":400}}`
+    const open = async (both: object): Promise<AnswersPair> => {
+      const pair = await AnswersPair.open({ runtime, type: 'vllm', a: { context_tokens: 1000 }, both })
+      pair.set({ status: 400, body: tooLong })
+      return pair
+    }
+
+    it('is no failure: an engine with a larger context serves, without retry budget', async () => {
+      const pair = await open({ context_tokens: 8000 })
+      expect(await pair.askA()).toMatchObject({ status: 200, text: expect.stringContaining('"b"') })
+      expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
+      pair.setB({ status: 500, body: '' })
+      expect(await pair.askA()).toMatchObject({ status: 400, text: tooLong })
+      await pair.close()
+    })
+
+    it('answers for itself if no engine is known to have a larger context', async () => {
+      const pair = await open({})
+      expect(await pair.askA()).toMatchObject({ status: 400, text: tooLong })
+      expect(pair.b.asked).toHaveLength(0)
+      await pair.close()
+    })
+  })
+
   describe(`one engine’s refusal of a prefill leg, on ${name}`, () => {
     let pair: AnswersPair
     let decode: FakeEngine

@@ -1,9 +1,13 @@
+import type { Routes } from '../../../test/kit/fake-answer.ts'
+
 /** A pool that cases use. Cases of one pool run one after the other. */
 export interface PoolPlan {
   /** Ids of its engines. */
   readonly letters: readonly string[]
   /** Keys of the pool in the configuration. */
   readonly pool?: (type: string) => object
+  /** Routes that an engine has from its start, besides those of its health. */
+  readonly routes?: (letter: string, type: string, model: string) => Routes
   /** Further limits of the pool's own key. */
   readonly keyLimits?: object
   /** Keys of one engine. `urls`: addresses of all engines of the pool. */

@@ -8,6 +8,8 @@ import type { Ask, Fixture } from './fixture.ts'
 /** Requests until a round robin must have reached an engine. */
 const MAX_TRIES = 12
 const LIMIT_MS = 20_000
+/** Header of clients: the gateway's own calls, such as those to tokenise, lack it. */
+export const MARK = 'x-field-case'
 
 export interface ReceivedAnswer {
   /** 0: the connection broke before the head. */
@@ -55,9 +57,9 @@ export class SitePool {
     return this.engines.get(letter)!
   }
 
-  /** Requests that an engine has had since `script`, without probes. */
+  /** Requests of clients that an engine has had since `script`. */
   posts(letter: string): readonly EngineRequest[] {
-    return this.engine(letter).posts
+    return this.engine(letter).posts.filter(({ headers }) => headers[MARK] !== undefined)
   }
 
   /** Sets the answers to requests, and forgets those that were received. */
@@ -72,6 +74,7 @@ export class SitePool {
     return fetch(this.url + path, {
       method: 'POST',
       headers: {
+        [MARK]: '1',
         authorization: `Bearer ${key === 'field' ? FIELD_KEY : limitedKey(this.model)}`,
         ...(typeof body === 'string' ? { 'content-type': 'application/json' } : {}),
         ...headers,

@@ -22,6 +22,8 @@ export interface SitePlan {
   readonly script: string
 }
 
+type Engines = ReadonlyMap<string, FakeEngine>
+
 export class Site {
   readonly pools: ReadonlyMap<string, SitePool>
   readonly #stop: () => Promise<unknown>
@@ -32,11 +34,12 @@ export class Site {
   }
 
   static async open(plan: SitePlan): Promise<Site> {
-    const engines = new Map<string, ReadonlyMap<string, FakeEngine>>()
-    for (const [model, { letters }] of plan.pools) engines.set(model, await openEngines(letters, plan.type))
-    const { url, stop } = await startGateway(plan, documentOf(plan, engines))
+    const engines = new Map<string, Engines>()
+    for (const [model, pool] of plan.pools) engines.set(model, await openEngines(pool, model, plan.type))
+    const own = await FakeEngine.open({ 'GET *': { body: {} }, '*': { status: 500, body: {} } })
+    const { url, stop } = await startGateway(plan, documentOf(plan, engines, own.url))
     const pools = [...engines].map(([model, opened]) => [model, new SitePool(url, model, opened)] as const)
-    return new Site(new Map(pools), stop)
+    return new Site(new Map(pools), () => Promise.all([stop(), own.close()]))
   }
 
   async close(): Promise<void> {
@@ -45,16 +48,15 @@ export class Site {
   }
 }
 
-async function openEngines(letters: readonly string[], type: string): Promise<ReadonlyMap<string, FakeEngine>> {
+async function openEngines({ letters, routes }: PoolPlan, model: string, type: string): Promise<Engines> {
   const opened = new Map<string, FakeEngine>()
-  for (const letter of letters) opened.set(letter, await FakeEngine.open(engineRoutes(type)))
+  for (const letter of letters)
+    opened.set(letter, await FakeEngine.open({ ...engineRoutes(type), ...routes?.(letter, type, model) }))
   return opened
 }
 
-function documentOf(
-  { type, config, pools }: SitePlan,
-  engines: ReadonlyMap<string, ReadonlyMap<string, FakeEngine>>,
-): object {
+/** @param ownUrl engine that fails all requests, before providers, which are the last resort */
+function documentOf({ type, config, pools }: SitePlan, engines: ReadonlyMap<string, Engines>, ownUrl: string): object {
   return {
     version: Date.now(),
     admin: { secret: ADMIN },
@@ -77,21 +79,34 @@ function documentOf(
           retry: { share: 1, min_per_s: 1000 },
           circuit: { failures: 1000 },
           stats_interval_ms: 60_000,
-          engines: [...engines.get(model)!].map(([letter, { url }]) => ({
-            id: engineId(letter, model),
-            url,
-            ...(type === 'external' ? { kind: 'external' } : type === 'unknown' ? {} : { type }),
-            ...engine?.(
-              letter,
-              type,
-              [...engines.get(model)!.values()].map((one) => one.url),
-            ),
-          })),
+          engines: enginesOf({ model, type, ownUrl, engine }, engines.get(model)!),
           ...pool?.(type),
         })),
       },
     ],
   }
+}
+
+interface PoolParts extends Pick<PoolPlan, 'engine'> {
+  readonly model: string
+  readonly type: string
+  readonly ownUrl: string
+}
+
+/** Engines of one pool in the configuration. */
+function enginesOf({ model, type, ownUrl, engine }: PoolParts, engines: Engines): readonly object[] {
+  const urls = [...engines.values()].map(({ url }) => url)
+  const kind = type === 'external' ? { kind: 'external' } : type === 'unknown' ? {} : { type }
+  const own = type === 'external' ? [{ id: engineId('own', model), url: `${ownUrl}/${model}` }] : []
+  return [
+    ...own,
+    ...[...engines].map(([letter, { url }]) => ({
+      id: engineId(letter, model),
+      url,
+      ...kind,
+      ...engine?.(letter, type, urls),
+    })),
+  ]
 }
 
 async function startGateway(

@@ -134,7 +134,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'route that an engine lacks is a failure',
     file: 'src/origin/attempt.ts',
-    find: "if (failed.failure === 'lacks_route' && !isLost) release(attempt, 'engine_refused', failed)\n  else ",
+    find: "if (keepsAnswer(failed) && !isLost) release(attempt, 'engine_refused', failed)\n  else ",
     replace: '',
     impact: 'clients open circuits by asking for a route',
     tests: { node: ['test/node/contracts/engine-answers.test.ts'] },
@@ -166,7 +166,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'answer that failed keeps its connection',
     file: 'src/origin/classify.ts',
-    find: "  if (failed.failure !== 'lacks_route') answer.discard()\n",
+    find: '  if (!keepsAnswer(failed)) answer.discard()\n',
     replace: '',
     impact: 'each 500 of an engine leaks a connection',
     tests: { node: ['test/origin/', 'test/node/contracts/origin.faults.test.ts', 'test/node/http1/'] },

@@ -85,6 +85,11 @@ export interface Admission {
    * alone decides.
    */
   readonly rescueFrom?: string
+  /**
+   * An engine with a context of so many tokens has refused the request as too long, so only engines that are known to
+   * have a larger one can serve it. Absent: none has.
+   */
+  readonly beyondContextTokens?: number
   /** Engines that already failed this request, or are at it. */
   readonly avoid: readonly string[]
   /** No other cluster is left, so an engine with an open circuit is acceptable. Absent: there may be one. */

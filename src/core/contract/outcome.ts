@@ -19,6 +19,8 @@ export type AttemptFailure =
   | 'lacks_model'
   /** The engine has no such route, which is no fault. Never the failure of an outcome. */
   | 'lacks_route'
+  /** The request is too long for this engine, and may fit a larger one. Never the failure of an outcome. */
+  | 'too_long'
   /** The gateway has no descriptors or ports left. The engine is not at fault. */
   | 'gateway_limit'
   /** Routing loop: the address leads to a gateway that the request has passed. */

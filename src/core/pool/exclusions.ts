@@ -30,7 +30,7 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput):
   for (let at = 0; at < engines.length; at++) {
     const engine = engines[at]!
     const reason =
-      (engine.contextTokens ?? Infinity) < neededTokens
+      (engine.contextTokens ?? Infinity) < neededTokens || isTooSmall(engine, admission)
         ? 'context'
         : exclusion(engine, admission, engine.signals.requests, now)
     if (reason !== null) excluded.push({ engine, reason })
@@ -45,6 +45,10 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput):
   }
   return excluded
 }
+
+/** Whether another engine's refusal shows that this one would refuse as well. */
+const isTooSmall = ({ contextTokens }: EngineState, { beyondContextTokens }: Admission): boolean =>
+  beyondContextTokens !== undefined && (contextTokens ?? 0) <= beyondContextTokens
 
 /**
  * Context that an engine needs, tokens: that of the request, but at most the largest of the pool, whose engine then

@@ -20,6 +20,8 @@ export function fallbackPlacement(
   engines: readonly Pick<EngineSpec, 'id' | 'role' | 'models' | 'weight' | 'isExternal'>[],
   digest: PoolDigest | null,
 ): Placement | null {
+  // Contexts are known to the pool's state only.
+  if (admission.beyondContextTokens !== undefined) return null
   const serving = engines.filter(
     (engine) => supportsRole(engine.role, 'whole') && serves(engine, admission) && !admission.avoid.includes(engine.id),
   )

@@ -9,6 +9,7 @@ import { acquirePlacement } from '../acquire.ts'
 import type { AcquiredPlacement } from '../acquired-placement.ts'
 import { completions } from '../../protocols/completions.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import { keepsAnswer } from '../kept-answer.ts'
 import { classifyRefusal } from '../classify.ts'
 import type { Digests } from '../digests.ts'
 import type { Exchange } from '../exchange.ts'
@@ -267,7 +268,7 @@ async function send(
   if (answer.status === 200 && answer.sse) return answer
   const refused = await classifyRefusal(attempt, { answer, engine: target, path: exchange.path })
   answer.discard()
-  if (refused !== null && refused.failure !== 'lacks_route') return refused
+  if (refused !== null && !keepsAnswer(refused)) return refused
   // An engine that rejects the request is healthy; another one may have the adapter or the room.
   return { engine: target, failure: 'busy', status: answer.status }
 }

@@ -58,6 +58,8 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
     })
     const received = { answer, engine: call.target, path: call.path }
     const refused = await classifyRefusal(attempt, received)
+    // A larger prefill engine has no larger decode engine behind it.
+    if (refused?.failure === 'too_long') return { refusal: answer, engine: call.target }
     if (refused !== null) return { failed: withoutAnswer(refused) }
     if (answer.status >= 300) return { refusal: answer, engine: call.target }
     const bytes = await answer.read(ANSWER_BYTES)

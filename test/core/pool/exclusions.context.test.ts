@@ -36,3 +36,13 @@ it('a long request does not visit a small engine while the large one is away', (
   expect(ask({ promptTokens: 5_000, isLastResort: false })).toBe('engines_unavailable')
   expect(ask({ promptTokens: 5_000 })).toBe('provider')
 })
+
+it('after an engine has refused the request as too long, only engines that are known to be larger can serve it', () => {
+  const { ask, four, reports } = open()
+  const asked = { promptTokens: 3_000, beyondContextTokens: 4_000, avoid: ['small'] }
+  expect(ask(asked)).not.toBe('large')
+  reports(4_000)
+  expect(ask(asked)).not.toBe('large')
+  reports(32_000)
+  expect(four(asked)).toEqual(['large'])
+})

@@ -1,5 +1,6 @@
 /** Answers of engines and proxies that are about the engine: busy, lacking the model, or broken. */
 import type { FakeAnswer } from '../../../../test/kit/fake-answer.ts'
+import { contextRoutes } from '../context-routes.ts'
 import { eventually, expectEqual, expectTrue } from '../expectation.ts'
 import type { CellRun, FieldCase } from '../field-case.ts'
 import { PAIR, type PoolPlan } from '../pool-plan.ts'
@@ -66,7 +67,8 @@ const s7: FieldCase = {
     pool.script({ a: lackingAnswer(engine, pool.model), b: serves(fixture, 'from b') })
     for (let sent = 0; sent < 10; sent++) expectEqual('status', (await pool.ask(fixture)).status, 200)
     await eventually('circuit', async () => (await pool.view('a')).circuit, 'open')
-    expectTrue(`${pool.posts('a').length} requests at a`, pool.posts('a').length <= 3)
+    // A failure is counted after its request has moved, so one more may follow.
+    expectTrue(`${pool.posts('a').length} requests at a`, pool.posts('a').length <= 4)
   },
 }
 
@@ -204,30 +206,15 @@ const e12: FieldCase = {
   },
 }
 
-/** Where each type shows its context. */
-function contextRoute(type: string, tokens: number, model: string): Readonly<Record<string, FakeAnswer>> {
-  if (type === 'llama.cpp')
-    return { 'GET /props': { body: { default_generation_settings: { n_ctx: tokens }, total_slots: 1 } } }
-  if (type === 'tgi') return { 'GET /info': { body: { max_total_tokens: tokens, model_id: model } } }
-  return {
-    'GET /v1/models': {
-      body: {
-        object: 'list',
-        data: [{ id: model, object: 'model', owned_by: type === 'unknown' ? 'vllm' : type, max_model_len: tokens }],
-      },
-    },
-  }
-}
-
 const e14: FieldCase = {
   plan: {
     letters: ['a', 'b'],
+    routes: (letter, type, model) => (letter === 'b' ? contextRoutes(type, model, 8_000) : {}),
     pool: () => ({ stats_interval_ms: 300 }),
     engine: (letter) => (letter === 'a' ? { context_tokens: 1000 } : {}),
   },
   ownPool: true,
-  async run({ pool, fixture, engine }) {
-    Object.assign(pool.engine('b').routes, contextRoute(engine, 8_000, pool.model))
+  async run({ pool, fixture }) {
     pool.script({ a: serves(fixture, 'from a'), b: serves(fixture, 'from b') })
     const long = 'word '.repeat(fixture.protocol === 'generate' ? 500 : 3_000)
     for (let sent = 0; sent < 4; sent++) {

@@ -1,6 +1,7 @@
 /** What engines receive and what clients see of models: fields, ids, names and token ids. */
 import { ADDABLE_FIELDS, type EngineKind } from '../../../../src/engines/engine-type.ts'
 import { engineTypeOf } from '../../../../src/engines/engine-registry.ts'
+import { contextRoutes } from '../context-routes.ts'
 import { eventually, expectEqual, expectTrue } from '../expectation.ts'
 import type { FieldCase } from '../field-case.ts'
 import { FIELD_KEY } from '../credentials.ts'
@@ -44,28 +45,14 @@ const s24: FieldCase = {
   },
 }
 
-const contexts: Readonly<Record<string, (tokens: number, model: string) => readonly [path: string, body: object]>> = {
-  'llama.cpp': (tokens) => ['/props', { default_generation_settings: { n_ctx: tokens }, total_slots: 1 }],
-  tgi: (tokens, model) => ['/info', { max_total_tokens: tokens, model_id: model }],
-}
-const listed = (tokens: number, model: string, owner: string) =>
-  [
-    '/v1/models',
-    { object: 'list', data: [{ id: model, object: 'model', owned_by: owner, max_model_len: tokens }] },
-  ] as const
-
 const s25: FieldCase = {
-  plan: { letters: ['a', 'b'], pool: () => ({ stats_interval_ms: 300 }) },
+  plan: {
+    letters: ['a', 'b'],
+    pool: () => ({ stats_interval_ms: 300 }),
+    routes: (letter, type, model) => contextRoutes(type, model, letter === 'a' ? 1_000 : 8_000),
+  },
   ownPool: true,
-  async run({ pool, fixture, engine }) {
-    for (const [letter, tokens] of [
-      ['a', 1_000],
-      ['b', 8_000],
-    ] as const) {
-      const [path, body] =
-        contexts[engine]?.(tokens, pool.model) ?? listed(tokens, pool.model, engine === 'unknown' ? 'vllm' : engine)
-      pool.engine(letter).routes[`GET ${path}`] = { body }
-    }
+  async run({ pool, fixture }) {
     pool.script({ a: serves(fixture, 'from a'), b: serves(fixture, 'from b') })
     await eventually(
       'max_model_len in /v1/models',

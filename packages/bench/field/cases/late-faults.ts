@@ -1,6 +1,7 @@
 /** Faults after output: the client sees them, and they never count as success. */
 import { gzipSync } from 'node:zlib'
 import { errorEvents } from '../../../../test/contracts/protocol-streams.ts'
+import type { Routes } from '../../../../test/kit/fake-answer.ts'
 import { eventually, eventuallyTrue, expectEqual, expectTrue } from '../expectation.ts'
 import type { CellRun, FieldCase } from '../field-case.ts'
 import type { PoolPlan } from '../pool-plan.ts'
@@ -69,26 +70,32 @@ const s13: FieldCase = {
   },
 }
 
+function compressedLoad(type: string): Routes {
+  const load = loadText(type)
+  if (load === null) return {}
+  const headers = { 'content-type': 'text/plain; version=0.0.4', 'content-encoding': 'gzip' }
+  return { [`GET ${load.path}`]: { headers, body: gzipSync(load.text) } }
+}
+
 const s20: FieldCase = {
-  plan: { letters: ['a'], pool: () => ({ stats_interval_ms: 300, observe_share: 1 }) },
+  plan: {
+    letters: ['a'],
+    pool: () => ({ stats_interval_ms: 300, observe_share: 1 }),
+    routes: (_letter, type) => compressedLoad(type),
+  },
   ownPool: true,
   async run({ pool, fixture, engine }) {
     const whole = wholeStream(fixture.stream!, 'compressed')
     const zipped = gzipSync(whole)
     const headers = { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }
     pool.script({ a: { headers, pieces: [zipped.subarray(0, 30), 20, zipped.subarray(30)] } })
-    const load = loadText(engine)
-    if (load !== null) {
-      const body = gzipSync(load.text)
-      const type = { 'content-type': 'text/plain; version=0.0.4', 'content-encoding': 'gzip' }
-      pool.engine('a').routes[`GET ${load.path}`] = { headers: type, body }
-    }
     const before = await pool.failures('a')
     for (let sent = 0; sent < 4; sent++) {
       const { text, isWhole } = await pool.ask(fixture, { stream: true })
       expectEqual('stream', { text, isWhole }, { text: whole, isWhole: true })
     }
     expectEqual('failures', (await pool.failures('a')) - before, 0)
+    const load = loadText(engine)
     if (load === null) return
     const running = async (): Promise<unknown> => {
       // A Worker's object probes while its pool has traffic.

@@ -4,6 +4,7 @@ import { eventually, eventuallyTrue, expectEqual } from '../expectation.ts'
 import type { Usage } from '../fixture.ts'
 import type { CellRun, FieldCase } from '../field-case.ts'
 import type { PoolPlan } from '../pool-plan.ts'
+import { MARK } from '../site-pool.ts'
 import { fixtureFor } from '../fixture.ts'
 import { answerOf, serves, streamOf } from '../replies.ts'
 
@@ -183,6 +184,8 @@ const o28: FieldCase = {
   },
 }
 
+/** Of the gateway's own calls. */
+const NO_ROUTE = replyOf(404, '{"detail":"Not Found"}')
 const TURNS = 6
 const LARGE: Usage = { prompt: 20_000, cached: 19_200, output: 10 }
 const PROMPT = 'a sentence of the system prompt. '.repeat(2_400)
@@ -197,6 +200,7 @@ const s1: FieldCase = {
     const route =
       (letter: string): Parameters<typeof pool.script>[0][string] =>
       (request) => {
+        if (request.headers[MARK] === undefined) return NO_ROUTE
         const turn = seen.get(letter) ?? 0
         seen.set(letter, turn + 1)
         const answer = serves(fixture, letter, turn === 0 ? { ...LARGE, cached: 0 } : LARGE)

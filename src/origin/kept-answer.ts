@@ -1,0 +1,7 @@
+/** Refusals that are no fault: another engine may do better, and if none does, the client gets the answer. */
+import type { AttemptFailure } from '../core/contract/outcome.ts'
+
+const KEPT: ReadonlySet<AttemptFailure> = new Set(['lacks_route', 'too_long'])
+
+/** The answer of such an attempt stays open until another engine has answered. */
+export const keepsAnswer = ({ failure }: { readonly failure: AttemptFailure }): boolean => KEPT.has(failure)
