@@ -337,7 +337,7 @@ export function engineAnswersContract(runtime: Runtime): void {
     it('answers for itself if no engine is known to have a larger context', async () => {
       const pair = await open({})
       expect(await pair.askA()).toMatchObject({ status: 400, text: tooLong })
-      expect(pair.b.asked).toHaveLength(0)
+      expect(pair.b.posts).toHaveLength(0)
       await pair.close()
     })
   })

@@ -87,7 +87,8 @@ function documentOf({ type, config, pools }: SitePlan, engines: ReadonlyMap<stri
   }
 }
 
-interface PoolParts extends Pick<PoolPlan, 'engine'> {
+interface PoolParts {
+  readonly engine: PoolPlan['engine'] | undefined
   readonly model: string
   readonly type: string
   readonly ownUrl: string
