@@ -185,7 +185,7 @@ const o28: FieldCase = {
 }
 
 /** Of the gateway's own calls. */
-const NO_ROUTE = replyOf(404, '{"detail":"Not Found"}')
+const NO_ROUTE = answerOf(404, '{"detail":"Not Found"}')
 const TURNS = 6
 const LARGE: Usage = { prompt: 20_000, cached: 19_200, output: 10 }
 const PROMPT = 'a sentence of the system prompt. '.repeat(2_400)
