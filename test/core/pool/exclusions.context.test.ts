@@ -39,10 +39,10 @@ it('a long request does not visit a small engine while the large one is away', (
 
 it('after an engine has refused the request as too long, only engines that are known to be larger can serve it', () => {
   const { ask, four, reports } = open()
-  const asked = { promptTokens: 3_000, beyondContextTokens: 4_000, avoid: ['small'] }
-  expect(ask(asked)).not.toBe('large')
+  const request = { promptTokens: 3_000, beyondContextTokens: 4_000, avoid: ['small'] }
+  expect(ask(request)).not.toBe('large')
   reports(4_000)
-  expect(ask(asked)).not.toBe('large')
+  expect(ask(request)).not.toBe('large')
   reports(32_000)
-  expect(four(asked)).toEqual(['large'])
+  expect(four(request)).toEqual(['large'])
 })
