@@ -196,7 +196,7 @@ clusters:
       - model: m
         retry: { share: 0.5 }
         circuit: { failures: 9 }
-        session: { header: X-Conversation, body: null }
+        session: { header: X-Conversation, known: false }
         observe_share: 0.25
         engines:
           - { id: a, url: "http://localhost:8080", labels: { rack: r7 }, rtt_ms: 3, profile: h100-8b, kv_events: { endpoint: "tcp://a:1" } }
