@@ -17,7 +17,7 @@ import { EdgePrompts } from './api/edge-prompts.ts'
 import type { ExchangeParts } from './api/inference-exchange.ts'
 import type { App } from './api/new-app.ts'
 import type { MeasurePrompt } from './api/admission-builder.ts'
-import { authorizeAll, authorizeByKey } from './api/permissions.ts'
+import { authorizeAll, authorizeByKey } from './api/option-permissions.ts'
 import { requestEnd } from './api/request-end.ts'
 import { ModelRegistry } from './api/model-registry.ts'
 import { PromptAnalyzers, type VocabularyOf } from './api/prompt-analyzers.ts'
@@ -25,7 +25,7 @@ import type { HttpRequest } from './api/request-context.ts'
 import { RequestHistory } from './api/request-history.ts'
 import { ResponseAffinity } from './origin/response-affinity.ts'
 import type { WorkerGroup, GroupQuery } from './worker-group.ts'
-import { answerWorkerQuery } from './api/worker-queries.ts'
+import { answerGroupQuery } from './api/group-queries.ts'
 import type { Config } from './config.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
 import { FleetHistory } from './core/reports/fleet-history.ts'
@@ -208,7 +208,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     // Hono reads only `method` and `url`; the handlers read the rest of a request.
     fetch: async (request, scope) => app.fetch(request as Request, scope),
     probe: () => prober.round(),
-    answer: (question) => answerWorkerQuery(parts, question),
+    answer: (question) => answerGroupQuery(parts, question),
     view: () => dashboardSnapshot(parts),
     drain: () => drain(parts),
     configRefused: (at) => void (status.configRefusedAt = at),

@@ -14,7 +14,7 @@ import type { GatewayStatus } from './gateway-status.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WorkerGroup } from '../worker-group.ts'
 import { endpointOf, endpoints, type ProtocolEndpoint } from '../protocols/protocols.ts'
-import { aggregateCounts, type CountParts, flushAllWorkers, findRequestOnAnyWorker } from './worker-queries.ts'
+import { aggregateCounts, type CountParts, flushGroup, findRequestOnAnyWorker } from './group-queries.ts'
 import { jsonResponse } from './json-response.ts'
 import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
@@ -22,7 +22,7 @@ import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
 import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import { gatewayView, poolViews } from './fleet-view.ts'
-import { authorizeAll } from './permissions.ts'
+import { authorizeAll } from './option-permissions.ts'
 import { parseInferenceRequest, type ParseParts } from './parse-request.ts'
 import { reportView } from './ttft-reports.ts'
 import { toSnakeCase } from '../snake-case.ts'
@@ -151,7 +151,7 @@ export async function request(parts: AdminParts, incoming: RequestContext, id: s
   const requestedId = idParam(id, 'request')
   const recent = await findRequestOnAnyWorker(parts, requestedId)
   const explanation = await findDecision(parts, recent?.record.id ?? requestedId)
-  await flushAllWorkers(parts)
+  await flushGroup(parts)
   const report = parts.config.ttft.enabled ? ((await parts.ports.ttft?.find(requestedId)) ?? null) : null
   if (recent === null && explanation === null && report === null) {
     throw new Failure('not_found', 'Request not found. This gateway stores the last 1,000 requests in memory.')

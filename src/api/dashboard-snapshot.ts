@@ -10,7 +10,7 @@ import { gatewayView, type GatewayViewParts, poolViews } from './fleet-view.ts'
 import { type FleetParts, redactRegional, regionsOf } from './fleet-digests.ts'
 import { mapYielding } from '../map-yielding.ts'
 import type { GatewayCounts, WorkerGroup } from '../worker-group.ts'
-import { aggregateCounts, type CountParts } from './worker-queries.ts'
+import { aggregateCounts, type CountParts } from './group-queries.ts'
 
 /** Parts of the gateway that a view needs. */
 export interface SnapshotParts extends FleetParts, Omit<GatewayViewParts, 'shared'>, Omit<CountParts, 'shared'> {

@@ -17,7 +17,7 @@ import { AdmissionBuilder, type AdmissionSources, saltOf } from './admission-bui
 import { canRequestUsage, rewriteBody } from './body-rewrite.ts'
 import type { JsonBody } from './body.ts'
 import { replaceFormModel } from './multipart.ts'
-import { MAX_SESSION_CHARS } from './fields.ts'
+import { MAX_SESSION_CHARS } from './request-fields.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { countsTokens, type Permit } from './key-limits.ts'
 import { engineModel } from './model-registry.ts'

@@ -2,7 +2,7 @@ import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { Caller } from './auth/caller.ts'
 import type { JsonBody } from './body.ts'
 import type { ProtocolEndpoint } from '../protocols/protocols.ts'
-import type { RequestFields, RequestOptions } from './fields.ts'
+import type { RequestFields, RequestOptions } from './request-fields.ts'
 import type { RequestContext } from './request-context.ts'
 
 /** A validated inference request with its client, model and possible routes. */

@@ -17,7 +17,7 @@ import type { GatewayStatus } from './gateway-status.ts'
 import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import type { RequestContext } from './request-context.ts'
 import type { GatewayCounts } from '../worker-group.ts'
-import { aggregateCounts, type CountParts } from './worker-queries.ts'
+import { aggregateCounts, type CountParts } from './group-queries.ts'
 
 export interface MetricsParts extends FleetParts, CountParts {
   readonly ports: FleetParts['ports'] & Pick<Ports, 'ttft' | 'now'>

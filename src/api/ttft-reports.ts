@@ -8,7 +8,7 @@ import type { BodyMemory } from '../body-memory.ts'
 import type { Config } from '../config.ts'
 import type { Ports } from '../ports.ts'
 import type { Authenticator } from './auth/authenticator.ts'
-import { type CountParts, flushAllWorkers } from './worker-queries.ts'
+import { type CountParts, flushGroup } from './group-queries.ts'
 import { bearer } from './auth/bearer.ts'
 import { KeyStore } from './auth/key-store.ts'
 
@@ -63,7 +63,7 @@ export class ReportHandlers {
   async get(from: ReportRequest, id: string, token: string | null): Promise<Response> {
     // The admin may read what reporters may read.
     if (!(await this.#mayReport(from, token)) && !(await this.#isAdmin(from, token))) return this.#refused(from)
-    await flushAllWorkers(this.#parts)
+    await flushGroup(this.#parts)
     const found = await this.#ttft.find(id)
     return found === null ? reportJson({ detail: 'not found' }, 404) : reportJson(reportView(found), 200)
   }

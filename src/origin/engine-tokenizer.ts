@@ -7,7 +7,7 @@ import { SegmentCache } from '../core/tokens/segment-cache.ts'
 import type { EngineType, TokenizeCall as RouteCall } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Origin } from '../ports/origin.ts'
-import { Breaker } from './breaker.ts'
+import { ServiceCircuit } from './service-circuit.ts'
 import { jsonOf } from './engine-detection.ts'
 import { knownEngines } from './known-engines.ts'
 
@@ -42,7 +42,7 @@ export class EngineTokenizer {
   readonly #options: EngineTokenizerOptions
   readonly #cache: SegmentCache
   readonly #pending = new Map<number, { readonly answer: Promise<Uint32Array | null>; readonly since: number }>()
-  readonly #breakers = new Map<string, Breaker>()
+  readonly #circuits = new Map<string, ServiceCircuit>()
   /** Engine without the endpoint → end of its pause. */
   readonly #missingUntil = new Map<string, number>()
 
@@ -63,7 +63,7 @@ export class EngineTokenizer {
   mayAsk(target: EngineTarget): boolean {
     if (this.#rulesOf(target) === null) return false
     const now = this.#options.now()
-    return (this.#missingUntil.get(target.id) ?? 0) <= now && !this.#breaker(target).isOpen(now)
+    return (this.#missingUntil.get(target.id) ?? 0) <= now && !this.#circuit(target).isOpen(now)
   }
 
   #rulesOf(target: EngineTarget): EngineType['tokenize'] {
@@ -109,10 +109,10 @@ export class EngineTokenizer {
       }
       const json = jsonOf(new TextDecoder().decode(await answer.read(ANSWER_BYTES)))
       const ids = this.#rulesOf(target)?.ids(json) ?? null
-      this.#breaker(target).succeeded()
+      this.#circuit(target).succeeded()
       return ids
     } catch {
-      this.#breaker(target).failed(this.#options.now())
+      this.#circuit(target).failed(this.#options.now())
       return null
     }
   }
@@ -121,12 +121,12 @@ export class EngineTokenizer {
     const now = this.#options.now()
     if ([404, 405, 501].includes(status)) this.#missingUntil.set(target.id, now + MISSING_PAUSE_MS)
     // 400: the engine rejects this prompt; others may succeed.
-    else if (status !== 400) this.#breaker(target).failed(now)
+    else if (status !== 400) this.#circuit(target).failed(now)
   }
 
-  #breaker({ id }: EngineTarget): Breaker {
-    const known = this.#breakers.get(id) ?? new Breaker()
-    this.#breakers.set(id, known)
+  #circuit({ id }: EngineTarget): ServiceCircuit {
+    const known = this.#circuits.get(id) ?? new ServiceCircuit()
+    this.#circuits.set(id, known)
     return known
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
-import { toPoolConfig } from '../../src/config/pool-config.ts'
+import { toPoolConfig } from '../../src/config/to-pool-config.ts'
 import { toTargets } from '../../src/config/engine-targets.ts'
 import { summarise } from '../../src/config/summary.ts'
 

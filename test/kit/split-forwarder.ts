@@ -4,7 +4,7 @@
  */
 import { chat } from '../../src/protocols/chat.ts'
 import { openRecord } from '../../src/core/reports/request-record.ts'
-import { toPoolConfig } from '../../src/config/pool-config.ts'
+import { toPoolConfig } from '../../src/config/to-pool-config.ts'
 import { toTargets } from '../../src/config/engine-targets.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'

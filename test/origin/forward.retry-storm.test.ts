@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
-import { toPoolConfig } from '../../src/config/pool-config.ts'
+import { toPoolConfig } from '../../src/config/to-pool-config.ts'
 import type { Config } from '../../src/config.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { memoryPools } from '../../src/platform/node/memory-pools.ts'

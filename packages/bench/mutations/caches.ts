@@ -5,7 +5,7 @@ const POLICIES = { node: ['test/node/contracts/policies.test.ts'], workers: ['te
 const CLUSTERS = { node: ['test/node/contracts/cluster.test.ts'] }
 const BOTH = { node: ['test/node/contracts/cluster.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
 const INDEX = { node: ['test/core/prefix-index/'] }
-const FEEDBACK = { node: ['test/core/pool/cache-feedback.test.ts', 'test/core/pool/pool-state.test.ts'] }
+const FEEDBACK = { node: ['test/core/pool/cache-prediction-check.test.ts', 'test/core/pool/pool-state.test.ts'] }
 const SIGNALS = { node: ['test/core/pool/', 'test/core/routing/'] }
 
 export const caches: readonly Mutation[] = [
@@ -107,7 +107,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cache feedback never finds a restart',
-    file: 'src/core/pool/cache-feedback.ts',
+    file: 'src/core/pool/cache-prediction-check.ts',
     find: 'return this.#missesInARow < RESTART_AFTER ? FINE : this.#restarted(false)',
     replace: 'return FINE',
     impact: 'an engine that lost its cache attracts its old conversations',
@@ -115,7 +115,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cache feedback: hits do not end a row of misses',
-    file: 'src/core/pool/cache-feedback.ts',
+    file: 'src/core/pool/cache-prediction-check.ts',
     find: 'this.#silent = false\n    this.#missesInARow = 0',
     replace: 'this.#silent = false',
     impact: 'three misses in a week look like a restart',

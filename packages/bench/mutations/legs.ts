@@ -184,7 +184,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups of a failed service go on',
-    file: 'src/origin/breaker.ts',
+    file: 'src/origin/service-circuit.ts',
     find: 'if (now < this.#openUntil) return false',
     replace: '',
     impact: 'each request waits for a coordinator that is down',
@@ -192,7 +192,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookup breaker never closes',
-    file: 'src/origin/breaker.ts',
+    file: 'src/origin/service-circuit.ts',
     find: 'succeeded(): void {\n    this.#failures = 0',
     replace: 'succeeded(): void {',
     impact: 'one bad minute ends lookups for good',

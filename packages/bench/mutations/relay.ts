@@ -146,7 +146,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'finish reason abort is complete',
-    file: 'src/origin/continuation/chunk.ts',
+    file: 'src/origin/continuation/read-chunk.ts',
     find: "new Set(['abort', 'error'])",
     replace: 'new Set([])',
     impact: 'streams of a paused engine end early, and look complete',

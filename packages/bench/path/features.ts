@@ -29,7 +29,7 @@ export const features: readonly Feature[] = [
   { name: 'cors', files: ['api/middleware/cors.ts', 'api/cors.ts'], on: { root: { cors: { origins: ['*'] } } } },
   {
     name: 'keys',
-    files: ['api/auth/key-store.ts', 'api/auth/bearer.ts', 'api/permissions.ts'],
+    files: ['api/auth/key-store.ts', 'api/auth/bearer.ts', 'api/option-permissions.ts'],
     on: keyed({}),
   },
   {

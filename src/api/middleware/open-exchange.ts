@@ -1,7 +1,7 @@
 import type { Ports } from '../../ports.ts'
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
 import { type ExchangeParts, InferenceExchange } from '../inference-exchange.ts'
-import { ownCount } from '../own-count.ts'
+import { ownCount } from '../own-token-count.ts'
 import type { Middleware } from '../request-env.ts'
 import { keepResponse, type StoredResponseParts } from '../stored-responses.ts'
 

@@ -11,7 +11,7 @@ import { STEP_DELAY_LIMITS, UsualDelay, WORK_DELAY_LIMITS } from '../latency/usu
 import { PrefillShare } from '../overload/prefill-share.ts'
 import { StepLimit } from '../overload/step-limit.ts'
 import { CacheCapacity } from './cache-capacity.ts'
-import { CacheFeedback } from './cache-feedback.ts'
+import { CacheFeedback } from './cache-prediction-check.ts'
 import type { HardwareClass } from './hardware-class.ts'
 import { LoadedAdapters } from './loaded-adapters.ts'
 import { Places } from './places.ts'

@@ -6,7 +6,7 @@ import { ownTrialAt } from './circuit.ts'
 import { isDown, observed } from './engine-condition.ts'
 import type { EngineState } from './engine-state.ts'
 import type { PoolEvents } from './pool-events.ts'
-import { signsOf } from './signs.ts'
+import { signsOf } from './condition-signs.ts'
 
 /** Interval of looks at the engines, ms. */
 const LOOK_MS = 100

@@ -1,6 +1,6 @@
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { PrefillCostModel } from '../latency/prefill-cost-model.ts'
-import { SILENT_MISS_CAUSES } from './cache-feedback.ts'
+import { SILENT_MISS_CAUSES } from './cache-prediction-check.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 
 interface EstimatorFacts {

@@ -5,7 +5,7 @@ import type { LiveRequest } from '../prefix-index/active-blocks.ts'
 import type { EngineRef } from './booking-ref.ts'
 import type { CachedTokens } from './cached-tokens.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
-import type { PrefillForecast } from './forecast.ts'
+import type { PrefillForecast } from './first-token-forecast.ts'
 import type { QueuedPrefill } from './prefill-queue.ts'
 
 /** Ledger entry of one leg: what it occupies and what was estimated at booking. */

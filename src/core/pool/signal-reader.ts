@@ -11,7 +11,7 @@ import type { EngineRef } from './booking-ref.ts'
 import { byEngine, type CachedTokens, loadSeconds, NO_HINT, NO_HINTS, NOTHING_CACHED } from './cached-tokens.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 import { NO_SLOW_TOKENS } from './engine-signals.ts'
-import type { Forecast } from './forecast.ts'
+import type { Forecast } from './first-token-forecast.ts'
 import type { ForeignEstimate } from './foreign-load.ts'
 import { LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
 

@@ -2,7 +2,7 @@ import type { StopMatch, StopWindow } from '../../core/continuation/stop-window.
 import type { JsonObject } from '../../core/json.ts'
 import { dataRecord } from '../relay/sse-records.ts'
 import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
-import { ABORTED, type Chunk } from './chunk.ts'
+import { ABORTED, type Chunk } from './read-chunk.ts'
 import { onWire, wholeUsage } from './closing-records.ts'
 import { LaterSegment } from './later-segment.ts'
 import { type OutputChunk, outputChunk, usageChunk } from './output-chunk.ts'

@@ -13,7 +13,15 @@ import { ABORT_DELAY_MS, truncationError } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/truncation-event.ts'
 import { timersOf } from '../../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
-import { truncatedEnd, clientGoneEnd, openPart, passEvents, readPart, type Part, type SegmentRelay } from './part.ts'
+import {
+  truncatedEnd,
+  clientGoneEnd,
+  openPart,
+  passEvents,
+  readPart,
+  type Part,
+  type SegmentRelay,
+} from './stream-part.ts'
 import { CheckedSegment } from './checked-segment.ts'
 import { RepeatedSegment } from './repeated-segment.ts'
 import { closingRecords, finishRecords, wholeUsage } from './closing-records.ts'

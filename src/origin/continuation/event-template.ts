@@ -1,6 +1,6 @@
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import { payloadOf } from '../relay/sse-records.ts'
-import { parse, readChunk } from './chunk.ts'
+import { parse, readChunk } from './read-chunk.ts'
 
 const QUOTE = 34
 

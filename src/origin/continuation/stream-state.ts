@@ -2,7 +2,7 @@ import type { Continuable, NotContinued } from '../../core/continuation/continua
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import { SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import type { Usage } from '../../core/contract/outcome.ts'
-import { ABORTED, type Chunk } from './chunk.ts'
+import { ABORTED, type Chunk } from './read-chunk.ts'
 import type { ResponseHead } from './output-chunk.ts'
 
 /** State of a stream over all engines that contribute to it. */

@@ -12,7 +12,7 @@ import type { PoolRoute } from '../exchange.ts'
 import { type LookupStrategy, strategyOf } from './lookup-strategy.ts'
 import { openDeadline } from './open-deadline.ts'
 import type { LookupCounts } from './pool-lookup.ts'
-import type { SkipCounts, SkipReason } from './skips.ts'
+import type { SkipCounts, SkipReason } from './skipped-lookups.ts'
 
 /** Prompt of a request that is about to be placed. @testing */
 export interface LookupInput {

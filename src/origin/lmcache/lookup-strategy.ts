@@ -9,7 +9,7 @@ import { Coordinator } from './coordinator.ts'
 import { LmcacheMetadata } from './lmcache-metadata.ts'
 import { PoolLookup } from './pool-lookup.ts'
 import { RegistryKeys } from './registry-keys.ts'
-import { SkipCounter } from './skips.ts'
+import { SkipCounter } from './skipped-lookups.ts'
 
 /** Lookup strategy of a pool: calls to a service, or the registry in the pool's own object. */
 export type LookupStrategy = { readonly metadata: LmcacheMetadata; readonly skips: SkipCounter } & (

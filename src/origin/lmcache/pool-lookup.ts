@@ -5,10 +5,10 @@ import type { Holders } from '../../core/lmcache/prefix-match.ts'
 import { chainSeed, chainWords } from '../../core/tokens/block-hash.ts'
 import type { Ports } from '../../ports.ts'
 import type { CacheLookup, CacheLookupQuery, CacheMatch } from '../../ports/cache-lookup.ts'
-import { Breaker } from '../breaker.ts'
+import { ServiceCircuit } from '../service-circuit.ts'
 import type { CachedPrompt, CacheSource } from './cache-source.ts'
 import type { LmcacheMetadata } from './lmcache-metadata.ts'
-import type { SkipReason } from './skips.ts'
+import type { SkipReason } from './skipped-lookups.ts'
 import { TimeoutRateMonitor } from './timeout-rate-monitor.ts'
 
 interface PoolLookupOptions {
@@ -50,7 +50,7 @@ type MatchesByEngine = ReadonlyMap<string, readonly CacheMatch[]> | null
 /** Looks up the prompts of one pool. Equal concurrent lookups share one call; a circuit skips a failing service. */
 export class PoolLookup implements CacheLookup {
   readonly #options: PoolLookupOptions
-  readonly #breaker = new Breaker()
+  readonly #circuit = new ServiceCircuit()
   readonly #warning = new TimeoutRateMonitor()
   readonly #pending = new Map<string, { readonly answer: Promise<Holders>; readonly since: number }>()
   /** First chunk of a prompt → end of the cached empty result. */
@@ -74,7 +74,7 @@ export class PoolLookup implements CacheLookup {
       this.#counts.empty += 1
       return NOTHING
     }
-    if (!this.#breaker.admits(this.#now)) {
+    if (!this.#circuit.admits(this.#now)) {
       this.#options.skipped('circuit_open')
       return null
     }
@@ -105,7 +105,7 @@ export class PoolLookup implements CacheLookup {
 
   #answered(holders: Holders, query: CacheLookupQuery): MatchesByEngine {
     const { metadata, engines, shared } = this.#options
-    this.#breaker.succeeded()
+    this.#circuit.succeeded()
     this.#ended(false)
     for (const instance of holders.instances.keys()) if (!metadata.map.knows(instance)) metadata.sawUnknown()
     const hints = hintsOf(holders, { pairs: metadata.map.pairs(), engines, shared, promptTokens: query.tokens.length })
@@ -116,17 +116,17 @@ export class PoolLookup implements CacheLookup {
 
   #late(isShort: boolean): null {
     this.#counts.late += 1
-    if (!isShort) this.#breaker.failed(this.#now)
+    if (!isShort) this.#circuit.failed(this.#now)
     this.#ended(true)
     return null
   }
 
   #failed(error: unknown): null {
     this.#counts.failed += 1
-    this.#breaker.failed(this.#now)
+    this.#circuit.failed(this.#now)
     this.#ended(false)
     this.#options.ports.log.debug('lmcache_lookup_failed', { ...this.#options.names, error })
-    if (this.#breaker.isOpen(this.#now))
+    if (this.#circuit.isOpen(this.#now))
       this.#options.ports.log.warn('lmcache_refused', { ...this.#options.names, error })
     return null
   }

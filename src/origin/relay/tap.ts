@@ -7,7 +7,7 @@ import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
 import type { StreamOutcome } from '../../protocols/stream/event.ts'
 import { OPAQUE } from '../../protocols/stream/opaque.ts'
 import { StreamReader } from '../../protocols/stream/reader.ts'
-import { isOneEvent } from './one-event.ts'
+import { isOneEvent } from './is-one-event.ts'
 
 /** Limit, bytes, of an incomplete event that is held back. A longer one is no usage event and passes at once. */
 const HELD_BYTES = 64 * 1024

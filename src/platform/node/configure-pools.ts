@@ -1,5 +1,5 @@
 import type { Config } from '../../config.ts'
-import { toPoolConfig } from '../../config/pool-config.ts'
+import { toPoolConfig } from '../../config/to-pool-config.ts'
 import type { Ports } from '../../ports.ts'
 
 /** Configures the pools now instead of with the next request. */

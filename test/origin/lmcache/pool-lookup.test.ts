@@ -6,8 +6,8 @@ import { PoolLookup } from '../../../src/origin/lmcache/pool-lookup.ts'
 import { TimeoutRateMonitor } from '../../../src/origin/lmcache/timeout-rate-monitor.ts'
 import { openDeadline } from '../../../src/origin/lmcache/open-deadline.ts'
 import { LmcacheMetadata } from '../../../src/origin/lmcache/lmcache-metadata.ts'
-import { Breaker } from '../../../src/origin/breaker.ts'
-import { SkipCounter } from '../../../src/origin/lmcache/skips.ts'
+import { ServiceCircuit } from '../../../src/origin/service-circuit.ts'
+import { SkipCounter } from '../../../src/origin/lmcache/skipped-lookups.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 import type { Origin, OriginAnswer, OriginRequest } from '../../../src/ports/origin.ts'
 import { FakeController } from '../../../packages/simulator/src/lmcache/controller.ts'
@@ -251,13 +251,13 @@ describe('lookups that come too late', () => {
   })
 
   it('open the circuit like failures, unless one succeeds in between', () => {
-    const breaker = new Breaker()
-    for (let at = 0; at < 4; at += 1) breaker.failed(at)
-    breaker.succeeded()
-    for (let at = 0; at < 4; at += 1) breaker.failed(at)
-    expect(breaker.admits(5)).toBe(true)
-    breaker.failed(6)
-    expect([breaker.admits(7), breaker.admits(5_007), breaker.admits(5_008)]).toEqual([false, true, false])
+    const circuit = new ServiceCircuit()
+    for (let at = 0; at < 4; at += 1) circuit.failed(at)
+    circuit.succeeded()
+    for (let at = 0; at < 4; at += 1) circuit.failed(at)
+    expect(circuit.admits(5)).toBe(true)
+    circuit.failed(6)
+    expect([circuit.admits(7), circuit.admits(5_007), circuit.admits(5_008)]).toEqual([false, true, false])
   })
 
   it('take no longer than the rest of the budget', async () => {

@@ -1,5 +1,5 @@
 import { parseConfig } from '../../../../src/config/parse.ts'
-import { toPoolConfig } from '../../../../src/config/pool-config.ts'
+import { toPoolConfig } from '../../../../src/config/to-pool-config.ts'
 import type { PoolConfig } from '../../../../src/core/contract/pool-config.ts'
 
 let parsed: PoolConfig | null = null

@@ -23,7 +23,7 @@ export interface CountParts {
 }
 
 /** Answers a query of another thread. */
-export async function answerWorkerQuery(
+export async function answerGroupQuery(
   parts: CountParts,
   question: GroupQuery,
 ): Promise<GatewayCounts | RecentRequest | null> {
@@ -43,7 +43,7 @@ export async function answerWorkerQuery(
 
 /** Sums the counts of all threads. */
 export async function aggregateCounts(parts: CountParts): Promise<GatewayCounts> {
-  const own = answerWorkerQuery(parts, { about: 'counts' }) as Promise<GatewayCounts>
+  const own = answerGroupQuery(parts, { about: 'counts' }) as Promise<GatewayCounts>
   const others = (parts.shared?.ask({ about: 'counts' }) ?? []) as
     | readonly GatewayCounts[]
     | Promise<readonly GatewayCounts[]>
@@ -51,7 +51,7 @@ export async function aggregateCounts(parts: CountParts): Promise<GatewayCounts>
 }
 
 /** Flushes ended requests on all threads, so that the next read includes them. */
-export async function flushAllWorkers(parts: CountParts): Promise<void> {
+export async function flushGroup(parts: CountParts): Promise<void> {
   await aggregateCounts(parts)
 }
 

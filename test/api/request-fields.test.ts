@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { validatedFields, readFields } from '../../src/api/fields.ts'
+import { validatedFields, readFields } from '../../src/api/request-fields.ts'
 
 const value = fc.oneof(
   fc.string(),

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { readPart, type Part } from '../../../src/origin/continuation/part.ts'
+import { readPart, type Part } from '../../../src/origin/continuation/stream-part.ts'
 import { HEARTBEAT } from '../../../src/protocols/stream/event.ts'
 
 it('the silence of an engine lasts through heartbeats, until its next bytes or the end', async () => {

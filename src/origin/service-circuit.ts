@@ -5,7 +5,7 @@ const OPEN_MS = 5_000
 /**
  * Circuit of an auxiliary service, so that a service that always fails or is late does not use every request's budget.
  */
-export class Breaker {
+export class ServiceCircuit {
   #failures = 0
   #openUntil = -Infinity
 

@@ -3,7 +3,7 @@ import { isJsonObject } from '../core/json.ts'
 import { Failure } from '../failure.ts'
 import { agentHints, HINTS } from '../protocols/agent-hints.ts'
 import type { Caller } from './auth/caller.ts'
-import { REQUEST_CLASSES, type RequestOptions } from './fields.ts'
+import { REQUEST_CLASSES, type RequestOptions } from './request-fields.ts'
 import { EXTRA_BODY, type Json } from './request-limits.ts'
 
 /** Overrides that affect other clients need permission. `session` has the same effect as its header. */
