@@ -224,15 +224,15 @@ export function faultTable(name: string, table: FaultTable): void {
       pool = hasty++
       await recovered()
       set('paused', 0)
-      await expect.poll(asleep, { interval: 50 }).toEqual(['a'])
+      await expect.poll(asleep, { interval: 50, timeout: 15_000 }).toEqual(['a'])
       engines[0]!.forget()
       expect(statuses(await times(6, stream))).toEqual(Array(6).fill(200))
       expect(engines[0]!.requests).toBe(0)
       set('ok', 0)
-      await expect.poll(asleep, { interval: 50 }).toEqual([])
+      await expect.poll(asleep, { interval: 50, timeout: 15_000 }).toEqual([])
       // Its circuit may have opened before the reason of its silence was known.
       await expect
-        .poll(async () => (await stream()).status === 200 && engines[0]!.requests > 0, { interval: 50 })
+        .poll(async () => (await stream()).status === 200 && engines[0]!.requests > 0, { interval: 50, timeout: 15_000 })
         .toBe(true)
       await quiet()
     })

@@ -290,7 +290,7 @@ describe('prefill and decode by lmcache', () => {
     const response = await fetch(`${bench.gateway.url}${chat}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'cut', messages, max_tokens: 9, stream: true }),
+      body: JSON.stringify({ model: 'truncated', messages, max_tokens: 9, stream: true }),
     })
     let text = ''
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
