@@ -232,7 +232,10 @@ export function faultTable(name: string, table: FaultTable): void {
       await expect.poll(asleep, { interval: 50, timeout: 15_000 }).toEqual([])
       // Its circuit may have opened before the reason of its silence was known.
       await expect
-        .poll(async () => (await stream()).status === 200 && engines[0]!.requests > 0, { interval: 50, timeout: 15_000 })
+        .poll(async () => (await stream()).status === 200 && engines[0]!.requests > 0, {
+          interval: 50,
+          timeout: 15_000,
+        })
         .toBe(true)
       await quiet()
     })
