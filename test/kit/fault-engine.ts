@@ -38,6 +38,9 @@ const BUSY = {
   },
 }
 
+/** Where a gateway sends its own requests of one token. */
+const TRIAL_PATH = '/v1/completions'
+
 export class FaultEngine {
   readonly id: string
   mode: Mode = 'ok'
@@ -71,9 +74,14 @@ export class FaultEngine {
     this.#engine.posts.length = 0
   }
 
-  /** Requests since the start or `forget`. */
+  /** Requests of clients since the start or `forget`. */
   get requests(): number {
-    return this.#engine.posts.length
+    return this.#ofClients.length
+  }
+
+  /** Without the trials of gateways, which watch the engine each for itself. */
+  get #ofClients(): EngineRequest[] {
+    return this.#engine.posts.filter(({ path }) => path !== TRIAL_PATH)
   }
 
   get running(): number {
@@ -82,7 +90,7 @@ export class FaultEngine {
 
   /** Requests that ended before their response, through the client or this engine. */
   get aborts(): number {
-    return this.#engine.posts.filter(({ state }) => state === 'aborted' || state === 'truncated').length
+    return this.#ofClients.filter(({ state }) => state === 'aborted' || state === 'truncated').length
   }
 
   /** Resolves when no request runs. */
