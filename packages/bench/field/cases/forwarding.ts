@@ -34,7 +34,7 @@ const s19: FieldCase = {
 }
 
 const s24: FieldCase = {
-  plan: { letters: ['a'], pool: () => ({ aliases: ['their-alias'], answer_model: 'requested' }) },
+  plan: { letters: ['a'], pool: () => ({ aliases: ['their-alias'], response_model: 'requested' }) },
   ownPool: true,
   config: { limits: { response_ids: 10_001 } },
   async run({ pool, fixture }) {
