@@ -33,6 +33,9 @@ export const usageOfAnswer = (json: JsonObject, usageOf: (fields: JsonObject) =>
 /** A longer body is an answer or begins with its error. */
 const PARSED_BYTES = 16 * 1024
 const SHOWN_BYTES = 1024
+/** Bytes at the start that show a JSON document, and the error that it begins with. */
+const START_BYTES = 64
+const LETTER_OPEN = 123
 const ERROR_BEGINS = /^\s*\{\s*"(?:error"\s*:\s*[{"]|(?:object|type)"\s*:\s*"error")/
 const BLANK = /^[\s\uFEFF]*$/
 const utf8 = new TextDecoder()
@@ -44,6 +47,8 @@ const utf8 = new TextDecoder()
  */
 export function faultOfAnswer(start: Uint8Array, isWhole: boolean): EngineError | null {
   const isShort = isWhole && start.length <= PARSED_BYTES
+  if (!isShort && start[0] === LETTER_OPEN && !ERROR_BEGINS.test(utf8.decode(start.subarray(0, START_BYTES))))
+    return null
   const text = utf8.decode(isShort ? start : start.subarray(0, SHOWN_BYTES))
   if (BLANK.test(text)) return isWhole ? { status: null, message: 'The answer is empty.', body: '' } : null
   if (!/^[\s\uFEFF]*[{[]/.test(text)) return errorOfText(text)

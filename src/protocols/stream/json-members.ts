@@ -28,6 +28,8 @@ const utf8 = new TextDecoder()
 export class JsonMembers {
   readonly #keys: ReadonlySet<string>
   readonly #within: string | null
+  /** Names that are looked for, `within` among them. */
+  readonly #wanted: readonly string[]
   readonly #found = new Map<string, string>()
   #depth = 0
   #inString = false
@@ -45,10 +47,14 @@ export class JsonMembers {
   /** Depth of the object whose member's value is kept; 0: none. */
   #valueAt = 0
 
-  /** @param within name of the top-level member that has the wanted ones; null: they are at the top level */
+  /**
+   * @param keys names in ASCII
+   * @param within name of the top-level member that has the wanted ones; null: they are at the top level
+   */
   constructor(keys: readonly string[], within: string | null = null) {
     this.#keys = new Set(keys)
     this.#within = within
+    this.#wanted = within === null ? keys : [...keys, within]
   }
 
   /** Values by name, as JSON texts. */
@@ -131,10 +137,19 @@ export class JsonMembers {
   }
 
   #nameEnds(chunk: Uint8Array, from: number, to: number): void {
-    if (from >= 0) this.#keep(chunk, from, to)
-    this.#name = this.#kept === null || this.#keptBytes > NAME_BYTES ? null : this.#text()
+    if (this.#keptBytes === 0 && from >= 0) this.#name = this.#wantedAt(chunk, from, to)
+    else {
+      if (from >= 0) this.#keep(chunk, from, to)
+      this.#name = this.#kept === null || this.#keptBytes > NAME_BYTES ? null : this.#text()
+    }
     this.#kept = null
     this.#inName = false
+  }
+
+  /** Wanted name in the range; null: it is another one. */
+  #wantedAt(chunk: Uint8Array, from: number, to: number): string | null {
+    for (const name of this.#wanted) if (isAt(chunk, from, to, name)) return name
+    return null
   }
 
   #valueEnds(chunk: Uint8Array, from: number, to: number): void {
@@ -189,4 +204,11 @@ export class JsonMembers {
     }
     return to
   }
+}
+
+/** Compares bytes with a name: decoding each name of a document costs more than reading the document. */
+function isAt(chunk: Uint8Array, from: number, to: number, name: string): boolean {
+  if (to - from !== name.length) return false
+  for (let at = 0; at < name.length; at++) if (chunk[from + at] !== name.charCodeAt(at)) return false
+  return true
 }
