@@ -43,7 +43,7 @@ const utf8 = new TextDecoder()
 /**
  * Fault of an answer with a success status that should be JSON: empty, an error, or a page of a proxy. null: it looks
  * like an answer.
- * @param isWhole `beginning` is the whole body
+ * @param isWhole `start` is the whole body
  */
 export function faultOfAnswer(start: Uint8Array, isWhole: boolean): EngineError | null {
   const isShort = isWhole && start.length <= PARSED_BYTES
