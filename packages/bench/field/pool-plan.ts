@@ -5,7 +5,7 @@ export interface PoolPlan {
   /** Ids of its engines. */
   readonly letters: readonly string[]
   /** Keys of the pool in the configuration. */
-  readonly pool?: (type: string) => object
+  readonly pool?: (type: string, model: string) => object
   /** Routes that an engine has from its start, besides those of its health. */
   readonly routes?: (letter: string, type: string, model: string) => Routes
   /** Further limits of the pool's own key. */

@@ -80,7 +80,7 @@ function documentOf({ type, config, pools }: SitePlan, engines: ReadonlyMap<stri
           circuit: { failures: 1000 },
           stats_interval_ms: 60_000,
           engines: enginesOf({ model, type, ownUrl, engine }, engines.get(model)!),
-          ...pool?.(type),
+          ...pool?.(type, model),
         })),
       },
     ],

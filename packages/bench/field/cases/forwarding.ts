@@ -33,15 +33,17 @@ const s19: FieldCase = {
   },
 }
 
+const aliasOf = (model: string): string => `alias-of-${model}`
+
 const s24: FieldCase = {
-  plan: { letters: ['a'], pool: () => ({ aliases: ['their-alias'], response_model: 'requested' }) },
+  plan: { letters: ['a'], pool: (_type, model) => ({ aliases: [aliasOf(model)], response_model: 'requested' }) },
   ownPool: true,
   config: { limits: { response_ids: 10_001 } },
   async run({ pool, fixture }) {
     const named = JSON.stringify({ ...(JSON.parse(fixture.answer('from a')) as object), model: pool.model })
     pool.script({ a: { headers: { 'content-type': 'application/json' }, body: named } })
-    const { text } = await pool.ask(fixture, { model: 'their-alias' })
-    expectEqual('model of the answer', (JSON.parse(text) as { model: string }).model, 'their-alias')
+    const { text } = await pool.ask(fixture, { model: aliasOf(pool.model) })
+    expectEqual('model of the answer', (JSON.parse(text) as { model: string }).model, aliasOf(pool.model))
   },
 }
 
