@@ -46,11 +46,18 @@ export function errorIn(json: JsonObject, text: string): EngineError | null {
   if (json['object'] === 'error') return errorOf(json, text)
   // OpenAI's Responses: `{"type":"error","code":…,"message":…}`.
   if (json['type'] === 'error') return errorOf(json, text)
+  // Their failed response, which proxies also send in streams of other protocols.
+  if (json['type'] === 'response.failed') return errorOf(failureIn(json['response']), text)
   // FastAPI and gateways.
   const hasAnswer = Array.isArray(json['choices']) || Array.isArray(json['data']) || Array.isArray(json['output'])
   if (hasAnswer || !('detail' in json || 'message' in json)) return null
   const isBare = typeof json['detail'] === 'string' || statusIn(json) !== null
   return isBare && json['role'] === undefined && json['type'] === undefined ? errorOf(json, text) : null
+}
+
+function failureIn(response: unknown): JsonObject {
+  const error = isJsonObject(response) ? response['error'] : null
+  return isJsonObject(error) ? error : {}
 }
 
 /** An error that the event's name announces, whatever its data are. */

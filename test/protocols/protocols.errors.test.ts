@@ -24,6 +24,18 @@ describe('errors of the gateway', () => {
     },
   )
 
+  it.each(['/v1/chat/completions', '/v1/completions', '/v1/messages', '/v1/responses', '/v1/audio/transcriptions'])(
+    'are read in the failed response that a proxy sends on %s',
+    (path) => {
+      const failed = {
+        type: 'response.failed',
+        response: { status: 'failed', error: { code: 'server_error', message: 'x' } },
+      }
+      const reader = readerOf(path, `event: response.failed\ndata: ${JSON.stringify(failed)}\n\n`)
+      expect([reader.outcome(), reader.earlyError?.status, reader.earlyError?.message]).toEqual(['error', 500, 'x'])
+    },
+  )
+
   it('S13: have a number on responses', () => {
     expect(protocolOf('/v1/responses')!.errors.event(failure, 7)).toContain('"sequence_number":7')
   })
