@@ -19,7 +19,7 @@ const UNREACHABLE =
 /** The end of a connection is logged by `down`; an outdated node is read again. */
 const EXPECTED = /^(?:outdated|Disconnects client|The client is closed|Socket closed|not connected)/
 
-/** Logs each change of the server's state once. */
+/** Logs each change of the server's state once, and each kind of rejection once for a connection. */
 export class ServerLog {
   isUp = false
   readonly #log: Log
@@ -32,11 +32,11 @@ export class ServerLog {
   up(): void {
     if (this.isUp) return
     this.isUp = true
-    this.#logged.clear()
     this.#log.info('replicas_connected')
   }
 
   down(error: Error): void {
+    if (this.isUp) this.#logged.clear()
     this.isUp = false
     this.#once('replicas_disconnected', error)
   }
