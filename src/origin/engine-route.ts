@@ -1,5 +1,5 @@
 /** Reads a management route of an engine over the same connections as requests, with the same keys and bindings. */
-import { concatBytes } from '../bytes.ts'
+import { concatBytes } from '../core/bytes.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { type Origin, OriginError } from '../ports/origin.ts'
 import { headerOf } from './headers.ts'

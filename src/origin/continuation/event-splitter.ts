@@ -1,4 +1,4 @@
-import { concatBytes } from '../../bytes.ts'
+import { concatBytes } from '../../core/bytes.ts'
 import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
 
 const NOTHING = new Uint8Array(0)

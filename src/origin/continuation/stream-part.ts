@@ -1,5 +1,5 @@
 /** One engine's part of a stream. */
-import { concatBytes } from '../../bytes.ts'
+import { concatBytes } from '../../core/bytes.ts'
 import { IdleLimit } from '../../core/continuation/idle-limit.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'

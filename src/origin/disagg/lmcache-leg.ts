@@ -4,7 +4,7 @@
  * ids.
  */
 import type { JsonObject } from '../../core/json.ts'
-import { concatBytes } from '../../bytes.ts'
+import { concatBytes } from '../../core/bytes.ts'
 import type { LmcacheReceiver } from '../../config.ts'
 import { hasBackslashKey } from '../../core/backslash-keys.ts'
 import { chat } from '../../protocols/chat.ts'

@@ -2,7 +2,7 @@
 import type { EngineError } from '../../protocols/engine-error.ts'
 import { type BodyReader, OriginError, type OriginAnswer } from '../../ports/origin.ts'
 import type { RelayResult, RelayOptions } from '../../ports/relay.ts'
-import { concatBytes } from '../../bytes.ts'
+import { concatBytes } from '../../core/bytes.ts'
 import { AnswerStart, type ExpectedAnswer } from './answer-start.ts'
 import { headerOf, headersInit } from '../headers.ts'
 import { PullRelay } from './pull-relay.ts'
@@ -86,12 +86,7 @@ export class PullAnswer implements OriginAnswer {
   }
 
   firstBytes(): Uint8Array {
-    return this.held.length === 1
-      ? this.held[0]!
-      : concatBytes(
-          this.held,
-          this.held.reduce((size, { length }) => size + length, 0),
-        )
+    return concatBytes(this.held)
   }
 
   fault(): EngineError | null {

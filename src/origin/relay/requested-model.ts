@@ -1,4 +1,5 @@
 /** Answers with the model name that the client requested. */
+import { concatBytes } from '../../core/bytes.ts'
 import { renamedAnswer, renamedEvent } from '../../protocols/answer-model.ts'
 import type { Protocol } from '../../protocols/protocol.ts'
 import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
@@ -47,7 +48,7 @@ class EventRenamer implements Renamer {
     while (at < chunk.length) {
       const end = this.#boundaries.next(chunk, at, chunk.length)
       if (end < 0) break
-      const event = joined([...this.#held, chunk.subarray(at, end)])
+      const event = concatBytes([...this.#held, chunk.subarray(at, end)])
       this.#forget()
       out.push(...renamedEvent(event, this.#protocol, this.#name))
       at = end
@@ -89,19 +90,8 @@ class AnswerRenamer implements Renamer {
   }
 
   end(): Piece {
-    return renamedAnswer(joined(this.#pieces), this.#name)
+    return renamedAnswer(concatBytes(this.#pieces), this.#name)
   }
-}
-
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  if (pieces.length === 1) return pieces[0]!
-  const whole = new Uint8Array(pieces.reduce((size, { length }) => size + length, 0))
-  let at = 0
-  for (const piece of pieces) {
-    whole.set(piece, at)
-    at += piece.length
-  }
-  return whole
 }
 
 function renamedBody(source: ReadableStream<Uint8Array>, renamer: Renamer): ReadableStream<Uint8Array> {
@@ -111,7 +101,7 @@ function renamedBody(source: ReadableStream<Uint8Array>, renamer: Renamer): Read
       for (;;) {
         const { done, value } = await reader.read()
         const pieces = done ? renamer.end() : renamer.take(value)
-        const bytes = joined(pieces)
+        const bytes = concatBytes(pieces)
         if (bytes.length > 0) controller.enqueue(bytes)
         if (done) return controller.close()
         if (bytes.length > 0) return

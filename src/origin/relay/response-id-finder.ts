@@ -1,5 +1,5 @@
 /** Finds the id of a stored response (`/v1/responses`) in a passing body. */
-import { concatBytes } from '../../bytes.ts'
+import { concatBytes } from '../../core/bytes.ts'
 
 /** Bytes that are searched. The id is near the start of the body, or in the first event. */
 const LOOK_BYTES = 4096

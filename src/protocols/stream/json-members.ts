@@ -2,6 +2,7 @@
  * Reads members of a JSON document as its bytes pass, without parsing the rest. Only members at the wanted place count:
  * an engine echoes the request, so a name deeper in the document may be the client's.
  */
+import { concatBytes } from '../../core/bytes.ts'
 
 const QUOTE = 34
 const COMMA = 44
@@ -162,13 +163,7 @@ export class JsonMembers {
   }
 
   #text(): string {
-    const whole = new Uint8Array(this.#keptBytes)
-    let at = 0
-    for (const piece of this.#kept!) {
-      whole.set(piece, at)
-      at += piece.length
-    }
-    return utf8.decode(whole)
+    return utf8.decode(concatBytes(this.#kept!, this.#keptBytes))
   }
 
   #keep(chunk: Uint8Array, from: number, to: number): void {

@@ -2,6 +2,7 @@
  * Follows one answer's stream as its bytes pass: what each event means, when output began, usage, errors and the end.
  * Ordinary output events cost a comparison of bytes; the others are parsed.
  */
+import { concatBytes } from '../../core/bytes.ts'
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import { errorOfText, type EngineError } from '../engine-error.ts'
 import { mergedFields, type ReportedUsage } from '../reported-usage.ts'
@@ -145,7 +146,7 @@ export class StreamReader {
   #kindOfRest(): 'comment' | 'end' | 'other' {
     if (this.#pieces === null) return 'comment'
     const { held, bytes } = this.#pieces
-    const { name, data } = fieldsOf(held === null ? 'data: large' : utf8.decode(joined(held, bytes)))
+    const { name, data } = fieldsOf(held === null ? 'data: large' : utf8.decode(concatBytes(held, bytes)))
     if (data === null || (this.#hasEnded && data.trim() === DONE)) return 'comment'
     return this.#grammar.read(name, data).kind === 'end' ? 'end' : 'other'
   }
@@ -189,7 +190,7 @@ export class StreamReader {
       return null
     }
     this.#pieces = null
-    if (pieces.held !== null) return this.event(joined(pieces.held, pieces.bytes), 0, pieces.bytes)
+    if (pieces.held !== null) return this.event(concatBytes(pieces.held, pieces.bytes), 0, pieces.bytes)
     if (pieces.members !== null) return this.#outlined(pieces.name!, pieces.members)
     const kind = pieces.name === null ? undefined : this.#grammar.named.get(pieces.name)
     return this.#named(kind ?? 'output')
@@ -197,7 +198,7 @@ export class StreamReader {
 
   /** Stops keeping a long event. */
   #release(pieces: Pieces): void {
-    const held = joined(pieces.held!, pieces.bytes)
+    const held = concatBytes(pieces.held!, pieces.bytes)
     pieces.held = null
     pieces.name = this.#nameAt(held, 0, held.length)
     const outline = pieces.name === null ? undefined : this.#grammar.outlines.get(pieces.name)
@@ -328,17 +329,6 @@ function isAt(bytes: Uint8Array, from: number, to: number, wanted: Uint8Array): 
   if (from + wanted.length > to) return false
   for (let at = 0; at < wanted.length; at++) if (bytes[from + at] !== wanted[at]) return false
   return true
-}
-
-function joined(pieces: readonly Uint8Array[], size: number): Uint8Array {
-  if (pieces.length === 1) return pieces[0]!
-  const whole = new Uint8Array(size)
-  let at = 0
-  for (const piece of pieces) {
-    whole.set(piece, at)
-    at += piece.length
-  }
-  return whole
 }
 
 /** The JSON object of an event's data. null: it is none. */
