@@ -146,7 +146,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'finish reason abort is complete',
-    file: 'src/origin/continuation/read-chunk.ts',
+    file: 'src/protocols/stream/event.ts',
     find: "new Set(['abort', 'error'])",
     replace: 'new Set([])',
     impact: 'streams of a paused engine end early, and look complete',

@@ -1,8 +1,7 @@
 /** Text fields of the choices of chat and completion chunks. */
 import type { Channel, SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
-
-export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+import { textIn } from '../../protocols/choices-stream.ts'
 
 /** Fields of a delta and their channels. */
 export const FIELDS: readonly (readonly [string, Channel])[] = [
@@ -14,7 +13,7 @@ export const FIELDS: readonly (readonly [string, Channel])[] = [
 /** Adds the texts of a choice to what the client has. */
 export function addDeltas(sent: SentDeltas, choice: JsonObject): void {
   const { delta } = choice
-  if (!isJsonObject(delta)) return sent.add('content', textOf(choice['text']))
+  if (!isJsonObject(delta)) return sent.add('content', textIn(choice['text']))
   for (const [name, channel] of FIELDS) if (typeof delta[name] === 'string') sent.add(channel, delta[name])
   const { tool_calls: calls } = delta
   if (!Array.isArray(calls)) return
@@ -22,7 +21,7 @@ export function addDeltas(sent: SentDeltas, choice: JsonObject): void {
     if (!isJsonObject(call)) continue
     const index = typeof call['index'] === 'number' ? call['index'] : 0
     const given = isJsonObject(call['function']) ? call['function'] : {}
-    sent.add(`name:${index}`, textOf(given['name']))
-    sent.add(`arguments:${index}`, textOf(given['arguments']))
+    sent.add(`name:${index}`, textIn(given['name']))
+    sent.add(`arguments:${index}`, textIn(given['arguments']))
   }
 }

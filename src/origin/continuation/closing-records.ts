@@ -2,7 +2,7 @@
 import type { Usage } from '../../core/contract/outcome.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { dataRecord } from '../relay/sse-records.ts'
-import { DONE } from './read-chunk.ts'
+import { DONE } from '../../protocols/stream/event.ts'
 import { outputChunk, usageChunk } from './output-chunk.ts'
 import type { StreamState } from './stream-state.ts'
 

@@ -2,7 +2,8 @@ import type { StopMatch, StopWindow } from '../../core/continuation/stop-window.
 import type { JsonObject } from '../../core/json.ts'
 import { dataRecord } from '../relay/sse-records.ts'
 import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
-import { ABORTED, type Chunk } from './read-chunk.ts'
+import { GAVE_UP } from '../../protocols/stream/event.ts'
+import type { Chunk } from './read-chunk.ts'
 import { onWire, wholeUsage } from './closing-records.ts'
 import { LaterSegment } from './later-segment.ts'
 import { type OutputChunk, outputChunk, usageChunk } from './output-chunk.ts'
@@ -28,7 +29,7 @@ export class ContinuedSegment extends LaterSegment {
     const choice = (chunk.json['choices'] as readonly JsonObject[])[0]!
     const found = this.#window.add(chunk.text)
     if (chunk.finish === null || typeof found !== 'string') return this.send(found, ids)
-    if (ABORTED.has(chunk.finish)) {
+    if (GAVE_UP.has(chunk.finish)) {
       this.failure = 'reset'
       return this.send(withholds(state, chunk) ? '' : found, ids)
     }

@@ -1,6 +1,7 @@
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import { payloadOf } from '../relay/sse-records.ts'
-import { parse, readChunk } from './read-chunk.ts'
+import { objectIn } from '../../protocols/stream/reader.ts'
+import { readChunk } from './read-chunk.ts'
 
 const QUOTE = 34
 
@@ -115,7 +116,7 @@ function addText(bytes: Uint8Array, from: number, to: number, record: OutputReco
     record.addAscii(bytes, from, to)
     return true
   }
-  const json = parse(`{"text":"${utf8.decode(bytes.subarray(from, to))}"}`)
+  const json = objectIn(`{"text":"${utf8.decode(bytes.subarray(from, to))}"}`)
   if (json === null) return false
   record.addText(json['text'] as string)
   return true

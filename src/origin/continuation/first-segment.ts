@@ -3,7 +3,8 @@ import type { JsonObject } from '../../core/json.ts'
 import { dataRecord, payloadOf } from '../relay/sse-records.ts'
 import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
 import { addDeltas } from './choice-deltas.ts'
-import { ABORTED, type Chunk, DONE, readChunk, withoutIds } from './read-chunk.ts'
+import { DONE, GAVE_UP } from '../../protocols/stream/event.ts'
+import { type Chunk, readChunk, withoutIds } from './read-chunk.ts'
 import { EventTemplate } from './event-template.ts'
 import { headOf, outputChunk } from './output-chunk.ts'
 import type { Segment } from './segment.ts'
@@ -79,7 +80,7 @@ export class FirstSegment implements Segment {
     if (withholds(state, chunk)) return this.#aborted({ ...chunk, text: '' })
     record.addText(chunk.text)
     if (state.deltas !== null) addDeltas(state.deltas, (chunk.json['choices'] as readonly JsonObject[])[0]!)
-    if (chunk.finish !== null && ABORTED.has(chunk.finish)) return this.#aborted(chunk)
+    if (chunk.finish !== null && GAVE_UP.has(chunk.finish)) return this.#aborted(chunk)
     if (chunk.finish !== null) state.finished = true
     if (request.showsIds) return dataRecord(payload)
     return chunk.isEmpty && chunk.finish === null ? '' : dataRecord(withoutIds(payload))

@@ -1,10 +1,7 @@
 /** Reads the chunks of an engine's stream. */
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
-
-export const DONE = '[DONE]'
-
-/** Finish reasons of an engine that gave up: vLLM's pause, shutdown and internal errors. */
-export const ABORTED: ReadonlySet<string> = new Set(['abort', 'error'])
+import { textIn } from '../../protocols/choices-stream.ts'
+import { objectIn } from '../../protocols/stream/reader.ts'
 
 /** One event of a stream. */
 export interface Chunk {
@@ -25,7 +22,7 @@ export interface Chunk {
 
 /** Reads the payload of an event. null: no JSON object. */
 export function readChunk(payload: string): Chunk | null {
-  const json = parse(payload)
+  const json = objectIn(payload)
   if (json === null) return null
   const { choices } = json
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
@@ -54,17 +51,6 @@ const NOTHING = {
   opens: null,
   isEmpty: false,
 } as const
-
-export function parse(payload: string): JsonObject | null {
-  try {
-    const json: unknown = JSON.parse(payload)
-    return isJsonObject(json) ? json : null
-  } catch {
-    return null
-  }
-}
-
-const textIn = (value: unknown): string => (typeof value === 'string' ? value : '')
 
 const idsIn = (value: unknown): readonly number[] | null => (Array.isArray(value) ? (value as number[]) : null)
 

@@ -5,10 +5,11 @@ import { dataRecord } from '../relay/sse-records.ts'
 import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
 import { headOf } from './output-chunk.ts'
 import { withoutIds, type Chunk } from './read-chunk.ts'
-import { ABORTED } from './read-chunk.ts'
+import { GAVE_UP } from '../../protocols/stream/event.ts'
+import { textIn } from '../../protocols/choices-stream.ts'
 import { LaterSegment } from './later-segment.ts'
 import { updateState, withholds, type StreamState } from './stream-state.ts'
-import { addDeltas, FIELDS, textOf } from './choice-deltas.ts'
+import { addDeltas, FIELDS } from './choice-deltas.ts'
 
 export class RepeatedSegment extends LaterSegment {
   readonly #repeated: RepeatedDeltas
@@ -27,7 +28,7 @@ export class RepeatedSegment extends LaterSegment {
   protected output(chunk: Chunk): string {
     const { state } = this
     state.head ??= headOf(chunk.json)
-    const isAborted = chunk.finish !== null && ABORTED.has(chunk.finish)
+    const isAborted = chunk.finish !== null && GAVE_UP.has(chunk.finish)
     const at = this.#tokens
     const ids = this.#newIds(chunk.ids ?? [])
     const rest = ids === null ? null : restOf(chunk.json, this.#repeated, this.#isNew)
@@ -102,7 +103,7 @@ function restOf(json: JsonObject, repeated: RepeatedDeltas, withRole: boolean): 
   const choice = choiceOf(json)
   const { delta } = choice
   if (!isJsonObject(delta)) {
-    const text = repeated.rest('content', textOf(choice['text']))
+    const text = repeated.rest('content', textIn(choice['text']))
     return text === null ? null : { fields: { text }, content: text, isEmpty: text === '' }
   }
   const out: Record<string, unknown> = { ...delta }
@@ -121,7 +122,7 @@ function restOf(json: JsonObject, repeated: RepeatedDeltas, withRole: boolean): 
     out['tool_calls'] = rests.filter((one) => one !== undefined)
     if ((out['tool_calls'] as unknown[]).length === 0) delete out['tool_calls']
   }
-  return { fields: { delta: out }, content: textOf(out['content']), isEmpty: Object.keys(out).length === 0 }
+  return { fields: { delta: out }, content: textIn(out['content']), isEmpty: Object.keys(out).length === 0 }
 }
 
 /** One tool call: its id differs at each engine, so the client keeps the first. undefined: nothing is new. */
@@ -131,8 +132,8 @@ function toolCallRest(toolCall: unknown, repeated: RepeatedDeltas): JsonObject |
   const { name, arguments: text, ...more } = isJsonObject(given) ? given : ({} as JsonObject)
   const index = typeof toolCall['index'] === 'number' ? toolCall['index'] : 0
   const isOpen = repeated.wasSent(`name:${index}`)
-  const restName = repeated.rest(`name:${index}`, textOf(name))
-  const restText = repeated.rest(`arguments:${index}`, textOf(text))
+  const restName = repeated.rest(`name:${index}`, textIn(name))
+  const restText = repeated.rest(`arguments:${index}`, textIn(text))
   if (restName === null || restText === null) return null
   if (isOpen && restName === '' && restText === '') return undefined
   const opened = isOpen ? {} : { ...(id === undefined ? {} : { id }), ...(type === undefined ? {} : { type }) }

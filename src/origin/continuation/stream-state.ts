@@ -2,7 +2,8 @@ import type { Continuable, NotContinued } from '../../core/continuation/continua
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import { SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import type { Usage } from '../../core/contract/outcome.ts'
-import { ABORTED, type Chunk } from './read-chunk.ts'
+import { GAVE_UP } from '../../protocols/stream/event.ts'
+import type { Chunk } from './read-chunk.ts'
 import type { ResponseHead } from './output-chunk.ts'
 
 /** State of a stream over all engines that contribute to it. */
@@ -47,7 +48,7 @@ export const newState = (request: Continuable, record: OutputRecord): StreamStat
  * begin in it. The next engine decodes it again from the ids.
  */
 export const withholds = ({ request }: StreamState, { finish }: Chunk): boolean =>
-  finish !== null && ABORTED.has(finish) && request.stops.length > 0
+  finish !== null && GAVE_UP.has(finish) && request.stops.length > 0
 
 /**
  * Notes what forbids a continuation by ids from here on.
