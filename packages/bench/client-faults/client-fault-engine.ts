@@ -1,8 +1,8 @@
 /** A scripted engine that fails as the prompt of a request says. */
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type LocalServer, serveLocally } from '../../../test/kit/local-server.ts'
 import { writerOf } from '../field-agents/answer-writers.ts'
 import { ANSWER, faultIn } from './faults.ts'
 
@@ -19,27 +19,25 @@ export const RETRY_AFTER_S = 7
 export class ClientFaultEngine {
   /** Requests by fault. */
   readonly requests = new Map<string, number>()
-  readonly #server: Server
+  #server!: LocalServer
 
-  private constructor() {
-    this.#server = createServer((request, response) => {
-      this.#serve(request, response).catch(() => response.destroy())
-    })
-  }
+  private constructor() {}
 
   static async open(): Promise<ClientFaultEngine> {
     const engine = new ClientFaultEngine()
-    await new Promise<void>((resolve) => engine.#server.listen(0, '127.0.0.1', resolve))
+    const server = createServer((request, response) => {
+      engine.#serve(request, response).catch(() => response.destroy())
+    })
+    engine.#server = await serveLocally(server)
     return engine
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return this.#server.url
   }
 
-  close(): void {
-    this.#server.closeAllConnections()
-    this.#server.close()
+  close(): Promise<void> {
+    return this.#server.close()
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -3,9 +3,9 @@
  * its true cached tokens, reports usage as vLLM does, and fails on demand. Its fleet records each request.
  */
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type LocalServer, serveLocally } from '../../../test/kit/local-server.ts'
 import type { Answer, Counts } from './answer.ts'
 import { writerOf } from './answer-writers.ts'
 import { blockTokens, countPrompt, PrefixCache, type CountedPrompt } from './prefix-cache.ts'
@@ -41,30 +41,29 @@ export class ScriptedEngine {
   readonly cache = new PrefixCache()
   readonly name: string
   readonly #fleet: EngineFleet
-  readonly #server: Server
+  #server!: LocalServer
   #running = 0
 
   private constructor(name: string, fleet: EngineFleet) {
     this.name = name
     this.#fleet = fleet
-    this.#server = createServer((request, response) => {
-      this.#serve(request, response).catch(() => response.destroy())
-    })
   }
 
   static async open(name: string, fleet: EngineFleet): Promise<ScriptedEngine> {
     const engine = new ScriptedEngine(name, fleet)
-    await new Promise<void>((resolve) => engine.#server.listen(0, '127.0.0.1', resolve))
+    const server = createServer((request, response) => {
+      engine.#serve(request, response).catch(() => response.destroy())
+    })
+    engine.#server = await serveLocally(server)
     return engine
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return this.#server.url
   }
 
-  close(): void {
-    this.#server.closeAllConnections()
-    this.#server.close()
+  close(): Promise<void> {
+    return this.#server.close()
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -126,7 +125,7 @@ async function write(response: ServerResponse, { path, body, answer, counts, fau
   const events = writer.events(answer, counts, named)
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
   if (fault === 'error_event') return void response.end(writer.error('engine core died'))
-  // Within the first block: Claude Code gives up, whoever answers, if a stream breaks after a complete one.
+  // Within the first block: Claude Code ends its turn if a stream breaks after a complete one, whatever it receives.
   const sent = fault === 'broken_stream' ? events.slice(0, writer.untilOutput) : events
   for (const event of sent) {
     response.write(event)
