@@ -91,7 +91,7 @@ class Race {
     if (delayMs !== null)
       this.#timer = timers.set(delayMs, () => {
         this.#second = this.#hedge()
-        // Where the first attempt decides, nobody waits for the second one.
+        // If the first attempt decides, no code waits for the second one.
         this.#second.catch(() => {})
       })
     this.#rescueLater((this.#first.placed.predictedTtftMs ?? 0) + FIRST_RESCUE_MS)
@@ -113,7 +113,7 @@ class Race {
           this.#rescueMs = Math.min(MAX_RESCUE_MS, RESCUE_GROWTH * this.#rescueMs)
           this.#rescueLater(this.#rescueMs)
         },
-        // Where the first attempt decides, nobody waits for the second one.
+        // If the first attempt decides, no code waits for the second one.
         () => {},
       )
     })

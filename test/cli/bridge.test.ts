@@ -204,7 +204,7 @@ describe('firstlight bridge', () => {
   })
 
   it.skipIf(!zmqIsThere || !ipv6IsThere)(
-    'firstlight bridge hears one engine of a fleet, named by its address, also where that is of IPv6',
+    'firstlight bridge receives the events of one engine of a fleet, named by its address, also where that is of IPv6',
     async () => {
       const { Publisher } = await import('zeromq')
       const events = new Publisher({ linger: 0, ipv6: true })

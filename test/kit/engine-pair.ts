@@ -49,7 +49,7 @@ export class EnginePair {
     return new EnginePair(one, other, gateway)
   }
 
-  /** Sets the answers of both engines and forgets earlier requests. */
+  /** Sets the answers of both engines and clears their lists of requests. */
   answer(a: Route, b: Route): void {
     this.a.routes['POST *'] = a
     this.b.routes['POST *'] = b

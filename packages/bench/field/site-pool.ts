@@ -62,7 +62,7 @@ export class SitePool {
     return this.engine(letter).posts.filter(({ headers }) => headers[MARK] !== undefined)
   }
 
-  /** Sets the answers to requests, and forgets those that were received. */
+  /** Sets the answers to requests, and clears the list of received ones. */
   script(routes: Readonly<Record<string, Route>>): void {
     for (const [letter, route] of Object.entries(routes)) this.engine(letter).routes['POST *'] = route
     for (const { posts } of this.engines.values()) posts.length = 0

@@ -1,4 +1,4 @@
-/** Watches the engines of a pool: their condition, trials of silent ones, and what operators are told. */
+/** Watches the engines of a pool: their condition, trials of silent ones, and events for the log. */
 import type { EngineSignal } from '../contract/engine-signal.ts'
 import { isOpaque } from '../contract/pool-config.ts'
 import type { Condition } from '../contract/pool-digest.ts'

@@ -155,7 +155,7 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
     expect((await linesOf(body)).map(({ n }) => n)).toEqual(inOrder(5000))
   })
 
-  it.runIf(existsSync('/dev/full'))('that finds no room on its disk fails nobody, and is said once', async () => {
+  it.runIf(existsSync('/dev/full'))('that finds no room on its disk fails no request, and is logged once', async () => {
     const full = openSync('/dev/full', 'w')
     const { child, printed } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
     closeSync(full)
