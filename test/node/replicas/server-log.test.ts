@@ -28,3 +28,12 @@ it('a server that is lost again is logged again, and each failed attempt to reac
   }
   expect(events).toEqual(['replicas_disconnected', 'replicas_connected', 'replicas_disconnected', 'replicas_connected'])
 })
+
+it('a command that fails with its connection is no rejection', () => {
+  const { server, events } = opened()
+  server.up()
+  for (const message of ['read ECONNRESET', 'Socket closed unexpectedly', 'The client is closed', 'not connected'])
+    server.rejected(new Error(message))
+  server.down(new Error('read ECONNRESET'))
+  expect(events).toEqual(['replicas_connected', 'replicas_disconnected'])
+})

@@ -1,4 +1,5 @@
 import type { Log } from '../../../ports/log.ts'
+import { isServerError } from './connection.ts'
 
 const ADVICE: readonly (readonly [error: RegExp, next: string])[] = [
   [/^WRONGPASS/, 'Correct the user and password in `replicas.url`.'],
@@ -15,9 +16,6 @@ const ADVICE: readonly (readonly [error: RegExp, next: string])[] = [
 const UNREACHABLE =
   'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check ' +
   '`replicas.url`.'
-
-/** The end of a connection is logged by `down`; an outdated node is read again. */
-const EXPECTED = /^(?:outdated|Disconnects client|The client is closed|Socket closed|not connected)/
 
 /** Logs each change of the server's state once, and each kind of rejection once for a connection. */
 export class ServerLog {
@@ -41,9 +39,9 @@ export class ServerLog {
     this.#once('replicas_disconnected', error)
   }
 
-  /** The server has rejected a command. */
+  /** Logs why a command failed if the server rejected it: the end of a connection is logged by `down`. */
   rejected(error: Error): void {
-    if (!EXPECTED.test(error.message)) this.#once('replicas_rejected', error)
+    if (isServerError(error)) this.#once('replicas_rejected', error)
   }
 
   #once(event: string, error: Error): void {
