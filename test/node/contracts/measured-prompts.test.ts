@@ -17,11 +17,11 @@ const vocabulary = compileVocabulary({
   ...readTokenizerConfig(modelFile('tokenizer_config.json')),
 })
 
-/** Proxy before a gateway that keeps the measured prompt of the last request. */
+/** Proxy before a gateway that keeps the measured prompt of the last inference request, not of a probe between them. */
 async function startProxy(url: string) {
   let last: string | null = null
-  const proxy = await openReverseProxy(({ headers }) => {
-    last = (headers[MEASURED_PROMPT_HEADER] as string | undefined) ?? null
+  const proxy = await openReverseProxy(({ method, headers }) => {
+    if (method === 'POST') last = (headers[MEASURED_PROMPT_HEADER] as string | undefined) ?? null
     return { to: url }
   })
   return { url: proxy.url, sent: async () => last, close: () => proxy.close() }
@@ -52,7 +52,7 @@ const PROXY = `let last = null
 export default {
   async fetch(request, env) {
     if (new URL(request.url).pathname === '/sent') return Response.json(last)
-    last = request.headers.get('${MEASURED_PROMPT_HEADER}')
+    if (request.method === 'POST') last = request.headers.get('${MEASURED_PROMPT_HEADER}')
     return env.TO.fetch(request)
   },
 }`
