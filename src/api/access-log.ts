@@ -5,7 +5,7 @@ import type { Ports } from '../ports.ts'
 import type { Log } from '../ports/log.ts'
 import { isGatewayFault } from './error-response.ts'
 import { REGISTRY_PREFIX } from './lmcache/registry-path.ts'
-import { RefusalLimit } from './refusal-limit.ts'
+import { RefusalLogLimit } from './refusal-log-limit.ts'
 import type { RequestContext } from './request-context.ts'
 
 /** Paths that machines and the overview page request every few seconds. */
@@ -44,7 +44,7 @@ export function logRequest(
 const requestIds = ({ id, requestId }: RequestContext): Record<string, string> =>
   requestId === id ? { id } : { request_id: requestId, id }
 
-const refusalLimits = new WeakMap<Log, RefusalLimit>()
+const refusalLimits = new WeakMap<Log, RefusalLogLimit>()
 
 /**
  * Writes the log line of a rejected request: a warning unless the client is the cause, and `info` once a reason is
@@ -61,7 +61,7 @@ export function logFailure(
     return logRequest(incoming, ports, shape.status, { reason })
   }
   const now = ports.now()
-  const limit = refusalLimits.get(log) ?? new RefusalLimit()
+  const limit = refusalLimits.get(log) ?? new RefusalLogLimit()
   refusalLimits.set(log, limit)
   for (const summary of limit.ended(now)) log.warn('requests_refused', { ...summary })
   const level = isGatewayFault(reason) && limit.admits(reason, now) ? 'warn' : 'info'

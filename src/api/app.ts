@@ -2,15 +2,15 @@ import { Failure } from '../failure.ts'
 import { type ErrorShape, openaiErrors } from '../protocols/error-shape.ts'
 import { protocolOf } from '../protocols/protocols.ts'
 import { preflight } from './cors.ts'
-import { clientGuards, type EntryParts } from './entry.ts'
+import { clientGuards, type RouteMiddlewareParts } from './route-middleware.ts'
 import { errorBoundary, type ErrorBoundaryParts } from './middleware/error-boundary.ts'
 import { requestLog } from './middleware/request-log.ts'
 import { type App, newApp, pathOf } from './new-app.ts'
 import type { RequestContext } from './request-context.ts'
-import type { Middleware } from './request-env.ts'
+import type { Middleware } from './middleware/middleware.ts'
 
-interface AppParts extends EntryParts, ErrorBoundaryParts {
-  readonly ports: EntryParts['ports'] & ErrorBoundaryParts['ports']
+interface AppParts extends RouteMiddlewareParts, ErrorBoundaryParts {
+  readonly ports: RouteMiddlewareParts['ports'] & ErrorBoundaryParts['ports']
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import { chat } from '../protocols/chat.ts'
 import type { PromptAnalyzers } from './prompt-analyzers.ts'
 

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../core/json.ts'
 import { vllm } from '../engines/vllm.ts'
-import type { BodyEdit } from '../origin/exchange.ts'
+import type { BodyEdit } from '../origin/body-edit.ts'
 import { scanObjectMembers, skipBlank, type Member } from '../protocols/object-members.ts'
 
 /** The complete list of changes to a client's body. All other bytes are forwarded unchanged. @testing */

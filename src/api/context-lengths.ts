@@ -1,7 +1,7 @@
 /** Longest contexts of models, as their engines report them or the configuration says. */
 import { digestsOf, type FleetParts } from './fleet-digests.ts'
 import type { ServedModel } from './model-registry.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 
 /** Age, ms, at which the lengths are read again. */
 const FRESH_MS = 10_000

@@ -1,7 +1,7 @@
 import type { Decision } from '../core/contract/decision.ts'
 import type { PoolSummary } from '../core/contract/pool-digest.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import { withDeadline } from '../timeout.ts'
 import type { FleetHistory } from '../core/reports/fleet-history.ts'

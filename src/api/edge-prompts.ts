@@ -1,7 +1,7 @@
 /** Prompts that an edge has measured and its region does not measure again. One instance serves both ends. */
 import type { PromptProfile } from '../core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../core/tokens/prompt-request.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import { headerOf } from '../origin/headers.ts'
 import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'

@@ -1,7 +1,7 @@
 import type { PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import { mapYielding } from '../map-yielding.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import { VERSION } from '../version.ts'
 import type { Config } from '../config.ts'

@@ -1,4 +1,5 @@
-import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import type { Exchange } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import type { Caller } from './auth/caller.ts'
 import type { JsonBody } from './body.ts'
 import type { ProtocolEndpoint } from '../protocols/protocols.ts'

@@ -2,7 +2,7 @@ import type { Config, PoolSettings } from '../config.ts'
 import { byWidth, isPattern, matchesPattern } from '../config/alias-pattern.ts'
 import { toTargets } from '../config/engine-targets.ts'
 import { Failure } from '../failure.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import type { Caller } from './auth/caller.ts'
 
 /** A name that clients may request, with its routes. */

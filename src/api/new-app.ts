@@ -1,7 +1,7 @@
 import { HonoBase } from 'hono/hono-base'
 import { getPath } from 'hono/utils/url'
 import { splitUrl } from '../url.ts'
-import type { RequestEnv } from './request-env.ts'
+import type { RequestEnv } from './middleware/middleware.ts'
 import { StaticRouter } from './static-router.ts'
 
 /** Hono application of the gateway, or of one group of its routes. */

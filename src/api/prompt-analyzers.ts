@@ -7,7 +7,7 @@ import {
   type PromptProfile,
 } from '../core/tokens/prompt-analyzer.ts'
 import type { PromptRequest, PromptScope } from '../core/tokens/prompt-request.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import {
   measureByEngine,
   type EngineTokenizer,

@@ -3,7 +3,7 @@ import { Failure } from '../failure.ts'
 import { preflight } from './cors.ts'
 import type { App } from './new-app.ts'
 import type { RequestContext } from './request-context.ts'
-import type { Chain } from './request-env.ts'
+import type { Chain } from './middleware/middleware.ts'
 
 /** Answers preflight requests, and other methods of a path of the application with 405. Call it after all routes. */
 export function refuseOtherMethods(app: App, cors: CorsConfig | null, entryOf: (path: string) => Chain): App {

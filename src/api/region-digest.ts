@@ -1,7 +1,7 @@
 /** `GET /v1/firstlight/digest?model=NAME`: digest for a gateway in front of this one that chooses among regions. */
 import type { RegionDigest } from '../core/contract/region-digest.ts'
 import { Failure } from '../failure.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import type { Config } from '../config.ts'
 import type { DigestCache } from '../origin/digest-cache.ts'

@@ -1,7 +1,7 @@
 /** Session of a request: from its options, the sources of the pool, or what known clients send. */
 import type { PoolSettings } from '../config.ts'
 import type { ClientSession } from '../core/contract/client-session.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
 import type { Protocol } from '../protocols/protocol.ts'
 import { cleaned, configuredSources, namedSession, sessionOf, type SessionSource } from '../protocols/session.ts'
 import type { InferenceRequest } from './inference-request.ts'

@@ -2,14 +2,15 @@
 import { preferRetryable, type Refusal } from '../core/contract/refusal.ts'
 import type { Ports } from '../ports.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
-import type { Digests } from './digests.ts'
-import type { Exchange, PoolRoute } from './exchange.ts'
+import type { PoolDigests } from './pool-digests.ts'
+import type { Exchange } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import type { AttemptHistory, Pass, PlacementContext } from './place-step.ts'
 
 export async function acquirePlacement(
   exchange: Exchange,
   ports: Ports,
-  digests: Digests,
+  digests: PoolDigests,
   history: AttemptHistory,
 ): Promise<AcquiredPlacement | { readonly refused: Refusal }> {
   const { hedgeIn } = history

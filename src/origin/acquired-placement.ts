@@ -1,6 +1,6 @@
 import type { Placement } from '../core/contract/placement.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
-import type { PoolRoute } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 
 /** Engines of one attempt and the booking that holds them. */

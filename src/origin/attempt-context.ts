@@ -6,8 +6,9 @@ import type { EngineTarget } from '../ports/engine-target.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
 import type { PlaceStep } from './place-step.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
-import type { Digests } from './digests.ts'
-import type { Exchange, PoolRoute } from './exchange.ts'
+import type { PoolDigests } from './pool-digests.ts'
+import type { Exchange } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import type { StageTimer } from './stage-timer.ts'
 
 export interface AttemptContext {
@@ -17,7 +18,7 @@ export interface AttemptContext {
   readonly stages: StageTimer
   /** Earlier failed attempts of the same request. */
   readonly earlier: readonly AttemptFailed[]
-  readonly digests: Digests
+  readonly digests: PoolDigests
   readonly suspect?: Suspect | undefined
   /** Aborted when the response is not needed any more. */
   readonly signal: AbortSignalLike

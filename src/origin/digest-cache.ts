@@ -7,8 +7,9 @@ import { AffinityKeys } from '../core/routing/affinity-keys.ts'
 import { fallbackPlacement } from '../core/pool/fallback-placement.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
-import type { Exchange, PoolRoute } from './exchange.ts'
-import type { Digests } from './digests.ts'
+import type { Exchange } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
+import type { PoolDigests } from './pool-digests.ts'
 import { headerOf } from './headers.ts'
 import { fetchRegionDigests, RegionUnavailable } from './regions/region-digest-client.ts'
 import type { RegionDigestResponse } from './regions/region-digest-response.ts'
@@ -56,7 +57,7 @@ class Entry {
  * Last digest of each cluster's pool. Requests never wait for a refresh: a stale digest is used while a newer one is
  * fetched in the background. A cluster without any digest counts as neutral.
  */
-export class DigestCache implements Digests {
+export class DigestCache implements PoolDigests {
   readonly #options: DigestCacheOptions
   readonly #ports: DigestCacheOptions['ports']
   readonly #entries = new Map<string, Entry>()

@@ -1,41 +1,15 @@
+import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
 import type { Admission } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import type { OpenRecord, RequestRecord } from '../core/reports/request-record.ts'
-import type { ClusterConfig, PoolSettings } from '../config.ts'
-import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
-import type { Protocol } from '../protocols/protocol.ts'
-import type { WaitingRequests } from './waiting-requests.ts'
-import type { AddableField } from '../engines/engine-type.ts'
-import type { EngineTarget } from '../ports/engine-target.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
-
-/**
- * The reason a request without a client ended: the client disconnected, or the gateway aborted it while shutting down
- * (`isCut`, Node only).
- */
-export const abortReason = ({ isClosing }: RequestScope): 'client_gone' | 'abandoned' =>
-  isClosing?.() === true ? 'abandoned' : 'client_gone'
-
-/** A pool that may serve a request, with the targets of its engines. */
-export interface PoolRoute {
-  readonly cluster: ClusterConfig
-  readonly pool: PoolSettings
-  /** Engine id → target. */
-  readonly targets: ReadonlyMap<string, EngineTarget>
-}
-
-/** Changes to a body for one leg of a split request, in addition to those of every request. */
-export interface BodyEdit {
-  /** Field → value as JSON text. Replaces the client's value, or is added at the front. */
-  readonly set: Readonly<Record<string, string>>
-  readonly remove: readonly string[]
-  /** Fields that the gateway may add for this engine. Absent: all. */
-  readonly addable?: readonly AddableField[]
-  /** Name of the model at a provider. */
-  readonly providerModel?: string
-}
+import type { Protocol } from '../protocols/protocol.ts'
+import type { BodyEdit } from './body-edit.ts'
+import type { PoolRoute } from './pool-route.ts'
+import type { WaitingRequests } from './waiting-requests.ts'
 
 /** An authorized request as `forward` needs it, independent of HTTP frameworks. */
 export interface Exchange {

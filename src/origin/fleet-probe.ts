@@ -6,7 +6,7 @@ import type { Probe, ProbeSignal } from '../ports/probe.ts'
 import type { DigestCache } from './digest-cache.ts'
 import { engineProbe } from './engine-probe.ts'
 import { tryEngine } from './engine-trial.ts'
-import type { PoolRoute } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import { ReachablePools } from './reachable-pools.ts'
 
 /** Interval, ms, after a failed probe, so that a recovered engine is used soon. */

@@ -14,8 +14,10 @@ import { acquirePlacement } from './acquire.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import { alone, type AttemptContext, type AttemptFailed, type FailedAttempt, type Suspect } from './attempt-context.ts'
 import { failureOfAll, isGatewayFailure, unreached } from './client-failure.ts'
-import type { Digests } from './digests.ts'
-import { abortReason, endExchange, type Exchange, type PoolRoute } from './exchange.ts'
+import type { PoolDigests } from './pool-digests.ts'
+import { abortReason } from './abort-reason.ts'
+import { endExchange, type Exchange } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import { keepsAnswer } from './kept-answer.ts'
 import { discardLacking, enginesWithoutRoute, learnLacking } from './lacking-engines.ts'
 import { type PoolSteps, stepsByPool } from './pool-steps.ts'
@@ -33,7 +35,7 @@ const MAX_ATTEMPTS = 16
 export async function forward(
   exchange: Exchange,
   ports: Ports,
-  digests: Digests,
+  digests: PoolDigests,
   { suspect, stepsOf = DEFAULT_STEPS }: ForwardOptions = {},
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
@@ -82,7 +84,7 @@ const DEFAULT_STEPS = stepsByPool({ comments: true })
 
 interface RetryState {
   readonly ports: Ports
-  readonly digests: Digests
+  readonly digests: PoolDigests
   readonly suspect: Suspect | undefined
   readonly stepsOf: (route: PoolRoute) => PoolSteps
   readonly stages: StageTimer

@@ -3,13 +3,13 @@ import { engineTypeOf } from '../engines/engine-registry.ts'
 import type { EngineType } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Origin } from '../ports/origin.ts'
-import { MissingHandovers } from './disagg/missing-handovers.ts'
+import { MissingKvTransfers } from './disagg/missing-kv-transfers.ts'
 import { MissingRoutes } from './missing-routes.ts'
 
 /** What the gateway has found out about engines. It ends with the process or isolate. */
 export class KnownEngines {
   readonly missingRoutes = new MissingRoutes()
-  readonly missingHandovers = new MissingHandovers()
+  readonly missingKvTransfers = new MissingKvTransfers()
   readonly #detected = new Map<string, { readonly type: EngineType; readonly isCurrent: boolean }>()
 
   /** `unknown` before the first good probe, and where another process or isolate probes. */

@@ -10,9 +10,10 @@ import type { AdmitResult } from '../ports/pool.ts'
 import type { Timers } from '../ports/timers.ts'
 import { DeadlineError, withDeadline } from '../timeout.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
-import type { Digests } from './digests.ts'
+import type { PoolDigests } from './pool-digests.ts'
 import { itemsToEncode } from './disagg/encode-stage.ts'
-import type { Exchange, PoolRoute } from './exchange.ts'
+import type { Exchange } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import { type BookingParts, LeaseKeeper } from './lease-keeper.ts'
 import type { AttemptHistory, Pass, PlaceStep } from './place-step.ts'
 import { waitForRoom } from './wait-for-room.ts'
@@ -50,7 +51,7 @@ export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, h
 
 interface PlacedOn {
   readonly pass: Pass
-  readonly digests: Digests
+  readonly digests: PoolDigests
   readonly route: PoolRoute
   readonly engine: EngineTarget
   readonly admission: Admission
@@ -113,7 +114,7 @@ function admitNow(parts: AdmitContext): AdmittedPlacement | { readonly refusal: 
 
 async function admitOn(
   ports: Ports,
-  digests: Digests,
+  digests: PoolDigests,
   route: PoolRoute,
   parts: AdmitContext,
 ): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {

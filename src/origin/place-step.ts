@@ -2,8 +2,9 @@ import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { Refusal } from '../core/contract/refusal.ts'
 import type { Ports } from '../ports.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
-import type { Digests } from './digests.ts'
-import type { Exchange, PoolRoute } from './exchange.ts'
+import type { PoolDigests } from './pool-digests.ts'
+import type { Exchange } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import type { StageTimer } from './stage-timer.ts'
 
 /** Asks one pool for engines. */
@@ -47,6 +48,6 @@ export interface Pass {
 
 export interface PlacementContext {
   readonly ports: Ports
-  readonly digests: Digests
+  readonly digests: PoolDigests
   readonly history: AttemptHistory
 }

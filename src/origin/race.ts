@@ -12,7 +12,7 @@ import { timersOf } from '../timers.ts'
 import { acquirePlacement } from './acquire.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { AttemptContext, AttemptFailed, AttemptStep, FailedAttempt, RaceEntry } from './attempt-context.ts'
-import type { PoolRoute } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import { StageTimer } from './stage-timer.ts'
 
 /** Shortest delay of a hedge with `auto`, ms: below it, timers and the network decide who is late. */

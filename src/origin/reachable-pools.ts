@@ -1,6 +1,6 @@
 import type { Log } from '../ports/log.ts'
 import type { ProbeSignal } from '../ports/probe.ts'
-import type { PoolRoute } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 
 /** Logs pools without an engine that can be reached: a configuration with wrong addresses starts like a right one. */
 export class ReachablePools {

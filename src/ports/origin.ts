@@ -48,7 +48,7 @@ export class OriginError extends Error {
 
 /**
  * HTTP client for engines. A response body is opaque: the platform relays it in the cheapest way it has (raw sockets on
- * Node, native streams on Workers), with a byte-level tap.
+ * Node, native streams on Workers), with an observer of the bytes.
  */
 export interface Origin {
   /** Resolves with the response head. Rejects with an OriginError, or with the signal's reason. */

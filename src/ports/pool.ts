@@ -12,7 +12,7 @@ import type { Resume } from '../core/contract/resume.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/event-delta.ts'
 import type { RegistryAnswer, RegistryCall } from '../core/lmcache/registry-call.ts'
 import type { PoolEvent } from '../core/pool/pool-events.ts'
-import type { PoolWatch } from '../core/pool/pool-watch.ts'
+import type { HostTasks } from '../core/pool/host-tasks.ts'
 import type { Lease } from './lease.ts'
 import type { RequestScope } from './request-scope.ts'
 
@@ -55,7 +55,7 @@ export interface PoolPort {
    * Judges the engines of pool state in this process: trials to send now, and events for the log. Call it often.
    * Absent: the host of the state does this.
    */
-  watchNow?(): PoolWatch
+  watchNow?(): HostTasks
   /** Passes a call of an LMCache server to the pool's registry. Absent: the pool has no registry. */
   registry?(call: RegistryCall): Promise<RegistryAnswer>
   /** Applies KV events of engines; one result each. Absent: KV events are not supported. */

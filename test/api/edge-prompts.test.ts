@@ -6,7 +6,7 @@ import type { InferenceRequest } from '../../src/api/inference-request.ts'
 import type { PromptAnalyzers } from '../../src/api/prompt-analyzers.ts'
 import type { PromptProfile } from '../../src/core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../../src/core/tokens/prompt-request.ts'
-import type { PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolRoute } from '../../src/origin/pool-route.ts'
 
 const FINGERPRINT = 7
 const BYTES = 8192

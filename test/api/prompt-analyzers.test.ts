@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { PromptAnalyzers, type Vocabulary } from '../../src/api/prompt-analyzers.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { PromptRequest } from '../../src/core/tokens/prompt-request.ts'
-import type { PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolRoute } from '../../src/origin/pool-route.ts'
 
 /** Route of a configuration that was parsed again. */
 function routeOf(more: object = {}, cluster = 'c'): PoolRoute {

@@ -10,8 +10,9 @@ import type { Refusal } from '../../src/core/contract/refusal.ts'
 import type { Resume } from '../../src/core/contract/resume.ts'
 import type { StageTimes } from '../../src/core/contract/stages.ts'
 import { openRecord } from '../../src/core/reports/request-record.ts'
-import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
-import type { Digests } from '../../src/origin/digests.ts'
+import type { Exchange } from '../../src/origin/exchange.ts'
+import type { PoolRoute } from '../../src/origin/pool-route.ts'
+import type { PoolDigests } from '../../src/origin/pool-digests.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
 import type { AdmitResult, PoolPort } from '../../src/ports/pool.ts'
 import type { Lease } from '../../src/ports/lease.ts'
@@ -114,7 +115,7 @@ export class ScriptedForwarder {
     }
   }
 
-  readonly digests: Digests = {
+  readonly digests: PoolDigests = {
     order: ({ routes }) => routes,
     latest: () => null,
     current: () => null,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../src/core/pool/pool-state.ts'
 import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
-import type { PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { FleetProbe } from '../../src/origin/fleet-probe.ts'
 import type { PoolPort } from '../../src/ports/pool.ts'
 import type { Ports } from '../../src/ports.ts'

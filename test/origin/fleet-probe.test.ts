@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
-import type { PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { DigestCache } from '../../src/origin/digest-cache.ts'
 import { FleetProbe } from '../../src/origin/fleet-probe.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'

@@ -1,6 +1,6 @@
 /** Requests that regions refuse. */
 import { describe, expect, it } from 'vitest'
-import type { PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { Failure } from '../../src/failure.ts'
 import { forward } from '../../src/origin/forward.ts'
 import { type Meeting, ScriptedForwarder } from '../kit/scripted-forwarder.ts'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { toTargets } from '../../src/config/engine-targets.ts'
-import type { PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { placeOnPool } from '../../src/origin/place-on-pool.ts'
 import { stepsByPool } from '../../src/origin/pool-steps.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { ReachablePools } from '../../src/origin/reachable-pools.ts'
 import type { Log } from '../../src/ports/log.ts'
 import { probe } from '../kit/pool-fixtures.ts'

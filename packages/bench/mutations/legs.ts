@@ -144,18 +144,18 @@ export const legs: readonly Mutation[] = [
   {
     name: 'encoded items are forgotten',
     file: 'src/origin/disagg/encode-stage.ts',
-    find: "if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)",
+    find: "if ('answer' in leg) encoderCacheOf(route).add(items[at]!.key, target.id)",
     replace: "if ('answer' in leg) void items",
     impact: 'the same picture is encoded in every turn',
     tests: SPLIT,
   },
   {
     name: 'items of a failed encoder still count as encoded',
-    file: 'src/origin/disagg/encoded-items.ts',
+    file: 'src/origin/disagg/encoder-cache.ts',
     find: 'if (holder === engine) this.#engineOf.delete(key)',
     replace: 'if (holder !== engine) this.#engineOf.delete(key)',
     impact: 'after a restart of an encoder prefills miss their embeddings',
-    tests: { node: ['test/origin/disagg/encode-items.test.ts', 'test/node/contracts/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/media-items.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'failure of a prefill engine counts against the decode engine',

@@ -211,7 +211,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'a late health check stops an engine that produces output',
-    file: 'src/core/pool/fleet.ts',
+    file: 'src/core/pool/pool-engines.ts',
     find: "if (signal.problem?.endsWith('_timeout') === true && engine.movedAt >= (signal.sentAt ?? Infinity)) return",
     replace: '',
     impact: 'a busy fleet rejects all requests for seconds, because its servers answer health checks late',
@@ -219,7 +219,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'old probes overrule new ones',
-    file: 'src/core/pool/fleet.ts',
+    file: 'src/core/pool/pool-engines.ts',
     find: 'if (at < engine.probedAt) return',
     replace: '',
     impact: 'a late answer takes a healthy engine out',
@@ -227,7 +227,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'a removed engine is never forgotten',
-    file: 'src/core/pool/fleet.ts',
+    file: 'src/core/pool/pool-engines.ts',
     find: 'if (!engine.removed || engine.bookings > 0) return',
     replace: 'if (!engine.removed || engine.bookings >= 0) return',
     impact: 'memory and digests grow with every engine that was ever there',
@@ -235,7 +235,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'a removed engine is forgotten under its streams',
-    file: 'src/core/pool/fleet.ts',
+    file: 'src/core/pool/pool-engines.ts',
     find: 'if (!engine.removed || engine.bookings > 0) return',
     replace: 'if (!engine.removed) return',
     impact: 'a stream of an engine that was taken out of the configuration ends in an error',

@@ -133,7 +133,7 @@ export const features: readonly Feature[] = [
   { name: 'ttft comment', files: ['origin/relay/last-comment.ts'], on: { root: { ttft: { comment: true } } } },
   {
     name: 'regions',
-    files: ['origin/regions/', 'core/edge/', 'core/routing/cluster-order.ts', 'core/pool/demand.ts'],
+    files: ['origin/regions/', 'core/edge/', 'core/routing/cluster-order.ts', 'core/pool/request-demand.ts'],
     on: { clusters: [{ id: 'far', weight: 0, gateway: { url: 'http://127.0.0.1:9', models: [{ model: 'fake' }] } }] },
   },
   {

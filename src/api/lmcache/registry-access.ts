@@ -1,6 +1,6 @@
 /** Authorisation for the registry. LMCache servers send no headers, so a token may be in the path. */
 import { Failure } from '../../failure.ts'
-import type { PoolRoute } from '../../origin/exchange.ts'
+import type { PoolRoute } from '../../origin/pool-route.ts'
 import { bearer } from '../auth/bearer.ts'
 import { KeyStore } from '../auth/key-store.ts'
 import type { Config } from '../../config.ts'

@@ -1,5 +1,5 @@
 import type { Authenticator } from '../auth/authenticator.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 /** Requires the admin key. Every route under `/v1/firstlight/` for operators has it. */
 export const authenticateAdmin =

@@ -1,6 +1,6 @@
 import type { Authenticator } from '../auth/authenticator.ts'
 import { keyOrAdmin } from '../auth/key-or-admin.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 /**
  * Requires this secret, or the admin key.

@@ -1,5 +1,5 @@
 import type { Authenticator } from '../auth/authenticator.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 /**
  * Finds the client of a request by its key or token.

@@ -1,6 +1,6 @@
 import type { CorsConfig } from '../../config.ts'
 import { corsHeaders } from '../cors.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 /** Adds CORS headers to every response of the route. */
 export const cors =

@@ -1,11 +1,11 @@
 import type { ErrorHandler } from 'hono'
 import { drainFailure, type Failure, type FailureReason } from '../../failure.ts'
-import { abortReason } from '../../origin/exchange.ts'
+import { abortReason } from '../../origin/abort-reason.ts'
 import type { Ports } from '../../ports.ts'
 import { asFailure, problemResponse } from '../error-response.ts'
 import { addOwnHeaders } from '../own-headers.ts'
 import type { RequestContext } from '../request-context.ts'
-import type { RequestEnv } from '../request-env.ts'
+import type { RequestEnv } from './middleware.ts'
 
 export interface ErrorBoundaryParts {
   readonly ports: Pick<Ports, 'random'>

@@ -6,7 +6,7 @@ import type { Limiter } from '../../ports/limiter.ts'
 import { timersOf } from '../../timers.ts'
 import type { InferenceExchange } from '../inference-exchange.ts'
 import { type Permit, reserve } from '../key-limits.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 interface LimitKeysParts {
   readonly ports: Pick<Ports, 'now' | 'log' | 'timers'>

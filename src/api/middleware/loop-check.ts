@@ -1,5 +1,5 @@
 import { hasPassed, loopFailure } from '../../origin/via.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 /**
  * Refuses a request that has passed this gateway before.

@@ -1,5 +1,5 @@
 import type { EdgePrompts } from '../edge-prompts.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 /** Tells an edge which prompts it need not leave to this gateway. */
 export const offerPrompts =

@@ -1,7 +1,7 @@
 import type { Ports } from '../../ports.ts'
 import type { Telemetry } from '../../telemetry/telemetry.ts'
 import { beginTrace, withTrace } from '../../telemetry/trace-context.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 interface OpenTraceParts {
   readonly ports: Pick<Ports, 'newId' | 'random'>

@@ -2,7 +2,7 @@ import type { Config } from '../../config.ts'
 import type { KeyUsage } from '../../core/limits/key-usage.ts'
 import type { Ports } from '../../ports.ts'
 import { RepeatedRequests } from '../repeated-requests.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 interface RefuseRepeatedParts {
   readonly ports: Pick<Ports, 'now'>

@@ -1,7 +1,7 @@
 import { drainFailure } from '../../failure.ts'
 import type { Ports } from '../../ports.ts'
 import type { GatewayStatus } from '../gateway-status.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 /** Refuses new requests while the gateway drains. Running ones continue. */
 export const refuseWhileDraining =

@@ -4,7 +4,7 @@ import type { ErrorShape } from '../../protocols/error-shape.ts'
 import { logFailure, logRequest, roundMs } from '../access-log.ts'
 import { addOwnHeaders } from '../own-headers.ts'
 import { openRequest } from '../request-context.ts'
-import type { Middleware } from '../request-env.ts'
+import type { Middleware } from './middleware.ts'
 
 export interface RequestLogParts {
   readonly ports: Pick<Ports, 'now' | 'newId' | 'log'>

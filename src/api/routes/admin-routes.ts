@@ -3,7 +3,7 @@ import { REGION_DIGEST_PATH } from '../../origin/regions/region-digest-client.ts
 import type { Ports } from '../../ports.ts'
 import { type AdminParts, decision, dryRun, fleet, request, setDraining, usage } from '../admin.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
-import { type EntryParts, operatorEntry } from '../entry.ts'
+import { type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
 import { applyKvEvents, type KvEventParts } from '../kv-events.ts'
 import { authenticateAdmin } from '../middleware/authenticate-admin.ts'
 import { authenticateKeyOrAdmin } from '../middleware/authenticate-key-or-admin.ts'
@@ -11,11 +11,11 @@ import { authenticate } from '../middleware/authenticate.ts'
 import { refuseWhileDraining } from '../middleware/refuse-while-draining.ts'
 import { type App, newApp } from '../new-app.ts'
 import { openApi } from '../openapi.ts'
-import type { Chain } from '../request-env.ts'
+import type { Chain } from '../middleware/middleware.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 import { regionDigest, type RegionDigestParts } from '../region-digest.ts'
 
-interface AdminRouteParts extends AdminParts, RegionDigestParts, EntryParts {
+interface AdminRouteParts extends AdminParts, RegionDigestParts, RouteMiddlewareParts {
   readonly config: Config
   readonly ports: Ports
   readonly models: AdminParts['models']
@@ -26,7 +26,7 @@ interface AdminRouteParts extends AdminParts, RegionDigestParts, EntryParts {
 
 /** Routes for operators, and for other machines of the operator: bridges and gateways of other regions. */
 export function adminRoutes(parts: AdminRouteParts): App {
-  const entry = operatorEntry(parts)
+  const entry = operatorMiddleware(parts)
   const app = newApp()
   app.get('/openapi.json', ...entry, (c) => openApi(c.get('incoming')))
   mountOperators(app, parts)
@@ -40,7 +40,7 @@ export function adminRoutes(parts: AdminRouteParts): App {
 }
 
 function mountOperators(app: App, parts: AdminRouteParts): void {
-  const admin: Chain = [...operatorEntry(parts), authenticateAdmin(parts.authenticator)]
+  const admin: Chain = [...operatorMiddleware(parts), authenticateAdmin(parts.authenticator)]
   const accepting = refuseWhileDraining(parts.status, parts.ports)
   app.post('/v1/firstlight/route', ...admin, accepting, (c) => dryRun(parts, c.get('incoming')))
   app.get('/v1/firstlight/fleet', ...admin, (c) => fleet(parts, c.get('incoming')))

@@ -5,15 +5,15 @@ import { watch, type WatchParts } from '../admin.ts'
 import { dashboardFile, dashboardPage, dashboardSlash } from '../dashboard-pages.ts'
 import type { SnapshotParts } from '../dashboard-snapshot.ts'
 import { DashboardStream } from '../dashboard-stream.ts'
-import { type EntryParts, operatorEntry } from '../entry.ts'
+import { type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
 import { authenticateAdmin } from '../middleware/authenticate-admin.ts'
 import { refuseWhileDraining } from '../middleware/refuse-while-draining.ts'
 import { type App, newApp } from '../new-app.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 
-interface DashboardParts extends SnapshotParts, EntryParts {
-  readonly config: SnapshotParts['config'] & EntryParts['config']
-  readonly ports: SnapshotParts['ports'] & EntryParts['ports'] & Pick<Ports, 'random'>
+interface DashboardParts extends SnapshotParts, RouteMiddlewareParts {
+  readonly config: SnapshotParts['config'] & RouteMiddlewareParts['config']
+  readonly ports: SnapshotParts['ports'] & RouteMiddlewareParts['ports'] & Pick<Ports, 'random'>
   readonly shared: (NonNullable<SnapshotParts['shared']> & NonNullable<WatchParts['shared']>) | null
   readonly authenticator: Pick<Authenticator, 'admin'>
   /** Files of the pages. */
@@ -23,7 +23,7 @@ interface DashboardParts extends SnapshotParts, EntryParts {
 /** Pages for operators, which have no data, and the feed that they show, which needs the admin key. */
 export function dashboardRoutes(parts: DashboardParts): App {
   const { assets } = parts
-  const entry = operatorEntry(parts)
+  const entry = operatorMiddleware(parts)
   const app = newApp()
   app.get('/', ...entry, (c) => dashboardPage(assets, c.get('incoming'), 'overview.html'))
   app.get('/dashboard', ...entry, (c) => dashboardPage(assets, c.get('incoming'), 'index.html'))

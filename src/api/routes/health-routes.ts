@@ -1,12 +1,12 @@
 import { VERSION } from '../../version.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
-import { clientEntry, type EntryParts, operatorEntry } from '../entry.ts'
+import { clientMiddleware, type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
 import type { GatewayStatus } from '../gateway-status.ts'
 import { jsonResponse } from '../json-response.ts'
 import { type App, newApp } from '../new-app.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 
-interface HealthParts extends EntryParts {
+interface HealthParts extends RouteMiddlewareParts {
   readonly authenticator: Pick<Authenticator, 'trust'>
   readonly status: Pick<GatewayStatus, 'draining'>
 }
@@ -14,9 +14,9 @@ interface HealthParts extends EntryParts {
 /** Health, readiness and version of the gateway itself, independent of the engines. */
 export function healthRoutes(parts: HealthParts): App {
   const app = newApp()
-  app.get('/health', ...clientEntry(parts), (c) => jsonResponse(c.get('incoming'), { status: 'ok' }))
-  app.get('/version', ...clientEntry(parts), (c) => jsonResponse(c.get('incoming'), { version: VERSION }))
-  app.get('/ready', ...operatorEntry(parts), (c) => {
+  app.get('/health', ...clientMiddleware(parts), (c) => jsonResponse(c.get('incoming'), { status: 'ok' }))
+  app.get('/version', ...clientMiddleware(parts), (c) => jsonResponse(c.get('incoming'), { version: VERSION }))
+  app.get('/ready', ...operatorMiddleware(parts), (c) => {
     const reason = unreadiness(parts)
     return jsonResponse(
       c.get('incoming'),
@@ -25,7 +25,7 @@ export function healthRoutes(parts: HealthParts): App {
     )
   })
   return refuseOtherMethods(app, parts.config.cors, (path) =>
-    path === '/ready' ? operatorEntry(parts) : clientEntry(parts),
+    path === '/ready' ? operatorMiddleware(parts) : clientMiddleware(parts),
   )
 }
 

@@ -6,7 +6,7 @@ import type { Limiter } from '../../ports/limiter.ts'
 import { openaiErrors } from '../../protocols/error-shape.ts'
 import { endpointOf, endpoints, type ProtocolEndpoint } from '../../protocols/protocols.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
-import { clientEntry, type EntryParts } from '../entry.ts'
+import { clientMiddleware, type RouteMiddlewareParts } from '../route-middleware.ts'
 import type { GatewayStatus } from '../gateway-status.ts'
 import type { ExchangeParts } from '../inference-exchange.ts'
 import { authenticate } from '../middleware/authenticate.ts'
@@ -20,10 +20,10 @@ import { refuseWhileDraining } from '../middleware/refuse-while-draining.ts'
 import { type App, newApp } from '../new-app.ts'
 import type { ParseParts } from '../parse-request.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
-import type { Chain } from '../request-env.ts'
+import type { Chain } from '../middleware/middleware.ts'
 import { storedResponse, type StoredResponseParts } from '../stored-responses.ts'
 
-interface InferenceParts extends ParseParts, ExchangeParts, StoredResponseParts, EntryParts {
+interface InferenceParts extends ParseParts, ExchangeParts, StoredResponseParts, RouteMiddlewareParts {
   readonly config: Config
   readonly ports: Ports
   readonly models: StoredResponseParts['models']
@@ -42,13 +42,13 @@ export function inferenceRoutes(parts: InferenceParts): App {
     app.post(endpoint.path, ...inferenceChain(parts, endpoint), (c) => parts.forward(c.get('exchange')))
   mountStoredResponses(app, parts)
   return refuseOtherMethods(app, parts.config.cors, (path) =>
-    clientEntry(parts, endpointOf(path)?.protocol.errors ?? openaiErrors),
+    clientMiddleware(parts, endpointOf(path)?.protocol.errors ?? openaiErrors),
   )
 }
 
 /** Everything between the socket and the pool, in order. What is not configured is absent. */
 const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint): Chain => [
-  ...clientEntry(parts, endpoint.protocol.errors),
+  ...clientMiddleware(parts, endpoint.protocol.errors),
   authenticate(parts.authenticator, endpoint.protocol.errors.acceptsApiKeyHeader),
   refuseWhileDraining(parts.status, parts.ports),
   readBody(parts, endpoint),
@@ -61,7 +61,7 @@ const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint): Chai
 
 function mountStoredResponses(app: App, parts: InferenceParts): void {
   const chain: Chain = [
-    ...clientEntry(parts),
+    ...clientMiddleware(parts),
     authenticate(parts.authenticator, false),
     refuseWhileDraining(parts.status, parts.ports),
   ]

@@ -1,15 +1,15 @@
 import type { Config } from '../../config.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
-import { type EntryParts, operatorEntry } from '../entry.ts'
+import { type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
 import { metrics, type MetricsParts } from '../metrics.ts'
 import { authenticateKeyOrAdmin } from '../middleware/authenticate-key-or-admin.ts'
 import { type App, newApp } from '../new-app.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 
-interface MetricsRouteParts extends MetricsParts, EntryParts {
-  readonly config: EntryParts['config'] & Pick<Config, 'metrics'>
-  readonly ports: MetricsParts['ports'] & EntryParts['ports']
-  readonly bodyMemory: MetricsParts['bodyMemory'] & EntryParts['bodyMemory']
+interface MetricsRouteParts extends MetricsParts, RouteMiddlewareParts {
+  readonly config: RouteMiddlewareParts['config'] & Pick<Config, 'metrics'>
+  readonly ports: MetricsParts['ports'] & RouteMiddlewareParts['ports']
+  readonly bodyMemory: MetricsParts['bodyMemory'] & RouteMiddlewareParts['bodyMemory']
   readonly authenticator: Authenticator
 }
 
@@ -17,6 +17,6 @@ interface MetricsRouteParts extends MetricsParts, EntryParts {
 export function metricsRoutes(parts: MetricsRouteParts): App {
   const admit = authenticateKeyOrAdmin(parts.authenticator, parts.config.metrics.key, 'metrics.key')
   const app = newApp()
-  app.get('/metrics', ...operatorEntry(parts), admit, (c) => metrics(parts, c.get('incoming')))
-  return refuseOtherMethods(app, null, () => operatorEntry(parts))
+  app.get('/metrics', ...operatorMiddleware(parts), admit, (c) => metrics(parts, c.get('incoming')))
+  return refuseOtherMethods(app, null, () => operatorMiddleware(parts))
 }

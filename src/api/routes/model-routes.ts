@@ -1,16 +1,16 @@
 import type { Authenticator } from '../auth/authenticator.ts'
 import { modelListFormOf } from '../../protocols/model-list.ts'
 import { ContextLengths } from '../context-lengths.ts'
-import { clientGuards, type EntryParts } from '../entry.ts'
+import { clientGuards, type RouteMiddlewareParts } from '../route-middleware.ts'
 import { requestLog } from '../middleware/request-log.ts'
 import { authenticate } from '../middleware/authenticate.ts'
 import { listModels, type ModelParts, oneModel } from '../models.ts'
 import { type App, newApp } from '../new-app.ts'
-import type { Chain, Middleware } from '../request-env.ts'
+import type { Chain, Middleware } from '../middleware/middleware.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 
-interface ModelRouteParts extends ModelParts, EntryParts {
-  readonly ports: EntryParts['ports'] & LengthParts['ports']
+interface ModelRouteParts extends ModelParts, RouteMiddlewareParts {
+  readonly ports: RouteMiddlewareParts['ports'] & LengthParts['ports']
   readonly models: ModelParts['models'] & LengthParts['models']
   readonly authenticator: Pick<Authenticator, 'caller'>
 }

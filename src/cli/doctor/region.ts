@@ -10,7 +10,7 @@ import { VERSION } from '../../version.ts'
 import type { ClusterConfig } from '../../config.ts'
 import { didYouMean } from '../../config/suggest.ts'
 import { failures } from '../../failure.ts'
-import type { PoolRoute } from '../../origin/exchange.ts'
+import type { PoolRoute } from '../../origin/pool-route.ts'
 import {
   othersIn,
   readRegionDigestResponse,

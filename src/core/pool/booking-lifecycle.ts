@@ -9,13 +9,13 @@ import { circuitSignal, gatewaySignal } from './circuit-signal.ts'
 import type { CircuitSignal } from './circuit.ts'
 import type { DecisionLog } from './decision-log.ts'
 import type { EngineState } from './engine-state.ts'
-import type { BookingAttempt, Fleet } from './fleet.ts'
+import type { BookingAttempt, PoolEngines } from './pool-engines.ts'
 import type { PoolLedger } from './ledger.ts'
 import type { LoadStats } from './load-stats.ts'
-import type { PoolAccounts } from './pool-accounts.ts'
+import type { BookedLoad } from './booked-load.ts'
 
-interface LifecycleParts extends PoolAccounts {
-  readonly fleet: Fleet
+interface LifecycleParts extends BookedLoad {
+  readonly engines: PoolEngines
   readonly decisions: DecisionLog
   readonly history: HistoryRecorder
 }
@@ -24,15 +24,15 @@ interface LifecycleParts extends PoolAccounts {
 export class BookingLifecycle {
   readonly #load: LoadStats
   readonly #ledger: PoolLedger
-  readonly #fleet: Fleet
+  readonly #engines: PoolEngines
   readonly #decisions: DecisionLog
   readonly #history: HistoryRecorder
   #blockTokens = 1
 
-  constructor({ load, ledger, fleet, decisions, history }: LifecycleParts) {
+  constructor({ load, ledger, engines, decisions, history }: LifecycleParts) {
     this.#load = load
     this.#ledger = ledger
-    this.#fleet = fleet
+    this.#engines = engines
     this.#decisions = decisions
     this.#history = history
   }
@@ -132,7 +132,7 @@ export class BookingLifecycle {
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
       const isJudged = hasEnded(booking, legRole) && outcome.failedEngine !== engine.spec.id
       if (isFirst && !isJudged) this.#judgeEnd(engine, booking, outcome, now)
-      this.#fleet.left(engine)
+      this.#engines.left(engine)
     }
   }
 
@@ -148,12 +148,12 @@ export class BookingLifecycle {
     if (failure !== null && failedEngine === engine.spec.id) engine.lastFailure = { failure, at: now }
     const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'
     const signal = signalOf(engine.spec.id, booking, outcome, isMoving)
-    this.#fleet.judge(engine, signal, { ...attemptOf(booking, now), isUnreachable })
+    this.#engines.judge(engine, signal, { ...attemptOf(booking, now), isUnreachable })
     if (outcome.result === 'complete' && outcome.failure === null) recordOutput(booking, now)
   }
 
   #judge(engine: EngineState, signal: CircuitSignal, booking: Booking, now: number): void {
-    this.#fleet.judge(engine, signal, attemptOf(booking, now))
+    this.#engines.judge(engine, signal, attemptOf(booking, now))
   }
 }
 

@@ -1,10 +1,10 @@
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import { unavailability } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
-import type { PoolAccounts } from './pool-accounts.ts'
+import type { BookedLoad } from './booked-load.ts'
 
 /** Returns one engine's entry of the digest. */
-export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts, now: number): EngineDigest {
+export function engineDigest(engine: EngineState, { load, ledger }: BookedLoad, now: number): EngineDigest {
   const { spec, stats } = engine
   const kept = { ...load.digest(engine), ...ledger.digest(engine, now) }
   return {

@@ -14,7 +14,7 @@ import { CacheCapacity } from './cache-capacity.ts'
 import { CacheFeedback } from './cache-prediction-check.ts'
 import type { HardwareClass } from './hardware-class.ts'
 import { LoadedAdapters } from './loaded-adapters.ts'
-import { Places } from './places.ts'
+import { SequencePlaces } from './sequence-places.ts'
 import { type Prefill, PrefillQueue, type QueuedPrefill } from './prefill-queue.ts'
 
 /** Weight of the latest prefill in the usual one. */
@@ -55,7 +55,7 @@ export class EngineEstimators {
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()
-  readonly places = new Places()
+  readonly places = new SequencePlaces()
   readonly handOver = new KvTransferModel()
   /** Limit of its decode step under overload. */
   readonly stepLimit = new StepLimit()

@@ -7,16 +7,16 @@ import { decide, movedTo } from './decide.ts'
 import type { DecisionResult } from './decision-result.ts'
 import type { PolicyChains } from './policy-chains.ts'
 import { servingEngine } from '../contract/placement.ts'
-import type { Fleet } from './fleet.ts'
+import type { PoolEngines } from './pool-engines.ts'
 import type { PoolLedger } from './ledger.ts'
 import { retryBudgetSpent } from './refusals.ts'
 import { isRetry, type RetryBudget, withoutFailedLegs } from './retry-budget.ts'
 import type { SignalReader } from './signal-reader.ts'
-import { type Demand, expectedWork } from './demand.ts'
+import { type RequestDemand, expectedWork } from './request-demand.ts'
 
 interface PlacerParts {
   readonly random: Random
-  readonly fleet: Fleet
+  readonly engines: PoolEngines
   readonly ledger: PoolLedger
   readonly overload: OverloadControl
   readonly budget: RetryBudget
@@ -63,15 +63,18 @@ export class Placer {
 
   /** Decides by the policy alone. */
   choose({ admission, reading, now }: PlacingInput, configured: ConfiguredPool): DecisionResult {
-    const { fleet, random, spare } = this.#parts
+    const {
+      engines: { table: engines },
+      random,
+      spare,
+    } = this.#parts
     const { pool, chains } = configured
-    const { engines } = fleet
     return decide(admission, { pool, chains, reading, engines, random, rotation: this.#rotation, spare, now })
   }
 
   /** Returns the demand of the request on the engine that suits it best. */
-  demandOf(admission: Admission, reading: SignalReader, { pool: { slo = null } }: ConfiguredPool): Demand {
-    const engines = this.#parts.fleet.engines.all()
+  demandOf(admission: Admission, reading: SignalReader, { pool: { slo = null } }: ConfiguredPool): RequestDemand {
+    const engines = this.#parts.engines.table.all()
     const cached = engines.map((engine) => reading.forecast(engine).cachedTokens ?? 0)
     const waitsMs = engines.map((engine) =>
       slo === null || isOpaque(engine.spec) ? Infinity : longestWaitMs(slo, admission, reading.pressure(engine)),
@@ -97,8 +100,12 @@ export class Placer {
     if ('refusal' in chosen) return chosen
     const { admission, reading, now, waitedMs } = input
     const { slo = null, maxWaiting = Infinity } = pool
-    const { fleet, overload, ledger, spare } = this.#parts
-    const { engines } = fleet
+    const {
+      engines: { table: engines },
+      overload,
+      ledger,
+      spare,
+    } = this.#parts
     const pressure = (id: string) => {
       const engine = engines.get(id)
       return engine === undefined || isOpaque(engine.spec) ? null : reading.pressure(engine)

@@ -25,8 +25,8 @@ import { DecisionCounts } from './decision-counts.ts'
 import type { Choice } from './decision-result.ts'
 import { DecisionLog, toDecision } from './decision-log.ts'
 import type { TrafficShare } from './engine-state.ts'
-import { Fleet } from './fleet.ts'
-import type { PoolWatch } from './pool-watch.ts'
+import { PoolEngines } from './pool-engines.ts'
+import type { HostTasks } from './host-tasks.ts'
 import { PrefixSample } from './prefix-sample.ts'
 import { lapseAfterEviction } from './lease-after-eviction.ts'
 import { PoolLedger } from './ledger.ts'
@@ -75,7 +75,7 @@ export class PoolState {
   readonly #epoch: string
   readonly #load = new LoadStats()
   readonly #ledger = new PoolLedger(this.#load)
-  readonly #fleet: Fleet
+  readonly #engines: PoolEngines
   readonly #bookings = new Bookings()
   readonly #spare = new RankingPool()
   readonly #decisionLog = new DecisionLog(DECISIONS_KEPT, this.#spare)
@@ -100,19 +100,19 @@ export class PoolState {
   constructor({ random, epoch }: PoolStateParts) {
     this.#epoch = epoch
     this.#overload = new OverloadControl(random)
-    const accounts = { load: this.#load, ledger: this.#ledger }
-    this.#fleet = new Fleet(accounts, this.#events, (engine) => this.#bookings.waitingAt(engine))
+    const booked = { load: this.#load, ledger: this.#ledger }
+    this.#engines = new PoolEngines(booked, this.#events, (engine) => this.#bookings.waitingAt(engine))
     this.#placer = new Placer({
       random,
-      fleet: this.#fleet,
+      engines: this.#engines,
       ledger: this.#ledger,
       overload: this.#overload,
       budget: this.#budget,
       spare: this.#spare,
     })
     this.#lifecycle = new BookingLifecycle({
-      ...accounts,
-      fleet: this.#fleet,
+      ...booked,
+      engines: this.#engines,
       decisions: this.#decisionLog,
       history: this.#history,
     })
@@ -141,7 +141,7 @@ export class PoolState {
   configure(version: number, pool: PoolConfig, now: number): boolean {
     if (this.#configured !== null && version <= this.#configured.version) return false
     this.#configured = { version, pool, chains: new PolicyChains(pool) }
-    this.#fleet.adopt(pool, now)
+    this.#engines.adopt(pool, now)
     this.#lifecycle.configure(pool)
     this.#history.configure(pool.slo ?? null)
     this.registry.configure(pool)
@@ -161,8 +161,9 @@ export class PoolState {
     }
     const admission = this.registry.withHints(request, now)
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
-    this.#fleet.look(now)
-    if (admission.rescueFrom !== undefined && !this.#fleet.isWedged(admission.rescueFrom)) return { refusal: notWedged }
+    this.#engines.look(now)
+    if (admission.rescueFrom !== undefined && !this.#engines.isWedged(admission.rescueFrom))
+      return { refusal: notWedged }
     if (!isRetry(admission)) this.#budget.request(now)
     if (this.#waiting.holdsBack(admission, now)) return { refusal: { ...behindOthers, mayWait: true } }
     return this.#overload.refusals.rated(this.#placed({ admission, now }), admission, now)
@@ -224,7 +225,7 @@ export class PoolState {
 
   #booked(chosen: Choice, { admission, now, reading }: PlacingInput): AdmittedBooking {
     this.#counts.add(chosen, admission)
-    if (admission.rescueFrom !== undefined) this.#fleet.rescued(admission.rescueFrom)
+    if (admission.rescueFrom !== undefined) this.#engines.rescued(admission.rescueFrom)
     else if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)
     this.#placer.booked()
     const { decision } = chosen
@@ -235,7 +236,7 @@ export class PoolState {
     const { key } = booking
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
-    for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
+    for (const { engine } of booking.legs) this.#engines.chosen(engine, key)
     const { placement, policy, predictedTtftMs } = decision
     if (decision.panic === true) this.#events.raise({ event: 'panic_mode', engine: servingEngine(placement) }, now)
     const events = this.#events.take()
@@ -305,27 +306,27 @@ export class PoolState {
 
   /** Returns the probed engines that also serve other sources, whose load changes within seconds. */
   observe(signals: readonly EngineSignal[], now: number): readonly string[] {
-    for (const signal of signals) this.#fleet.observe(signal, now)
+    for (const signal of signals) this.#engines.observe(signal, now)
     this.#gauge(now)
     this.#waiting.wake(now)
     return signals
-      .filter((signal) => signal.kind === 'probe' && this.#fleet.isShared(signal.engine))
+      .filter((signal) => signal.kind === 'probe' && this.#engines.isShared(signal.engine))
       .map((signal) => signal.engine)
   }
 
   /** Judges the engines. Returns the trials to send now, and events for the log. Hosts call it often. */
-  watch(now: number): PoolWatch {
-    const trials = this.#fleet.watch(now)
-    return { trials, events: this.#events.take(), isSick: this.#fleet.isSick }
+  watch(now: number): HostTasks {
+    const trials = this.#engines.watch(now)
+    return { trials, events: this.#events.take(), isSick: this.#engines.isSick }
   }
 
   /** Applies KV events of engines; returns one result each. */
-  feed(...[feeds, now]: Parameters<Fleet['feed']>): ReturnType<Fleet['feed']> {
-    return this.#fleet.feed(feeds, now)
+  feed(...[feeds, now]: Parameters<PoolEngines['feed']>): ReturnType<PoolEngines['feed']> {
+    return this.#engines.feed(feeds, now)
   }
 
   digest(now: number): PoolDigest {
-    return this.#digestOf(() => this.#fleet.digest(now), now)
+    return this.#digestOf(() => this.#engines.digest(now), now)
   }
 
   /** Returns the region digest: expected TTFT and known prefixes. */
@@ -338,7 +339,7 @@ export class PoolState {
       requests: this.#bookings.size,
       prefixes: this.#prefixes.text(now),
     }
-    return regionDigestOf(this.#fleet.estimates(now), facts)
+    return regionDigestOf(this.#engines.estimates(now), facts)
   }
 
   /**
@@ -349,7 +350,7 @@ export class PoolState {
   summary(decisions: number, historySince: number, now: number): PoolSummary {
     this.#gauge(now)
     return {
-      digest: this.#digestOf(() => this.#fleet.summary(now), now),
+      digest: this.#digestOf(() => this.#engines.summary(now), now),
       decisions: this.#decisionLog.latest(decisions),
       measured: this.#decisionLog.measured(decisions),
       history: this.#history.data(historySince, now),
@@ -357,7 +358,7 @@ export class PoolState {
   }
 
   #gauge(now: number): void {
-    if (this.#history.isGaugeDue(now)) this.#history.gauges(this.#fleet.gauges(now), now)
+    if (this.#history.isGaugeDue(now)) this.#history.gauges(this.#engines.gauges(now), now)
   }
 
   /** First attempts of the last ten seconds. */
@@ -367,7 +368,7 @@ export class PoolState {
 
   /** Circuit of an engine. null: unknown engine. */
   circuitOf(engine: string): Circuit | null {
-    return this.#fleet.engines.get(engine)?.circuit ?? null
+    return this.#engines.table.get(engine)?.circuit ?? null
   }
 
   /**
@@ -375,7 +376,7 @@ export class PoolState {
    * @param circuit absent: it stays
    */
   follow(engine: string, { share, circuit }: { readonly share: TrafficShare; readonly circuit?: Circuit }): void {
-    const state = this.#fleet.engines.get(engine)
+    const state = this.#engines.table.get(engine)
     if (state === undefined) return
     state.share = share
     this.#budget.fraction = share.fraction
@@ -408,7 +409,7 @@ export class PoolState {
       at: now,
       configVersion,
       pool,
-      engines: this.#fleet.snapshot(),
+      engines: this.#engines.snapshot(),
       bookings: this.#bookings.snapshot(),
       estimators: this.#ledger.snapshot(),
     }
@@ -417,10 +418,10 @@ export class PoolState {
   /** Restores a snapshot into a new state. Edges have half a lease to renew their bookings; others expire. */
   restore(snapshot: PoolSnapshot, now: number): void {
     if (snapshot.version !== SNAPSHOT_VERSION || !this.configure(snapshot.configVersion, snapshot.pool, now)) return
-    this.#fleet.restore(snapshot.engines, now)
+    this.#engines.restore(snapshot.engines, now)
     this.#ledger.restore(snapshot.estimators)
     for (const booking of snapshot.bookings) this.#rebook(booking, now)
-    this.#fleet.settle((key) => this.#bookings.get(key) !== undefined)
+    this.#engines.settle((key) => this.#bookings.get(key) !== undefined)
   }
 
   get #leaseMs(): number {
@@ -450,7 +451,7 @@ export class PoolState {
   }
 
   #read(admission: Admission, now: number): SignalReader {
-    return this.#ledger.read(admission, now, this.#fleet.engines.all())
+    return this.#ledger.read(admission, now, this.#engines.table.all())
   }
 
   #again(booking: Booking, now: number): AdmittedBooking {
@@ -466,9 +467,9 @@ export class PoolState {
     { now, leaseMs, reading, elsewhere = false }: BookingTerms,
   ): Booking {
     const key = bookingKey(admission)
-    const legs = engineLegsOf(placement, this.#fleet.engines)
+    const legs = engineLegsOf(placement, this.#engines.table)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
-    for (const { engine } of legs) this.#fleet.joined(engine)
+    for (const { engine } of legs) this.#engines.joined(engine)
     this.#load.addBooking(booking, now, reading)
     this.#ledger.addBooking(booking, now, reading)
     this.#lifecycle.owes(booking, now)

@@ -4,7 +4,7 @@ import type { PoolConfig } from '../contract/pool-config.ts'
 import { isPoolFull, type Refusal } from '../contract/refusal.ts'
 import type { AdmissionResult } from './admission-result.ts'
 import { bookingKey } from './bookings.ts'
-import { type Demand, expectedWork, workOf } from './demand.ts'
+import { type RequestDemand, expectedWork, workOf } from './request-demand.ts'
 import { type TryResult, type WaitingItem, WaitingQueue } from './waiting-queue.ts'
 
 /** Requests placed in one wake-up; the next one continues. */
@@ -50,7 +50,7 @@ interface PlacedRequest {
 }
 
 interface WaitingRoomParts {
-  readonly demandOf: (admission: Admission, now: number) => Demand
+  readonly demandOf: (admission: Admission, now: number) => RequestDemand
   /** Places a request that has waited for `waitedMs`. */
   readonly place: (admission: Admission, now: number, waitedMs: number) => AdmissionResult
   /** Predicted cached tokens of a placed request, by its booking key. */

@@ -4,9 +4,9 @@ import { OutputRecord } from '../../core/continuation/output-record.ts'
 import { endedAs, type AttemptFailure, type Result, type Usage } from '../../core/contract/outcome.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { RelayOptions } from '../../ports/relay.ts'
-import type { Digests } from '../digests.ts'
+import type { PoolDigests } from '../pool-digests.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
-import { abortReason } from '../exchange.ts'
+import { abortReason } from '../abort-reason.ts'
 import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
 import { ABORT_DELAY_MS, truncationError } from '../relay/pull-relay.ts'
@@ -40,7 +40,7 @@ interface ContinuedParts {
   readonly request: Continuable
   readonly answer: OriginAnswer
   readonly relay: RequestRelay
-  readonly digests: Digests
+  readonly digests: PoolDigests
   /** Continuations that are allowed. */
   readonly max: number
   /** Longest output that is generated again, ms. */

@@ -11,7 +11,7 @@ import { completions } from '../../protocols/completions.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { keepsAnswer } from '../kept-answer.ts'
 import { classifyRefusal } from '../classify.ts'
-import type { Digests } from '../digests.ts'
+import type { PoolDigests } from '../pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
 import { StageTimer } from '../stage-timer.ts'
 import { type CallContext, maxModelLen } from './engine-calls.ts'
@@ -25,7 +25,7 @@ interface HandoverInput {
   /** The attempt whose engine failed. */
   readonly attempt: AttemptContext
   readonly state: StreamState
-  readonly digests: Digests
+  readonly digests: PoolDigests
   /** The engine drains, and has not failed: no retry budget is needed. */
   readonly drains: boolean
   readonly how: 'ids' | 'replay'

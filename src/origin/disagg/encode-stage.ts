@@ -4,17 +4,18 @@
  */
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { AttemptContext } from '../attempt-context.ts'
-import type { Exchange, PoolRoute } from '../exchange.ts'
+import type { Exchange } from '../exchange.ts'
+import type { PoolRoute } from '../pool-route.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
-import { type EncodeItem, itemsOf } from './encode-items.ts'
-import { encodedOf } from './encoded-items.ts'
+import { type MediaItem, mediaItemsOf } from './media-items.ts'
+import { encoderCacheOf } from './encoder-cache.ts'
 
 const encoder = new TextEncoder()
 
 /** Items that no encoder holds. */
-function missingItems({ json }: Exchange, route: PoolRoute): readonly EncodeItem[] {
-  const encoded = encodedOf(route)
-  return json === undefined ? [] : itemsOf(json).filter(({ key }) => !encoded.has(key))
+function missingItems({ json }: Exchange, route: PoolRoute): readonly MediaItem[] {
+  const encoded = encoderCacheOf(route)
+  return json === undefined ? [] : mediaItemsOf(json).filter(({ key }) => !encoded.has(key))
 }
 
 /** Number of items that an encode stage would encode. 0 if the pool has no encoders. */
@@ -49,7 +50,7 @@ export async function encodeStage(attempt: AttemptContext, encoders: readonly st
       underWay.delete(controller)
       // The body of an error response is still to be read, and ends with the client.
       if (!('refusal' in leg)) exchange.signal.removeEventListener('abort', abort)
-      if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)
+      if ('answer' in leg) encoderCacheOf(route).add(items[at]!.key, target.id)
       else if (first.failure === null) {
         first.failure = leg
         for (const other of underWay) other.abort()
@@ -64,12 +65,12 @@ export async function encodeStage(attempt: AttemptContext, encoders: readonly st
   const thrown = ends.find((end) => end.status === 'rejected')
   if (thrown !== undefined && (failure === null || exchange.signal.aborted)) throw thrown.reason
   if (failure === null) placed.booking.legDone('encode', stages.snapshot())
-  else if ('failed' in failure) encodedOf(route).forget(failure.failed.engine.id)
+  else if ('failed' in failure) encoderCacheOf(route).forget(failure.failed.engine.id)
   return failure
 }
 
 interface EncodeCall {
-  readonly item: EncodeItem
+  readonly item: MediaItem
   readonly at: number
   readonly target: EngineTarget
   readonly signal: AbortSignal

@@ -3,7 +3,7 @@ import { ADDABLE_FIELDS, type AddableField } from '../../engines/engine-type.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
-import type { BodyEdit } from '../exchange.ts'
+import type { BodyEdit } from '../body-edit.ts'
 import { knownEngines } from '../known-engines.ts'
 import type { AnswerTransform } from '../relay/answer-transform.ts'
 

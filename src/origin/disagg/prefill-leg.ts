@@ -13,7 +13,7 @@ export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget)
   const { exchange, ports, placed, stages } = attempt
   const { split, limits } = placed.route.pool
   const startedAt = ports.now()
-  const { missingHandovers } = knownEngines(ports.origin)
+  const { missingKvTransfers: missingHandovers } = knownEngines(ports.origin)
   if (missingHandovers.isKnown(prefill, exchange.path, startedAt))
     return { last: wholeLeg(attempt, ['handover=skipped']) }
   const params: Record<string, string> = split.connector === 'nixl' ? { kv_transfer_params: REMOTE_DECODE_PARAMS } : {}
@@ -26,7 +26,7 @@ export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget)
   placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const set = decodeFields(leg.answer, attempt, prefill)
   const notes = Object.keys(set).length > 0 ? [] : ['handover=none']
-  if (notes.length === 0) missingHandovers.handedOver(prefill, exchange.path)
+  if (notes.length === 0) missingHandovers.transferred(prefill, exchange.path)
   else {
     missingHandovers.missed(prefill, exchange.path, ports.now())
     ports.log.warn('kv_transfer_missing', {

@@ -1,7 +1,7 @@
 /** Fetches the digest of another Firstlight gateway: `GET /v1/firstlight/digest`. */
 import type { Ports } from '../../ports.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
-import type { PoolRoute } from '../exchange.ts'
+import type { PoolRoute } from '../pool-route.ts'
 import { othersIn, readRegionDigestResponse, type RegionDigestResponse } from './region-digest-response.ts'
 
 /** Reason why no digest came, with advice for the operator. */

@@ -14,7 +14,7 @@ export interface AnswerTransform {
 }
 
 /**
- * Relays a response as usual, then converts its events: tap, limits and error event are the same as without a
+ * Relays a response as usual, then converts its events: observer, limits and error event are the same as without a
  * transform.
  */
 export function relayTransformed(answer: OriginAnswer, options: RelayOptions, transform: AnswerTransform): Response {

@@ -4,7 +4,7 @@ import { completeUsage } from '../../protocols/reported-usage.ts'
 import type { StreamOutcome } from '../../protocols/stream/event.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import { ResponseIdFinder } from './response-id-finder.ts'
-import { openTap, type Tap, type WholeEvent } from './tap.ts'
+import { observeAnswer, type AnswerObserver, type WholeEvent } from './answer-observer.ts'
 
 /** @testing */
 export interface RelayTraits {
@@ -21,12 +21,12 @@ export interface RelayTraits {
  * no bytes. The mover passes the time (ms, monotonic) and calls `check` when `checkInMs` have passed.
  */
 export class RelayController {
-  readonly tap: Tap
+  readonly observer: AnswerObserver
   readonly #options: RelayOptions
   readonly #traits: RelayTraits
   readonly #idFinder: ResponseIdFinder | null
-  /** Reads the beginning of a body that the tap does not read. null: there is none, or output has begun. */
-  #prelude: Tap | null
+  /** Reads the beginning of a body that the observer does not read. null: there is none, or output has begun. */
+  #prelude: AnswerObserver | null
   #outcome: StreamOutcome = 'complete'
   #started = false
   #settled = false
@@ -41,8 +41,8 @@ export class RelayController {
     this.#reportAt = options.firstEvents > 0 ? options.firstEvents : Infinity
     this.#traits = traits
     const { protocol, isEncoded = false, hideUsage } = options
-    this.tap = openTap({ sse: traits.sse, protocol, isEncoded, hidesUsage: hideUsage && traits.strips })
-    this.#prelude = traits.reads ? null : openTap({ sse: traits.sse, protocol, isEncoded, hidesUsage: false })
+    this.observer = observeAnswer({ sse: traits.sse, protocol, isEncoded, hidesUsage: hideUsage && traits.strips })
+    this.#prelude = traits.reads ? null : observeAnswer({ sse: traits.sse, protocol, isEncoded, hidesUsage: false })
     this.#idFinder = ResponseIdFinder.for(options.onResponseId)
   }
 
@@ -53,12 +53,12 @@ export class RelayController {
 
   /** A heartbeat may be sent now: the client gets heartbeats, and no event is incomplete. */
   get canBeat(): boolean {
-    return this.#heartbeatMs > 0 && this.tap.atBoundary
+    return this.#heartbeatMs > 0 && this.observer.atBoundary
   }
 
   /** Reads bytes of the engine. `emit` gets those that go to the client. */
   take(payload: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    if (this.#traits.reads) this.tap.take(payload, emit)
+    if (this.#traits.reads) this.observer.take(payload, emit)
     else emit(payload)
     this.#count(payload, 0, payload.length)
   }
@@ -66,7 +66,7 @@ export class RelayController {
   /** Reads a range that is one whole event. `unread`: it is something else, or must be held back; `take` it. */
   takeWhole(bytes: Uint8Array, from: number, to: number): WholeEvent {
     if (!this.#traits.reads) return 'unread'
-    const result = this.tap.takesWhole(bytes, from, to)
+    const result = this.observer.takesWhole(bytes, from, to)
     if (result !== 'unread') this.#count(bytes, from, to)
     return result
   }
@@ -76,18 +76,18 @@ export class RelayController {
     this.#bytes += to - from
     if (!this.#started) this.#start(bytes, from, to)
     if (this.#idFinder?.looks === true) this.#idFinder.take(bytes.subarray(from, to))
-    if (this.tap.events < this.#reportAt) return
-    this.#reportAt = this.#options.onEvents(this.tap.events, this.tap.usage()?.outputTokens ?? null)
+    if (this.observer.events < this.#reportAt) return
+    this.#reportAt = this.#options.onEvents(this.observer.events, this.observer.usage()?.outputTokens ?? null)
   }
 
   /** Openings, which some engines send before the prefill, are no first byte. */
   #start(bytes: Uint8Array, from: number, to: number): void {
     this.#prelude?.take(bytes.subarray(from, to), () => {})
-    const tap = this.#prelude ?? this.tap
-    if (tap.isWaiting) return
+    const observer = this.#prelude ?? this.observer
+    if (observer.isWaiting) return
     this.#started = true
     this.#prelude = null
-    if (tap.error === null) this.#options.onFirstByte()
+    if (observer.error === null) this.#options.onFirstByte()
   }
 
   /**
@@ -95,10 +95,10 @@ export class RelayController {
    * have a clean end.
    */
   end(emit: (piece: Uint8Array) => void): OriginError | null {
-    this.tap.end(emit)
+    this.observer.end(emit)
     const { observe, checksEnd } = this.#options
     if (!this.#traits.sse || !observe || checksEnd !== true) return null
-    this.#outcome = this.tap.outcome()
+    this.#outcome = this.observer.outcome()
     return this.#outcome === 'truncated' ? new OriginError('reset', 'the stream ended without its last event') : null
   }
 
@@ -137,8 +137,8 @@ export class RelayController {
    */
   truncate(failure: AttemptFailure, hasRoom: boolean): Uint8Array | null {
     this.settle('engine_truncated', failure)
-    return hasRoom && this.#traits.sse && this.tap.atBoundary
-      ? (this.#options.truncationEvent?.(failure, this.tap.nextSequence) ?? null)
+    return hasRoom && this.#traits.sse && this.observer.atBoundary
+      ? (this.#options.truncationEvent?.(failure, this.observer.nextSequence) ?? null)
       : null
   }
 
@@ -146,8 +146,8 @@ export class RelayController {
   settle(end: RelayResult['end'], failure: AttemptFailure | null = null): void {
     if (this.#settled) return
     this.#settled = true
-    const { events, outputs } = this.tap
-    const reported = this.tap.usage()
+    const { events, outputs } = this.observer
+    const reported = this.observer.usage()
     const counts = { events, outputs, reported, usage: reported === null ? null : completeUsage(reported) }
     const fault = end === 'complete' ? this.#fault() : null
     this.#options.settled({ end, failure, ...fault, ...counts, bytes: this.#bytes })
@@ -156,7 +156,7 @@ export class RelayController {
   /** The engine's fault in a stream that has ended. null: the stream is complete. */
   #fault(): Pick<RelayResult, 'end' | 'failure'> | null {
     if (this.#outcome === 'complete') return null
-    const status = this.tap.error?.status ?? 500
+    const status = this.observer.error?.status ?? 500
     const isRequestAtFault = this.#outcome === 'error' && status >= 400 && status < 500
     return {
       end: 'engine_error',

@@ -1,11 +1,11 @@
 /**
  * Moves a body from the engine's socket to the client's socket, without web streams: bytes are written in the tick of
- * their read, with the engine's chunk framing. Framing is rebuilt only if the tap removed an event inside a chunk, or
+ * their read, with the engine's chunk framing. Framing is rebuilt only if an event inside a chunk was removed, or
  * held bytes back, until engine and client are at the same chunk boundary again.
  */
 import { HEARTBEAT } from '../../../protocols/stream/event.ts'
 import { RelayController } from '../../../origin/relay/relay-controller.ts'
-import type { Tap } from '../../../origin/relay/tap.ts'
+import type { AnswerObserver } from '../../../origin/relay/answer-observer.ts'
 import { OriginError } from '../../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../../ports/relay.ts'
 import type { BodyFraming } from './body-framing.ts'
@@ -13,7 +13,7 @@ import type { BodySink, RelayedRequest } from './body-sink.ts'
 import { CRLF } from './chunked.ts'
 import { ClientWriter } from './client-writer.ts'
 import type { ResponseWriter } from './response-writer.ts'
-import { TapResult } from './tap-result.ts'
+import { PassedRanges } from './passed-ranges.ts'
 
 interface RawRelayParts {
   readonly options: RelayOptions
@@ -26,8 +26,8 @@ export class RawRelay implements BodySink {
   readonly #parts: RawRelayParts
   readonly #writer: ClientWriter
   readonly #control: RelayController
-  readonly #tap: Tap
-  readonly #tapResult = new TapResult()
+  readonly #observer: AnswerObserver
+  readonly #passed = new PassedRanges()
   readonly #reads: boolean
   /** Engine and client are at the same chunk boundary. */
   #inStep = true
@@ -44,11 +44,11 @@ export class RawRelay implements BodySink {
       reads: this.#reads,
       strips: request.framing!.kind !== 'length',
     })
-    this.#tap = this.#control.tap
+    this.#observer = this.#control.observer
   }
 
   get holds(): boolean {
-    return this.#writer.holds || this.#tap.heldBytes > 0
+    return this.#writer.holds || this.#observer.heldBytes > 0
   }
 
   /** Writes the head and the bytes that wait; the request passes all later bytes to `take`. `held` was read before. */
@@ -60,10 +60,10 @@ export class RawRelay implements BodySink {
     this.#control.beat(now)
     this.#writer.open(options.status, options.headers)
     if (held.length > 0 || pieces.length > 0 || read === null) {
-      for (const piece of held) this.#control.take(piece, this.#tapResult.emit)
-      for (const piece of pieces) this.#control.take(piece, this.#tapResult.emit)
+      for (const piece of held) this.#control.take(piece, this.#passed.emit)
+      for (const piece of pieces) this.#control.take(piece, this.#passed.emit)
       if (read === null) return this.#beginWithoutRead(ended, failure)
-      this.#tapResult.startRead()
+      this.#passed.startRead()
     }
     // Bytes that waited get a chunk of ours, and so do those of this read.
     this.#aligned = read.whole
@@ -78,12 +78,12 @@ export class RawRelay implements BodySink {
   take(bytes: Buffer, framing: BodyFraming, last: boolean): void {
     if (this.#control.settled) return
     this.#control.active(performance.now())
-    const heldBefore = this.#tap.heldBytes
+    const heldBefore = this.#observer.heldBytes
     this.#readRanges(bytes, framing.ranges)
-    const truncated = last ? this.#control.end(this.#tapResult.emit) : null
+    const truncated = last ? this.#control.end(this.#passed.emit) : null
     if (truncated !== null) return this.#writeTruncated(truncated, bytes, framing)
     this.#write(bytes, framing, { last, heldBefore })
-    this.#tapResult.clear()
+    this.#passed.clear()
     this.#aligned = framing.aligned
     if (last) return this.#settle('complete')
     if (this.#writer.full) this.#parts.request.pause()
@@ -144,10 +144,10 @@ export class RawRelay implements BodySink {
   /** Writes the head when no read is in progress: with the bytes that waited, and with the end if it is known. */
   #beginWithoutRead(ended: boolean, failure: unknown): void {
     const { request, writer } = this.#parts
-    const truncated = ended ? this.#control.end(this.#tapResult.emit) : null
+    const truncated = ended ? this.#control.end(this.#passed.emit) : null
     this.#inStep = this.#aligned = request.framing!.aligned
-    this.#writer.rebuilt(this.#tapResult.pieces, ended && truncated === null)
-    this.#tapResult.clear()
+    this.#writer.rebuilt(this.#passed.pieces, ended && truncated === null)
+    this.#passed.clear()
     if (truncated !== null) return this.broken(truncated)
     if (ended) return this.#settle('complete')
     if (failure !== null) return this.broken(failure)
@@ -167,11 +167,11 @@ export class RawRelay implements BodySink {
     // If an event may have to be removed: whole chunks only.
     const keepsChunks = !hideUsage || (heldBefore === 0 && (framing.aligned || last))
     const raw = framing.kind === 'length' || (this.#writer.asFramed && this.#inStep && keepsChunks)
-    if (raw && this.#tapResult.all) return this.#writer.raw(bytes, last)
+    if (raw && this.#passed.all) return this.#writer.raw(bytes, last)
     const isClean = framing.chunks?.hasTrailers === false && framing.chunks.blanks.length === 0
-    const kept = raw && isClean ? this.#tapResult.withoutDropped(bytes, framing.ranges) : null
+    const kept = raw && isClean ? this.#passed.withoutDropped(bytes, framing.ranges) : null
     if (kept !== null) return this.#writer.parts(kept, last)
-    this.#writer.rebuilt(this.#tapResult.piecesOf(bytes, framing.ranges), last)
+    this.#writer.rebuilt(this.#passed.piecesOf(bytes, framing.ranges), last)
     this.#inStep = framing.aligned
   }
 
@@ -179,9 +179,9 @@ export class RawRelay implements BodySink {
   #writeTruncated(error: OriginError, bytes: Buffer, framing: BodyFraming): void {
     const { ranges } = framing
     let hasRoom = true
-    if (this.#writer.asFramed && this.#inStep && this.#tapResult.all && ranges.length > 0)
+    if (this.#writer.asFramed && this.#inStep && this.#passed.all && ranges.length > 0)
       this.#writer.raw(bytes.subarray(0, ranges.at(-1)! + CRLF.length), false)
-    else if (!this.#inStep || this.#aligned) this.#writer.rebuilt(this.#tapResult.piecesOf(bytes, ranges), false)
+    else if (!this.#inStep || this.#aligned) this.#writer.rebuilt(this.#passed.piecesOf(bytes, ranges), false)
     // An error event inside a chunk of the engine would break the framing.
     else hasRoom = false
     this.#truncate(error, hasRoom)
@@ -192,12 +192,12 @@ export class RawRelay implements BodySink {
       const from = ranges[i]!
       const to = ranges[i + 1]!
       const whole = this.#control.takeWhole(bytes, from, to)
-      if (whole === 'passed') this.#tapResult.addPassed()
-      else if (whole === 'removed') this.#tapResult.addTapped(to - from, true)
+      if (whole === 'passed') this.#passed.addPassed()
+      else if (whole === 'removed') this.#passed.addObserved(to - from, true)
       else {
-        const clean = this.#tap.heldBytes === 0
-        this.#control.take(bytes.subarray(from, to), this.#tapResult.emit)
-        this.#tapResult.addTapped(to - from, clean && this.#tap.heldBytes === 0)
+        const clean = this.#observer.heldBytes === 0
+        this.#control.take(bytes.subarray(from, to), this.#passed.emit)
+        this.#passed.addObserved(to - from, clean && this.#observer.heldBytes === 0)
       }
     }
   }

@@ -2,11 +2,12 @@ import type { Admission } from '../core/contract/admission.ts'
 import type { Placement } from '../core/contract/placement.ts'
 import type { PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
-import type { Exchange, PoolRoute } from './exchange.ts'
+import type { Exchange } from './exchange.ts'
+import type { PoolRoute } from './pool-route.ts'
 import type { InFlightPrompt } from './regions/region-estimator.ts'
 
 /** Digests of clusters, read without a call. */
-export interface Digests {
+export interface PoolDigests {
   /** Pools in the order in which they are tried. */
   order(exchange: Exchange): readonly PoolRoute[]
   /** Last digest of a cluster's pool. null: none. */

@@ -4,7 +4,7 @@ import type { Admission } from '../contract/admission.ts'
 const USUAL_OUTPUT_TOKENS = 256
 
 /** Demand of a request on the engine that suits it best. */
-export interface Demand {
+export interface RequestDemand {
   /** Expected work, for the order. */
   readonly work: number
   /** Longest wait after which its first token can meet the objective of the pool, ms. */

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest'
-import { MissingHandovers } from '../../../src/origin/disagg/missing-handovers.ts'
+import { MissingKvTransfers } from '../../../src/origin/disagg/missing-kv-transfers.ts'
 
 const p0 = { id: 'p0', url: 'http://p0', headers: [], binding: null }
 const PATH = '/v1/messages'
 
 it('S30: after three legs in a row without a handover, further ones are left out for a minute', () => {
-  const missing = new MissingHandovers()
+  const missing = new MissingKvTransfers()
   for (const now of [0, 1, 2]) {
     expect(missing.isKnown(p0, PATH, now)).toBe(false)
     missing.missed(p0, PATH, now)
@@ -19,10 +19,10 @@ it('S30: after three legs in a row without a handover, further ones are left out
 })
 
 it('a handover in between starts the count again', () => {
-  const missing = new MissingHandovers()
+  const missing = new MissingKvTransfers()
   missing.missed(p0, PATH, 0)
   missing.missed(p0, PATH, 0)
-  missing.handedOver(p0, PATH)
+  missing.transferred(p0, PATH)
   missing.missed(p0, PATH, 0)
   expect(missing.isKnown(p0, PATH, 1)).toBe(false)
 })

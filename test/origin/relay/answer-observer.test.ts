@@ -1,16 +1,16 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { openTap as open, type Tap } from '../../../src/origin/relay/tap.ts'
+import { observeAnswer as open, type AnswerObserver } from '../../../src/origin/relay/answer-observer.ts'
 import { chat } from '../../../src/protocols/chat.ts'
 import { messages } from '../../../src/protocols/messages.ts'
 import type { Protocol } from '../../../src/protocols/protocol.ts'
 import { completeUsage } from '../../../src/protocols/reported-usage.ts'
 import { responses } from '../../../src/protocols/responses.ts'
 
-const openTap = (sse: boolean, hidesUsage: boolean, protocol: Protocol = chat) =>
+const observe = (sse: boolean, hidesUsage: boolean, protocol: Protocol = chat) =>
   open({ sse, protocol, isEncoded: false, hidesUsage })
-const usageIn = (tap: Tap) => {
-  const usage = tap.usage()
+const usageIn = (observer: AnswerObserver) => {
+  const usage = observer.usage()
   return usage === null ? null : completeUsage(usage)
 }
 
@@ -65,30 +65,30 @@ function splitAt(bytes: Uint8Array, offsets: readonly number[]): Uint8Array[] {
   return at.slice(1).map((to, i) => bytes.subarray(at[i], to))
 }
 
-describe('a tap', () => {
+describe('an observer', () => {
   it('that hides usage releases an event without its blank line when the body ends', () => {
-    const tap = openTap(true, true)
+    const observer = observe(true, true)
     const out: Uint8Array[] = []
     const emit = (piece: Uint8Array): void => void out.push(piece.slice())
-    tap.take(encode('data: 1\n\ndata: {"last":'), emit)
+    observer.take(encode('data: 1\n\ndata: {"last":'), emit)
     expect(decode(out)).toBe('data: 1\n\n')
-    tap.end(emit)
+    observer.end(emit)
     expect(decode(out)).toBe('data: 1\n\ndata: {"last":')
   })
 
   it('reads usage with braces and quotes in a text of it', () => {
-    const tap = openTap(false, false)
-    tap.take(encode('{"usage":{"prompt_tokens":4,"note":"a } or \\" b","completion_tokens":2}}'), () => {})
-    expect(usageIn(tap)).toEqual({ promptTokens: 4, completionTokens: 2, cachedTokens: null })
+    const observer = observe(false, false)
+    observer.take(encode('{"usage":{"prompt_tokens":4,"note":"a } or \\" b","completion_tokens":2}}'), () => {})
+    expect(usageIn(observer)).toEqual({ promptTokens: 4, completionTokens: 2, cachedTokens: null })
   })
 
   it.each([
     ['data: [DONE]\n\n', 'unfinished'],
     ['data: {"text":"a"} data: [DONE]\n\n', 'error'],
   ])('finds the end of %j, truncated in its first line', (text, outcome) => {
-    const tap = openTap(true, false)
-    for (const piece of [text.slice(0, 3), text.slice(3)]) tap.take(encode(piece), () => {})
-    expect(tap.outcome()).toBe(outcome)
+    const observer = observe(true, false)
+    for (const piece of [text.slice(0, 3), text.slice(3)]) observer.take(encode(piece), () => {})
+    expect(observer.outcome()).toBe(outcome)
   })
 })
 
@@ -97,17 +97,17 @@ describe('a stream cut anywhere', () => {
     fc.assert(
       fc.property(stream, ({ events, crlf, offsets }) => {
         const bytes = encode(textOf(events, crlf))
-        const tap = openTap(true, false)
+        const observer = observe(true, false)
         const out: Uint8Array[] = []
-        for (const piece of splitAt(bytes, offsets)) tap.take(piece, (passed) => out.push(passed))
-        tap.end((passed) => out.push(passed))
+        for (const piece of splitAt(bytes, offsets)) observer.take(piece, (passed) => out.push(passed))
+        observer.end((passed) => out.push(passed))
         expect(decode(out)).toBe(decode([bytes]))
-        expect(tap.events).toBe(events.filter(({ data }) => data).length)
-        expect(tap.atBoundary).toBe(true)
+        expect(observer.events).toBe(events.filter(({ data }) => data).length)
+        expect(observer.atBoundary).toBe(true)
         const hasUsage = events.some(({ lines }) =>
           lines.some((line) => line.replaceAll(' ', '').includes('"prompt_tokens":15')),
         )
-        expect(usageIn(tap)).toEqual(hasUsage ? { promptTokens: 15, completionTokens: 3, cachedTokens: 8 } : null)
+        expect(usageIn(observer)).toEqual(hasUsage ? { promptTokens: 15, completionTokens: 3, cachedTokens: 8 } : null)
       }),
       { numRuns: 400 },
     )
@@ -117,16 +117,16 @@ describe('a stream cut anywhere', () => {
     fc.assert(
       fc.property(stream, ({ events, crlf, offsets }) => {
         const bytes = encode(textOf(events, crlf))
-        const tap = openTap(true, true)
+        const observer = observe(true, true)
         const out: Uint8Array[] = []
         for (const piece of splitAt(bytes, offsets)) {
-          tap.take(piece, (passed) => out.push(passed))
-          expect(tap.atBoundary).toBe(true)
+          observer.take(piece, (passed) => out.push(passed))
+          expect(observer.atBoundary).toBe(true)
         }
-        tap.end((passed) => out.push(passed))
+        observer.end((passed) => out.push(passed))
         const kept = events.filter(({ usageRecord }) => !usageRecord)
         expect(decode(out)).toBe(latin1(textOf(kept, crlf)))
-        expect(tap.events).toBe(kept.filter(({ data }) => data).length)
+        expect(observer.events).toBe(kept.filter(({ data }) => data).length)
       }),
       { numRuns: 400 },
     )
@@ -137,37 +137,37 @@ describe('a stream cut anywhere', () => {
       fc.property(stream, fc.boolean(), fc.boolean(), ({ events, crlf, offsets }, hideUsage, byEvent) => {
         const bytes = encode(textOf(events, crlf))
         const pieces = byEvent ? events.map((one) => encode(textOf([one], crlf))) : splitAt(bytes, offsets)
-        const tap = openTap(true, hideUsage)
+        const observer = observe(true, hideUsage)
         const out: Uint8Array[] = []
         for (const piece of pieces) {
           // A part of a larger buffer.
           const around = new Uint8Array(piece.length + 20).fill(10)
           around.set(piece, 9)
-          const whole = tap.takesWhole(around, 9, 9 + piece.length)
+          const whole = observer.takesWhole(around, 9, 9 + piece.length)
           if (whole === 'passed') out.push(piece)
-          else if (whole === 'unread') tap.take(piece, (passed) => out.push(passed))
+          else if (whole === 'unread') observer.take(piece, (passed) => out.push(passed))
         }
-        tap.end((passed) => out.push(passed))
+        observer.end((passed) => out.push(passed))
         const kept = hideUsage ? events.filter(({ usageRecord }) => !usageRecord) : events
         expect(decode(out)).toBe(latin1(textOf(kept, crlf)))
-        expect(tap.events).toBe(kept.filter(({ data }) => data).length)
+        expect(observer.events).toBe(kept.filter(({ data }) => data).length)
       }),
       { numRuns: 400 },
     )
   })
 
   it('passes an endless event without holding it, and reports no boundary in it', () => {
-    const tap = openTap(true, true)
+    const observer = observe(true, true)
     const out: Uint8Array[] = []
     const emit = (piece: Uint8Array) => void out.push(piece)
-    tap.take(encode('data: '), emit)
-    for (let i = 0; i < 20; i++) tap.take(encode('x'.repeat(8192)), emit)
-    expect(tap.atBoundary).toBe(false)
+    observer.take(encode('data: '), emit)
+    for (let i = 0; i < 20; i++) observer.take(encode('x'.repeat(8192)), emit)
+    expect(observer.atBoundary).toBe(false)
     expect(out.reduce((total, piece) => total + piece.length, 0)).toBeGreaterThan(64 * 1024)
-    tap.take(encode('\n\ndata: [DONE]\n\n'), emit)
-    expect(tap.atBoundary).toBe(true)
+    observer.take(encode('\n\ndata: [DONE]\n\n'), emit)
+    expect(observer.atBoundary).toBe(true)
     expect(decode(out)).toBe(`data: ${'x'.repeat(8192 * 20)}\n\ndata: [DONE]\n\n`)
-    expect(tap.events).toBe(2)
+    expect(observer.events).toBe(2)
   })
 })
 
@@ -202,23 +202,23 @@ describe('usage in a body', () => {
           kv_transfer_params: null,
           prompt_token_ids: [1, 2, 3],
         }
-        const tap = openTap(false, false, shape === 'responses' ? responses : chat)
+        const observer = observe(false, false, shape === 'responses' ? responses : chat)
         for (const piece of splitAt(encode(JSON.stringify(json, null, shape === 'spaced' ? 2 : 0)), offsets))
-          tap.take(piece, () => {})
-        expect(usageIn(tap)).toEqual({ promptTokens: prompt, completionTokens: output, cachedTokens: cached })
+          observer.take(piece, () => {})
+        expect(usageIn(observer)).toEqual({ promptTokens: prompt, completionTokens: output, cachedTokens: cached })
       }),
       { numRuns: 400 },
     )
   })
 
   it('is put together from the first and the last event of Anthropic’s streams', () => {
-    const tap = openTap(true, false, messages)
+    const observer = observe(true, false, messages)
     const events = [
       'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1,"cache_read_input_tokens":16}}}\n\n',
       'event: message_delta\ndata: {"type":"message_delta","delta":{},"usage":{"output_tokens":15}}\n\n',
     ]
-    for (const one of events) tap.take(encode(one), () => {})
-    expect(usageIn(tap)).toEqual({ promptTokens: 41, completionTokens: 15, cachedTokens: 16 })
+    for (const one of events) observer.take(encode(one), () => {})
+    expect(usageIn(observer)).toEqual({ promptTokens: 41, completionTokens: 15, cachedTokens: 16 })
   })
 
   it('is null if it is no object, too long, has impossible numbers, or has no usage', () => {
@@ -234,9 +234,9 @@ describe('usage in a body', () => {
       '{"usage":{"prompt_tokens":-1}}',
       '"usage"',
     ]) {
-      const tap = openTap(false, false)
-      tap.take(encode(text), () => {})
-      expect(usageIn(tap)).toBeNull()
+      const observer = observe(false, false)
+      observer.take(encode(text), () => {})
+      expect(usageIn(observer)).toBeNull()
     }
   })
 })

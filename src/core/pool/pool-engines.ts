@@ -10,7 +10,7 @@ import { engineDigest } from './engine-digest.ts'
 import type { EngineState } from './engine-state.ts'
 import { EngineTable } from './engine-table.ts'
 import { EngineWatch, type HurtRequests, type TrialOrder, type TrialSignal } from './engine-watch.ts'
-import type { PoolAccounts } from './pool-accounts.ts'
+import type { BookedLoad } from './booked-load.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import { overlaps, supportsRole } from './roles.ts'
 import type { EngineSnapshot } from './snapshot.ts'
@@ -41,22 +41,22 @@ export interface BookingAttempt {
 type ProbeReport = Extract<EngineSignal, { readonly kind: 'probe' }>
 
 /** Engines of a pool: membership, health and circuits. A removed engine stays until its last booking ends. */
-export class Fleet {
-  readonly engines = new EngineTable()
-  readonly #accounts: PoolAccounts
+export class PoolEngines {
+  readonly table = new EngineTable()
+  readonly #booked: BookedLoad
   readonly #events: PoolEvents
   readonly #watch: EngineWatch
   #circuit: CircuitConfig = { failures: 1, openMs: 0 }
 
   /** @param hurt requests that wait at an engine */
-  constructor(accounts: PoolAccounts, events: PoolEvents, hurt: (engine: EngineState) => HurtRequests) {
-    this.#accounts = accounts
+  constructor(booked: BookedLoad, events: PoolEvents, hurt: (engine: EngineState) => HurtRequests) {
+    this.#booked = booked
     this.#events = events
     this.#watch = new EngineWatch({
-      engines: () => this.engines.all(),
+      engines: () => this.table.all(),
       events,
-      trialMs: (engine, now) => accounts.ledger.expected(engine, now).trialMs,
-      pace: (engine, now) => accounts.ledger.expected(engine, now).paceS,
+      trialMs: (engine, now) => booked.ledger.expected(engine, now).trialMs,
+      pace: (engine, now) => booked.ledger.expected(engine, now).paceS,
       mayTakeOut: (engine) => this.#mayTakeOut(engine),
       hurt,
     })
@@ -74,42 +74,42 @@ export class Fleet {
 
   /** Whether the output of an engine is overdue and nothing moves. */
   get isSick(): boolean {
-    return this.engines.all().some(({ condition: { condition } }) => condition === 'suspect' || condition === 'wedged')
+    return this.table.all().some(({ condition: { condition } }) => condition === 'suspect' || condition === 'wedged')
   }
 
   /** Records that another engine got a request that waited at this one. */
   rescued(id: string): void {
-    const engine = this.engines.get(id)
+    const engine = this.table.get(id)
     if (engine !== undefined) engine.rescuedTotal += 1
   }
 
   /** Whether requests that wait at the engine should go to another one. */
   isWedged(id: string): boolean {
-    return this.engines.get(id)?.condition.condition === 'wedged'
+    return this.table.get(id)?.condition.condition === 'wedged'
   }
 
   /** Applies a configuration: new engines join, known ones get their new spec, missing ones drain. */
   adopt(pool: PoolConfig, now: number): void {
     this.#circuit = pool.circuit
     for (const spec of pool.engines) {
-      const known = this.engines.get(spec.id)
+      const known = this.table.get(spec.id)
       if (known !== undefined) known.spec = spec
     }
-    this.#accounts.load.configure(pool)
-    this.#accounts.ledger.configure(pool)
+    this.#booked.load.configure(pool)
+    this.#booked.ledger.configure(pool)
     const wanted = new Set(pool.engines.map(({ id }) => id))
-    for (const engine of this.engines.all()) {
+    for (const engine of this.table.all()) {
       engine.removed = !wanted.has(engine.spec.id)
       this.#forgetIfGone(engine)
     }
-    for (const spec of pool.engines) if (this.engines.get(spec.id) === undefined) this.#add(spec, now)
+    for (const spec of pool.engines) if (this.table.get(spec.id) === undefined) this.#add(spec, now)
   }
 
   /**
    * Applies a probe or an operator's action. It does not change bookings: health is no evidence about live requests.
    */
   observe(signal: EngineSignal, now: number): void {
-    const engine = this.engines.get(signal.engine)
+    const engine = this.table.get(signal.engine)
     if (engine === undefined) return
     switch (signal.kind) {
       case 'drain':
@@ -135,7 +135,7 @@ export class Fleet {
 
   /** Whether a wedged engine may be taken out of use: not the last one, and not beyond the maximum share. */
   #mayTakeOut(engine: EngineState): boolean {
-    const peers = this.engines.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
+    const peers = this.table.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)
     const inUse = others.filter(
       (one) => one.healthy && !one.asleep && one.circuit.state === 'closed' && !one.isTakenOut,
@@ -153,7 +153,7 @@ export class Fleet {
     if (signal.problem?.endsWith('_timeout') === true && engine.movedAt >= (signal.sentAt ?? Infinity)) return
     if (signal.healthy && !engine.healthy) {
       engine.circuit = circuits.revived(engine.circuit, now)
-      this.#accounts.ledger.revived(engine)
+      this.#booked.ledger.revived(engine)
     } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
@@ -162,19 +162,19 @@ export class Fleet {
     engine.version = signal.version ?? (signal.healthy ? undefined : engine.version)
     if (signal.stats === null) return
     engine.stats = { value: signal.stats, at }
-    this.#accounts.ledger.observed(engine, signal.stats, at)
+    this.#booked.ledger.observed(engine, signal.stats, at)
   }
 
   /** Whether the engine has also served other sources lately. */
   isShared(id: string): boolean {
-    const engine = this.engines.get(id)
-    return engine !== undefined && this.#accounts.load.isShared(engine)
+    const engine = this.table.get(id)
+    return engine !== undefined && this.#booked.load.isShared(engine)
   }
 
   feed(feeds: readonly KvEventDelta[], now: number): KvEventDeltaState[] {
     return feeds.map((feed) => {
-      const engine = this.engines.get(feed.engine)
-      return engine === undefined ? 'unknown' : this.#accounts.ledger.applyKvEvents(engine, feed, now)
+      const engine = this.table.get(feed.engine)
+      return engine === undefined ? 'unknown' : this.#booked.ledger.applyKvEvents(engine, feed, now)
     })
   }
 
@@ -223,7 +223,7 @@ export class Fleet {
     client: string | null,
     { hasAlternative }: BookingAttempt,
   ): NonNullable<PoolEvent['limit']> | null {
-    const peers = this.engines.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
+    const peers = this.table.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)
     const isLast = !others.some(
       ({ healthy, asleep, circuit, isTakenOut }) => healthy && !asleep && !isTakenOut && circuit.state === 'closed',
@@ -242,22 +242,22 @@ export class Fleet {
 
   /** Digest with the last TTFTs, for the dashboard. */
   summary(now: number): EngineDigest[] {
-    return this.engines
+    return this.table
       .all()
-      .map((engine) => ({ ...engineDigest(engine, this.#accounts, now), recentTtftMs: [...engine.recentTtftMs] }))
+      .map((engine) => ({ ...engineDigest(engine, this.#booked, now), recentTtftMs: [...engine.recentTtftMs] }))
   }
 
   digest(now: number): EngineDigest[] {
-    return this.engines.all().map((engine) => engineDigest(engine, this.#accounts, now))
+    return this.table.all().map((engine) => engineDigest(engine, this.#booked, now))
   }
 
   /** Longest prefill queue and highest KV cache use. null: no engine has reported. */
   gauges(now: number): { readonly queueS: number | null; readonly kvUsage: number | null } {
     let queueS: number | null = null
     let kvUsage: number | null = null
-    for (const engine of this.engines.all()) {
+    for (const engine of this.table.all()) {
       if (isOpaque(engine.spec)) continue
-      queueS = Math.max(queueS ?? 0, this.#accounts.ledger.queuedPrefillS(engine, now))
+      queueS = Math.max(queueS ?? 0, this.#booked.ledger.queuedPrefillS(engine, now))
       const { stats } = engine
       const reported = stats !== null && now - stats.at < STATS_VALID_MS ? stats.value.kvUsage : null
       if (reported !== null) kvUsage = Math.max(kvUsage ?? 0, reported)
@@ -267,8 +267,8 @@ export class Fleet {
 
   /** Estimates for a new prompt, of each engine that is available for prefill. */
   estimates(now: number): EngineEstimate[] {
-    const { load, ledger } = this.#accounts
-    return this.engines
+    const { load, ledger } = this.#booked
+    return this.table
       .all()
       .filter(
         (engine) =>
@@ -279,7 +279,7 @@ export class Fleet {
   }
 
   snapshot(): EngineSnapshot[] {
-    return this.engines
+    return this.table
       .all()
       .map(({ spec, removed, circuit, healthy, asleep, draining, moveAt, ttftMs, requestsTotal, failuresTotal }) => ({
         spec,
@@ -298,7 +298,7 @@ export class Fleet {
   /** Restores a snapshot. Call after `adopt` and before the bookings are restored. */
   restore(snapshots: readonly EngineSnapshot[], now: number): void {
     for (const { spec, ...kept } of snapshots) {
-      const engine = this.engines.get(spec.id) ?? this.#add(spec, now)
+      const engine = this.table.get(spec.id) ?? this.#add(spec, now)
       const circuit = circuits.restored(kept.circuit, now)
       Object.assign(engine, kept, {
         circuit,
@@ -312,23 +312,23 @@ export class Fleet {
    * deleted.
    */
   settle(known: (key: string) => boolean): void {
-    for (const engine of this.engines.all()) {
+    for (const engine of this.table.all()) {
       engine.circuit = circuits.withTrials(engine.circuit, known)
       this.#forgetIfGone(engine)
     }
   }
 
   #add(spec: EngineSpec, now: number): EngineState {
-    const engine = this.engines.add(spec)
-    this.#accounts.load.engineAdded(engine)
-    this.#accounts.ledger.engineAdded(engine, now)
+    const engine = this.table.add(spec)
+    this.#booked.load.engineAdded(engine)
+    this.#booked.ledger.engineAdded(engine, now)
     return engine
   }
 
   #forgetIfGone(engine: EngineState): void {
     if (!engine.removed || engine.bookings > 0) return
-    this.engines.remove(engine)
-    this.#accounts.load.engineForgotten(engine)
-    this.#accounts.ledger.engineForgotten(engine)
+    this.table.remove(engine)
+    this.#booked.load.engineForgotten(engine)
+    this.#booked.ledger.engineForgotten(engine)
   }
 }

@@ -1,8 +1,8 @@
-/** Images, audio and videos of a request as separate items. */
+/** Images, audio and videos of a request as separate items, for the encode stage. */
 import type { JsonObject } from '../../core/json.ts'
 import { chainText } from '../../core/tokens/block-hash.ts'
 
-export interface EncodeItem {
+export interface MediaItem {
   /** A content part of a chat message. */
   readonly part: JsonObject
   /** Hash of the content: equal items have equal keys. */
@@ -16,8 +16,8 @@ const CHAT_PARTS: ReadonlySet<string> = new Set(['image_url', 'audio_url', 'inpu
  * Returns the items in the order of the request, without duplicates. Never throws: the engine reports malformed parts.
  * @testing
  */
-export function itemsOf(json: JsonObject): readonly EncodeItem[] {
-  const found = new Map<string, EncodeItem>()
+export function mediaItemsOf(json: JsonObject): readonly MediaItem[] {
+  const found = new Map<string, MediaItem>()
   for (const list of [json['messages'], json['input']]) {
     if (!Array.isArray(list)) continue
     for (const message of list as (JsonObject | null)[]) {

@@ -15,7 +15,7 @@ const HELD_BYTES = 64 * 1024
 /** What became of a whole event. `unread`: it is something else, `take` it. */
 export type WholeEvent = 'passed' | 'removed' | 'unread'
 
-export interface Tap {
+export interface AnswerObserver {
   /** Data events that were emitted so far, with that of the end. */
   readonly events: number
   /** Events with text of the output. */
@@ -26,7 +26,7 @@ export interface Tap {
   readonly error: EngineError | null
   /** The emitted bytes end at the end of an event. */
   readonly atBoundary: boolean
-  /** Bytes held back. While it is not 0, the tap references memory of the chunks it took. */
+  /** Bytes held back. While it is not 0, the observer references memory of the chunks it took. */
   readonly heldBytes: number
   /** Number of the next event, for an error event of the gateway. null: the protocol has none. */
   readonly nextSequence: number | null
@@ -40,7 +40,7 @@ export interface Tap {
   usage(): ReportedUsage | null
 }
 
-interface TapTraits {
+interface ObservedAnswer {
   /** The body is a stream of server-sent events. */
   readonly sse: boolean
   readonly protocol: Protocol
@@ -49,14 +49,14 @@ interface TapTraits {
   readonly hidesUsage: boolean
 }
 
-export function openTap({ sse, protocol, isEncoded, hidesUsage }: TapTraits): Tap {
-  if (isEncoded || !sse) return new BodyTap(isEncoded ? null : new AnswerReader(protocol.usage))
+export function observeAnswer({ sse, protocol, isEncoded, hidesUsage }: ObservedAnswer): AnswerObserver {
+  if (isEncoded || !sse) return new BodyObserver(isEncoded ? null : new AnswerReader(protocol.usage))
   const reader = new StreamReader(protocol.stream ?? OPAQUE)
-  return hidesUsage ? new UsageStrippingTap(reader) : new StreamTap(reader)
+  return hidesUsage ? new UsageRemover(reader) : new StreamObserver(reader)
 }
 
 /** A body that is no event stream, or one that cannot be read. */
-class BodyTap implements Tap {
+class BodyObserver implements AnswerObserver {
   readonly events = 0
   readonly outputs = 0
   readonly isWaiting = false
@@ -80,7 +80,7 @@ class BodyTap implements Tap {
   }
 
   end(): void {
-    // This tap holds nothing back.
+    // This observer holds nothing back.
   }
 
   outcome(): StreamOutcome {
@@ -93,7 +93,7 @@ class BodyTap implements Tap {
 }
 
 /** A stream that passes unchanged. */
-class StreamTap implements Tap {
+class StreamObserver implements AnswerObserver {
   protected readonly reader: StreamReader
 
   constructor(reader: StreamReader) {
@@ -140,7 +140,7 @@ class StreamTap implements Tap {
   }
 
   end(_emit: (piece: Uint8Array) => void): void {
-    // This tap holds nothing back.
+    // This observer holds nothing back.
   }
 
   outcome(): StreamOutcome {
@@ -153,7 +153,7 @@ class StreamTap implements Tap {
 }
 
 /** Passes whole events except the usage event. An incomplete event waits for its end. */
-class UsageStrippingTap extends StreamTap {
+class UsageRemover extends StreamObserver {
   readonly #boundaries = new EventBoundaries()
   #held: Uint8Array[] = []
   #heldBytes = 0

@@ -1,4 +1,4 @@
-/** What the tap did to the payload ranges of one read. */
+/** Payload ranges of one read that passed to the client, and the pieces emitted for the others. */
 import { chunkOf, CRLF } from './chunked.ts'
 
 /** How much of a range passed: nothing, a part, all; MIXED: unknown, because bytes were held back. */
@@ -10,8 +10,8 @@ const ALL = 2
 
 const MIXED = 3
 
-export class TapResult {
-  /** Pieces that the tap emitted for ranges that it read, in order. */
+export class PassedRanges {
+  /** Pieces that the observer emitted for ranges that it read, in order. */
   readonly #emitted: Uint8Array[] = []
   /** For each range: number of pieces emitted after it; -1: it passed unchanged, without a piece. */
   readonly #ends: number[] = []
@@ -27,7 +27,7 @@ export class TapResult {
     return this.#all
   }
 
-  /** Pieces that the tap emitted. */
+  /** Pieces that the observer emitted. */
   get pieces(): readonly Uint8Array[] {
     return this.#emitted
   }
@@ -43,8 +43,8 @@ export class TapResult {
     this.#results.push(ALL)
   }
 
-  /** Records that the tap read the next range. `clean`: no bytes were held back before or after it. */
-  addTapped(length: number, clean: boolean): void {
+  /** Records that the observer read the next range. `clean`: no bytes were held back before or after it. */
+  addObserved(length: number, clean: boolean): void {
     let size = 0
     for (let i = this.#counted; i < this.#emitted.length; i++) size += this.#emitted[i]!.length
     this.#counted = this.#emitted.length
@@ -76,7 +76,7 @@ export class TapResult {
   }
 
   /**
-   * The bytes in the engine's framing, without what the tap removed: complete chunks are dropped, others are framed
+   * The bytes in the engine's framing, without what was removed: complete chunks are dropped, others are framed
    * again. Each range is one whole chunk. null: bytes were held back, so the chunks do not match what passed.
    */
   withoutDropped(bytes: Buffer, ranges: readonly number[]): readonly Uint8Array[] | null {

@@ -23,7 +23,7 @@ interface LateFirstToken {
  * report. Learned from requests that wait although the engine has memory: three times in a row while as many sequences
  * run as were ever seen to run. More running sequences refute it.
  */
-export class Places {
+export class SequencePlaces {
   /** Booked sequences, and those with a first token. */
   #booked = 0
   #running = 0

@@ -1,10 +1,10 @@
 import type { TrialOrder } from './engine-watch.ts'
 import type { PoolEvent } from './pool-events.ts'
 
-/** What a pool asks of its host. */
-export interface PoolWatch {
+/** Tasks of a pool for its host: what the pool, which has no I/O, cannot do itself. */
+export interface HostTasks {
   readonly trials: readonly TrialOrder[]
   readonly events: readonly PoolEvent[]
-  /** Engines are silent: the pool is to be watched again soon. */
+  /** Engines are silent: call `watch` again soon. */
   readonly isSick: boolean
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { Places } from '../../../src/core/pool/places.ts'
+import { SequencePlaces } from '../../../src/core/pool/sequence-places.ts'
 
 /** An engine with this many places, each request of `usualMs`, seen by the gateway. */
 function engine() {
-  const places = new Places()
+  const places = new SequencePlaces()
   let now = 0
   const starts: number[] = []
   const begin = () => {
@@ -69,7 +69,7 @@ describe('places of an engine', () => {
   })
 
   it('are learned from reports of waiting requests if the engine has memory', () => {
-    const places = new Places()
+    const places = new SequencePlaces()
     for (let now = 0; now < 5; now++) places.reported(4, 3, { hasMemory: false, now })
     expect(places.limit).toBe(Infinity)
     for (let now = 0; now < 3; now++) places.reported(4, 3, { hasMemory: true, now })
@@ -79,7 +79,7 @@ describe('places of an engine', () => {
   })
 
   it('are measured again after five minutes while they are unknown', () => {
-    const places = new Places()
+    const places = new SequencePlaces()
     places.reported(9, 0, { hasMemory: true, now: 0 })
     for (let minute = 6; minute <= 24; minute += 6) places.reported(4, 3, { hasMemory: true, now: minute * 60_000 })
     for (let now = 0; now < 3; now++) places.reported(4, 3, { hasMemory: true, now: 24 * 60_000 + now })

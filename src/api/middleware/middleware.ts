@@ -1,11 +1,10 @@
-/** Types of the gateway's Hono applications. */
 import type { MiddlewareHandler } from 'hono'
-import type { Failure } from '../failure.ts'
-import type { RequestScope } from '../ports/request-scope.ts'
-import type { Caller } from './auth/caller.ts'
-import type { InferenceExchange } from './inference-exchange.ts'
-import type { InferenceRequest } from './inference-request.ts'
-import type { RequestContext } from './request-context.ts'
+import type { Failure } from '../../failure.ts'
+import type { RequestScope } from '../../ports/request-scope.ts'
+import type { Caller } from '../auth/caller.ts'
+import type { InferenceExchange } from '../inference-exchange.ts'
+import type { InferenceRequest } from '../inference-request.ts'
+import type { RequestContext } from '../request-context.ts'
 
 /** Values of one request. Each is set by the middleware that its comment names. */
 interface RequestVariables {
@@ -21,11 +20,13 @@ interface RequestVariables {
   readonly exchange: InferenceExchange
 }
 
+/** `Env` of Hono. */
 export interface RequestEnv {
   readonly Bindings: RequestScope
   readonly Variables: RequestVariables
 }
 
+/** Middleware of the gateway's Hono applications. */
 export type Middleware = MiddlewareHandler<RequestEnv>
 
 /** Middleware in front of a handler, in order. */

@@ -18,7 +18,7 @@ interface Misses {
   readonly skippedUntil: number
 }
 
-export class MissingHandovers {
+export class MissingKvTransfers {
   readonly #misses = new BoundedMap<string, Misses>(MAX_ROUTES)
   /** false as long as all legs have handed over, which is usual. */
   #isUsed = false
@@ -35,7 +35,7 @@ export class MissingHandovers {
     this.#misses.set(key, { legs, skippedUntil: legs < MISSED_LEGS ? 0 : now + SKIP_MS })
   }
 
-  handedOver(target: EngineTarget, path: string): void {
+  transferred(target: EngineTarget, path: string): void {
     if (this.#isUsed) this.#misses.delete(keyOf(target, path))
   }
 }

@@ -15,7 +15,7 @@ interface SuppressedRefusals {
 }
 
 /** Limits log lines during an outage: the first refusals of a window are warnings, the others are counted. */
-export class RefusalLimit {
+export class RefusalLogLimit {
   readonly #windows = new Map<string, Window>()
 
   /** Whether this refusal may be a warning. Reasons are a closed set. */

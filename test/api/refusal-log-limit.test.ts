@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { RefusalLimit } from '../../src/api/refusal-limit.ts'
+import { RefusalLogLimit } from '../../src/api/refusal-log-limit.ts'
 
 it('admits ten refusals of a reason in ten seconds, and returns the number of the others once', () => {
-  const limit = new RefusalLimit()
+  const limit = new RefusalLogLimit()
   const admitted = Array.from({ length: 30 }, (_, at) => limit.admits('no_engine', at)).filter(Boolean)
   expect(admitted).toHaveLength(10)
   expect(limit.admits('role_empty', 30)).toBe(true)

@@ -1,11 +1,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EncodedItems } from '../../../src/origin/disagg/encoded-items.ts'
-import { itemsOf } from '../../../src/origin/disagg/encode-items.ts'
+import { EncoderCache } from '../../../src/origin/disagg/encoder-cache.ts'
+import { mediaItemsOf } from '../../../src/origin/disagg/media-items.ts'
 
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 
-describe('items of a request', () => {
+describe('media items of a request', () => {
   it('are its images, sounds and videos, each once, in order', () => {
     const audio = { type: 'input_audio', input_audio: { data: 'AA', format: 'wav' } }
     const video = { type: 'video_url', video_url: { url: 'http://v' } }
@@ -14,7 +14,7 @@ describe('items of a request', () => {
       { role: 'user', content: [{ type: 'text', text: 'x' }, image('a'), audio, image('a')] },
       { role: 'user', content: [image('b'), video, { type: 'audio_url', audio_url: { url: 's' } }] },
     ]
-    expect(itemsOf({ messages }).map(({ part }) => part)).toEqual([
+    expect(mediaItemsOf({ messages }).map(({ part }) => part)).toEqual([
       image('a'),
       audio,
       image('b'),
@@ -33,31 +33,33 @@ describe('items of a request', () => {
         ],
       },
     ]
-    expect(itemsOf({ input }).map(({ part }) => part)).toEqual([image('data:a')])
+    expect(mediaItemsOf({ input }).map(({ part }) => part)).toEqual([image('data:a')])
   })
 
   it('are distinguished by content only', () => {
-    const [a, b] = itemsOf({ messages: [{ content: [image('a'), image('b')] }] })
+    const [a, b] = mediaItemsOf({ messages: [{ content: [image('a'), image('b')] }] })
     expect(a!.key).not.toBe(b!.key)
-    expect(itemsOf({ messages: [{ content: [image('b')] }] })[0]!.key).toBe(b!.key)
+    expect(mediaItemsOf({ messages: [{ content: [image('b')] }] })[0]!.key).toBe(b!.key)
   })
 
   it('are empty for any other body', () => {
     fc.assert(
-      fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) => Array.isArray(itemsOf({ messages, input }))),
+      fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) =>
+        Array.isArray(mediaItemsOf({ messages, input })),
+      ),
     )
     const deep = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`) as unknown
     // Some JavaScript engines can serialise a document of this depth, and find an item in it.
     expect(
-      itemsOf({ messages: [{ content: [{ type: 'image_url', image_url: deep }, { type: deep }] }] }).length,
+      mediaItemsOf({ messages: [{ content: [{ type: 'image_url', image_url: deep }, { type: deep }] }] }).length,
     ).toBeLessThanOrEqual(1)
     expect(
-      itemsOf({ messages: [null, 1, { content: [null, { type: 'image_url' }, { type: 'input_image' }] }] }),
+      mediaItemsOf({ messages: [null, 1, { content: [null, { type: 'image_url' }, { type: 'input_image' }] }] }),
     ).toEqual([])
   })
 })
 
-describe('the record of encoded items', () => {
+describe('the encoder cache', () => {
   it('equals an LRU list with add, use and forget', () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('add' as const), key: fc.nat(3), engine: fc.nat(2) }),
@@ -66,7 +68,7 @@ describe('the record of encoded items', () => {
     )
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.nat(5), (steps, limit) => {
-        const items = new EncodedItems(limit)
+        const items = new EncoderCache(limit)
         let list: { key: number; engine: number }[] = []
         for (const { do: act, key, engine } of steps) {
           const found = list.find((one) => one.key === key)

@@ -1,8 +1,8 @@
 import { BoundedMap } from '../../core/bounded-map.ts'
-import type { PoolRoute } from '../exchange.ts'
+import type { PoolRoute } from '../pool-route.ts'
 
 /** Items that each encoder probably holds. Bounded; the least recently used item is dropped first. @testing */
-export class EncodedItems {
+export class EncoderCache {
   readonly #engineOf: BoundedMap<string, string>
 
   constructor(limit: number) {
@@ -26,12 +26,12 @@ export class EncodedItems {
   }
 }
 
-const encodedBy = new WeakMap<PoolRoute, EncodedItems>()
+const encodedBy = new WeakMap<PoolRoute, EncoderCache>()
 
-export function encodedOf(route: PoolRoute): EncodedItems {
+export function encoderCacheOf(route: PoolRoute): EncoderCache {
   let encoded = encodedBy.get(route)
   if (encoded === undefined) {
-    encoded = new EncodedItems(route.pool.split.encode.cachedItems)
+    encoded = new EncoderCache(route.pool.split.encode.cachedItems)
     encodedBy.set(route, encoded)
   }
   return encoded

@@ -1,0 +1,10 @@
+import type { ClusterConfig, PoolSettings } from '../config.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+
+/** A pool that may serve a request, with the targets of its engines. */
+export interface PoolRoute {
+  readonly cluster: ClusterConfig
+  readonly pool: PoolSettings
+  /** Engine id → target. */
+  readonly targets: ReadonlyMap<string, EngineTarget>
+}
