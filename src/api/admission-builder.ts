@@ -158,8 +158,8 @@ export class AdmissionBuilder {
 }
 
 /** A prompt in pieces counts by the size of its body alone. */
-function readPrompt({ endpoint, body: { bytes, json } }: InferenceRequest): Prompt {
-  return isTooFragmented(json, bytes.byteLength) ? UNREADABLE : endpoint.protocol.prompt(json)
+function readPrompt({ endpoint: { protocol }, body: { bytes, json } }: InferenceRequest): Prompt {
+  return isTooFragmented(json, bytes.byteLength, protocol.promptFields.ids) ? UNREADABLE : protocol.prompt(json)
 }
 
 const UNSALTED: readonly string[] = []

@@ -7,6 +7,9 @@ import { chainText } from '../core/tokens/block-hash.ts'
 import type { ChatMessage, ChatPrompt } from '../core/tokens/chat.ts'
 import { isText, type Text } from '../core/tokens/utf8-text.ts'
 
+/** Members of messages and content parts, where a long text is read as such. */
+export const PART_TEXTS: ReadonlySet<string> = new Set(['content', 'text', 'output'])
+
 /** Reads a chat in OpenAI's form. null: `messages` is no list of messages. */
 export function readChat(body: JsonObject): ChatPrompt | null {
   const list = body['messages']

@@ -1,8 +1,9 @@
 /** OpenAI's chat completions. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
+import { chatCompletionForm } from './chat-completion-form.ts'
 import { readChat } from './chat-messages.ts'
 import { choicesGrammar, textIn } from './choices-stream.ts'
-import { chatBarrier, continuableAs } from './continuation.ts'
+import { chatBarrier, continuableBy } from './continuation.ts'
 import { openaiErrors } from './error-shape.ts'
 import { openaiSplitting } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
@@ -39,12 +40,14 @@ export const chat: Protocol = {
   name: 'chat',
   operation: 'chat',
   endpoints: [{ ...PLAIN_ENDPOINT, path: '/v1/chat/completions', streams: true, usageOnRequest: true, salted: true }],
+  promptFields: { texts: ['messages'], ids: [] },
   prompt: (body) => readChat(body) ?? UNREADABLE,
   bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: sequencesOf },
   computesAll: scoresPrompt,
   answersJson: () => true,
   splitting: openaiSplitting,
-  continuable: (body, mode) => continuableAs('chat', body, mode, chatBarrier),
+  asCompletion: chatCompletionForm,
+  continuable: (body, mode) => continuableBy({ barrier: chatBarrier, defaultTokens: () => null }, body, mode),
   stream: choicesGrammar({ textOf: textOfDelta, isOpening: isRoleAlone }),
   usage: usageOfPromptTokens,
   streamedAnswer: null,

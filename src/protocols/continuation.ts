@@ -37,19 +37,20 @@ const GRAMMARS = ['structured_outputs', 'guided_json', 'guided_regex', 'guided_c
 /** For protocols whose answers have no token ids. */
 export const notContinuable = (): NotContinued => 'endpoint'
 
-/** @param own the reason of this protocol against a continuation by ids; null: none */
-export function continuableAs(
-  api: Continuable['api'],
-  body: JsonObject,
-  mode: MidStream,
-  own: (body: JsonObject) => NotContinued | null,
-): Continuable | NotContinued {
-  const reason = excluded(body) ?? own(body)
+interface ContinuationRules {
+  /** The reason of this protocol against a continuation by ids. null: none. */
+  barrier(body: JsonObject): NotContinued | null
+  /** Output tokens of a request without a limit. null: up to the end of the context. */
+  defaultTokens(body: JsonObject): number | null
+}
+
+export function continuableBy(rules: ContinuationRules, body: JsonObject, mode: MidStream): Continuable | NotContinued {
+  const reason = excluded(body) ?? rules.barrier(body)
   const repeats = mode === 'replay' && isDeterministic(body) && body['include_reasoning'] !== false
   if (reason !== null && !(repeats && isRepeatable(reason))) return reason
   const { stream_options: options } = body
   return {
-    api,
+    defaultTokens: rules.defaultTokens(body),
     sampling: Object.fromEntries(REPEATED.flatMap((name) => (isGiven(body[name]) ? [[name, body[name]]] : []))),
     stops: stopsOf(body['stop']),
     showsIds: body['return_token_ids'] === true,

@@ -4,7 +4,7 @@ import type { Prompt } from '../core/tokens/prompt.ts'
 import { readChat } from './chat-messages.ts'
 import { NOTHING_DECODED, ONE_PASS } from './one-pass.ts'
 import { readTexts, UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, type PromptFields, type Protocol } from './protocol.ts'
 
 /** `input`, or messages for models with a chat template. */
 function readInput(body: JsonObject): Prompt {
@@ -14,11 +14,14 @@ function readInput(body: JsonObject): Prompt {
 
 const endpoint = { ...PLAIN_ENDPOINT, salted: true, unsplittable: NOTHING_DECODED }
 
+const PROMPT_FIELDS: PromptFields = { texts: ['input', 'messages'], ids: ['input'] }
+
 export const embeddings: Protocol = {
   ...ONE_PASS,
   name: 'embeddings',
   operation: 'embeddings',
   endpoints: ['/v1/embeddings', '/classify'].map((path) => ({ ...endpoint, path })),
+  promptFields: PROMPT_FIELDS,
   prompt: readInput,
 }
 
@@ -27,6 +30,7 @@ export const pooling: Protocol = {
   name: 'pooling',
   operation: 'pooling',
   endpoints: [{ ...endpoint, path: '/pooling' }],
+  promptFields: PROMPT_FIELDS,
   prompt: readInput,
   // With an answer per token, vLLM computes all tokens. The default task of a model is unknown.
   computesAll: ({ task }) => task === 'token_embed' || task === 'token_classify',

@@ -34,6 +34,7 @@ export const generate: Protocol = {
   name: 'generate',
   operation: 'text_completion',
   endpoints: [{ ...PLAIN_ENDPOINT, path: '/inference/v1/generate', streams: true, usageOnRequest: true, salted: true }],
+  promptFields: { texts: [], ids: ['token_ids'] },
   prompt: (body) => readIds(body['token_ids']),
   bounds: {
     fields: ['sampling_params.max_tokens'],
@@ -44,6 +45,7 @@ export const generate: Protocol = {
   computesAll: (body) => scoresPrompt(sampling(body)),
   answersJson: () => true,
   splitting: { unsplittable: (body) => unsplittableReason(sampling(body)), prefillEdit: prefillLeg },
+  asCompletion: null,
   continuable: notContinuable,
   stream: choicesGrammar({ textOf: idsAsText, isOpening: () => false }),
   usage: usageOfPromptTokens,

@@ -2,6 +2,7 @@
 import type { Continuable, MidStream, NotContinued } from '../core/continuation/continuable.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
+import type { CompletionForm } from './completion-form.ts'
 import type { ErrorShape } from './error-shape.ts'
 import type { ReportedUsage } from './reported-usage.ts'
 import type { SessionSource } from './session.ts'
@@ -54,6 +55,16 @@ export interface Splitting {
   prefillEdit(body: JsonObject): LegEdit
 }
 
+/** Members of a request with its prompt. */
+export interface PromptFields {
+  /** With texts or messages. */
+  readonly texts: readonly string[]
+  /** With token ids, or lists of them. */
+  readonly ids: readonly string[]
+}
+
+export const NO_PROMPT_FIELDS: PromptFields = { texts: [], ids: [] }
+
 export interface PromptRules {
   /** The engine moves system messages inside `messages` to the front (vLLM up to 0.33 does). */
   readonly hoistsSystem: boolean
@@ -65,6 +76,7 @@ export interface Protocol {
   /** `gen_ai.operation.name` of traces. */
   readonly operation: string
   readonly endpoints: readonly Endpoint[]
+  readonly promptFields: PromptFields
   /** Reads the prompt: texts, token ids, or messages for the chat template. Never throws. */
   prompt(body: JsonObject, rules?: PromptRules): Prompt
   readonly bounds: OutputBounds
@@ -74,6 +86,8 @@ export interface Protocol {
   answersJson(body: JsonObject): boolean
   /** null: requests of this protocol go to one engine. */
   readonly splitting: Splitting | null
+  /** Requests and answers as completions of token ids. null: the gateway has no conversion. */
+  readonly asCompletion: CompletionForm | null
   /** What a continuation of the stream at another engine needs, or why the stream cannot be continued. */
   continuable(body: JsonObject, mode: MidStream): Continuable | NotContinued
   /** null: answers are no streams. */

@@ -62,5 +62,8 @@ export function protocolOf(path: string): Protocol | undefined {
   return undefined
 }
 
+/** Members with the prompt of any protocol, where a long text is read as such. */
+export const allPromptTexts: ReadonlySet<string> = new Set(protocols.flatMap(({ promptFields }) => promptFields.texts))
+
 /** Fields that bound output in any protocol, for limits that must hold whatever a client names. */
 export const allBounds: readonly string[] = [...new Set(protocols.flatMap(({ bounds }) => bounds.fields))]

@@ -17,6 +17,7 @@ export const tokenize: Protocol = {
   name: 'tokenize',
   operation: 'tokenize',
   endpoints: [{ ...PLAIN_ENDPOINT, path: '/tokenize', unsplittable: NOTHING_COMPUTED }],
+  promptFields: { texts: ['prompt', 'messages'], ids: ['prompt'] },
   prompt: readQuestion,
   usage: () => NO_USAGE,
 }

@@ -30,7 +30,7 @@ describe('a continuation', () => {
   })
 
   it('accepts a text, a list of ids, and tools that the model may not call', () => {
-    expect(continuable('/v1/completions?x=1', { prompt: [1, 2] })).toMatchObject({ api: 'completions' })
+    expect(continuable('/v1/completions?x=1', { prompt: [1, 2] })).toMatchObject({ defaultTokens: 16 })
     const tools = continuable(CHAT, {
       messages,
       tools: [{}],
@@ -38,7 +38,7 @@ describe('a continuation', () => {
       stop: ['a', 'bc'],
       response_format: { type: 'text' },
     })
-    expect(tools).toMatchObject({ api: 'chat', barrier: null, stops: ['a', 'bc'], showsIds: false })
+    expect(tools).toMatchObject({ defaultTokens: null, barrier: null, stops: ['a', 'bc'], showsIds: false })
   })
 })
 

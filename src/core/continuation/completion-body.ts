@@ -9,28 +9,26 @@ interface ContinuationInput {
   readonly promptIds: Uint32Array
   /** Ids of the output so far. */
   readonly outputIds: Uint32Array
-  /** Context of the engine, tokens; read only for chats without a limit of their own. */
+  /** Context of the engine, tokens; read only if the request has no limit. */
   readonly maxModelLen: number
 }
-
-/** Default `max_tokens` of `/v1/completions`, in vLLM as in OpenAI's API. */
-const COMPLETIONS_DEFAULT = 16
 
 /** vLLM clamps biases to this. */
 const MAX_BIAS = 100
 
 /** Tokens that the output may still have; 0: the limit is reached. @testing */
 export function tokensLeft({ request, promptIds, outputIds, maxModelLen: context }: ContinuationInput): number {
-  const { max_completion_tokens: newer, max_tokens: limit } = request.sampling
-  const given = numberOf(newer) ?? numberOf(limit)
-  if (given !== null) return given - outputIds.length
-  if (request.api === 'completions') return COMPLETIONS_DEFAULT - outputIds.length
-  return context - promptIds.length - outputIds.length
+  return (limitOf(request) ?? context - promptIds.length) - outputIds.length
 }
 
-/** True if the request has no limit of its own, so that the engine's context is the limit. */
-export const needsModelLen = ({ api, sampling }: Continuable): boolean =>
-  api === 'chat' && numberOf(sampling['max_completion_tokens']) === null && numberOf(sampling['max_tokens']) === null
+/** null: the engine's context is the limit. */
+function limitOf({ sampling, defaultTokens }: Continuable): number | null {
+  const { max_completion_tokens: newer, max_tokens: limit } = sampling
+  return numberOf(newer) ?? numberOf(limit) ?? defaultTokens
+}
+
+/** True if the engine's context is the limit. */
+export const needsModelLen = (request: Continuable): boolean => limitOf(request) === null
 
 /**
  * Builds the body. Limits are reduced by the tokens so far. The seed is another one, because the same noise again would

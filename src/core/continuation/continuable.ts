@@ -47,7 +47,8 @@ export type NotContinued =
 
 /** A request that can be continued. It has no reference to the prompt. */
 export interface Continuable {
-  readonly api: 'chat' | 'completions'
+  /** Output tokens of a request without a limit. null: up to the end of the context. */
+  readonly defaultTokens: number | null
   /** Parameters of the request that its continuation repeats or adapts. */
   readonly sampling: JsonObject
   readonly stops: readonly string[]

@@ -4,11 +4,13 @@ import type { Utf8Text } from './utf8-text.ts'
 /** Maps a placeholder to its text. null: the string is no placeholder. */
 type TextOfPlaceholder = (value: string) => Utf8Text | null
 
-/** Members of a request with a prompt or its messages. */
-const PROMPTS: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'instructions', 'system'])
-
-/** Members of messages and content parts with text. */
-const TEXTS: ReadonlySet<string> = new Set(['content', 'text', 'output'])
+/** Names of members that are read as texts of a prompt. */
+interface PromptMembers {
+  /** Of the request: its prompt or messages. */
+  readonly request: ReadonlySet<string>
+  /** Of messages and content parts. */
+  readonly part: ReadonlySet<string>
+}
 
 const NONE: ReadonlySet<string> = new Set()
 
@@ -17,17 +19,19 @@ const NONE: ReadonlySet<string> = new Set()
  * string. Returns the number of replaced placeholders, which lacks those that became names, or whose member was
  * replaced by a later one of the same name.
  */
-export function restoreTexts(request: object, textOf: TextOfPlaceholder): number {
-  const filler = new TextRestorer(textOf)
-  filler.members(request, PROMPTS)
+export function restoreTexts(request: object, names: PromptMembers, textOf: TextOfPlaceholder): number {
+  const filler = new TextRestorer(names.part, textOf)
+  filler.members(request, names.request)
   return filler.restored
 }
 
 class TextRestorer {
   restored = 0
+  readonly #partNames: ReadonlySet<string>
   readonly #textOf: TextOfPlaceholder
 
-  constructor(textOf: TextOfPlaceholder) {
+  constructor(partNames: ReadonlySet<string>, textOf: TextOfPlaceholder) {
+    this.#partNames = partNames
     this.#textOf = textOf
   }
 
@@ -46,7 +50,7 @@ class TextRestorer {
   #value(value: unknown, isPrompt: boolean): unknown {
     if (typeof value === 'string') return this.#string(value, isPrompt)
     if (Array.isArray(value)) for (let i = 0; i < value.length; i++) value[i] = this.#value(value[i], isPrompt)
-    else if (typeof value === 'object' && value !== null) this.members(value, isPrompt ? TEXTS : NONE)
+    else if (typeof value === 'object' && value !== null) this.members(value, isPrompt ? this.#partNames : NONE)
     return value
   }
 

@@ -31,9 +31,9 @@ export function closingRecords(state: StreamState): string {
 
 /** Ends a stream whose output is complete without another engine: a stop string, or the limit of tokens. */
 export function finishRecords(state: StreamState, end: { text: string; finish: string; stop: string | null }): string {
-  const { request, head } = state
+  const { form, head } = state
   state.finished = true
   state.record.addText(end.text)
   const chunk = { text: end.text, finish: end.finish, stopReason: end.stop, ids: null }
-  return dataRecord(outputChunk(head!, request.api, chunk)) + closingRecords(state)
+  return dataRecord(outputChunk(head!, form, chunk)) + closingRecords(state)
 }

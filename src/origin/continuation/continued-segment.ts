@@ -2,11 +2,12 @@ import type { StopMatch, StopWindow } from '../../core/continuation/stop-window.
 import type { JsonObject } from '../../core/json.ts'
 import { dataRecord } from '../relay/sse-records.ts'
 import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
+import type { WrittenChoice } from '../../protocols/completion-form.ts'
 import { GAVE_UP } from '../../protocols/stream/event.ts'
 import type { Chunk } from './read-chunk.ts'
 import { onWire, wholeUsage } from './closing-records.ts'
 import { LaterSegment } from './later-segment.ts'
-import { type OutputChunk, outputChunk, usageChunk } from './output-chunk.ts'
+import { outputChunk, usageChunk } from './output-chunk.ts'
 import { type StreamState, withholds } from './stream-state.ts'
 
 /** Events of an engine that continues the stream: completion chunks, written as the client's chunks. */
@@ -53,10 +54,10 @@ export class ContinuedSegment extends LaterSegment {
     return this.#write({ text, ...end, ids })
   }
 
-  #write(chunk: OutputChunk): string {
-    const { head, request } = this.state
+  #write(chunk: WrittenChoice): string {
+    const { head, request, form } = this.state
     const ids = request.showsIds ? chunk.ids : null
-    return dataRecord(outputChunk(head!, request.api, { ...chunk, ids }))
+    return dataRecord(outputChunk(head!, form, { ...chunk, ids }))
   }
 
   /** The usage of the whole: the first prompt, and the output of all engines. */

@@ -92,7 +92,8 @@ class ContinuedStream {
   constructor(parts: ContinuedParts, options: RelayOptions) {
     this.#parts = parts
     const longest = Math.max(0, ...parts.request.stops.map(({ length }) => length))
-    this.#state = newState(parts.request, new OutputRecord(longest))
+    const form = parts.attempt.exchange.protocol.asCompletion!
+    this.#state = newState(parts.request, form, new OutputRecord(longest))
     this.#failed = [...parts.attempt.earlier]
     this.#sentAt = parts.attempt.ports.now()
     this.#keptFrom = this.#sentAt

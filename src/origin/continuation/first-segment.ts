@@ -89,9 +89,9 @@ export class FirstSegment implements Segment {
   /** Text of the chunk goes to the client, its finish reason does not. */
   #aborted({ text, ids }: Chunk): string {
     this.failure = 'reset'
-    const { head, request } = this.#state
+    const { head, request, form } = this.#state
     const shown = request.showsIds ? ids : null
     if (text === '' && (shown === null || shown.length === 0)) return ''
-    return dataRecord(outputChunk(head!, request.api, { text, finish: null, stopReason: null, ids: shown }))
+    return dataRecord(outputChunk(head!, form, { text, finish: null, stopReason: null, ids: shown }))
   }
 }

@@ -1,5 +1,6 @@
 /** Writes the chunks of a client's stream. */
 import type { JsonObject } from '../../core/json.ts'
+import type { CompletionForm, WrittenChoice } from '../../protocols/completion-form.ts'
 
 /** Fields that all chunks of a response have in common. */
 export interface ResponseHead {
@@ -16,38 +17,9 @@ export const headOf = ({ id, object, created, model }: JsonObject): ResponseHead
   model: model ?? null,
 })
 
-export interface OutputChunk {
-  readonly text: string
-  readonly finish: string | null
-  readonly stopReason: unknown
-  /** null: the client did not ask for ids. */
-  readonly ids: readonly number[] | null
-}
-
 /** Writes a chunk in the client's format. */
-export function outputChunk(head: ResponseHead, api: 'chat' | 'completions', chunk: OutputChunk): string {
-  const { text, finish, stopReason, ids } = chunk
-  const choice =
-    api === 'chat'
-      ? {
-          index: 0,
-          delta: text === '' && finish !== null ? {} : { content: text },
-          logprobs: null,
-          finish_reason: finish,
-          ...(finish === null ? {} : { stop_reason: stopReason ?? null }),
-          token_ids: ids,
-        }
-      : {
-          index: 0,
-          text,
-          logprobs: null,
-          finish_reason: finish,
-          stop_reason: stopReason ?? null,
-          prompt_token_ids: null,
-          token_ids: ids,
-        }
-  return JSON.stringify({ ...head, choices: [choice] })
-}
+export const outputChunk = (head: ResponseHead, form: CompletionForm, choice: WrittenChoice): string =>
+  JSON.stringify({ ...head, choices: [form.choice(choice)] })
 
 /** Writes the usage record. */
 export const usageChunk = (head: ResponseHead, usage: JsonObject, rest: JsonObject): string =>

@@ -2,6 +2,7 @@ import type { Continuable, NotContinued } from '../../core/continuation/continua
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import { SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import type { Usage } from '../../core/contract/outcome.ts'
+import type { CompletionForm } from '../../protocols/completion-form.ts'
 import { GAVE_UP } from '../../protocols/stream/event.ts'
 import type { Chunk } from './read-chunk.ts'
 import type { ResponseHead } from './output-chunk.ts'
@@ -9,6 +10,8 @@ import type { ResponseHead } from './output-chunk.ts'
 /** State of a stream over all engines that contribute to it. */
 export interface StreamState {
   readonly request: Continuable
+  /** Writes chunks in the client's protocol. */
+  readonly form: CompletionForm
   readonly record: OutputRecord
   /** What the client has of each field; null: the request cannot be repeated. */
   readonly deltas: SentDeltas | null
@@ -29,8 +32,9 @@ export interface StreamState {
   promptTokens: number | null
 }
 
-export const newState = (request: Continuable, record: OutputRecord): StreamState => ({
+export const newState = (request: Continuable, form: CompletionForm, record: OutputRecord): StreamState => ({
   request,
+  form,
   record,
   deltas: request.repeats ? new SentDeltas() : null,
   head: null,

@@ -1,7 +1,5 @@
 /** Request fields that LMCache's two completion legs can carry. */
 import type { JsonObject } from '../../core/json.ts'
-import { chat } from '../../protocols/chat.ts'
-import { completions } from '../../protocols/completions.ts'
 import type { Protocol } from '../../protocols/protocol.ts'
 
 /**
@@ -74,9 +72,9 @@ const NEUTRAL_VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
  * @param splitsChats chats can be split
  */
 export function unsplittableByLmcache(protocol: Protocol, json: JsonObject, splitsChats: boolean): string | null {
-  const chats = protocol === chat
-  if (!chats && protocol !== completions) return 'lmcache splits chats and completions only'
-  if (chats && !splitsChats) return 'split.lmcache.chat is off'
+  const { asCompletion } = protocol
+  if (asCompletion === null) return 'lmcache splits chats and completions only'
+  if (asCompletion.converts && !splitsChats) return 'split.lmcache.chat is off'
   for (const [name, value] of Object.entries(json)) {
     if (value === null || COPIED_FIELDS.has(name) || HANDLED_FIELDS.has(name)) continue
     if (Object.hasOwn(NEUTRAL_VALUES, name) && NEUTRAL_VALUES[name]!(value)) continue
@@ -85,8 +83,8 @@ export function unsplittableByLmcache(protocol: Protocol, json: JsonObject, spli
   if (asksForReasoning(json['chat_template_kwargs'])) return 'reasoning'
   const options = json['stream_options'] as JsonObject | null | undefined
   if (options?.['continuous_usage_stats'] === true) return 'continuous_usage_stats'
-  if (chats ? hasItems(json['messages']) : json['prompt'] === undefined || json['prompt'] === null)
-    return chats ? 'multimodal items' : 'no prompt'
+  const withoutIds = asCompletion.withoutIds(json)
+  if (withoutIds !== null) return withoutIds
   const limit = protocol.bounds.limit(json)
   return limit !== null && limit < 2 ? 'it asks for one token' : null
 }
@@ -99,12 +97,4 @@ export function copiedFields(json: JsonObject): JsonObject {
 /** A reasoning parser separates reasoning from content, and only chats have one. */
 function asksForReasoning(kwargs: unknown): boolean {
   return typeof kwargs === 'object' && kwargs !== null && Object.keys(kwargs).some((name) => /think|reason/i.test(name))
-}
-
-function hasItems(messages: unknown): boolean {
-  if (!Array.isArray(messages)) return true
-  return (messages as (JsonObject | null)[]).some((message) => {
-    const content = message?.['content']
-    return Array.isArray(content) && (content as (JsonObject | null)[]).some((part) => part?.['type'] !== 'text')
-  })
 }

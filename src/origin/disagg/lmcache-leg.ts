@@ -7,7 +7,6 @@ import type { JsonObject } from '../../core/json.ts'
 import { concatBytes } from '../../core/bytes.ts'
 import type { LmcacheReceiver } from '../../config.ts'
 import { hasBackslashKey } from '../../core/backslash-keys.ts'
-import { chat } from '../../protocols/chat.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { AttemptContext } from '../attempt-context.ts'
@@ -67,7 +66,7 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
       path: COMPLETIONS,
       body,
       notes: [],
-      transform: firstTokenTransform(exchange.protocol === chat, first.text),
+      transform: firstTokenTransform(exchange.protocol.asCompletion!, first.text),
     },
   }
 }
@@ -91,21 +90,9 @@ async function promptIds({
   const { prompt: given } = json
   const prompt: unknown = Array.isArray(given) && typeof given[0] !== 'number' ? given[0] : given
   if (Array.isArray(prompt)) return prompt as number[]
-  const {
-    model,
-    messages,
-    add_special_tokens,
-    add_generation_prompt,
-    continue_final_message,
-    chat_template,
-    chat_template_kwargs,
-  } = json
-  const chatFields = { messages, add_generation_prompt, continue_final_message, chat_template, chat_template_kwargs }
-  const tokenizeRequest = {
-    model,
-    add_special_tokens,
-    ...(attempt.exchange.protocol === chat ? chatFields : { prompt }),
-  }
+  const { model, add_special_tokens } = json
+  const fields = attempt.exchange.protocol.asCompletion!.tokenizeFields({ ...json, prompt })
+  const tokenizeRequest = { model, add_special_tokens, ...fields }
   const { limits } = attempt.placed.route.pool
   const leg = await callLeg(attempt, {
     target: prefill,

@@ -5,6 +5,8 @@
 import { isUtf8 } from 'node:buffer'
 import { restoreTexts } from '../../core/tokens/restore-texts.ts'
 import { Utf8Text } from '../../core/tokens/utf8-text.ts'
+import { PART_TEXTS } from '../../protocols/chat-messages.ts'
+import { allPromptTexts } from '../../protocols/protocols.ts'
 import { BACKSLASH, hasControl, QUOTE, Unescaper, UNFINISHED } from './json-text.ts'
 
 /** Shorter documents are parsed whole, which takes no longer. */
@@ -26,6 +28,8 @@ const MAX_BETWEEN_BYTES = 8 * 1024
 const MARK = '\0'
 
 const MARK_IN_JSON = '\\u0000'
+
+const PROMPT_MEMBERS = { request: allPromptTexts, part: PART_TEXTS }
 
 // A text may begin with a byte order mark, which only a document must not.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -76,7 +80,7 @@ function* parse(bytes: Uint8Array): Generator<void, object | null> {
   try {
     const request = JSON.parse(shortened.json) as unknown
     if (typeof request !== 'object' || request === null) return null
-    const filled = restoreTexts(request, (value) =>
+    const filled = restoreTexts(request, PROMPT_MEMBERS, (value) =>
       value.startsWith(MARK) ? (shortened.texts[Number(value.slice(1))] ?? null) : null,
     )
     return filled === shortened.texts.length ? request : null

@@ -30,6 +30,7 @@ describe('completionBody', () => {
     expect(tokensLeft(input({}))).toBe(100 - 2 - 3)
     expect(tokensLeft(input({ max_completion_tokens: 4, max_tokens: 9 }))).toBe(1)
     expect(tokensLeft(input({}, [1, 2, 3], '/v1/completions'))).toBe(13)
+    expect(tokensLeft(input({ max_tokens: null }, [1, 2, 3], '/v1/completions'))).toBe(100 - 2 - 3)
     expect(completionBody(input({ max_completion_tokens: 4 }))).not.toHaveProperty('max_completion_tokens')
   })
 

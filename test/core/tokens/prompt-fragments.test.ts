@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isTooFragmented } from '../../../src/core/tokens/prompt-fragments.ts'
 
-const look = (body: Record<string, unknown>): boolean => isTooFragmented(body, JSON.stringify(body).length)
+const IDS = ['prompt', 'input']
+const look = (body: Record<string, unknown>): boolean => isTooFragmented(body, JSON.stringify(body).length, IDS)
 const many = (piece: unknown, count = 40_000): unknown[] => Array.from({ length: count }, () => piece)
 const say = (content: unknown) => ({ messages: [{ role: 'user', content }] })
 
@@ -30,27 +31,27 @@ describe('a body', () => {
     ['of a long text kept as bytes', say({ utf8: new Uint8Array(200_000) })],
     ['that is empty', {}],
   ])('is not: %s', (_, body) => {
-    expect(isTooFragmented(body, 1_000_000)).toBe(false)
+    expect(isTooFragmented(body, 1_000_000, IDS)).toBe(false)
   })
 
   it('with too many keys is rejected before its values are read', () => {
     const named = Object.fromEntries(many(0).map((_, at) => [`k${at}`, 1]))
     const unread = new Proxy(named, { get: () => expect.fail('it was') })
-    expect(isTooFragmented(unread, 1_000_000)).toBe(true)
+    expect(isTooFragmented(unread, 1_000_000, IDS)).toBe(true)
   })
 
   it('that is too short for so many pieces is not read', () => {
     const unread = new Proxy({}, { ownKeys: () => expect.fail('it was') })
-    expect(isTooFragmented(unread, 60_000)).toBe(false)
+    expect(isTooFragmented(unread, 60_000, IDS)).toBe(false)
   })
 
   it('of any shape and depth is handled without errors', () => {
     const deep = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`) as unknown
-    expect(isTooFragmented({ deep }, 1_000_000)).toBe(false)
+    expect(isTooFragmented({ deep }, 1_000_000, IDS)).toBe(false)
     fc.assert(
       fc.property(
         fc.dictionary(fc.string(), fc.jsonValue()),
-        (body) => typeof isTooFragmented(body, 1_000_000) === 'boolean',
+        (body) => typeof isTooFragmented(body, 1_000_000, IDS) === 'boolean',
       ),
     )
   })

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { relayTransformed, type AnswerTransform } from '../../../src/origin/relay/answer-transform.ts'
 import { firstTokenTransform } from '../../../src/origin/disagg/first-token.ts'
 import type { OriginAnswer } from '../../../src/ports/origin.ts'
+import { protocolOf } from '../../../src/protocols/protocols.ts'
 import type { RelayOptions } from '../../../src/ports/relay.ts'
 
 /** Transforms a response that arrives in these pieces. */
@@ -25,6 +26,9 @@ function splitAt(text: string, at: readonly number[]): Uint8Array[] {
   return ends.map((end, index) => whole.subarray(ends[index - 1] ?? 0, end))
 }
 
+const chatForm = protocolOf('/v1/chat/completions')!.asCompletion!
+const completionForm = protocolOf('/v1/completions')!.asCompletion!
+
 const record = (text: string, finish: string | null = null) => ({
   id: 'cmpl-1',
   object: 'text_completion',
@@ -45,16 +49,16 @@ const payloads = (text: string) =>
 
 describe('a stream that is changed on the way', () => {
   it('is the same however its bytes are cut', async () => {
-    const expected = await passed([bytes(stream)], firstTokenTransform(true, 'First'))
+    const expected = await passed([bytes(stream)], firstTokenTransform(chatForm, 'First'))
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(2000), { maxLength: 30 }), async (at) => {
-        expect(await passed(splitAt(stream, at), firstTokenTransform(true, 'First'))).toBe(expected)
+        expect(await passed(splitAt(stream, at), firstTokenTransform(chatForm, 'First'))).toBe(expected)
       }),
     )
   })
 
   it('becomes a chat that begins with the first token, once', async () => {
-    const text = await passed([bytes(stream)], firstTokenTransform(true, 'First'))
+    const text = await passed([bytes(stream)], firstTokenTransform(chatForm, 'First'))
     const all = payloads(text)
     expect(all.map(({ choices }) => (choices[0]?.['delta'] as { content?: string } | undefined)?.content)).toEqual([
       '',
@@ -68,7 +72,7 @@ describe('a stream that is changed on the way', () => {
     for (const one of all) expect(one).toMatchObject({ id: 'chatcmpl-1', object: 'chat.completion.chunk' })
     expect(all[4]!.choices[0]).toMatchObject({ finish_reason: 'length', stop_reason: null })
     expect(
-      firstTokenTransform(true, 'First').usage({
+      firstTokenTransform(chatForm, 'First').usage({
         promptTokens: 11,
         completionTokens: 3,
         cachedTokens: 8,
@@ -83,7 +87,7 @@ describe('a stream that is changed on the way', () => {
   })
 
   it('stays a completion if one was requested', async () => {
-    const all = payloads(await passed([bytes(stream)], firstTokenTransform(false, 'First')))
+    const all = payloads(await passed([bytes(stream)], firstTokenTransform(completionForm, 'First')))
     expect(all.map(({ choices }) => choices[0]?.['text'])).toEqual(['First', ' héllo', ' 🔥', ' end', undefined])
     expect(all.every(({ id }) => id === 'cmpl-1')).toBe(true)
   })
@@ -91,14 +95,14 @@ describe('a stream that is changed on the way', () => {
   it('passes its error event and malformed records unchanged', async () => {
     const error = 'data: {"error":{"message":"cut","code":"engine_stream_truncated"}}\n\n'
     const odd = 'event: ping\ndata: {}\n\ndata: {"choices\n\n'
-    const text = await passed([bytes(sse(record(' a')) + odd + error)], firstTokenTransform(false, 'First'))
+    const text = await passed([bytes(sse(record(' a')) + odd + error)], firstTokenTransform(completionForm, 'First'))
     expect(text).toContain(odd)
     expect(text.endsWith(error)).toBe(true)
   })
 
   it('without a record passes no first token', async () => {
     const error = 'data: {"error":{"message":"cut"}}\n\n'
-    expect(await passed([bytes(error)], firstTokenTransform(true, 'First'))).toBe(error)
+    expect(await passed([bytes(error)], firstTokenTransform(chatForm, 'First'))).toBe(error)
   })
 })
 
@@ -106,7 +110,7 @@ describe('a non-streaming response that is transformed', () => {
   it('has the first token in front, and counts it as output', async () => {
     const answer = { ...record(' rest', 'stop'), system_fingerprint: 'f', usage: usage.usage }
     const completion = JSON.parse(
-      await passed(splitAt(JSON.stringify(answer), [7, 40]), firstTokenTransform(false, 'First'), false),
+      await passed(splitAt(JSON.stringify(answer), [7, 40]), firstTokenTransform(completionForm, 'First'), false),
     ) as unknown
     expect(completion).toEqual({
       ...answer,
@@ -114,7 +118,7 @@ describe('a non-streaming response that is transformed', () => {
       usage: { prompt_tokens: 10, total_tokens: 14, completion_tokens: 4 },
     })
     const chat = JSON.parse(
-      await passed([bytes(JSON.stringify(answer))], firstTokenTransform(true, 'First'), false),
+      await passed([bytes(JSON.stringify(answer))], firstTokenTransform(chatForm, 'First'), false),
     ) as Record<string, unknown>
     expect(chat).toMatchObject({
       id: 'chatcmpl-1',
