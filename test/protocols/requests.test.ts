@@ -82,6 +82,30 @@ describe('prompts', () => {
   })
 })
 
+describe('members with the prompt', () => {
+  const named = protocols.filter(({ promptFields: { texts, ids } }) => texts.length + ids.length > 0)
+  /** A member as a text, and as messages. */
+  const shapesOf = (text: string) => [text, [{ role: 'user', content: text }]]
+
+  it.each(named.map((protocol) => [protocol.name, protocol] as const))('of %s are read as such', (_, protocol) => {
+    const { texts, ids } = protocol.promptFields
+    // Instructions alone are no prompt.
+    const rest = { system: { messages: [user] }, instructions: { input: 'hi' } }
+    for (const field of texts) {
+      const shown = shapesOf('S1 text').map((value) =>
+        protocol.prompt({ ...rest[field as keyof typeof rest], [field]: value }),
+      )
+      expect(JSON.stringify(shown), field).toContain('S1 text')
+    }
+    for (const field of ids) expect(protocol.prompt({ [field]: [1, 2, 3] })).toMatchObject({ lists: [[1, 2, 3]] })
+  })
+
+  it('are known for each protocol that generates text', () => {
+    const generating = protocols.filter(({ splitting }) => splitting !== null)
+    expect(generating.filter((protocol) => !named.includes(protocol)).map(({ name }) => name)).toEqual([])
+  })
+})
+
 describe('limits of output', () => {
   it.each<[string, Record<string, unknown>, number | null]>([
     ['/v1/chat/completions', { max_tokens: 5, max_completion_tokens: 7 }, 7],

@@ -155,7 +155,7 @@ export const legs: readonly Mutation[] = [
     find: 'if (holder === engine) this.#engineOf.delete(key)',
     replace: 'if (holder !== engine) this.#engineOf.delete(key)',
     impact: 'after a restart of an encoder prefills miss their embeddings',
-    tests: { node: ['test/origin/disagg/media-items.test.ts', 'test/node/contracts/disagg.test.ts'] },
+    tests: { node: ['test/protocols/media-items.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'failure of a prefill engine counts against the decode engine',

@@ -1,7 +1,7 @@
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import { payloadOf } from '../relay/sse-records.ts'
 import { objectIn } from '../../protocols/stream/reader.ts'
-import { readChunk } from './read-chunk.ts'
+import { readChunk } from '../../protocols/read-chunk.ts'
 
 const QUOTE = 34
 

@@ -2,7 +2,7 @@ import type { NotContinued } from '../../core/continuation/continuable.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
 import { dataRecord, payloadOf } from '../relay/sse-records.ts'
 import { DONE } from '../../protocols/stream/event.ts'
-import { type Chunk, readChunk } from './read-chunk.ts'
+import { type Chunk, readChunk } from '../../protocols/read-chunk.ts'
 import type { Segment } from './segment.ts'
 import type { StreamState } from './stream-state.ts'
 

@@ -1,15 +1,14 @@
 /** Events of an engine that repeats the request of a stream: what the client has is compared and not sent again. */
 import { RepeatedDeltas, SentDeltas } from '../../core/continuation/sent-deltas.ts'
-import { isJsonObject, type JsonObject } from '../../core/json.ts'
+import type { JsonObject } from '../../core/json.ts'
 import { dataRecord } from '../relay/sse-records.ts'
 import { completeUsage, usageOfPromptTokens } from '../../protocols/reported-usage.ts'
 import { headOf } from './output-chunk.ts'
-import { withoutIds, type Chunk } from './read-chunk.ts'
+import { withoutIds, type Chunk } from '../../protocols/read-chunk.ts'
 import { GAVE_UP } from '../../protocols/stream/event.ts'
-import { textIn } from '../../protocols/choices-stream.ts'
 import { LaterSegment } from './later-segment.ts'
 import { updateState, withholds, type StreamState } from './stream-state.ts'
-import { addDeltas, FIELDS } from './choice-deltas.ts'
+import { addDeltas, restOfChoice, type ChoiceRest } from '../../protocols/choice-deltas.ts'
 
 export class RepeatedSegment extends LaterSegment {
   readonly #repeated: RepeatedDeltas
@@ -31,7 +30,7 @@ export class RepeatedSegment extends LaterSegment {
     const isAborted = chunk.finish !== null && GAVE_UP.has(chunk.finish)
     const at = this.#tokens
     const ids = this.#newIds(chunk.ids ?? [])
-    const rest = ids === null ? null : restOf(chunk.json, this.#repeated, this.#isNew)
+    const rest = ids === null ? null : restOfChoice(choiceOf(chunk.json), this.#repeated, this.#isNew)
     if (ids === null || rest === null || (chunk.finish !== null && !isAborted && !this.#hasAll))
       return this.differs('replay_differs')
     updateState(state, chunk, at)
@@ -84,67 +83,9 @@ export class RepeatedSegment extends LaterSegment {
 }
 
 interface RepeatedOutput {
-  readonly rest: Rest
+  readonly rest: ChoiceRest
   readonly ids: readonly number[]
   readonly finish: string | null
 }
 
-interface Rest {
-  /** `delta` or `text` with what the client does not have. */
-  readonly fields: JsonObject
-  readonly content: string
-  readonly isEmpty: boolean
-}
-
 const choiceOf = (json: JsonObject): JsonObject => (json['choices'] as readonly JsonObject[])[0]!
-
-/** Removes what the client has. null: it differs. */
-function restOf(json: JsonObject, repeated: RepeatedDeltas, withRole: boolean): Rest | null {
-  const choice = choiceOf(json)
-  const { delta } = choice
-  if (!isJsonObject(delta)) {
-    const text = repeated.rest('content', textIn(choice['text']))
-    return text === null ? null : { fields: { text }, content: text, isEmpty: text === '' }
-  }
-  const out: Record<string, unknown> = { ...delta }
-  if (!withRole) delete out['role']
-  for (const [name, channel] of FIELDS) {
-    if (typeof out[name] !== 'string') continue
-    const text = repeated.rest(channel, out[name])
-    if (text === null) return null
-    if (text === '') delete out[name]
-    else out[name] = text
-  }
-  const { tool_calls: calls } = out
-  if (Array.isArray(calls)) {
-    const rests = calls.map((toolCall: unknown) => toolCallRest(toolCall, repeated))
-    if (rests.includes(null)) return null
-    out['tool_calls'] = rests.filter((one) => one !== undefined)
-    if ((out['tool_calls'] as unknown[]).length === 0) delete out['tool_calls']
-  }
-  return { fields: { delta: out }, content: textIn(out['content']), isEmpty: Object.keys(out).length === 0 }
-}
-
-/** One tool call: its id differs at each engine, so the client keeps the first. undefined: nothing is new. */
-function toolCallRest(toolCall: unknown, repeated: RepeatedDeltas): JsonObject | null | undefined {
-  if (!isJsonObject(toolCall)) return undefined
-  const { id, type, function: given, ...others } = toolCall
-  const { name, arguments: text, ...more } = isJsonObject(given) ? given : ({} as JsonObject)
-  const index = typeof toolCall['index'] === 'number' ? toolCall['index'] : 0
-  const isOpen = repeated.wasSent(`name:${index}`)
-  const restName = repeated.rest(`name:${index}`, textIn(name))
-  const restText = repeated.rest(`arguments:${index}`, textIn(text))
-  if (restName === null || restText === null) return null
-  if (isOpen && restName === '' && restText === '') return undefined
-  const opened = isOpen ? {} : { ...(id === undefined ? {} : { id }), ...(type === undefined ? {} : { type }) }
-  const isNamed = typeof name === 'string' && (!isOpen || restName !== '')
-  return {
-    ...others,
-    ...opened,
-    function: {
-      ...more,
-      ...(isNamed ? { name: restName } : {}),
-      ...(typeof text === 'string' ? { arguments: restText } : {}),
-    },
-  }
-}

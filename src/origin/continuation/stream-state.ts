@@ -4,7 +4,7 @@ import { SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import type { Usage } from '../../core/contract/outcome.ts'
 import type { CompletionForm } from '../../protocols/completion-form.ts'
 import { GAVE_UP } from '../../protocols/stream/event.ts'
-import type { Chunk } from './read-chunk.ts'
+import type { Chunk } from '../../protocols/read-chunk.ts'
 import type { ResponseHead } from './output-chunk.ts'
 
 /** State of a stream over all engines that contribute to it. */

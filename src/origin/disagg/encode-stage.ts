@@ -7,7 +7,7 @@ import type { AttemptContext } from '../attempt-context.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
-import { type MediaItem, mediaItemsOf } from './media-items.ts'
+import { type MediaItem, mediaItemsOf } from '../../protocols/media-items.ts'
 import { encoderCacheOf } from './encoder-cache.ts'
 
 const encoder = new TextEncoder()

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { OutputRecord } from '../../../src/core/continuation/output-record.ts'
 import { EventTemplate } from '../../../src/origin/continuation/event-template.ts'
-import { withoutIds } from '../../../src/origin/continuation/read-chunk.ts'
+import { withoutIds } from '../../../src/protocols/read-chunk.ts'
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

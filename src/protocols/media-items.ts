@@ -1,6 +1,6 @@
 /** Images, audio and videos of a request as separate items, for the encode stage. */
-import type { JsonObject } from '../../core/json.ts'
-import { chainText } from '../../core/tokens/block-hash.ts'
+import type { JsonObject } from '../core/json.ts'
+import { chainText } from '../core/tokens/block-hash.ts'
 
 export interface MediaItem {
   /** A content part of a chat message. */

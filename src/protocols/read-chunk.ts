@@ -1,7 +1,7 @@
 /** Reads the chunks of an engine's stream. */
-import { isJsonObject, type JsonObject } from '../../core/json.ts'
-import { textIn } from '../../protocols/choices-stream.ts'
-import { objectIn } from '../../protocols/stream/reader.ts'
+import { isJsonObject, type JsonObject } from '../core/json.ts'
+import { textIn } from './choices-stream.ts'
+import { objectIn } from './stream/reader.ts'
 
 /** One event of a stream. */
 export interface Chunk {

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EncoderCache } from '../../../src/origin/disagg/encoder-cache.ts'
-import { mediaItemsOf } from '../../../src/origin/disagg/media-items.ts'
+import { EncoderCache } from '../../src/origin/disagg/encoder-cache.ts'
+import { mediaItemsOf } from '../../src/protocols/media-items.ts'
 
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 
