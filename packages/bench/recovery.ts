@@ -2,13 +2,14 @@
  * Time to recovery: plays each fault against one of three simulated engines behind a gateway with ordinary settings.
  * Clients send short streams and give up after 10 s without a token.
  *
- * Flags: --only NAME,NAME (faults) · --engines 3 · --rate 8 (requests per second) · --parallel 3 (faults at the same
- * time, each with its own fleet and gateway).
+ * Flags: --only NAME,NAME (faults, `healthy`, `hours`) · --engines 3 · --rate 8 (requests per second) · --parallel 3
+ * (faults at the same time, each with its own fleet and gateway) · --seeds 24 (healthy hours in virtual time).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { faults, type Fault } from './recovery/faults.ts'
 import { type Figures, figuresOf } from './recovery/figures.ts'
-import { falseEjections } from './recovery/healthy.ts'
+import { falseEjections, type HealthyRow } from './recovery/healthy.ts'
+import { healthyHours } from './recovery/healthy-hours.ts'
 import { steadyLoad } from './recovery/load.ts'
 import { Site } from './recovery/site.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
@@ -30,9 +31,10 @@ interface Row extends Figures {
 export default async function recovery({ flags, note }: BenchOptions): Promise<BenchResult> {
   const plan = { engines: Number(flags['engines'] ?? 3), perS: Number(flags['rate'] ?? 8) }
   const only = flags['only'] === undefined ? null : String(flags['only']).split(',')
-  const unknown = only?.find((name) => name !== HEALTHY && !faults.some((fault) => fault.name === name))
-  if (unknown !== undefined)
-    throw new Error(`--only: "${unknown}" is none of ${[...faults.map(({ name }) => name), HEALTHY].join(', ')}.`)
+  const known = [...faults.map(({ name }) => name), HEALTHY, HOURS]
+  const unknown = only?.find((name) => !known.includes(name))
+  if (unknown !== undefined) throw new Error(`--only: "${unknown}" is none of ${known.join(', ')}.`)
+  const seeds = Number(flags['seeds'] ?? SEEDS)
   const chosen = faults.filter(({ name }) => only === null || only.includes(name))
   const rows: Row[] = []
   const waiting = [...chosen]
@@ -45,17 +47,34 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
   await Promise.all(Array.from({ length: Number(flags['parallel'] ?? 3) }, next))
   rows.sort((a, b) => faults.indexOf(a.fault) - faults.indexOf(b.fault))
   const reference = rows.some(({ fault }) => fault.kind === 'slow') ? await withoutSick(plan) : null
-  const healthy = only === null || only.includes(HEALTHY) ? await falseEjections(plan.engines, note) : []
+  const healthy = [
+    ...(only === null || only.includes(HEALTHY) ? await falseEjections(plan.engines, note) : []),
+    ...(only === null || only.includes(HOURS) ? await hourRows({ seeds, engines: plan.engines }, note) : []),
+  ]
   return {
     rows: [...rows.map(shown), ...healthy.map(({ name, ejections }) => ({ fault: name, false_ejections: ejections }))],
     headline: {
-      ...headlineOf(rows, reference),
+      ...(rows.length === 0 ? {} : headlineOf(rows, reference)),
       ...(healthy.length === 0 ? {} : { false_ejections: healthy.reduce((sum, one) => sum + one.ejections, 0) }),
     },
   }
 }
 
 const HEALTHY = 'healthy'
+const HOURS = 'hours'
+const SEEDS = 24
+const HOUR_MINUTES = 60
+
+async function hourRows(
+  options: { readonly seeds: number; readonly engines: number },
+  note: (line: string) => void,
+): Promise<HealthyRow[]> {
+  const hours = await healthyHours({ ...options, minutes: HOUR_MINUTES }, note)
+  return hours.map(({ seed, machine, ejections }) => ({
+    name: `healthy hour, seed ${seed}, ${machine}`,
+    ejections: ejections.length,
+  }))
+}
 
 const shown = ({ fault, ...figures }: Row): BenchRow => ({ fault: fault.name, ...figures })
 
