@@ -5,7 +5,7 @@ import { endedAs, type Outcome } from '../../../src/core/contract/outcome.ts'
 import { servingEngine } from '../../../src/core/contract/placement.ts'
 import type { TrialOrder } from '../../../src/core/pool/engine-watch.ts'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
-import type { PoolWatch } from '../../../src/core/pool/pool-watch.ts'
+import type { HostTasks } from '../../../src/core/pool/host-tasks.ts'
 import { defaultPool } from '../../replay/src/replay/default-pool.ts'
 import { EventQueue } from '../../replay/src/replay/event-queue.ts'
 import { EngineModel } from '../../simulator/src/engine-model.ts'
@@ -226,7 +226,7 @@ export class VirtualFleet {
     this.at(now + this.#statsMs, (at) => this.#probe(at))
   }
 
-  #record(events: PoolWatch['events']): void {
+  #record(events: HostTasks['events']): void {
     for (const { event, engine, condition = '' } of events)
       this.events.push({ at: this.#now, event, engine, condition })
   }
