@@ -31,6 +31,7 @@ export type Config = Redefine<
   ConfigDocument,
   {
     readonly version: number
+    readonly keys: readonly KeyConfig[] | null
     readonly limits: LimitsConfig
     readonly clusters: readonly ClusterConfig[]
     /** This process listens itself, and only this machine can reach it. false on Workers. */
@@ -76,7 +77,16 @@ export type EngineConfig = PoolDocument['engines'][number]
 
 export type LmcacheConfig = NonNullable<PoolDocument['lmcache']>
 
-export type KeyConfig = NonNullable<ConfigDocument['keys']>[number]
+export type KeyDocument = NonNullable<ConfigDocument['keys']>[number]
+
+/** A key as configured, with one form for one secret and for several. */
+export type KeyConfig = Omit<KeyDocument, 'secret' | 'expires' | 'secrets'> & {
+  /** At least one. */
+  readonly secrets: readonly KeySecret[]
+}
+
+/** `from`, `expires`: first time at which it is accepted and rejected, as written; null: no limit. */
+export type KeySecret = NonNullable<KeyDocument['secrets']>[number]
 
 export type CorsConfig = NonNullable<ConfigDocument['cors']>
 

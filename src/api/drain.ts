@@ -1,5 +1,5 @@
 /** What happens to requests when the gateway drains or another one replaces it. */
-import type { Config } from '../config.ts'
+import type { Config, KeyConfig } from '../config.ts'
 import { drainFailure, Failure } from '../failure.ts'
 import type { WaitingRequests } from '../origin/waiting-requests.ts'
 import type { Ports } from '../ports.ts'
@@ -18,7 +18,9 @@ export function drain({ status, waits, ports }: DrainParts): void {
   waits.end(() => drainFailure(ports.random()), true)
 }
 
-const keyIdentity = (key: unknown): string => JSON.stringify(key)
+/** Each secret of a key, with the key's name. */
+const secretIdentities = ({ name, secrets }: KeyConfig): string[] =>
+  secrets.map(({ secret }) => JSON.stringify([name, secret]))
 
 /**
  * Another gateway takes new requests. Waiting requests whose key it lacks are answered.
@@ -26,9 +28,10 @@ const keyIdentity = (key: unknown): string => JSON.stringify(key)
  */
 export function supersede({ status, config, waits }: DrainParts, next: Pick<Config, 'keys'>, isNow: boolean): void {
   status.retired = true
-  const kept = new Set((next.keys ?? []).map(({ name, secret }) => keyIdentity([name, secret])))
+  const kept = new Set((next.keys ?? []).flatMap(secretIdentities))
   const removed = new Set(
-    (config.keys ?? []).flatMap(({ name, secret }) => (kept.has(keyIdentity([name, secret])) ? [] : name)),
+    // A rotation leaves one of the secrets.
+    (config.keys ?? []).flatMap((key) => (secretIdentities(key).some((secret) => kept.has(secret)) ? [] : key.name)),
   )
   if (removed.size > 0) waits.end((tenant) => (removed.has(tenant) ? keyRemoved() : null), isNow)
 }

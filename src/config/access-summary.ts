@@ -1,5 +1,5 @@
 /** Summary of who may use the gateway, and within which limits. */
-import type { Config } from '../config.ts'
+import type { Config, KeySecret } from '../config.ts'
 import type { KeyLimits } from '../core/limits/key-limits.ts'
 
 export function callersText({ keys, jwt, open, loopback }: Config): string {
@@ -10,14 +10,22 @@ export function callersText({ keys, jwt, open, loopback }: Config): string {
     .map((key) => {
       const models = key.models === null ? 'all models' : key.models.join(', ')
       const rights = `${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}`
-      const ends = key.expires === null ? '' : `; until ${key.expires}`
+      const valid = secretsText(key.secrets)
       const priority = key.priority === null ? '' : `; priority ${key.priority}`
       const requestClass = key.class === 'standard' ? '' : `; ${key.class}`
       const limits = key.limits === null ? '' : `; ${limitsText(key.limits)}`
-      return `${key.name} (${models}${rights}${priority}${requestClass}${limits}${ends})`
+      return `${key.name} (${models}${rights}${priority}${requestClass}${limits}${valid})`
     })
     .concat(tokens)
     .join(', ')
+}
+
+function secretsText(secrets: readonly KeySecret[]): string {
+  const times = secrets.map(({ from, expires }) =>
+    [...(from === null ? [] : [`from ${from}`]), ...(expires === null ? [] : [`until ${expires}`])].join(' '),
+  )
+  if (secrets.length === 1) return times[0] === '' ? '' : `; ${times[0]}`
+  return `; ${secrets.length} secrets: ${times.map((time) => time || 'at any time').join(', ')}`
 }
 
 export function adminText({ admin, keys, jwt, open, loopback }: Config): string {

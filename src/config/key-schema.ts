@@ -69,13 +69,30 @@ const rights = {
   ),
 } as const
 
+const expires = describe(
+  'Time from which the key is rejected: a date (start of the day, UTC) or a time with a zone, such as ' +
+    '`2027-01-31` or `2027-01-31T18:00:00Z`, in quotes. Absent: never.',
+  z.optional(dateText),
+)
+
+/** One of several secrets of a key. */
+const keySecret = strict({
+  secret: describe('Bearer token that clients send.', verifiedSecret),
+  from: describe(
+    'Time from which the secret is accepted, in the form of `expires`. Absent: at once.',
+    z.optional(dateText),
+  ),
+  expires,
+})
+
 export const key = strict({
   name: describe('Owner of the key, logged as `tenant`.', id),
-  secret: describe('Bearer token that clients send.', verifiedSecret),
-  expires: describe(
-    'Time from which the key is rejected: a date (start of the day, UTC) or a time with a zone, such as ' +
-      '`2027-01-31` or `2027-01-31T18:00:00Z`, in quotes. Absent: never.',
-    z.optional(dateText),
+  secret: describe('Bearer token that clients send. Absent: see `secrets`.', z.optional(verifiedSecret)),
+  expires,
+  secrets: describe(
+    'Several secrets of one owner, instead of `secret` and `expires`, so that a rotation overlaps ' +
+      '(docs/authentication.md). They share limits, rights and usage.',
+    z.optional(z.array(keySecret).check(z.minLength(1))),
   ),
   edge: describe(
     'The key belongs to another Firstlight in front of this one, which may read the digests of ' +

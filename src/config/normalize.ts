@@ -5,6 +5,8 @@ import type {
   Config,
   ConfigDocument,
   EngineConfig,
+  KeyConfig,
+  KeyDocument,
   LmcacheReceiver,
   PoolDocument,
   PoolSettings,
@@ -28,6 +30,7 @@ export function toConfig(document: ConfigDocument, options: ParseOptions): Confi
   return {
     ...document,
     version: document.version ?? options.defaultVersion,
+    keys: document.keys?.map(toKey) ?? null,
     loopback: options.listens && isLoopback(listen.host),
     clusters,
     via: viaName(clusters),
@@ -37,6 +40,11 @@ export function toConfig(document: ConfigDocument, options: ParseOptions): Confi
         limits.bufferedBytes ?? Math.max(options.defaultBufferedBytes ?? DEFAULT_BUFFERED_BYTES, limits.bodyBytes),
     },
   }
+}
+
+/** `checkKeyForms` rejects a key without any secret. */
+function toKey({ secret, expires, secrets, ...key }: KeyDocument): KeyConfig {
+  return { ...key, secrets: secrets ?? (secret === null ? [] : [{ secret, from: null, expires }]) }
 }
 
 function toCluster(cluster: ClusterDocument, options: ParseOptions): ClusterConfig {

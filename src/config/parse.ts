@@ -8,7 +8,7 @@ import { type Path, renderPath } from './path.ts'
 import { ConfigError, type Problem, renderValue } from './problem.ts'
 import { resolveSecrets } from './resolve-secrets.ts'
 import { documentSchema } from './schema.ts'
-import { checkSecrets } from './validate-keys.ts'
+import { checkKeyForms, checkSecrets } from './validate-keys.ts'
 import { checkClusterForms, crossCheck } from './validate.ts'
 import { parseYaml, YamlError } from './yaml.ts'
 
@@ -44,7 +44,8 @@ function parseDocument(written: unknown, env: Env, options: ParseOptions, line: 
     ...checkClusterForms(resolved),
     ...crossCheck(config, options.listens),
     ...unresolved,
-    ...checkSecrets(config, options.sha256),
+    ...checkKeyForms(resolved),
+    ...checkSecrets(resolved, options.sha256),
   ]
   if (findingsOfRules.length > 0) throw new ConfigError(problemsOf(document, findingsOfRules, line))
   return config

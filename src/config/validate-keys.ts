@@ -1,10 +1,10 @@
 /** Rules for the keys of clients and for secrets. */
-import type { Config, PoolSettings } from '../config.ts'
+import type { Config, ConfigDocument, KeyDocument, PoolSettings } from '../config.ts'
 import { isLoopback } from './address.ts'
 import { isPattern, matchesPattern } from './alias-pattern.ts'
 import { checkDuplicates } from './duplicates.ts'
 import type { Finding } from './finding.ts'
-import type { Path } from './path.ts'
+import { type Path, renderPath } from './path.ts'
 import { didYouMean } from './suggest.ts'
 
 export function checkKeys(findings: Finding[], document: Config, listens: boolean): void {
@@ -35,24 +35,50 @@ export function checkKeys(findings: Finding[], document: Config, listens: boolea
     }
 }
 
-/** Keys are unique across clients, `admin` and `bridge`. */
+/** Each key has one secret or a list of them, and each secret of a list is accepted for some time. */
+export function checkKeyForms({ keys }: ConfigDocument): Finding[] {
+  return (keys ?? []).flatMap(({ secret, expires, secrets }, index): Finding[] => {
+    const path: Path = ['keys', index]
+    if (secrets === null) return secret === null ? [{ path, rule: 'has no secret: set `secret` or `secrets`' }] : []
+    return [
+      ...(secret === null ? [] : [{ path: [...path, 'secret'], rule: 'contradicts `secrets`: leave one of them out' }]),
+      ...(expires === null
+        ? []
+        : [{ path: [...path, 'expires'], rule: 'applies to `secret` alone: set it in each of `secrets`' }]),
+      ...secrets.flatMap(({ from, expires: end }, at) =>
+        from !== null && end !== null && Date.parse(end) <= Date.parse(from)
+          ? [{ path: [...path, 'secrets', at, 'expires'], rule: `must be after \`from\` (${from})` }]
+          : [],
+      ),
+    ]
+  })
+}
+
+/** Secrets are unique across keys, `admin` and `bridge`. */
 export function checkSecrets(
-  { keys, admin, bridge }: Config,
+  { keys, admin, bridge }: ConfigDocument,
   hashOf: (secret: string) => string = (secret) => secret,
 ): Finding[] {
   const findings: Finding[] = []
   const owners = new Map<string, string>()
   if (admin !== null) owners.set(hashOf(admin.secret), 'admin')
   if (bridge !== null) owners.set(hashOf(bridge.secret), 'bridge')
-  for (const [index, { secret }] of (keys ?? []).entries()) {
+  for (const { secret, path } of (keys ?? []).flatMap(secretsOf)) {
     const hash = typeof secret === 'string' ? hashOf(secret) : secret.sha256
     const owner = owners.get(hash)
     // An unresolved secret is '' and was reported already.
     if (owner !== undefined && secret !== '')
-      findings.push({ path: ['keys', index, 'secret'], rule: `is also the secret of ${owner}` })
-    else owners.set(hash, `keys[${index}]`)
+      findings.push({ path: [...path, 'secret'], rule: `is also the secret of ${owner}` })
+    else owners.set(hash, renderPath(path))
   }
   return findings
+}
+
+/** The secrets of a key, each with the path of the object that contains it. */
+function secretsOf({ secret, secrets }: KeyDocument, index: number) {
+  const path: Path = ['keys', index]
+  const listed = (secrets ?? []).map((one, at) => ({ secret: one.secret, path: [...path, 'secrets', at] as Path }))
+  return secret === null ? listed : [{ secret, path }, ...listed]
 }
 
 function modelNames(pool: PoolSettings): string[] {

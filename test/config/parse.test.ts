@@ -509,7 +509,7 @@ describe('a secret', () => {
       ],
     })
     const config = parseConfig(input, { A: 'va', B: 'vb', C: 'vc', D: 'vd', E: 've' }, node)
-    expect(config.keys).toMatchObject([{ secret: 'va', cacheSalt: 'vb' }])
+    expect(config.keys).toMatchObject([{ secrets: [{ secret: 'va' }], cacheSalt: 'vb' }])
     expect(config.admin).toEqual({ secret: 'vc' })
     expect(config.clusters[0]!.pools[0]!.engines[0]).toMatchObject({ key: 'vd', headers: { 'X-Token': 've' } })
   })
@@ -645,7 +645,65 @@ describe('a secret', () => {
       { B: 'vb' },
       node,
     )
-    expect(keys?.map(({ secret }) => secret)).toEqual([{ sha256: HASH }, 'vb'])
+    expect(keys?.map(({ secrets }) => secrets[0]!.secret)).toEqual([{ sha256: HASH }, 'vb'])
+  })
+
+  it('of a client may be several, with the times at which each is accepted', () => {
+    const { keys } = parseConfig(
+      document({
+        keys: [
+          { name: 'a', secret: 's', expires: '2027-01-31' },
+          {
+            name: 'b',
+            secrets: [
+              { secret: { env: 'OLD' }, expires: '2027-02-07' },
+              { secret: { sha256: HASH }, from: '2027-01-31' },
+            ],
+          },
+        ],
+      }),
+      { OLD: 'old' },
+      node,
+    )
+    expect(keys?.map(({ secrets }) => secrets)).toEqual([
+      [{ secret: 's', from: null, expires: '2027-01-31' }],
+      [
+        { secret: 'old', from: null, expires: '2027-02-07' },
+        { secret: { sha256: HASH }, from: '2027-01-31', expires: null },
+      ],
+    ])
+  })
+
+  it.each([
+    ['no secret', {}, 'keys[0]', 'has no secret: set `secret` or `secrets`'],
+    ['an empty list', { secrets: [] }, 'keys[0].secrets', 'must have at least 1 entry'],
+    [
+      'one secret and a list',
+      { secret: 's', secrets: [{ secret: 't' }] },
+      'keys[0].secret',
+      'contradicts `secrets`: leave one of them out',
+    ],
+    [
+      'an end beside a list',
+      { expires: '2027-01-31', secrets: [{ secret: 't' }] },
+      'keys[0].expires',
+      'applies to `secret` alone: set it in each of `secrets`',
+    ],
+    [
+      'a secret that ends before it begins',
+      { secrets: [{ secret: 's' }, { secret: 't', from: '2027-01-31', expires: '2027-01-30' }] },
+      'keys[0].secrets[1].expires',
+      'must be after `from` (2027-01-31)',
+    ],
+    [
+      'a secret that stands twice',
+      { secrets: [{ secret: 's' }, { secret: 's' }] },
+      'keys[0].secrets[1].secret',
+      'is also the secret of keys[0].secrets[0]',
+    ],
+  ])('of a client is rejected in a key with %s', (_, key, path, rule) => {
+    const [found, , why] = only(document({ keys: [{ name: 'k', ...key }] }))
+    expect([found, why]).toEqual([path, rule])
   })
 
   it.each([

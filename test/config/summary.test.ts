@@ -48,4 +48,15 @@ describe('the summary of a configuration', () => {
     expect(summary.settings['each key']).toBe('60 requests a minute, 4 at the same time')
     expect(summary.callers).toBe('batch (all models; sheddable; 9000 tokens a day)')
   })
+
+  it('names the times of each secret of a key, and no secret', () => {
+    const secrets = [
+      { secret: 'sk-old-0123456789abcdef0123456789', expires: '2027-02-07' },
+      { secret: 'sk-new-0123456789abcdef0123456789', from: '2027-01-31' },
+      { secret: 'sk-all-0123456789abcdef0123456789' },
+    ]
+    expect(summaryOf({ keys: [{ name: 'a', secrets }] }).callers).toBe(
+      'a (all models; 3 secrets: until 2027-02-07, from 2027-01-31, at any time)',
+    )
+  })
 })

@@ -31,6 +31,16 @@ export function tokenContract(name: string, start: Start): void {
         keys: [
           { name: 'old', secret: 'old-secret', expires: '2026-01-31' },
           { name: 'new', secret: 'new-secret', expires: '2999-01-31T00:00:00Z' },
+          {
+            name: 'rotated',
+            models: ['b'],
+            secrets: [
+              { secret: 'first-secret', expires: '2026-01-31' },
+              { secret: 'second-secret', from: '2026-01-01', expires: '2999-01-31' },
+              { secret: 'third-secret' },
+              { secret: 'fourth-secret', from: '2999-01-01' },
+            ],
+          },
         ],
         jwt: {
           jwks_url: `${issuer.url}/certs`,
@@ -68,6 +78,13 @@ export function tokenContract(name: string, start: Start): void {
     it(`with tokens and expiring keys, ${name} serves a key before it expires, and not afterwards`, async () => {
       expect(await models('new-secret')).toEqual([200, ['a', 'b']])
       expect(await models('old-secret')).toEqual([401, 'expired_api_key'])
+    })
+
+    it(`with tokens and expiring keys, ${name} accepts each secret of a key from its beginning until its end`, async () => {
+      expect(await models('first-secret')).toEqual([401, 'expired_api_key'])
+      expect(await models('second-secret')).toEqual([200, ['b']])
+      expect(await models('third-secret')).toEqual([200, ['b']])
+      expect(await models('fourth-secret')).toEqual([401, 'invalid_api_key'])
     })
 
     it(`with tokens and expiring keys, ${name} rejects a token of another audience, and a changed one`, async () => {

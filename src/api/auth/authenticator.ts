@@ -1,4 +1,4 @@
-import type { Config } from '../../config.ts'
+import type { Config, KeySecret } from '../../config.ts'
 import { isLimited } from '../../core/limits/key-limiter.ts'
 import { Failure } from '../../failure.ts'
 import { bearer, type HeaderReader, keyFailure } from './bearer.ts'
@@ -25,7 +25,7 @@ export class Authenticator {
   readonly hasLimits: boolean
   /** Some key belongs to a gateway in front of this one. */
   readonly hasEdges: boolean
-  readonly #callers: KeyStore<{ readonly caller: Caller; readonly expires: string | null }>
+  readonly #callers: KeyStore<{ readonly caller: Caller } & Pick<KeySecret, 'from' | 'expires'>>
   readonly #tokens: { readonly verifier: TokenVerifier; readonly header: string | null; readonly caller: Caller } | null
   readonly #now: () => number
   readonly #admins: KeyStore<true> | null
@@ -37,10 +37,10 @@ export class Authenticator {
     this.trust = trustOf(config)
     this.#cors = config.cors
     this.#allowedHosts = config.allowedHosts
-    const holders = (config.keys ?? []).map((key) => ({
-      secret: key.secret,
-      holder: { caller: callerOf(key.name, key, keyLimits), expires: key.expires },
-    }))
+    const holders = (config.keys ?? []).flatMap((key) => {
+      const caller = callerOf(key.name, key, keyLimits)
+      return key.secrets.map(({ secret, from, expires }) => ({ secret, holder: { caller, from, expires } }))
+    })
     this.#callers = new KeyStore(holders)
     this.#now = () => ports.now()
     this.#tokens =
@@ -83,7 +83,9 @@ export class Authenticator {
     const found = await this.#callers.find(secret)
     if (found === null)
       throw keyFailure('key_wrong', 'Invalid API key. Check the key, or ask the operator of this gateway for one.')
-    const { caller, expires } = found
+    const { caller, from, expires } = found
+    if (from !== null && this.#now() < Date.parse(from))
+      throw keyFailure('key_wrong', `This API key is accepted from ${from} on. Until then send the previous one.`)
     if (expires !== null && this.#now() >= Date.parse(expires))
       throw keyFailure(
         'key_expired',

@@ -37,7 +37,7 @@ export const ANYONE: Caller = {
   limits: UNLIMITED,
 }
 
-type KeyRights = Omit<KeyConfig, 'name' | 'secret' | 'expires'>
+type KeyRights = Omit<KeyConfig, 'name' | 'secrets'>
 
 export const callerOf = (
   name: string,

@@ -1,7 +1,7 @@
-import type { KeyConfig } from '../../config.ts'
+import type { KeySecret } from '../../config.ts'
 import { sha256 } from '../../sha256.ts'
 
-const hashOf = (secret: KeyConfig['secret']): string | Promise<string> =>
+const hashOf = (secret: KeySecret['secret']): string | Promise<string> =>
   typeof secret === 'string' ? sha256(secret) : secret.sha256
 
 /** Compares in constant time. */
@@ -16,12 +16,12 @@ function equal(a: string, b: string): boolean {
  * seeded 32-bit hash first, so its timing reveals nothing about the text.
  */
 export class KeyStore<Holder> {
-  readonly #entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]
+  readonly #entries: readonly { readonly secret: KeySecret['secret']; readonly holder: Holder }[]
   // Created at the first use: no crypto at the start of a Worker, and no promise shared between requests.
   #hashed: readonly { readonly hash: string; readonly holder: Holder }[] | null = null
   readonly #validated = new Map<string, Holder>()
 
-  constructor(entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]) {
+  constructor(entries: readonly { readonly secret: KeySecret['secret']; readonly holder: Holder }[]) {
     this.#entries = entries
   }
 
