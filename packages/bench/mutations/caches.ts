@@ -131,7 +131,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cached tokens include the last one',
-    file: 'src/core/pool/signal-reader.ts',
+    file: 'src/core/pool/prompt-lookup.ts',
     find: 'return Math.max(0, this.#admission.promptTokens - 1)',
     replace: 'return Math.max(0, this.#admission.promptTokens)',
     impact: 'a prompt that is wholly cached is predicted to cost nothing',
@@ -139,7 +139,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cached tokens of slower tiers count twice',
-    file: 'src/core/pool/signal-reader.ts',
+    file: 'src/core/pool/prompt-lookup.ts',
     find: 'Math.min(limit, hint.remote) - device - host - disk',
     replace: 'Math.min(limit, hint.remote) - device',
     impact: 'more tokens count as cached than the prompt has',

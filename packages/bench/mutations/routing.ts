@@ -175,7 +175,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'decode engines share nothing',
-    file: 'src/core/pool/signal-reader.ts',
+    file: 'src/core/pool/prompt-lookup.ts',
     find: 'return !this.#admission.computesAll && this.#sources',
     replace: "return !this.#admission.computesAll && engine.spec.role !== 'decode' && this.#sources",
     impact: 'the next turn of a conversation reaches its decode engine by chance',

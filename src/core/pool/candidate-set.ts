@@ -1,5 +1,6 @@
 import type { CandidateSet } from '../routing/candidate-set.ts'
 import type { EngineState } from './engine-state.ts'
+import { prefillSeconds } from '../latency/prefill-cost-model.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /** Signals that may be missing for an engine. */
@@ -26,13 +27,21 @@ export function candidateSet(engines: readonly EngineState[], reading: SignalRea
 /** Candidates for a decode leg: an uncached token costs its transfer, as a share of the time to compute it. */
 export function receivingCandidateSet(engines: readonly EngineState[], reading: SignalReader): CandidateSet {
   const field = candidateSet(engines, reading)
-  const shares = new Map(engines.map((engine) => [engine.spec.id, reading.transferShare(engine)]))
+  const { promptTokens } = reading.admission
+  const shares = new Map(engines.map((engine) => [engine.spec.id, transferShare(reading, engine)]))
   return {
     engines: field.engines,
     candidates: (needs) =>
       field.candidates(needs).map((row) => {
-        const uncached = reading.promptTokens - row.cachedTokens
-        return { ...row, cachedTokens: reading.promptTokens - uncached * (shares.get(row.id) ?? 1) }
+        const uncached = promptTokens - row.cachedTokens
+        return { ...row, cachedTokens: promptTokens - uncached * (shares.get(row.id) ?? 1) }
       }),
   }
+}
+
+/** Time to receive the prompt's KV, as a share of the time to compute it, 0..1. */
+function transferShare({ sources, admission: { promptTokens }, now }: SignalReader, engine: EngineState): number {
+  const estimators = sources.estimators(engine)
+  const computeMs = 1000 * prefillSeconds(estimators.costModel(now), { promptTokens, cachedTokens: 0 })
+  return computeMs > 0 ? Math.min(1, estimators.handOver.expectedMs(promptTokens) / computeMs) : 1
 }

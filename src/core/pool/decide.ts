@@ -14,7 +14,7 @@ import type { DecisionResult } from './decision-result.ts'
 import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
 import { excludedFrom, type Exclusion, usesReserve } from './excluded-engines.ts'
-import type { Forecast } from './first-token-forecast.ts'
+import { type Forecast, forecastOf } from './first-token-forecast.ts'
 import { panicOf } from './panic.ts'
 import type { PolicyChains } from './policy-chains.ts'
 import { refuse } from './refusals.ts'
@@ -120,7 +120,7 @@ function routeAmong(excluded: readonly Exclusion[], admission: Admission, input:
     canSplit: rolesOf(pool).splits,
     rankings: input.spare,
     candidateSet: candidateSetOf,
-    forecast: (engine) => forecastOf(engine, input),
+    forecast: (engine) => forecastById(engine, input),
   })
   return { routed, excluded, inOrder, candidateSetOf, request, unusable }
 }
@@ -141,9 +141,9 @@ function shadowOf(
   const engine = ranked[0]?.engine(0)
   spare.give(ranked)
   if (engine === undefined) return null
-  const { ttftMs } = forecastOf(engine, input)
+  const { ttftMs } = forecastById(engine, input)
   const chosen = placement.kind === 'whole' ? placement.engine : placement.decode
-  const chosenMs = placement.kind === 'whole' ? forecastOf(chosen, input).ttftMs : null
+  const chosenMs = placement.kind === 'whole' ? forecastById(chosen, input).ttftMs : null
   return {
     policy: shadow.name,
     engine,
@@ -166,10 +166,12 @@ function decisionOf(
   input: DecisionInput,
   { routed, excluded, unusable, shadow, isPanic }: DecisionParts,
 ): Decision {
-  const forecast = forecastOf(routed.prefiller, input)
+  const forecast = forecastById(routed.prefiller, input)
   const { placement } = routed
   const handOverMs =
-    placement.kind === 'whole' || placement.prefill === null ? 0 : (forecastOf(placement.decode, input).handOverMs ?? 0)
+    placement.kind === 'whole' || placement.prefill === null
+      ? 0
+      : (forecastById(placement.decode, input).handOverMs ?? 0)
   return {
     id: admission.id,
     at: input.now,
@@ -218,10 +220,12 @@ function excludedIn(
   ]
 }
 
-function forecastOf(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['forecast']> {
+function forecastById(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['forecast']> {
   const engine = engines.get(engineId)
   // A gateway or provider has many engines behind it, so there is no forecast.
-  return engine === undefined || isOpaque(engine.spec) ? { ttftMs: null, cachedTokens: null } : reading.forecast(engine)
+  return engine === undefined || isOpaque(engine.spec)
+    ? { ttftMs: null, cachedTokens: null }
+    : forecastOf(reading, engine)
 }
 
 function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, blockTokens: number): RouteRequest {

@@ -23,8 +23,9 @@ import { prefillWork } from '../latency/prefill-work.ts'
 import { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
-import type { Forecast } from './first-token-forecast.ts'
-import { SignalReader, type SignalSources } from './signal-reader.ts'
+import { type Forecast, forecastOf } from './first-token-forecast.ts'
+import { SignalReader } from './signal-reader.ts'
+import type { SignalSources } from './signal-sources.ts'
 import { tokensPerBlock } from './block-tokens.ts'
 
 /**
@@ -330,14 +331,14 @@ export class PoolLedger {
     const { engine, legRole } = leg
     const estimators = this.#estimators(engine)
     const prefills = legRole !== 'decode'
-    const forecast = prefills ? reading.forecast(engine) : NO_FORECAST
+    const forecast = prefills ? forecastOf(reading, engine) : NO_FORECAST
     estimators.queue.settle(now)
-    const cached = reading.cached(engine)
+    const cached = reading.prompt.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
     const estimate = {
       cached,
-      indexBlocks: reading.indexBlocks(engine),
-      uncertainTokens: estimators.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[estimators.number]!),
+      indexBlocks: reading.prompt.indexBlocks(engine),
+      uncertainTokens: estimators.queue.isEmpty ? 0 : reading.prompt.tokensOf(this.#index.live[estimators.number]!),
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(estimators.number),
       ttftMs: forecast.ttftMs === null ? null : forecast.ttftMs + handOverMs,
@@ -354,8 +355,8 @@ export class PoolLedger {
       sequences: admission.sequences,
     }
     const queued = prefills ? estimators.queuePrefill(prefill, now) : null
-    const shared = prefills ? reading.shape.blockCount : estimate.indexBlocks
-    const live = this.#active.add(estimators.number, reading.shape, reading.shares(engine), shared)
+    const shared = prefills ? reading.prompt.shape.blockCount : estimate.indexBlocks
+    const live = this.#active.add(estimators.number, reading.prompt.shape, reading.prompt.shares(engine), shared)
     estimators.requests += 1
     const sequences = admission.sequences ?? 1
     const needsPlace = estimators.places.excess(sequences + this.#load.foreignRequests(engine, now)) > 0

@@ -10,7 +10,10 @@ import { servingEngine } from '../contract/placement.ts'
 import type { PoolEngines } from './pool-engines.ts'
 import type { PoolLedger } from './ledger.ts'
 import { retryBudgetSpent } from './refusals.ts'
-import { isRetry, type RetryBudget, withoutFailedLegs } from './retry-budget.ts'
+import { isRetry, withoutFailedLegs } from './retried-work.ts'
+import type { RetryBudget } from './retry-budget.ts'
+import { forecastOf } from './first-token-forecast.ts'
+import { pressureOf } from './engine-pressure.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type RequestDemand, expectedWork } from './request-demand.ts'
 
@@ -75,9 +78,9 @@ export class Placer {
   /** Returns the demand of the request on the engine that suits it best. */
   demandOf(admission: Admission, reading: SignalReader, { pool: { slo = null } }: ConfiguredPool): RequestDemand {
     const engines = this.#parts.engines.table.all()
-    const cached = engines.map((engine) => reading.forecast(engine).cachedTokens ?? 0)
+    const cached = engines.map((engine) => forecastOf(reading, engine).cachedTokens ?? 0)
     const waitsMs = engines.map((engine) =>
-      slo === null || isOpaque(engine.spec) ? Infinity : longestWaitMs(slo, admission, reading.pressure(engine)),
+      slo === null || isOpaque(engine.spec) ? Infinity : longestWaitMs(slo, admission, pressureOf(reading, engine)),
     )
     return { work: expectedWork(admission, Math.max(0, ...cached)), longestWaitMs: Math.max(...waitsMs) }
   }
@@ -108,7 +111,7 @@ export class Placer {
     } = this.#parts
     const pressure = (id: string) => {
       const engine = engines.get(id)
-      return engine === undefined || isOpaque(engine.spec) ? null : reading.pressure(engine)
+      return engine === undefined || isOpaque(engine.spec) ? null : pressureOf(reading, engine)
     }
     const { decision } = chosen
     const own = servingEngine(decision.placement)
@@ -132,7 +135,7 @@ export class Placer {
     if (chargedPressure !== null) overload.charge(admission, chargedPressure, now)
     return verdict.kind === 'admit'
       ? chosen
-      : { ...chosen, decision: movedTo(verdict.engine, decision, reading.forecast(engines.get(verdict.engine)!)) }
+      : { ...chosen, decision: movedTo(verdict.engine, decision, forecastOf(reading, engines.get(verdict.engine)!)) }
   }
 
   /** Asks a provider if the pool's own engines are too slow for the request. */

@@ -35,7 +35,8 @@ import { Placer, type PlacingInput } from './placer.ts'
 import { PolicyChains } from './policy-chains.ts'
 import { PoolEvents } from './pool-events.ts'
 import { notWedged, unconfigured } from './refusals.ts'
-import { isRetry, repeats, RetryBudget } from './retry-budget.ts'
+import { isRetry, repeats } from './retried-work.ts'
+import { RetryBudget } from './retry-budget.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type BookingSnapshot, type PoolSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
 import { behindOthers, leftQueue, WaitingRoom, type WaitTerms } from './waiting-room.ts'
@@ -470,7 +471,7 @@ export class PoolState {
     const legs = engineLegsOf(placement, this.#engines.table)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
     for (const { engine } of legs) this.#engines.joined(engine)
-    this.#load.addBooking(booking, now, reading)
+    this.#load.addBooking(booking, now, reading?.prompt)
     this.#ledger.addBooking(booking, now, reading)
     this.#lifecycle.owes(booking, now)
     return booking

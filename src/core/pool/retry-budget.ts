@@ -1,7 +1,3 @@
-import type { Admission } from '../contract/admission.ts'
-import type { EarlyLegRole } from '../contract/legs.ts'
-import type { Placement } from '../contract/placement.ts'
-import type { SplitConfig } from '../contract/pool-config.ts'
 import { SlidingCount } from '../sliding-count.ts'
 
 const WINDOW_MS = 10_000
@@ -9,7 +5,8 @@ const WINDOW_MS = 10_000
 /**
  * Retry budget: a share of recent requests plus a minimum per second, over ten seconds. It limits the load on a
  * failing fleet, and a quiet pool can still retry. After tower's retry budget (tower/src/retry/budget). Hedges get what
- * retries leave: a retry saves a request, a hedge only time.
+ * retries leave: a retry saves a request, a hedge only time. Share and minimum are the pool's `retry` keys, whose
+ * defaults are in config/pool-schema.ts.
  */
 export class RetryBudget {
   readonly #requests = new SlidingCount(WINDOW_MS)
@@ -37,33 +34,5 @@ export class RetryBudget {
   allows(now: number, settings: { readonly share: number; readonly minPerS: number }, hedge = false): boolean {
     const allowed = settings.share * this.#requests.count(now) + (this.fraction * settings.minPerS * WINDOW_MS) / 1000
     return this.#retries.count(now) + (hedge ? this.#hedges.count(now) : 0) + 1 <= allowed
-  }
-}
-
-/** Whether an earlier attempt caused work on an engine. */
-export const isRetry = ({ attempt, moved }: Admission): boolean => attempt > 0 && moved !== true
-
-/** Whether the placement repeats work of a failed attempt. */
-export function repeats(admission: Admission, placement: Placement): boolean {
-  const { failedLegs } = admission
-  return (
-    isRetry(admission) && (failedLegs === undefined || earlyLegsOf(placement).some((leg) => failedLegs.includes(leg)))
-  )
-}
-
-function earlyLegsOf(placement: Placement): readonly EarlyLegRole[] {
-  if (placement.kind === 'whole') return []
-  if (placement.kind === 'split') return ['prefill']
-  return placement.prefill === null ? ['encode'] : ['encode', 'prefill']
-}
-
-/** Returns the request without the legs that failed; null: every placement would be a retry. */
-export function withoutFailedLegs(admission: Admission, { fallback }: SplitConfig): Admission | null {
-  const { failedLegs } = admission
-  if (failedLegs === undefined || (failedLegs.includes('prefill') && fallback === 'fail')) return null
-  return {
-    ...admission,
-    ...(failedLegs.includes('prefill') ? { unsplittable: 'the retry budget is spent' } : {}),
-    ...(failedLegs.includes('encode') ? { encodeItems: 0 } : {}),
   }
 }

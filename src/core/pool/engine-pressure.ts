@@ -1,0 +1,34 @@
+import { tokenSeconds } from '../latency/decode-cost-model.ts'
+import type { Pressure } from '../overload/pressure.ts'
+import type { EngineRef } from './booking-ref.ts'
+import { loadSeconds } from './cached-tokens.ts'
+import { ownPrefillS, unparsedBlocks, waitS } from './expected-wait.ts'
+import type { SignalReader } from './signal-reader.ts'
+
+/** Load of an engine with this request added, for admission control. */
+export function pressureOf(reading: SignalReader, engine: EngineRef): Pressure {
+  const { sources, admission, now, prompt } = reading
+  const { active, blockTokens } = sources
+  const estimators = sources.estimators(engine)
+  const newBlocks = active.newBlocks(estimators.number, prompt.shape, prompt.shares(engine))
+  const blocks = active.active(estimators.number) + unparsedBlocks(reading, estimators) + newBlocks
+  const cached = prompt.cached(engine)
+  const requests = estimators.requests + (admission.sequences ?? 1)
+  estimators.queue.settle(now)
+  const beforeS = waitS(reading, engine)
+  const prefillS = ownPrefillS(reading, estimators, cached) + loadSeconds(cached)
+  const delayS = estimators.requests > 0 ? estimators.workDelay.seconds(beforeS + prefillS) : 0
+  return {
+    waitMs: 1000 * Math.max(0, beforeS + delayS),
+    prefillMs: 1000 * prefillS,
+    overdueMs: estimators.queue.overdueMs(now),
+    stepMs:
+      1000 * tokenSeconds(estimators.step.blendedCostModel(estimators.kind.step, blockTokens, now), requests, blocks),
+    prefillShare: estimators.prefillShare.share(now),
+    memoryShare: blocks / (estimators.capacity.declared ?? Infinity),
+    stepLimitMs: estimators.stepLimit.limitMs(now),
+    requests: estimators.requests,
+    waiting: estimators.queue.length,
+    samples: estimators.learner.samples,
+  }
+}
