@@ -206,6 +206,7 @@ function admissionFor({ exchange, route, history, elapsedMs }: AdmissionParts, u
     ...(history.attempt > 0 && history.failedLegs !== null ? { failedLegs: history.failedLegs } : {}),
     ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
     avoid: [...failed, ...others, ...unknown],
+    ...(exchange.stream && exchange.observe && exchange.protocol.stream !== null ? { reportsOutput: true } : {}),
     ...(history.hedgeIn === undefined ? {} : { hedge: true }),
     ...(history.rescueFrom === undefined ? {} : { rescueFrom: history.rescueFrom }),
     unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,

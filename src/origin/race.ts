@@ -5,6 +5,7 @@
  */
 import { endedAs } from '../core/contract/outcome.ts'
 import { FirstByteLimit } from '../core/latency/first-byte-limit.ts'
+import { firstQuestionMs, nextQuestionMs } from '../core/pool/rescue-times.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
 import type { Timer } from '../ports/timers.ts'
@@ -17,14 +18,6 @@ import { StageTimer } from './stage-timer.ts'
 
 /** Shortest delay of a hedge with `auto`, ms: below it, timers and the network decide who is late. */
 const MIN_DELAY_MS = 50
-
-/** Time after the predicted first byte at which a request asks whether its engine is wedged, ms. */
-const FIRST_RESCUE_MS = 1_500
-
-/** Growth and maximum of the interval of further questions. */
-const RESCUE_GROWTH = 1.5
-
-const MAX_RESCUE_MS = 4_000
 
 /** Learned per process or isolate. The entries end with the pools of a configuration. */
 const limits = new WeakMap<PoolRoute['pool'], FirstByteLimit>()
@@ -64,7 +57,8 @@ class Race {
   readonly #won = Promise.withResolvers<Response>()
   #timer: Timer | null = null
   #rescueTimer: Timer | null = null
-  #rescueMs = FIRST_RESCUE_MS
+  /** Interval of the last question. */
+  #rescueMs: number | null = null
   #second: Promise<Response | FailedAttempt | null> | null = null
   #winner: RacingAttempt | null = null
   #firstFailed = false
@@ -94,7 +88,7 @@ class Race {
         // If the first attempt decides, no code waits for the second one.
         this.#second.catch(() => {})
       })
-    this.#rescueLater((this.#first.placed.predictedTtftMs ?? 0) + FIRST_RESCUE_MS)
+    this.#rescueLater(firstQuestionMs(this.#first.placed.predictedTtftMs))
     // The winner's response does not wait for the end of the loser.
     return Promise.race([this.#won.promise, this.#ended(this.#enter(this.#first))])
   }
@@ -110,7 +104,7 @@ class Race {
         (outcome) => {
           if (outcome !== null || this.#isOver) return
           this.#second = null
-          this.#rescueMs = Math.min(MAX_RESCUE_MS, RESCUE_GROWTH * this.#rescueMs)
+          this.#rescueMs = nextQuestionMs(this.#rescueMs)
           this.#rescueLater(this.#rescueMs)
         },
         // If the first attempt decides, no code waits for the second one.

@@ -41,6 +41,8 @@ export interface Admission {
   readonly outputLimitTokens?: number
   /** Whether the first token is visible when it is produced. Absent: unknown. */
   readonly streams?: boolean
+  /** Whether the output of a stream is reported as it comes. Absent: not. */
+  readonly reportsOutput?: boolean
   readonly tenant: string
   /** Class under overload. Absent: `standard`. */
   readonly requestClass?: RequestClass

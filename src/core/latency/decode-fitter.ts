@@ -37,6 +37,11 @@ export class DecodeFitter {
     return decodeCostModelAt(share * this.#logPace + (1 - share) * hardwareClass.#logPace, blockTokens)
   }
 
+  /** Responses since the pace last changed. */
+  get samples(): number {
+    return this.#samples
+  }
+
   /** Logarithm of the pace, for a snapshot. */
   get logPace(): number {
     return this.#logPace

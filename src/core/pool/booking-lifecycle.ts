@@ -48,7 +48,7 @@ export class BookingLifecycle {
     if (engine === null || predictedTtftMs === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
     const expected = this.#ledger.expected(engine, now)
     const answerMs = admission.streams === false ? expected.answerMs(admission) : 0
-    engine.owed.add(key, { predictedMs: predictedTtftMs + answerMs, isLearned: expected.isLearned, now })
+    engine.owed.add(key, predictedTtftMs + answerMs, now)
   }
 
   legDone(booking: Booking, done: LegDone, now: number): void {
@@ -70,6 +70,7 @@ export class BookingLifecycle {
     booking.firstTokenSeen = true
     for (const { engine } of booking.legs) engine.owed.settled(booking.key)
     recordOutput(booking, now)
+    this.#owesMore(booking, 'begun', now)
     const isFirst = booking.admission.attempt === 0
     // The TTFT of a retry includes the time that earlier engines took.
     const own = isFirst ? stages : withoutTtft(stages)
@@ -100,7 +101,37 @@ export class BookingLifecycle {
     if (outputBlocks <= booking.outputBlocks) return
     booking.outputBlocks = outputBlocks
     recordOutput(booking, now)
+    this.#owesMore(booking, 'moved', now)
     this.#ledger.progress(booking, outputBlocks, now)
+  }
+
+  /** Records that a running stream owes further output, if the gateway reads it and the pace is learned. */
+  #owesMore(booking: Booking, event: 'begun' | 'moved', now: number): void {
+    if (!isWatched(booking)) return
+    for (const { engine, legRole } of booking.legs) {
+      if (endsAtFirstToken(legRole) || isOpaque(engine.spec)) continue
+      const { isDecodeLearned, reportMs, prefilledS } = this.#ledger.expected(engine, now)
+      if (isDecodeLearned) engine.streams[event](booking.key, { reportMs, prefilledS, now })
+    }
+  }
+
+  /** The end of a booking without a first token. A client that leaves late is evidence, an early one is none. */
+  #settleOwed({ key, legs, elsewhere }: Booking, { result }: Outcome, now: number): void {
+    for (const { engine } of legs) {
+      if (result === 'client_gone' || result === 'abandoned')
+        engine.owed.abandoned(key, { now, isLearned: this.#ledger.expected(engine, now).isLearned })
+      else engine.owed.settled(key)
+      if (result === 'client_gone' && !elsewhere) engine.abandonedTotal += 1
+    }
+  }
+
+  /** A stream that ends early while it is overdue stays as evidence. */
+  #owesNoMore({ key, legs }: Booking, { result, failure }: Outcome, now: number): void {
+    for (const { engine } of legs) {
+      if (engine.streams.size === 0) continue
+      if (result === 'complete' && failure === null) engine.streams.completed(key, now)
+      else engine.streams.abandoned(key, now, this.#ledger.expected(engine, now).prefilledS)
+    }
   }
 
   /** Restores the progress of a booking that was made again. */
@@ -116,7 +147,8 @@ export class BookingLifecycle {
   }
 
   end(booking: Booking, outcome: Outcome, now: number): void {
-    if (!booking.firstTokenSeen) settleOwed(booking, outcome, now)
+    if (!booking.firstTokenSeen) this.#settleOwed(booking, outcome, now)
+    else this.#owesNoMore(booking, outcome, now)
     this.#load.release(booking, now)
     this.#ledger.release(booking, outcome, now)
     if (!booking.elsewhere) {
@@ -162,18 +194,12 @@ function attemptOf({ key, elsewhere, sentAt, admission }: Booking, now: number):
   return { key, elsewhere, now, sentAt, tenant, hasAlternative: isLastResort !== true }
 }
 
+/** Other replicas report output only from time to time. */
+const isWatched = ({ admission, elsewhere }: Booking): boolean => admission.reportsOutput === true && !elsewhere
+
 /** Records that the answering engine produced output. */
 function recordOutput({ legs }: Booking, now: number): void {
   for (const { engine, legRole } of legs) if (!endsAtFirstToken(legRole)) engine.moved(now)
-}
-
-/** The end of a booking without a first token. A client that leaves late is evidence, one that leaves early is none. */
-function settleOwed({ key, legs, elsewhere }: Booking, { result }: Outcome, now: number): void {
-  for (const { engine } of legs) {
-    if (result === 'client_gone' || result === 'abandoned') engine.owed.abandoned(key, now)
-    else engine.owed.settled(key)
-    if (result === 'client_gone' && !elsewhere) engine.abandonedTotal += 1
-  }
 }
 
 function withoutTtft(stages: StageTimes): StageTimes {

@@ -21,7 +21,7 @@ interface SignSources {
   /** Since when output is overdue and nothing moves; null: it moves. */
   readonly silentSince: number | null
   /** Seconds of a usual prompt by the engine's own pace; null: not learned. */
-  readonly pace: (engine: EngineState, now: number) => number | null
+  readonly pace: (engine: EngineState) => number | null
   readonly now: number
 }
 
@@ -37,7 +37,7 @@ export function signsOf(engine: EngineState, { engines, silentSince, pace, now }
       (!engine.healthy && !hasStatus) || (isOpen && CONTACT_FAILURES.has(engine.lastFailure?.failure ?? '')),
     isFailing: isOpen || (!engine.healthy && hasStatus),
     isFull: isFull(engine, now),
-    isBehind: isBehind(engine, engines, (one) => pace(one, now)),
+    isBehind: isBehind(engine, engines, pace),
   }
 }
 

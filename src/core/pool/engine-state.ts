@@ -7,6 +7,7 @@ import { type Circuit, closed } from './circuit.ts'
 import { type ConditionState, wellSince } from './engine-condition.ts'
 import { EngineSignals } from './engine-signals.ts'
 import { OwedTokens } from './owed-tokens.ts'
+import { StalledStreams } from './stalled-streams.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
@@ -50,6 +51,7 @@ export class EngineState implements EngineRef {
   /** When any of its responses last produced output, milliseconds since the epoch. */
   movedAt = -Infinity
   readonly owed = new OwedTokens()
+  readonly streams = new StalledStreams()
   condition: ConditionState = wellSince(0)
   /** It is wedged and gets no requests. */
   isTakenOut = false

@@ -5,6 +5,7 @@ import type { Condition } from '../contract/pool-digest.ts'
 import { ownTrialAt } from './circuit.ts'
 import { isDown, observed } from './engine-condition.ts'
 import type { EngineState } from './engine-state.ts'
+import type { ExpectedTimes } from './expected-times.ts'
 import type { PoolEvents } from './pool-events.ts'
 import { signsOf } from './condition-signs.ts'
 
@@ -44,10 +45,8 @@ export interface HurtRequests {
 interface WatchParts {
   readonly engines: () => readonly EngineState[]
   readonly events: PoolEvents
-  /** Predicted time of a one-token request on an idle engine, ms. */
-  readonly trialMs: (engine: EngineState, now: number) => number
-  /** Seconds of a usual prompt by the engine's own pace; null: not learned. */
-  readonly pace: (engine: EngineState, now: number) => number | null
+  /** Times that the engine should need. */
+  readonly expected: (engine: EngineState, now: number) => ExpectedTimes
   /** Whether one more engine may be taken out of use. */
   readonly mayTakeOut: (engine: EngineState) => boolean
   readonly hurt: (engine: EngineState) => HurtRequests
@@ -74,7 +73,7 @@ export class EngineWatch {
     this.look(now)
     return this.#parts.engines().flatMap((engine) => {
       if (!needsTrial(engine, now)) return []
-      const limitMs = limitOf(this.#parts.trialMs(engine, now))
+      const limitMs = limitOf(this.#parts.expected(engine, now).trialMs)
       engine.trial = { sentAt: now, limitMs }
       return [{ engine: engine.spec.id, limitMs }]
     })
@@ -90,19 +89,33 @@ export class EngineWatch {
     const mayReturn = result === 'unclear' && condition === 'wedged' && now - since >= UNTRIED_MS
     if (result !== 'passed' && !mayReturn) return
     engine.moved(Math.max(sentAt, now))
+    engine.owed.excuse({ now, isLearned: this.#parts.expected(engine, now).isLearned })
+    engine.streams.excuse(now)
     this.#lookedAt = -Infinity
     this.look(now)
   }
 
   #judge(engine: EngineState, engines: readonly EngineState[], now: number): void {
     const before = engine.condition
-    const silentSince = isOpaque(engine.spec) ? null : engine.owed.overdueSince(engine.movedAt, now)
-    const signs = signsOf(engine, { engines, silentSince, pace: this.#parts.pace, now })
+    const silentSince = isOpaque(engine.spec) ? null : this.#silentSince(engine, now)
+    const signs = signsOf(engine, { engines, silentSince, pace: (one) => this.#parts.expected(one, now).paceS, now })
     const state = observed(before, signs, now)
     engine.condition = state
     if (state.condition !== 'wedged') engine.isTakenOut = false
     else if (!engine.isTakenOut && this.#parts.mayTakeOut(engine)) engine.isTakenOut = true
     if (state.condition !== before.condition) this.#changed(engine, before.condition, now)
+  }
+
+  /** First tokens are overdue, or the running streams have stopped. */
+  #silentSince(engine: EngineState, now: number): number | null {
+    const { owed, streams, movedAt } = engine
+    if (!owed.hasEvidence && streams.size === 0) return null
+    const { isLearned, prefilledS } = this.#parts.expected(engine, now)
+    const firstSince = owed.overdueSince(movedAt, { now, isLearned })
+    const streamsSince = streams.overdueSince(now, prefilledS)
+    return firstSince === null || streamsSince === null
+      ? (firstSince ?? streamsSince)
+      : Math.min(firstSince, streamsSince)
   }
 
   #changed(engine: EngineState, before: Condition, now: number): void {

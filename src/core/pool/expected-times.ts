@@ -39,6 +39,25 @@ export class ExpectedTimes {
     return Math.max(learner.samples, kind.surest?.learner.samples ?? 0) >= LEARNED_SAMPLES
   }
 
+  /** Whether the time between tokens is learned, from the engine or its hardware class. */
+  get isDecodeLearned(): boolean {
+    const { decode, kind } = this.#parts.estimators
+    return Math.max(decode.samples, kind.decode.samples) >= LEARNED_SAMPLES
+  }
+
+  /** Usual time in which a running stream fills one block, after which its output is reported, ms. */
+  get reportMs(): number {
+    const { estimators, blockTokens, now } = this.#parts
+    return 1000 * blockTokens * tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0)
+  }
+
+  /** Prefill work that the engine has done so far, s. */
+  get prefilledS(): number {
+    const { estimators, now } = this.#parts
+    estimators.queue.settle(now)
+    return estimators.prefilledS(now)
+  }
+
   /** Seconds of a usual prompt by the engine's own pace; null: not learned. */
   get paceS(): number | null {
     const { learner } = this.#parts.estimators

@@ -1,7 +1,7 @@
 import { ChurnMap } from '../churn-map.ts'
 
 /** Delay, ms, within which a first token that is later than predicted is no sign of a fault. */
-const MIN_ERROR_MS = 1_000
+const MIN_ERROR_MS = 400
 
 /** Further error of a prediction, as a share of it. */
 const ERROR_SHARE = 0.5
@@ -12,11 +12,17 @@ const UNLEARNED_FACTOR = 4
 /** A first output that the engine owes. Times are ms since the epoch. */
 interface OwedToken {
   readonly dueAt: number
-  /** Error of the prediction, ms. */
-  readonly errorMs: number
+  readonly predictedMs: number
 }
 
-/** Returns the error of a predicted first output, ms. @testing */
+/** When and how sure a prediction is judged. */
+interface Judgement {
+  readonly now: number
+  /** The pace of the engine or of a sibling is learned by now. */
+  readonly isLearned: boolean
+}
+
+/** Returns the error of a predicted first output, ms. */
 export function predictionErrorMs(predictedMs: number, isLearned: boolean): number {
   return (isLearned ? 1 : UNLEARNED_FACTOR) * (MIN_ERROR_MS + ERROR_SHARE * predictedMs)
 }
@@ -35,9 +41,13 @@ export class OwedTokens {
     return this.#owed.size
   }
 
+  get hasEvidence(): boolean {
+    return this.#left !== null || this.#owed.size > 0
+  }
+
   /** @param predictedMs from now to the first output */
-  add(key: string, { predictedMs, isLearned, now }: { predictedMs: number; isLearned: boolean; now: number }): void {
-    this.#owed.set(key, { dueAt: now + predictedMs, errorMs: predictionErrorMs(predictedMs, isLearned) })
+  add(key: string, predictedMs: number, now: number): void {
+    this.#owed.set(key, { dueAt: now + predictedMs, predictedMs })
   }
 
   /** The output came, or the engine owes none any more. */
@@ -46,10 +56,10 @@ export class OwedTokens {
   }
 
   /** The client left, or another engine answered. */
-  abandoned(key: string, now: number): void {
+  abandoned(key: string, judgement: Judgement): void {
     const owed = this.#owed.get(key)
     this.#owed.delete(key)
-    if (owed === undefined || now <= owed.dueAt + owed.errorMs) return
+    if (owed === undefined || !isOverdue(owed, judgement)) return
     if (this.#left === null || owed.dueAt < this.#left.dueAt) this.#left = owed
   }
 
@@ -58,14 +68,20 @@ export class OwedTokens {
     this.#left = null
   }
 
+  /** The engine answered a trial: what is overdue all the same is lost, and no evidence. */
+  excuse(judgement: Judgement): void {
+    this.#left = null
+    for (const [key, owed] of this.#owed) if (isOverdue(owed, judgement)) this.#owed.delete(key)
+  }
+
   /**
    * Returns since when the engine has been silent although output is overdue; null: nothing is.
    * @param movedAt time of its last output
    */
-  overdueSince(movedAt: number, now: number): number | null {
+  overdueSince(movedAt: number, { now, isLearned }: Judgement): number | null {
     const oldest = this.#oldest()
     if (oldest === null) return null
-    const silentFrom = Math.max(oldest.dueAt, movedAt) + oldest.errorMs
+    const silentFrom = Math.max(oldest.dueAt, movedAt) + predictionErrorMs(oldest.predictedMs, isLearned)
     return now > silentFrom ? silentFrom : null
   }
 
@@ -76,3 +92,6 @@ export class OwedTokens {
     return null
   }
 }
+
+const isOverdue = ({ dueAt, predictedMs }: OwedToken, { now, isLearned }: Judgement): boolean =>
+  now > dueAt + predictionErrorMs(predictedMs, isLearned)

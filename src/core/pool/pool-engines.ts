@@ -55,8 +55,7 @@ export class PoolEngines {
     this.#watch = new EngineWatch({
       engines: () => this.table.all(),
       events,
-      trialMs: (engine, now) => booked.ledger.expected(engine, now).trialMs,
-      pace: (engine, now) => booked.ledger.expected(engine, now).paceS,
+      expected: (engine, now) => booked.ledger.expected(engine, now),
       mayTakeOut: (engine) => this.#mayTakeOut(engine),
       hurt,
     })

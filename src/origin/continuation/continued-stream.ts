@@ -12,7 +12,7 @@ import { HEARTBEAT } from '../../protocols/stream/event.ts'
 import { ABORT_DELAY_MS, truncationError } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/truncation-event.ts'
 import { timersOf } from '../../timers.ts'
-import { handOver, type Handover, type HandoverResult } from './handover.ts'
+import { handOver, type Handover, type HandoverCause, type HandoverResult } from './handover.ts'
 import {
   truncatedEnd,
   clientGoneEnd,
@@ -27,6 +27,7 @@ import { RepeatedSegment } from './repeated-segment.ts'
 import { closingRecords, finishRecords, wholeUsage } from './closing-records.ts'
 import { ContinuedSegment } from './continued-segment.ts'
 import { FirstSegment } from './first-segment.ts'
+import { SilenceWatch } from './silence-watch.ts'
 import { newState, type StreamState } from './stream-state.ts'
 import type { Segment } from './segment.ts'
 
@@ -64,7 +65,7 @@ export function relayContinued(parts: ContinuedParts): Response {
 }
 
 /** null: the stream is complete. */
-type PartFailure = AttemptFailure | 'drained' | null
+type PartFailure = AttemptFailure | 'drained' | 'wedged' | null
 
 class ContinuedStream {
   readonly stream: ReadableStream<Uint8Array>
@@ -78,6 +79,9 @@ class ContinuedStream {
   #continued = 0
   /** When it was last looked whether the engine drains. */
   #lookedAt = 0
+  readonly #silence: SilenceWatch | null
+  /** The handover of a silent stream: its engine's bytes wait for the result. null: none. */
+  #rescue: Promise<HandoverResult | null> | null = null
   /** Bookings of this request so far. */
   #booked: number
   /** Time of the last bytes for the client. */
@@ -100,6 +104,7 @@ class ContinuedStream {
     this.#booked = parts.attempt.race?.booked ?? parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
+    this.#silence = this.#watchSilence()
     this.stream = new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {
@@ -137,6 +142,7 @@ class ContinuedStream {
   /** What the client gets between two parts. Returns whether another part follows. */
   async *#afterPart(failure: PartFailure): AsyncGenerator<Uint8Array, boolean> {
     if (this.#isGone) throw truncationError()
+    if (failure === 'wedged') return yield* this.#leaveWedged()
     if (failure !== null && !this.#state.finished)
       return yield* failure === 'drained' ? this.#leaveDraining() : this.#moveAfterFailure(failure)
     if (failure !== null) {
@@ -153,6 +159,7 @@ class ContinuedStream {
     while (part.segment.failure === null) {
       if (this.#mustLeave(part)) return 'drained'
       const chunk = await readPart(part)
+      if (this.#rescue !== null && chunk !== HEARTBEAT && (await this.#rescue) !== null) return 'wedged'
       if (chunk === null) break
       // A heartbeat of the relay is no part of the engine's events.
       const passed = chunk === HEARTBEAT ? null : passEvents(part, chunk)
@@ -184,13 +191,17 @@ class ContinuedStream {
     this.#fail(failure)
     const reason = this.#continued >= this.#parts.max ? 'attempts' : this.#method().reason
     this.#continued++
-    const result = reason === null ? yield* this.#withHeartbeats(this.#handOver()) : reason
+    const result = reason === null ? yield* this.#withHeartbeats(this.#handOver('failed')) : reason
     if (this.#isGone) throw abandoned(result)
     if (typeof result === 'string') return yield* this.#truncate(result, failure)
     if (result.kind === 'refused') {
       this.#failed.splice(0, Infinity, ...result.failed)
       return yield* this.#truncate(result.reason, failure)
     }
+    return yield* this.#goOn(result)
+  }
+
+  async *#goOn(result: Exclude<HandoverResult, { kind: 'refused' }>): AsyncGenerator<Uint8Array, boolean> {
     if (result.kind === 'finished') {
       yield encoder.encode(finishRecords(this.#state, result))
       this.#note('finished')
@@ -201,10 +212,49 @@ class ContinuedStream {
     return true
   }
 
+  /** null: no other engine could take the stream. */
+  #watchSilence(): SilenceWatch | null {
+    const { exchange, ports, placed } = this.#parts.attempt
+    if (exchange.pinned !== null || placed.route.targets.size < 2) return null
+    return new SilenceWatch({
+      timers: timersOf(exchange.scope, ports),
+      now: ports.now,
+      silentSince: () => (this.#between === null ? this.#part.waitingSince : null),
+      ask: () => this.#askToLeave(),
+    })
+  }
+
+  /** Moves a silent stream if the pool finds its engine wedged. Returns whether it moves. */
+  async #askToLeave(): Promise<boolean> {
+    if (this.#isOver || this.#state.finished || this.#method().reason !== null) return false
+    const { reader } = this.#part
+    this.#rescue = this.#handOver('silent').then(
+      (result) => (result.kind === 'refused' ? null : result),
+      () => null,
+    )
+    const result = await this.#rescue
+    if (result === null) {
+      this.#rescue = null
+      return false
+    }
+    if (this.#isOver) abandon(result)
+    // Ends the wait for the engine.
+    reader.cancel()
+    return true
+  }
+
+  async *#leaveWedged(): AsyncGenerator<Uint8Array, boolean> {
+    const result = await this.#rescue
+    this.#rescue = null
+    this.#part.relay.release({ ...clientGoneEnd, end: 'lapsed' }, null)
+    this.#part.end = null
+    return yield* this.#goOn(result as Exclude<HandoverResult, { kind: 'refused' }>)
+  }
+
   /** Moves the stream off an engine that drains. It stays there if no other engine takes it. */
   async *#leaveDraining(): AsyncGenerator<Uint8Array, boolean> {
     const part = this.#part
-    const result = yield* this.#withHeartbeats(this.#handOver(true))
+    const result = yield* this.#withHeartbeats(this.#handOver('drains'))
     if (this.#isGone) throw abandoned(result)
     if (result.kind !== 'moved') {
       // An engine may have room later. Other reasons last as long as this part.
@@ -265,12 +315,12 @@ class ContinuedStream {
     this.#parts.dropRequest(this.#isFirst)
   }
 
-  async #handOver(drains = false): Promise<HandoverResult> {
+  async #handOver(cause: HandoverCause): Promise<HandoverResult> {
     const { digests, suspect } = this.#parts
     const { attempt } = this.#part
     const { how } = this.#method()
     const failed = this.#failed
-    const input = { attempt, state: this.#state, digests, drains, how, booked: this.#booked, failed, suspect }
+    const input = { attempt, state: this.#state, digests, cause, how, booked: this.#booked, failed, suspect }
     const result = await handOver(input)
     this.#booked += result.booked
     return result
@@ -375,6 +425,7 @@ class ContinuedStream {
   #end(result: Result): void {
     if (this.#isOver) return
     this.#isOver = true
+    this.#silence?.end()
     this.#dropRequest()
     const { usage, record } = this.#state
     const { exchange, placed } = this.#parts.attempt
@@ -386,13 +437,16 @@ class ContinuedStream {
 
 /** The client left during the handover. */
 function abandoned(result: HandoverResult | NotContinued): Error {
-  if (typeof result !== 'string' && result.kind === 'moved') {
-    const { answer, attempt } = result
-    answer.discard()
-    const released = attempt.placed.booking.release(endedAs('abandoned'))
-    if (released !== null) attempt.exchange.scope.background(released)
-  }
+  if (typeof result !== 'string') abandon(result)
   return truncationError()
+}
+
+function abandon(result: HandoverResult): void {
+  if (result.kind !== 'moved') return
+  const { answer, attempt } = result
+  answer.discard()
+  const released = attempt.placed.booking.release(endedAs('abandoned'))
+  if (released !== null) attempt.exchange.scope.background(released)
 }
 
 const BEAT: unique symbol = Symbol('heartbeat')

@@ -21,13 +21,18 @@ import type { StreamState } from './stream-state.ts'
 /** Engines that may be tried for one handover. */
 const MAX_ENGINES = 3
 
+/**
+ * Why the stream leaves its engine. `drains`: it has not failed, so no retry budget is needed. `silent`: it leaves only
+ * if the pool finds the engine wedged.
+ */
+export type HandoverCause = 'failed' | 'drains' | 'silent'
+
 interface HandoverInput {
-  /** The attempt whose engine failed. */
+  /** The attempt whose engine is left. */
   readonly attempt: AttemptContext
   readonly state: StreamState
   readonly digests: PoolDigests
-  /** The engine drains, and has not failed: no retry budget is needed. */
-  readonly drains: boolean
+  readonly cause: HandoverCause
   readonly how: 'ids' | 'replay'
   /** Bookings of this request so far. */
   readonly booked: number
@@ -134,7 +139,7 @@ const callContextOf = ({ exchange, ports, placed }: AttemptContext): CallContext
 })
 
 async function place(
-  { attempt: { ports, placed: last, placeOf }, digests, drains }: HandoverInput,
+  { attempt: { ports, placed: last, placeOf }, digests, cause }: HandoverInput,
   exchange: Exchange,
   history: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
@@ -142,10 +147,11 @@ async function place(
   const placed = await acquirePlacement(exchange, ports, digests, {
     attempt: history.attempt,
     placeOf,
-    moved: drains,
+    moved: cause === 'drains',
     failedLegs: null,
     avoid: new Map([[last.route.cluster.id, avoid]]),
     stages: new StageTimer({}),
+    ...(cause === 'silent' ? { hedgeIn: last.route, rescueFrom: last.engine.id } : {}),
   })
   if (!('refused' in placed)) return placed
   return placed.refused.reason === 'retry_budget' ? 'retry_budget' : 'no_engine'

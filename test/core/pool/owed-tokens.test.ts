@@ -3,46 +3,55 @@ import { describe, expect, it } from 'vitest'
 import { OwedTokens, predictionErrorMs } from '../../../src/core/pool/owed-tokens.ts'
 
 const ERROR_MS = predictionErrorMs(1_000, true)
+const learnedAt = (now: number) => ({ now, isLearned: true })
 
 describe('first outputs that an engine owes', () => {
   const owing = (): OwedTokens => {
     const owed = new OwedTokens()
-    owed.add('r1', { predictedMs: 1_000, isLearned: true, now: 0 })
+    owed.add('r1', 1_000, 0)
     return owed
   }
 
   it('are overdue after the prediction and its error', () => {
-    expect(owing().overdueSince(-Infinity, 1_000 + ERROR_MS)).toBeNull()
-    expect(owing().overdueSince(-Infinity, 1_001 + ERROR_MS)).toBe(1_000 + ERROR_MS)
+    expect(owing().overdueSince(-Infinity, learnedAt(1_000 + ERROR_MS))).toBeNull()
+    expect(owing().overdueSince(-Infinity, learnedAt(1_001 + ERROR_MS))).toBe(1_000 + ERROR_MS)
   })
 
   it('are not overdue while the engine moves', () => {
-    expect(owing().overdueSince(5_000, 5_000 + ERROR_MS)).toBeNull()
-    expect(owing().overdueSince(5_000, 5_001 + ERROR_MS)).toBe(5_000 + ERROR_MS)
+    expect(owing().overdueSince(5_000, learnedAt(5_000 + ERROR_MS))).toBeNull()
+    expect(owing().overdueSince(5_000, learnedAt(5_001 + ERROR_MS))).toBe(5_000 + ERROR_MS)
   })
 
   it('leave nothing behind if the client leaves before its time', () => {
     const owed = owing()
-    owed.abandoned('r1', 1_000 + ERROR_MS)
-    expect(owed.overdueSince(-Infinity, 60_000)).toBeNull()
+    owed.abandoned('r1', learnedAt(1_000 + ERROR_MS))
+    expect(owed.overdueSince(-Infinity, learnedAt(60_000))).toBeNull()
   })
 
   it('stay as evidence if the client leaves after it, until the engine moves', () => {
     const owed = owing()
-    owed.abandoned('r1', 9_000)
+    owed.abandoned('r1', learnedAt(9_000))
     expect(owed.size).toBe(0)
-    expect(owed.overdueSince(-Infinity, 60_000)).toBe(1_000 + ERROR_MS)
+    expect(owed.overdueSince(-Infinity, learnedAt(60_000))).toBe(1_000 + ERROR_MS)
     owed.moved()
-    expect(owed.overdueSince(-Infinity, 60_000)).toBeNull()
+    expect(owed.overdueSince(-Infinity, learnedAt(60_000))).toBeNull()
+  })
+
+  it('are no evidence any more if the engine answered a trial while they were overdue', () => {
+    const owed = owing()
+    owed.add('late', 20_000, 0)
+    owed.excuse(learnedAt(10_000))
+    expect(owed.overdueSince(10_000, learnedAt(20_000))).toBeNull()
+    expect(owed.overdueSince(10_000, learnedAt(40_000))).not.toBeNull()
   })
 
   it('follow the predicted work: a long prefill is not overdue before its end', () => {
     const owed = new OwedTokens()
-    owed.add('long', { predictedMs: 120_000, isLearned: true, now: 0 })
-    owed.add('short', { predictedMs: 121_000, isLearned: true, now: 0 })
-    expect(owed.overdueSince(-Infinity, 120_000)).toBeNull()
+    owed.add('long', 120_000, 0)
+    owed.add('short', 121_000, 0)
+    expect(owed.overdueSince(-Infinity, learnedAt(120_000))).toBeNull()
     owed.settled('long')
-    expect(owed.overdueSince(120_000, 180_000)).toBeNull()
+    expect(owed.overdueSince(120_000, learnedAt(180_000))).toBeNull()
   })
 
   it('have a larger error while the pace is not learned', () => {
@@ -57,10 +66,10 @@ describe('first outputs that an engine owes', () => {
           const owed = new OwedTokens()
           for (const [at, { predictedMs, staysShare }] of requests.entries()) {
             const now = at * 10
-            owed.add(String(at), { predictedMs, isLearned: true, now })
-            owed.abandoned(String(at), now + staysShare * predictedMs)
+            owed.add(String(at), predictedMs, now)
+            owed.abandoned(String(at), learnedAt(now + staysShare * predictedMs))
           }
-          expect(owed.overdueSince(-Infinity, 1e9)).toBeNull()
+          expect(owed.overdueSince(-Infinity, learnedAt(1e9))).toBeNull()
         },
       ),
     )

@@ -37,6 +37,18 @@ class PoolInTime {
     return engine
   }
 
+  /** A stream that got its first tokens; its engine sends the rest never. */
+  begin(engine: string, changes: Partial<Admission> = {}): string {
+    const avoid = ['a', 'b', 'c'].filter((id) => id !== engine)
+    const admitted = this.state.admit(
+      admission({ isLastResort: true, streams: true, reportsOutput: true, avoid, ...changes }),
+      this.now,
+    )
+    if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
+    this.state.firstToken(admitted.key, { ttft: TTFT_MS }, this.now + TTFT_MS)
+    return admitted.key
+  }
+
   /** Lets time pass in steps, as hosts watch a pool, and answers its trials. */
   pass(ms: number, stepMs = 100): void {
     for (const end = this.now + ms; this.now < end;) {
@@ -144,6 +156,75 @@ describe('a pool with an engine that does not move', () => {
     site.stopped.clear()
     pass(3_000)
     expect(events).toEqual(['engine_down wedged 2 2', 'engine_up wedged'])
+  })
+})
+
+describe('a pool with an engine whose streams stop, while first tokens of new requests come', () => {
+  const withStreams = (): PoolInTime => {
+    const site = new PoolInTime()
+    for (let at = 0; at < 30; at++) {
+      const key = site.begin(['a', 'b', 'c'][at % 3]!)
+      site.pass(1_000)
+      site.state.release(
+        key,
+        outcome({ usage: { promptTokens: 640, completionTokens: 40, cachedTokens: 0 } }),
+        site.now,
+      )
+    }
+    return site
+  }
+  /** New streams on `engine`, until `ms` have passed. */
+  const streamsFor = (site: PoolInTime, engine: string, ms: number): string[] => {
+    const keys: string[] = []
+    for (const end = site.now + ms; site.now < end;) {
+      if (site.conditions()[engine] !== 'wedged') keys.push(site.begin(engine))
+      site.pass(400)
+    }
+    return keys
+  }
+
+  it('finds it once they are overdue and a trial failed', () => {
+    const site = withStreams()
+    site.stopped.add('a')
+    streamsFor(site, 'a', 6_000)
+    expect(site.conditions()).toEqual({ a: 'wedged', b: 'well', c: 'well' })
+    for (let at = 0; at < 30; at++) expect(site.send()).not.toBe('a')
+  })
+
+  it('keeps it out after the clients of the streams have left, until a trial is answered', () => {
+    const site = withStreams()
+    site.stopped.add('a')
+    const keys = streamsFor(site, 'a', 6_000)
+    for (const key of keys) site.state.release(key, endedAs('client_gone'), site.now)
+    site.pass(30_000)
+    expect(site.conditions()['a']).toBe('wedged')
+    site.stopped.clear()
+    site.pass(1_200)
+    expect(site.conditions()['a']).toBe('well')
+  })
+
+  it('only tries an engine whose streams are held back, once for each silence', () => {
+    const site = withStreams()
+    const keys = streamsFor(site, 'a', 4_000)
+    const trials: number[] = []
+    for (let at = 0; at < 300; at++) {
+      site.now += 100
+      for (const { engine } of site.state.watch(site.now).trials) {
+        trials.push(site.now)
+        site.state.observe([{ kind: 'trial', engine, sentAt: site.now, result: 'passed' }], site.now)
+      }
+      expect(site.conditions()['a']).not.toBe('wedged')
+    }
+    expect(trials.length).toBeLessThanOrEqual(2)
+    for (const key of keys) site.state.release(key, endedAs('client_gone'), site.now)
+  })
+
+  it('judges no streams whose output is not reported', () => {
+    const site = withStreams()
+    site.stopped.add('a')
+    for (let at = 0; at < 3; at++) site.begin('a', { reportsOutput: false })
+    site.pass(30_000)
+    expect(site.conditions()['a']).toBe('well')
   })
 })
 

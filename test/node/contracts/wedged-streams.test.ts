@@ -1,0 +1,4 @@
+import { wedgedStreamsContract } from '../../contracts/wedged-streams.ts'
+import { startNodeGateway } from '../../kit/node-gateway.ts'
+
+wedgedStreamsContract('a gateway on Node', { start: startNodeGateway })

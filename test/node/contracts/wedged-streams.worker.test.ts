@@ -1,0 +1,4 @@
+import { wedgedStreamsContract } from '../../contracts/wedged-streams.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+
+wedgedStreamsContract('the built Worker', { start: startBuiltWorker })
