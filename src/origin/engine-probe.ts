@@ -12,7 +12,13 @@ import { KnownEngines, knownEngines } from './known-engines.ts'
 /** Time limit, ms, of sleep states. An engine in a long step answers late; a paused engine is idle. */
 const STATE_MS = 1_000
 
-const ONCE_MS = 1_000
+const RARE_MS = 1_000
+
+/** Time, ms, after which a route that an engine lacks, or a value that rarely changes, is asked for again. */
+const KEPT_MS = 600_000
+
+/** The same for a value that the route exists for, but lacks: the engine may yet load the model. */
+const UNLISTED_MS = 30_000
 
 /** Limit of metrics, bytes. A vLLM engine sends about 100 KB, with many adapters more. */
 const METRICS_BYTES = 4 * 1024 * 1024
@@ -28,23 +34,32 @@ interface SlowCheck {
   problem: string | null
 }
 
-/** What earlier probes found, by URL of the engine. Cleared when an engine fails: it may return as another one. */
-interface ProbeMemory {
+/** What an engine answered, and until when it is not asked again, ms since the epoch. */
+interface KeptAnswer<Value> {
+  readonly value: Value
+  readonly until: number
+}
+
+/**
+ * What earlier probes found, by URL of the engine. Cleared when an engine fails: it may return as another one. Ends
+ * after a time, because an engine may be replaced between two probes.
+ */
+export interface ProbeMemory {
   readonly known: KnownEngines
-  /** URL and path of sleep states that an engine does not have. */
-  readonly missingStates: Set<string>
+  /** URL and path of sleep states that an engine does not have, until when they are not asked for. */
+  readonly missingStates: Map<string, number>
   /** Metrics path of engines whose first answer showed which one to read. */
-  readonly paths: Map<string, string>
+  readonly paths: Map<string, KeptAnswer<string>>
   /** null: no such route. */
-  readonly versions: Map<string, string | null>
-  /** By URL and model. */
-  readonly contexts: Map<string, number | null>
+  readonly versions: Map<string, KeptAnswer<string | null>>
+  /** By URL and model. null: the engine does not report it. */
+  readonly contexts: Map<string, KeptAnswer<number | null>>
   readonly slowChecks: Map<string, SlowCheck>
 }
 
 export const newProbeMemory = (known: KnownEngines = new KnownEngines()): ProbeMemory => ({
   known,
-  missingStates: new Set(),
+  missingStates: new Map(),
   paths: new Map(),
   versions: new Map(),
   contexts: new Map(),
@@ -54,6 +69,7 @@ export const newProbeMemory = (known: KnownEngines = new KnownEngines()): ProbeM
 interface ProbeContext extends ProbeMemory {
   readonly origin: Origin
   readonly log: Log
+  readonly now: () => number
 }
 
 /**
@@ -65,10 +81,10 @@ export function engineProbe(
   log: Log,
   memory: ProbeMemory = newProbeMemory(knownEngines(origin)),
 ): Probe {
-  const context: ProbeContext = { ...memory, origin, log }
   return async (target, now) => {
+    const context: ProbeContext = { ...memory, origin, log, now }
     const sentAt = now()
-    const health = await healthOf(context, target, now)
+    const health = await healthOf(context, target)
     if (health.problem === 'gateway_limit') return null
     if (health.problem !== null) forget(memory, target)
     const found = health.problem === null ? await factsOf(context, target, health.server) : NO_FACTS
@@ -88,12 +104,18 @@ export function engineProbe(
   }
 }
 
-function forget({ known, missingStates, paths, versions, contexts }: ProbeMemory, target: EngineTarget): void {
+function forget(memory: ProbeMemory, target: EngineTarget): void {
+  const { known, missingStates, paths, versions } = memory
   known.doubt(target)
-  for (const key of missingStates) if (key.startsWith(`${target.url} `)) missingStates.delete(key)
+  for (const key of missingStates.keys()) if (key.startsWith(`${target.url} `)) missingStates.delete(key)
   paths.delete(target.url)
   versions.delete(target.url)
-  for (const key of contexts.keys()) if (key.startsWith(`${target.url} `)) contexts.delete(key)
+  forgetContext(memory, target)
+}
+
+/** After a failed request: the engine may serve another model now, or the same one with another context. */
+export function forgetContext({ contexts }: ProbeMemory, { url }: EngineTarget): void {
+  for (const key of contexts.keys()) if (key.startsWith(`${url} `)) contexts.delete(key)
 }
 
 type SlowHealthCheck = HealthCheck & { readonly everyMs: number }
@@ -107,12 +129,12 @@ interface Health {
 /** A type without health checks (a gateway as a plain engine) is asked like any other server. */
 const checksOf = ({ health }: EngineType): readonly HealthCheck[] => (health.length > 0 ? health : PLAIN.health)
 
-async function healthOf(context: ProbeContext, target: EngineTarget, now: () => number): Promise<Health> {
+async function healthOf(context: ProbeContext, target: EngineTarget): Promise<Health> {
   let server: string | null = null
   for (const check of checksOf(context.known.typeOf(target))) {
     const { everyMs } = check
     const health =
-      everyMs === null ? await checked(context, target, check) : slowHealth(context, target, { ...check, everyMs }, now)
+      everyMs === null ? await checked(context, target, check) : slowHealth(context, target, { ...check, everyMs })
     if (health.problem !== null) return health
     server ??= health.server
   }
@@ -135,8 +157,8 @@ async function checked({ origin, log }: ProbeContext, target: EngineTarget, chec
 }
 
 /** Result of the last slow check. Starts the next one when it is due. */
-function slowHealth(context: ProbeContext, target: EngineTarget, check: SlowHealthCheck, now: () => number): Health {
-  const { slowChecks } = context
+function slowHealth(context: ProbeContext, target: EngineTarget, check: SlowHealthCheck): Health {
+  const { slowChecks, now } = context
   const key = `${target.url} ${check.path}`
   const last = slowChecks.get(key) ?? { dueAt: 0, problem: null }
   slowChecks.set(key, last)
@@ -189,11 +211,11 @@ async function typeOf(context: ProbeContext, target: EngineTarget, { load, ...si
   return type
 }
 
-/** Requested once, until the engine fails. null: it does not report it. */
+/** null: the engine does not report it. */
 async function versionOf(context: ProbeContext, target: EngineTarget, { version }: EngineType): Promise<string | null> {
   if (version === null) return null
   const { path, pattern } = version
-  return readOnce(context, target, {
+  return readRarely(context, target, {
     path,
     key: target.url,
     found: context.versions,
@@ -201,7 +223,7 @@ async function versionOf(context: ProbeContext, target: EngineTarget, { version 
   })
 }
 
-/** Longest prompt with output. Requested once, until the engine fails. null: it does not report it. */
+/** Longest prompt with output. null: the engine does not report it. */
 async function contextTokensOf(
   context: ProbeContext,
   target: EngineTarget,
@@ -210,7 +232,7 @@ async function contextTokensOf(
   if (capacity === null || target.model === undefined) return null
   const { path, read } = capacity
   const model = target.model
-  return readOnce(context, target, {
+  return readRarely(context, target, {
     path,
     key: `${target.url} ${model}`,
     found: context.contexts,
@@ -218,24 +240,26 @@ async function contextTokensOf(
   })
 }
 
-interface OnceRead<Value> {
+interface RareRead<Value> {
   readonly path: string
   readonly key: string
-  readonly found: Map<string, Value | null>
+  readonly found: Map<string, KeptAnswer<Value | null>>
   readonly read: (text: string) => Value | null
 }
 
-async function readOnce<Value>(
-  { origin }: ProbeContext,
+/** Reads a value that rarely changes. */
+async function readRarely<Value>(
+  { origin, now }: ProbeContext,
   target: EngineTarget,
-  { path, key, found, read }: OnceRead<Value>,
+  { path, key, found, read }: RareRead<Value>,
 ): Promise<Value | null> {
   const known = found.get(key)
-  if (known !== undefined) return known
+  if (known !== undefined && now() < known.until) return known.value
   try {
-    const { status, text } = await readRoute(origin, target, path, { limitMs: ONCE_MS })
+    const { status, text } = await readRoute(origin, target, path, { limitMs: RARE_MS })
     const value = status === 200 ? read(text) : null
-    if (status < 500) found.set(key, value)
+    if (status < 500)
+      found.set(key, { value, until: now() + (status === 200 && value === null ? UNLISTED_MS : KEPT_MS) })
     return value
   } catch {
     return null
@@ -255,14 +279,16 @@ const NO_METRICS: Scraped = { load: null, text: null }
  * each read of the JSON removes records that another reader needs.
  */
 async function scrape(context: ProbeContext, target: EngineTarget): Promise<Scraped> {
-  const { known, log, paths } = context
+  const { known, log, paths, now } = context
   const [first, second] = known.typeOf(target).load?.paths ?? METRICS_PATHS
-  const chosen = paths.get(target.url)
+  const kept = paths.get(target.url)
+  const chosen = kept !== undefined && now() < kept.until ? kept.value : undefined
   try {
     const answer = await metricsAt(context, target, chosen ?? first!)
     if (chosen !== undefined || second === undefined || !answer.isOther) return answer
     const other = await metricsAt(context, target, second)
-    paths.set(target.url, other.status === 200 ? second : first!)
+    const isFound = other.status === 200
+    paths.set(target.url, { value: isFound ? second : first!, until: isFound ? Infinity : now() + KEPT_MS })
     return other
   } catch (error) {
     log.debug('probe_metrics_failed', { engine: target.id, error })
@@ -290,7 +316,7 @@ async function metricsAt({ origin }: ProbeContext, target: EngineTarget, path: s
 
 /**
  * A sleeping or paused engine looks healthy in its health check, and requests hang. States that its metrics contain are
- * not asked for. Engines without a route are not asked again.
+ * not asked for. Engines without a route are asked rarely.
  */
 async function isAwayNow(context: ProbeContext, target: EngineTarget, { sleep, load }: EngineType): Promise<boolean> {
   const states = (sleep?.states ?? []).filter(({ means }) => means !== 'asleep' || load?.metrics.awake == null)
@@ -299,16 +325,16 @@ async function isAwayNow(context: ProbeContext, target: EngineTarget, { sleep, l
 }
 
 async function isInState(
-  { origin, missingStates }: ProbeContext,
+  { origin, missingStates, now }: ProbeContext,
   target: EngineTarget,
   path: string,
   field: string,
 ): Promise<boolean> {
   const key = `${target.url} ${path}`
-  if (missingStates.has(key)) return false
+  if (now() < (missingStates.get(key) ?? 0)) return false
   try {
     const { status, text } = await readRoute(origin, target, path, { limitMs: STATE_MS })
-    if (status >= 400 && status < 500) missingStates.add(key)
+    if (status >= 400 && status < 500) missingStates.set(key, now() + KEPT_MS)
     return new RegExp(`"${field}": ?true`).test(text)
   } catch {
     return false

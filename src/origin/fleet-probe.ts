@@ -4,7 +4,8 @@ import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Probe, ProbeSignal } from '../ports/probe.ts'
 import type { DigestCache } from './digest-cache.ts'
-import { engineProbe } from './engine-probe.ts'
+import { engineProbe, forgetContext, newProbeMemory, type ProbeMemory } from './engine-probe.ts'
+import { knownEngines } from './known-engines.ts'
 import { tryEngine } from './engine-trial.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { ReachablePools } from './reachable-pools.ts'
@@ -50,6 +51,7 @@ export class FleetProbe {
   readonly #ports: Ports
   readonly #digests: FleetProbeOptions['digests']
   readonly #probe: Probe
+  readonly #memory: ProbeMemory
   /** Gateway → consecutive rounds without an answer. */
   readonly #missed = new Map<string, number>()
   /** Engine (by pool) → time of the next probe; Infinity during a probe. Absent: now. */
@@ -66,7 +68,8 @@ export class FleetProbe {
     this.#ports = ports
     this.#digests = digests
     this.#reachable = new ReachablePools(ports.log)
-    this.#probe = engineProbe(ports.origin, ports.log)
+    this.#memory = newProbeMemory(knownEngines(ports.origin))
+    this.#probe = engineProbe(ports.origin, ports.log, this.#memory)
     this.dueAt = dueAt
     const keys = new Set(this.#engines.map(({ key }) => key))
     for (const key of dueAt.keys()) if (!keys.has(key)) dueAt.delete(key)
@@ -85,6 +88,7 @@ export class FleetProbe {
 
   /** Makes an engine due in the next round after a request failed on it. */
   suspect(route: PoolRoute, target: EngineTarget): void {
+    forgetContext(this.#memory, target)
     const key = keyOf(route, target)
     if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)
   }

@@ -342,6 +342,32 @@ export function engineAnswersContract(runtime: Runtime): void {
     })
   })
 
+  describe(`an engine that lacks the model, on ${name}`, () => {
+    const list = (card: object): Route => ({ body: { data: [{ owned_by: 'vllm', ...card }] } })
+
+    it('serves again once it has the model, and its context is read again', async () => {
+      const pair = await AnswersPair.open({
+        runtime,
+        type: 'vllm',
+        pool: { circuit: { failures: 1, open_ms: 600_000 }, stats_interval_ms: 1000 },
+      })
+      pair.a.routes['GET /v1/models'] = list({ id: 'other', max_model_len: 10 })
+      pair.set(NO_MODEL)
+      const seen = async () => {
+        await pair.ask()
+        const { circuit, context_tokens } = await pair.view()
+        const isListRead = pair.a.requests.some(({ path }) => path === '/v1/models')
+        return { circuit, context_tokens, isListRead }
+      }
+      await expect.poll(seen, { timeout: 10_000 }).toMatchObject({ circuit: 'open', isListRead: true })
+      pair.a.routes['GET /v1/models'] = list({ id: 'm', max_model_len: 8000 })
+      pair.set('serves')
+      await expect.poll(seen, { timeout: 20_000 }).toMatchObject({ circuit: 'closed', context_tokens: 8000 })
+      expect(pair.a.posts.length).toBeGreaterThan(0)
+      await pair.close()
+    })
+  })
+
   describe(`one engine’s refusal of a prefill leg, on ${name}`, () => {
     let pair: AnswersPair
     let decode: FakeEngine

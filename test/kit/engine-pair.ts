@@ -12,6 +12,7 @@ export interface EngineView {
   readonly circuit: string
   readonly asleep: boolean
   readonly failures_total: number
+  readonly context_tokens?: number
 }
 
 export interface EnginePairOptions extends Pick<GatewayOptions, 'runtime' | 'pool'> {

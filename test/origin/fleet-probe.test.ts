@@ -9,8 +9,13 @@ import type { Ports } from '../../src/ports.ts'
 
 type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses'>>
 
+/** Models of engines whose model list a test answers. */
+const MODEL_OF: Readonly<Record<string, string>> = { lists: 'm' }
+
 function routeOf(engines: readonly string[], statsIntervalMs = 10_000): PoolRoute {
-  const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
+  const targets = new Map(
+    engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null, model: MODEL_OF[id] }]),
+  )
   return { cluster: { id: 'c', gateway: null }, pool: { model: 'm', statsIntervalMs }, targets } as unknown as PoolRoute
 }
 
@@ -270,6 +275,90 @@ describe('probes of an engine whose metrics are at another path', () => {
     bench.answers = {}
     expect((await bench.round()).requested).toContain('a/metrics')
     expect(loadOf(bench)).toEqual([2])
+  })
+})
+
+describe('a route that an engine lacked at its first probe', () => {
+  const TEN_MINUTES = 600_000
+
+  it('is asked for again after ten minutes: the engine may have been replaced between two probes', async () => {
+    const bench = new Bench(['a'])
+    const lacks = { status: 404 }
+    bench.answers = { 'a/version': lacks, 'a/is_paused': lacks }
+    const extraPaths = async () => (await bench.round()).requested.filter((path) => !/health|metrics/.test(path))
+    expect(await extraPaths()).toEqual(['a/is_paused', 'a/version'])
+    bench.now = TEN_MINUTES - 1_000
+    expect(await extraPaths()).toEqual([])
+    bench.now = TEN_MINUTES + 10_000
+    bench.answers = {
+      'a/version': { status: 200, body: '{"version":"0.33.0"}' },
+      'a/is_paused': { status: 200, body: '{"is_paused":true}' },
+    }
+    expect(await extraPaths()).toEqual(['a/is_paused', 'a/version'])
+    expect(bench.signals[0]).toMatchObject({ version: '0.33.0', asleep: true })
+  })
+
+  it('is asked for again, too, if it has the metrics', async () => {
+    const bench = new Bench(['a'])
+    const none = { status: 404 }
+    bench.answers = { 'a/metrics': none, 'a/prometheus/metrics': none }
+    const extraPaths = async () => (await bench.round()).requested.filter((path) => path.endsWith('metrics'))
+    expect(await extraPaths()).toHaveLength(2)
+    bench.now = TEN_MINUTES - 1_000
+    expect(await extraPaths()).toEqual(['a/metrics'])
+    bench.now = TEN_MINUTES + 10_000
+    bench.answers = {
+      ...bench.answers,
+      'a/prometheus/metrics': { status: 200, body: 'trtllm_num_requests_running 3\n' },
+    }
+    expect(await extraPaths()).toHaveLength(2)
+    expect(bench.signals[0]).toMatchObject({ stats: { running: 3 } })
+  })
+
+  it('shows a new version after ten minutes, and is not asked for in between', async () => {
+    const bench = new Bench(['a'])
+    const version = (text: string) => ({ 'a/version': { status: 200, body: `{"version":"${text}"}` } })
+    bench.answers = version('0.32.0')
+    await bench.round()
+    bench.answers = version('0.33.0')
+    bench.now = TEN_MINUTES - 1_000
+    await bench.round()
+    expect(bench.signals[0]).toMatchObject({ version: '0.32.0' })
+    bench.now = TEN_MINUTES + 10_000
+    await bench.round()
+    expect(bench.signals[0]).toMatchObject({ version: '0.33.0' })
+  })
+})
+
+describe('the model list of an engine', () => {
+  const list = (...cards: object[]) => ({
+    'lists/v1/models': { status: 200, body: JSON.stringify({ data: cards }) },
+  })
+  const listReads = async (bench: Bench) =>
+    (await bench.round()).requested.filter((path) => path.endsWith('/v1/models')).length
+  const context = (bench: Bench) => bench.signals.map((signal) => signal.kind === 'probe' && signal.contextTokens)
+
+  it('is read again each half minute while the model is not in it', async () => {
+    const bench = new Bench(['lists'])
+    bench.answers = list({ id: 'other', max_model_len: 10 })
+    expect([await listReads(bench), context(bench)]).toEqual([1, [undefined]])
+    bench.now = 20_000
+    bench.answers = list({ id: 'm', max_model_len: 4096 })
+    expect([await listReads(bench), context(bench)]).toEqual([0, [undefined]])
+    bench.now = 31_000
+    expect([await listReads(bench), context(bench)]).toEqual([1, [4096]])
+    bench.now = 62_000
+    expect([await listReads(bench), context(bench)]).toEqual([0, [4096]])
+  })
+
+  it('is read again after a request failed there, such as by 404 for the model', async () => {
+    const bench = new Bench(['lists'])
+    bench.answers = list({ id: 'm', max_model_len: 4096 })
+    expect(await listReads(bench)).toBe(1)
+    bench.now = 1_000
+    bench.answers = list({ id: 'm', max_model_len: 8192 })
+    bench.fleet.suspect(bench.route, bench.route.targets.get('lists')!)
+    expect([await listReads(bench), context(bench)]).toEqual([1, [8192]])
   })
 })
 

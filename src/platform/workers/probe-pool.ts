@@ -3,7 +3,7 @@ import { toTargets } from '../../config/engine-targets.ts'
 import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
 import type { TrialOrder } from '../../core/pool/engine-watch.ts'
-import { engineProbe, newProbeMemory } from '../../origin/engine-probe.ts'
+import { engineProbe, forgetContext, newProbeMemory } from '../../origin/engine-probe.ts'
 import { tryEngine } from '../../origin/engine-trial.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { TrialVerdict } from '../../ports/probe.ts'
@@ -36,6 +36,7 @@ export async function tryPoolEngine(
 ): Promise<TrialVerdict | null> {
   const target = (await targetsOf(pool, env, source)).find(({ id }) => id === order.engine)
   if (target === undefined) return null
+  forgetContext(memory, target)
   const origin = workersOrigin({ bindings: { ...env } })
   return tryEngine({ origin, log, known: memory.known }, target, order.limitMs)
 }
