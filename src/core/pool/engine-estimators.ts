@@ -1,6 +1,6 @@
 import type { EngineStats } from '../contract/engine-signal.ts'
 import type { EngineSpec } from '../contract/pool-config.ts'
-import { KvEventCursor } from '../kv-events/event-cursor.ts'
+import type { KvEventCursor } from '../kv-events/event-cursor.ts'
 import { PrefillFitter } from '../latency/prefill-fitter.ts'
 import type { PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import type { DecodeCostModel } from '../latency/decode-cost-model.ts'
@@ -59,8 +59,8 @@ export class EngineEstimators {
   readonly handOver = new KvTransferModel()
   /** Limit of its decode step under overload. */
   readonly stepLimit = new StepLimit()
-  /** Cursor of its KV events, if a bridge sends them. */
-  readonly feed = new KvEventCursor()
+  /** Cursor of its KV events. null: no bridge has sent any. */
+  feed: KvEventCursor | null = null
   /** Block size of the engine in tokens; it reuses whole blocks only. 1: unknown. */
   engineBlockTokens = 1
   /** Live requests. */

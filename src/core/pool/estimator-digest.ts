@@ -15,7 +15,8 @@ export function estimatorDigest(
   { costModel, activeBlocks, cachedBlocks, now }: EstimatorFacts,
 ): Partial<EngineDigest> {
   const report = estimators.feedback.report
-  const feed = estimators.feed.stateAt(now)
+  const { feed } = estimators
+  const feedState = feed?.stateAt(now) ?? null
   const stepLimitMs = estimators.stepLimit.limitMs(now)
   estimators.queue.settle(now)
   return {
@@ -25,16 +26,9 @@ export function estimatorDigest(
     queuedPrefillS: estimators.queue.seconds(now),
     queuedPrefillTokens: estimators.queue.newTokens,
     queuedPrefillWork: estimators.queue.work,
-    ...(feed === null
+    ...(feed === null || feedState === null
       ? {}
-      : {
-          kvFeed: {
-            state: feed,
-            changes: estimators.feed.changes,
-            resyncs: estimators.feed.resyncs,
-            lagMs: estimators.feed.lagMs,
-          },
-        }),
+      : { kvFeed: { state: feedState, changes: feed.changes, resyncs: feed.resyncs, lagMs: feed.lagMs } }),
     ...(estimators.capacity.declared === null ? {} : { cacheBlocks: estimators.capacity.declared }),
     learned: {
       costModel,

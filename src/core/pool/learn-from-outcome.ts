@@ -128,7 +128,7 @@ function learnCache(
     beforeAway: estimators.wasAwayAfter(estimate.usedStamp),
   })
   // KV events report restarts and evictions directly.
-  if (estimators.feed.isExact(now)) return actualTokens
+  if (estimators.feed?.isExact(now)) return actualTokens
   if (finding.kind === 'restarted') {
     if (finding.away) index.sweep(engine, estimators.revivedStamp)
     else index.flush(engine)

@@ -1,6 +1,7 @@
 import { ChurnMap } from '../churn-map.ts'
 import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
+import { KvEventCursor } from '../kv-events/event-cursor.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.ts'
 import type { LoadStats } from './load-stats.ts'
 import { ActiveBlocks, shapeOf } from '../prefix-index/active-blocks.ts'
@@ -123,7 +124,7 @@ export class PoolLedger {
     estimators.observed(stats, this.#blockTokens, engine.spec)
     if (cached && !estimators.caches(engine.spec)) this.#index.flush(estimators.number)
     this.#limit(estimators)
-    estimators.feed.discardSilent(this.#index, { engine: estimators.number, now })
+    estimators.feed?.discardSilent(this.#index, { engine: estimators.number, now })
     const { running, waiting, kvUsage } = stats
     const capacity = estimators.capacity.declared
     const usedBlocks = kvUsage === null || capacity === null ? null : kvUsage * capacity
@@ -142,7 +143,7 @@ export class PoolLedger {
   applyKvEvents(engine: EngineRef, feed: KvEventDelta, now: number): KvEventDeltaState {
     const estimators = this.#estimators(engine)
     return feed.blockTokens === this.#blockTokens
-      ? estimators.feed.apply(feed, this.#index, { engine: estimators.number, now })
+      ? (estimators.feed ??= new KvEventCursor()).apply(feed, this.#index, { engine: estimators.number, now })
       : 'block_tokens'
   }
 
@@ -401,7 +402,7 @@ export class PoolLedger {
     if (leg.live.pin === null && keepBlocks === Infinity && leg.estimators.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.estimators.number, admission.blocks, admission.blocks.length >> 1))
     }
-    leg.estimators.feed.requestEnded(admission.blocks, this.#index, keepBlocks === Infinity)
+    leg.estimators.feed?.requestEnded(admission.blocks, this.#index, keepBlocks === Infinity)
     leg.live = null
     leg.estimators.requests -= 1
     if (admission.adapter !== null) leg.estimators.adapters.end(admission.adapter)

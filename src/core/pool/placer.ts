@@ -1,6 +1,6 @@
 import type { Admission } from '../contract/admission.ts'
 import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
-import { longestWaitMs, type OverloadControl } from '../overload/overload-control.ts'
+import type { OverloadControl } from '../overload/overload-control.ts'
 import type { Random } from '../routing/policy.ts'
 import type { RankingPool } from '../routing/ranking.ts'
 import { decide, movedTo } from './decide.ts'
@@ -76,11 +76,12 @@ export class Placer {
   }
 
   /** Returns the demand of the request on the engine that suits it best. */
-  demandOf(admission: Admission, reading: SignalReader, { pool: { slo = null } }: ConfiguredPool): RequestDemand {
+  demandOf(admission: Admission, reading: SignalReader): RequestDemand {
+    const { objective } = this.#parts.overload
     const engines = this.#parts.engines.table.all()
     const cached = engines.map((engine) => forecastOf(reading, engine).cachedTokens ?? 0)
     const waitsMs = engines.map((engine) =>
-      slo === null || isOpaque(engine.spec) ? Infinity : longestWaitMs(slo, admission, pressureOf(reading, engine)),
+      isOpaque(engine.spec) ? Infinity : objective.longestWaitMs(admission, pressureOf(reading, engine)),
     )
     return { work: expectedWork(admission, Math.max(0, ...cached)), longestWaitMs: Math.max(...waitsMs) }
   }
@@ -102,7 +103,7 @@ export class Placer {
   #withinLimits(chosen: DecisionResult, input: PlacingInput, { pool }: ConfiguredPool): DecisionResult {
     if ('refusal' in chosen) return chosen
     const { admission, reading, now, waitedMs } = input
-    const { slo = null, maxWaiting = Infinity } = pool
+    const { maxWaiting = Infinity } = pool
     const {
       engines: { table: engines },
       overload,
@@ -118,7 +119,6 @@ export class Placer {
     const verdict = overload.judge({
       admission,
       decision,
-      slo,
       maxWaiting,
       pressure,
       now,
@@ -131,8 +131,6 @@ export class Placer {
       spare.give(chosen.ranked)
       return verdict
     }
-    const chargedPressure = verdict.kind === 'move' ? verdict.pressure : slo === null ? null : pressure(own)
-    if (chargedPressure !== null) overload.charge(admission, chargedPressure, now)
     return verdict.kind === 'admit'
       ? chosen
       : { ...chosen, decision: movedTo(verdict.engine, decision, forecastOf(reading, engines.get(verdict.engine)!)) }

@@ -27,6 +27,7 @@ import { DecisionLog, toDecision } from './decision-log.ts'
 import type { TrafficShare } from './engine-state.ts'
 import { PoolEngines } from './pool-engines.ts'
 import type { HostTasks } from './host-tasks.ts'
+import { noQueue, type PoolQueue } from './pool-queue.ts'
 import { PrefixSample } from './prefix-sample.ts'
 import { lapseAfterEviction } from './lease-after-eviction.ts'
 import { PoolLedger } from './ledger.ts'
@@ -88,12 +89,7 @@ export class PoolState {
   readonly #budget = new RetryBudget()
   readonly #overload: OverloadControl
   readonly #placer: Placer
-  readonly #waiting = new WaitingRoom({
-    place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
-    cachedTokens: (key) => this.#decisionLog.find(key)?.predictedCachedTokens ?? 0,
-    refused: (admission, refusal) => this.#counted({ refusal }, admission),
-    demandOf: (admission, now) => this.#placer.demandOf(admission, this.#read(admission, now), this.#configured!),
-  })
+  #waiting: PoolQueue = noQueue
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
   readonly #prefixes = new PrefixSample(this.#ledger)
   #seq = 0
@@ -145,9 +141,29 @@ export class PoolState {
     this.#engines.adopt(pool, now)
     this.#lifecycle.configure(pool)
     this.#history.configure(pool.slo ?? null)
+    this.#overload.configure(pool.slo ?? null)
     this.registry.configure(pool)
-    this.#waiting.configure(pool.queue ?? null, now)
+    this.#configureQueue(pool.queue ?? null, now)
     return true
+  }
+
+  #configureQueue(queue: PoolConfig['queue'] | null, now: number): void {
+    const waiting = this.#waiting
+    const room = waiting instanceof WaitingRoom ? waiting : null
+    if (!queue) {
+      room?.close()
+      this.#waiting = noQueue
+    } else if (room !== null) room.configure(queue, now)
+    else
+      this.#waiting = new WaitingRoom(
+        {
+          place: (admission, at, waitedMs) => this.#placed({ admission, now: at, waitedMs }),
+          cachedTokens: (key) => this.#decisionLog.find(key)?.predictedCachedTokens ?? 0,
+          refused: (admission, refusal) => this.#counted({ refusal }, admission),
+          demandOf: (admission, at) => this.#placer.demandOf(admission, this.#read(admission, at)),
+        },
+        queue,
+      )
   }
 
   /** Ranks and books. A repeated call for a live booking (lost response) returns the same placement. */
@@ -182,8 +198,8 @@ export class PoolState {
     const admission = this.registry.withHints(request, now)
     if (this.#lacksConfiguration(admission)) return done({ refusal: unconfigured })
     if (this.#ended.has(key)) return done({ refusal: leftQueue })
-    if (!this.#waiting.isOpen) return done(this.#placed({ admission, now }))
-    this.#waiting.join(admission, terms)
+    if (this.#waiting instanceof WaitingRoom) this.#waiting.join(admission, terms)
+    else done(this.#placed({ admission, now }))
   }
 
   /** The client of a waiting request has left. A place that it has got meanwhile is free again. */
@@ -440,7 +456,9 @@ export class PoolState {
       pool: pool.pool,
       configVersion: version,
       bookings: this.#bookings.size,
-      ...(pool.queue ? { queue: { requests: this.waiting, oldestMs: this.#waiting.oldestMs(now) } } : {}),
+      ...(this.#waiting instanceof WaitingRoom
+        ? { queue: { requests: this.waiting, oldestMs: this.#waiting.oldestMs(now) } }
+        : {}),
       engines: engines(),
       decisions: this.#counts.list(),
     }

@@ -4,6 +4,7 @@ import type { PoolConfig } from '../contract/pool-config.ts'
 import { isPoolFull, type Refusal } from '../contract/refusal.ts'
 import type { AdmissionResult } from './admission-result.ts'
 import { bookingKey } from './bookings.ts'
+import type { PoolQueue } from './pool-queue.ts'
 import { type RequestDemand, expectedWork, workOf } from './request-demand.ts'
 import { type TryResult, type WaitingItem, WaitingQueue } from './waiting-queue.ts'
 
@@ -49,6 +50,8 @@ interface PlacedRequest {
   readonly work: number
 }
 
+type QueueConfig = NonNullable<PoolConfig['queue']>
+
 interface WaitingRoomParts {
   readonly demandOf: (admission: Admission, now: number) => RequestDemand
   /** Places a request that has waited for `waitedMs`. */
@@ -79,32 +82,27 @@ const queueClosed: Refusal = { ...behindOthers, detail: 'the pool has no queue a
 const mayWait = ({ attempt, hedge = false }: Admission, refusal: Refusal): boolean =>
   attempt === 0 && !hedge && isPoolFull(refusal) && refusal.limit !== 'deadline'
 
-/** Requests of a pool that wait for room: each is answered once. */
-export class WaitingRoom {
+/** Requests of a pool that wait for room: each is answered once. Only pools with a queue have it. */
+export class WaitingRoom implements PoolQueue {
   readonly #queue = new WaitingQueue<Waiter>()
   readonly #running = new Map<string, PlacedRequest>()
   readonly #parts: WaitingRoomParts
-  #limits: PoolConfig['queue'] = null
+  #limits: QueueConfig
   #isAwake = false
   /** Clock of the queue, which runs while requests wait: waits do not end together when the host's clock is set. */
   #clock = { at: 0, elapsedMs: 0 }
 
-  constructor(parts: WaitingRoomParts) {
+  constructor(parts: WaitingRoomParts, limits: QueueConfig) {
     this.#parts = parts
+    this.#limits = limits
   }
 
   get size(): number {
     return this.#queue.size
   }
 
-  /** The pool has a queue. */
-  get isOpen(): boolean {
-    return (this.#limits ?? null) !== null
-  }
-
-  /** Whether the refused request waits, or may begin to. */
   takes(admission: Admission, refusal: Refusal, now: number): boolean {
-    if (!this.isOpen || !mayWait(admission, refusal)) return false
+    if (!mayWait(admission, refusal)) return false
     return this.#queue.get(bookingKey(admission)) !== undefined || this.#isOfUse(admission, now)
   }
 
@@ -113,11 +111,15 @@ export class WaitingRoom {
     return this.#parts.demandOf(admission, now).longestWaitMs > 0
   }
 
-  /** Waiting requests keep their limits. Without a queue they are answered. */
-  configure(limits: PoolConfig['queue'], now: number): void {
+  /** Waiting requests keep their limits. */
+  configure(limits: QueueConfig, now: number): void {
     this.#limits = limits
-    if (this.isOpen) this.wake(now)
-    else for (const waiter of this.#queue.all()) this.#refuse(waiter, queueClosed)
+    this.wake(now)
+  }
+
+  /** Answers the waiting requests, because the pool has no queue any more. */
+  close(): void {
+    for (const waiter of this.#queue.all()) this.#refuse(waiter, queueClosed)
   }
 
   /** Time that the oldest request has waited, ms; 0: none waits. */
@@ -126,7 +128,6 @@ export class WaitingRoom {
     return this.#queue.all().reduce((longest, { since }) => Math.max(longest, elapsedMs - since), 0)
   }
 
-  /** Whether a new request has to wait behind others. */
   holdsBack(admission: Admission, now: number): boolean {
     const { requestClass = 'standard', attempt, hedge = false } = admission
     return attempt === 0 && !hedge && this.#queue.waits(requestClass) && this.#isOfUse(admission, now)
@@ -136,7 +137,7 @@ export class WaitingRoom {
     const id = bookingKey(admission)
     // Its caller lost the connection and asks again.
     this.leave(id)
-    const { maxRequests, maxWaitMs } = this.#limits!
+    const { maxRequests, maxWaitMs } = this.#limits
     if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull))
     const { tenant, session, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
     if (this.size === 0) this.#clock.at = now
@@ -148,14 +149,12 @@ export class WaitingRoom {
     this.wake(now)
   }
 
-  /** Ends the wait of a request whose client has left. false: it does not wait. */
   leave(id: string): boolean {
     const waiter = this.#queue.remove(id)
     waiter?.done({ refusal: leftQueue })
     return waiter !== undefined
   }
 
-  /** Corrects the work that the key of a placed request is charged, when its response has ended. */
   ended(id: string, usage: Usage | null): void {
     const running = this.#running.get(id)
     if (running === undefined) return
@@ -166,7 +165,6 @@ export class WaitingRoom {
     this.#queue.correct(key, workOf(newTokens, usage.completionTokens) - work)
   }
 
-  /** Places what has room now, and answers what has waited too long. */
   wake(now: number): void {
     // A request that is placed changes the pool, which wakes the others.
     if (this.#isAwake || this.size === 0) return

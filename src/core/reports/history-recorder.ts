@@ -33,6 +33,11 @@ interface Slice {
   readonly errors: number[]
 }
 
+type JudgeFirstToken = (step: Step, ttftMs: number, promptTokens: number) => void
+
+/** Step of a pool without an objective. */
+const notJudged: JudgeFirstToken = () => undefined
+
 interface FirstToken {
   readonly stages: StageTimes
   readonly promptTokens: number
@@ -44,11 +49,12 @@ interface FirstToken {
 export class HistoryRecorder {
   readonly #steps: Step[] = []
   readonly #slices: Slice[] = []
-  #slo: SloConfig | null = null
+  /** Counts a first token against the objective. */
+  #judge: JudgeFirstToken = notJudged
   #lastGaugesAt = -Infinity
 
   configure(slo: SloConfig | null): void {
-    this.#slo = slo
+    this.#judge = slo === null ? notJudged : judgeBy(slo)
   }
 
   requested(now: number): void {
@@ -64,11 +70,7 @@ export class HistoryRecorder {
     if (ttftMs === undefined) return
     const step = this.#step(now)
     step.ttft.add(ttftMs)
-    const limitMs = ttftLimitMs(this.#slo, promptTokens)
-    if (limitMs !== null) {
-      step.judged += 1
-      if (ttftMs > limitMs) step.late += 1
-    }
+    this.#judge(step, ttftMs, promptTokens)
     const slice = this.#slice(now)
     const times: Readonly<Record<string, number>> = stages
     for (const stage in times) sketchOf(slice, stage).add(times[stage]!)
@@ -139,9 +141,12 @@ function errorBin(ratio: number): number {
   return at < 0 ? ERROR_LIMITS.length : at
 }
 
-function ttftLimitMs(slo: SloConfig | null, promptTokens: number): number | null {
-  if (slo === null || slo.ttftMs === null) return null
-  return slo.ttftMs + ((slo.ttftMsPer1kTokens ?? 0) * promptTokens) / 1000
+function judgeBy({ ttftMs: limitMs, ttftMsPer1kTokens }: SloConfig): JudgeFirstToken {
+  if (limitMs === null) return notJudged
+  return (step, ttftMs, promptTokens) => {
+    step.judged += 1
+    if (ttftMs > limitMs + ((ttftMsPer1kTokens ?? 0) * promptTokens) / 1000) step.late += 1
+  }
 }
 
 function sketchOf({ stages }: Slice, stage: string): Sketch {

@@ -4,6 +4,7 @@ import type { Decision } from '../../../src/core/contract/decision.ts'
 import type { Placement } from '../../../src/core/contract/placement.ts'
 import type { SloConfig } from '../../../src/core/contract/pool-config.ts'
 import { readAdmission } from '../../../src/core/contract/decode.ts'
+import type { Objective } from '../../../src/core/overload/objective.ts'
 import { OverloadControl, type OverloadInput, type Verdict } from '../../../src/core/overload/overload-control.ts'
 import type { Pressure } from '../../../src/core/overload/pressure.ts'
 
@@ -34,11 +35,11 @@ function judge(engines: Record<string, Partial<Pressure>>, given: Case = {}, con
   const [first = '', ...alternatives] = Object.keys(engines)
   const limited: string[] = []
   const placement = given.placement ?? { kind: 'whole', engine: first, runnersUp: [] }
+  control.configure(given.slo === undefined ? SLO : given.slo)
   const input: OverloadInput = {
     admission: readAdmission({ id: 'r', promptTokens: 1_000, ...given.admission }),
     decision: { placement } as unknown as Decision,
     alternatives: () => alternatives,
-    slo: given.slo === undefined ? SLO : given.slo,
     maxWaiting: given.maxWaiting ?? 1_000,
     engines: 1 + alternatives.length,
     pressure: (id) => (engines[id] === undefined ? null : { ...IDLE, ...engines[id] }),
@@ -122,8 +123,10 @@ describe('admission of a request', () => {
 
   it('is harder for a key above its share while others are active', () => {
     const control = new OverloadControl(() => 0)
+    control.configure(SLO)
+    const objective = control.objective as Objective
     const charge = (tenant: string, times: number) => {
-      for (let at = 0; at < times; at++) control.charge(readAdmission({ id: 'r', tenant }), IDLE, 0)
+      for (let at = 0; at < times; at++) objective.charge(readAdmission({ id: 'r', tenant }), IDLE, 0)
     }
     charge('noisy', 20)
     const verdictOf = (tenant: string) => judge({ a: { stepMs: 60 } }, { admission: { tenant } }, control).verdict.kind
