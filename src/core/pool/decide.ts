@@ -8,17 +8,17 @@ import { prefixKey, sessionKey } from '../routing/affinity-keys.ts'
 import type { CandidateSet } from '../routing/candidate-set.ts'
 import type { Random, RouteRequest } from '../routing/policy.ts'
 import type { RankingPool } from '../routing/ranking.ts'
-import { rankCandidates, type RankResult, route, type RouteInput, type RouteResult } from '../routing/route.ts'
-import { candidateSet, receivingCandidateSet } from './candidate-set.ts'
+import { rankCandidates, type RouteInput, type RouteResult } from '../routing/route.ts'
+import type { DecisionSteps } from './decision-steps.ts'
 import type { DecisionResult } from './decision-result.ts'
 import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
-import { excludedFrom, type Exclusion, usesReserve } from './excluded-engines.ts'
+import { excludedFrom, type Exclusion } from './excluded-engines.ts'
 import { type Forecast, forecastOf } from './first-token-forecast.ts'
 import { panicOf } from './panic.ts'
 import type { PolicyChains } from './policy-chains.ts'
 import { refuse } from './refusals.ts'
-import { rolesOf, supportsRole } from './roles.ts'
+import { rolesOf } from './roles.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { tieOrder } from './tie-order.ts'
 
@@ -26,6 +26,7 @@ interface DecisionInput {
   readonly pool: PoolConfig
   readonly engines: EngineTable
   readonly chains: PolicyChains
+  readonly steps: DecisionSteps
   readonly reading: SignalReader
   readonly random: Random
   /** Decision counter: the start of the rotation among equal engines. */
@@ -41,13 +42,13 @@ const AS_NUMBERS: Decision['candidates'] = []
 const NEEDED = ['requests', 'recentWork'] as const
 
 export function decide(admission: Admission, input: DecisionInput): DecisionResult {
-  const { engines, reading, now, pool } = input
+  const { engines, reading, now, pool, steps } = input
   for (const signal of NEEDED) reading.fill(signal)
   const facts = { engines: engines.all(), admission, pool, now }
-  const usual = excludedFrom(facts)
+  const usual = excludedFrom(facts, steps.reserve)
   const reserved = usual.some(({ reason }) => reason === 'reserve')
   // A provider is used before an engine whose circuit is open.
-  const panic = usesReserve(usual, facts) ? null : panicOf(usual, facts)
+  const panic = steps.reserve.isUsed(usual, facts.engines) ? null : panicOf(usual, facts)
   let routing = routeAmong(panic === null || admission.isLastResort !== true ? usual : panic.excluded, admission, input)
   if ('empty' in routing.routed && panic !== null && admission.isLastResort === true)
     routing = routeAmong(panic.excludedAtLast, admission, input)
@@ -76,7 +77,10 @@ export function decide(admission: Admission, input: DecisionInput): DecisionResu
     ranked: ranking.ranked,
     decision: decisionOf(admission, input, {
       routed,
-      excluded: excludedIn(ranking, inOrder, excluded),
+      excluded: [
+        ...excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason })),
+        ...steps.legs.unranked(ranking, inOrder),
+      ],
       unusable,
       shadow,
       isPanic: excluded !== usual && excluded.length < usual.length,
@@ -100,16 +104,13 @@ function withoutExcluded(engines: readonly EngineState[], excluded: readonly Exc
 }
 
 function routeAmong(excluded: readonly Exclusion[], admission: Admission, input: DecisionInput): Routing {
-  const { engines, reading, pool } = input
+  const { engines, reading, pool, steps } = input
   const inOrder = tieOrder(withoutExcluded(engines.all(), excluded), input.rotation)
-  const candidateSetOf = (legRole: LegRole) => {
-    const able = rolesOf(pool).differ ? inOrder.filter(({ spec }) => supportsRole(spec.role, legRole)) : inOrder
-    return legRole === 'decode' ? receivingCandidateSet(able, reading) : candidateSet(able, reading)
-  }
+  const candidateSetOf = (legRole: LegRole) => steps.legs.candidateSet(inOrder, legRole, reading)
   const request = requestOf(admission, reading, pool.blockTokens)
-  const isReserve = inOrder.some(({ spec }) => spec.isExternal === true)
+  const isReserve = steps.reserve.isIn(inOrder)
   const { chain, unusable } = input.chains.for(admission)
-  const routed = route({
+  const routed = steps.legs.route({
     request,
     chain,
     random: input.random,
@@ -186,9 +187,7 @@ function decisionOf(
     policy: routed.ranking.policy,
     fallback: unusable ?? routed.ranking.fallback,
     placement,
-    ...(routed.why === null
-      ? {}
-      : { split: { taken: placement.kind !== 'whole' && placement.prefill !== null, why: routed.why } }),
+    ...input.steps.legs.splitOf(routed),
     candidates: AS_NUMBERS,
     excluded,
     ...(isPanic ? { panic: true } : {}),
@@ -197,27 +196,6 @@ function decisionOf(
     shadow,
     actual: null,
   }
-}
-
-/** Engines that were not ranked, each with the reason. */
-function excludedIn(
-  ranking: RankResult,
-  eligible: readonly EngineState[],
-  excluded: readonly Exclusion[],
-): ExcludedEngine[] {
-  const out = excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason }))
-  if (ranking.ranked.length === 1 && ranking.ranked[0]!.count === eligible.length) return out
-  const ranked = new Set(ranking.ranked.flatMap((one) => one.engines()))
-  const unranked = new Set(ranking.unranked)
-  return [
-    ...out,
-    ...eligible
-      .filter(({ spec }) => !ranked.has(spec.id))
-      .map(({ spec }) => ({
-        engine: spec.id,
-        reason: unranked.has(spec.id) ? ('signal_missing' as const) : ('role' as const),
-      })),
-  ]
 }
 
 function forecastById(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['forecast']> {

@@ -4,7 +4,8 @@ import type { ExclusionReason } from '../contract/decision.ts'
 import type { PoolConfig } from '../contract/pool-config.ts'
 import { exclusion, serves } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
-import { overlaps, supportsRole } from './roles.ts'
+import { isExternal, type ReserveSteps } from './reserve-steps.ts'
+import { overlaps } from './roles.ts'
 
 /** Maximum prompt length of a trial if a longer one has an alternative: its result is known soon. */
 const TRIAL_TOKENS = 2048
@@ -22,7 +23,7 @@ export interface ExclusionInput {
 }
 
 /** Engines excluded from the request, with circuits respected. */
-export function excludedFrom({ engines, admission, pool, now }: ExclusionInput): Exclusion[] {
+export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, reserve: ReserveSteps): Exclusion[] {
   const excluded: Exclusion[] = []
   const trials: EngineState[] = []
   const usable: EngineState[] = []
@@ -37,7 +38,7 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput):
     else if (engine.circuit.state === 'closed') usable.push(engine)
     else trials.push(engine)
   }
-  excluded.push(...reserveExclusions([...usable, ...trials], admission))
+  excluded.push(...reserve.exclusions(usable, trials, admission))
   if (trials.length === 0 || usable.length === 0 || suitsTrial(admission)) return excluded
   for (const engine of trials) {
     const hasOther = usable.some(({ spec }) => overlaps(spec.role, engine.spec.role))
@@ -61,30 +62,6 @@ function contextNeeded(engines: readonly EngineState[], admission: Admission): n
     if (!isExternal(engine) && serves(engine.spec, admission))
       largest = Math.max(largest, engine.contextTokens ?? Infinity)
   return Math.min(promptTokens + outputLimitTokens, largest)
-}
-
-export const isExternal = ({ spec }: EngineState): boolean => spec.isExternal === true
-
-/**
- * Providers' engines that wait because another engine can serve the request, or another cluster may; or the other
- * engines if only a provider can.
- */
-function reserveExclusions(able: readonly EngineState[], admission: Admission): Exclusion[] {
-  const external = able.filter(isExternal)
-  if (external.length === 0) return []
-  const own = able.filter((engine) => !isExternal(engine))
-  const hasOther = own.some(({ spec }) => supportsRole(spec.role, 'whole'))
-  if (admission.isLastResort !== true || hasOther) return external.map((engine) => ({ engine, reason: 'reserve' }))
-  // A provider takes no part of a split request.
-  return own.map((engine) => ({ engine, reason: 'role' }))
-}
-
-/** Whether only providers' engines can serve the request. */
-export function usesReserve(excluded: readonly Exclusion[], { engines }: ExclusionInput): boolean {
-  const external = engines.filter(isExternal)
-  if (external.length === 0) return false
-  const away = new Set(excluded.map(({ engine }) => engine))
-  return external.some((engine) => !away.has(engine))
 }
 
 /** A short request is the better trial; without one, any request is admitted. */

@@ -4,6 +4,7 @@ import type { OverloadControl } from '../overload/overload-control.ts'
 import type { Random } from '../routing/policy.ts'
 import type { RankingPool } from '../routing/ranking.ts'
 import { decide, movedTo } from './decide.ts'
+import type { DecisionSteps } from './decision-steps.ts'
 import type { DecisionResult } from './decision-result.ts'
 import type { PolicyChains } from './policy-chains.ts'
 import { servingEngine } from '../contract/placement.ts'
@@ -27,9 +28,10 @@ interface PlacerParts {
 }
 
 /** Configuration of the pool. */
-interface ConfiguredPool {
+export interface ConfiguredPool {
   readonly pool: PoolConfig
   readonly chains: PolicyChains
+  readonly steps: DecisionSteps
 }
 
 export interface PlacingInput {
@@ -71,8 +73,8 @@ export class Placer {
       random,
       spare,
     } = this.#parts
-    const { pool, chains } = configured
-    return decide(admission, { pool, chains, reading, engines, random, rotation: this.#rotation, spare, now })
+    const { pool, chains, steps } = configured
+    return decide(admission, { pool, chains, steps, reading, engines, random, rotation: this.#rotation, spare, now })
   }
 
   /** Returns the demand of the request on the engine that suits it best. */

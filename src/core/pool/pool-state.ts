@@ -24,6 +24,7 @@ import type { Circuit } from './circuit.ts'
 import { DecisionCounts } from './decision-counts.ts'
 import type { Choice } from './decision-result.ts'
 import { DecisionLog, toDecision } from './decision-log.ts'
+import { decisionStepsOf } from './decision-steps.ts'
 import type { TrafficShare } from './engine-state.ts'
 import { PoolEngines } from './pool-engines.ts'
 import type { HostTasks } from './host-tasks.ts'
@@ -32,7 +33,7 @@ import { PrefixSample } from './prefix-sample.ts'
 import { lapseAfterEviction } from './lease-after-eviction.ts'
 import { PoolLedger } from './ledger.ts'
 import { LoadStats } from './load-stats.ts'
-import { Placer, type PlacingInput } from './placer.ts'
+import { type ConfiguredPool, Placer, type PlacingInput } from './placer.ts'
 import { PolicyChains } from './policy-chains.ts'
 import { PoolEvents } from './pool-events.ts'
 import { notWedged, unconfigured } from './refusals.ts'
@@ -90,7 +91,7 @@ export class PoolState {
   readonly #overload: OverloadControl
   readonly #placer: Placer
   #waiting: PoolQueue = noQueue
-  #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
+  #configured: (ConfiguredPool & { readonly version: number }) | null = null
   readonly #prefixes = new PrefixSample(this.#ledger)
   #seq = 0
 
@@ -137,7 +138,7 @@ export class PoolState {
   /** Applies a configuration. false: not newer than the current one. */
   configure(version: number, pool: PoolConfig, now: number): boolean {
     if (this.#configured !== null && version <= this.#configured.version) return false
-    this.#configured = { version, pool, chains: new PolicyChains(pool) }
+    this.#configured = { version, pool, chains: new PolicyChains(pool), steps: decisionStepsOf(pool) }
     this.#engines.adopt(pool, now)
     this.#lifecycle.configure(pool)
     this.#history.configure(pool.slo ?? null)

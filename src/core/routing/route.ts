@@ -82,7 +82,8 @@ export function rankCandidates(
   return { policy: configured.name, fallback: null, ranked: [], unranked: candidateSet.engines.map(({ id }) => id) }
 }
 
-export function route(input: RouteInput): RouteResult {
+/** Chooses engines for the legs of a request in a pool whose engines have roles. */
+export function routeLegs(input: RouteInput): RouteResult {
   const encode = input.encodeItems > 0 ? assignEncoders(input.candidateSet('encode'), input.encodeItems) : []
   const routed = routeParts(input)
   if (encode.length === 0 || 'empty' in routed) return routed
@@ -100,7 +101,8 @@ function routeParts(input: RouteInput): RouteResult {
   return input.split.mode === 'never' ? routeWhole(input, 'never') : routeSplit(input)
 }
 
-function routeWhole(input: RouteInput, why: string | null): RouteResult {
+/** Chooses one engine for all of a request. */
+export function routeWhole(input: RouteInput, why: string | null): RouteResult {
   const candidateSet = input.candidateSet('whole')
   if (candidateSet.engines.length === 0) return { empty: 'whole' }
   const ranking = rankCandidates(input, candidateSet)
