@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
 import type { RegionReport, SharedCircuit, SyncBatch } from '../../src/core/edge/sync.ts'
 import { readBatch } from '../../src/core/edge/read-batch.ts'
-import { emptyDigest } from '../../src/core/pool/pool-state.ts'
+import { emptyDigest } from '../../src/core/pool/empty-digest.ts'
 
 let objects = 0
 

@@ -1,9 +1,9 @@
 /** Engines that one request cannot be given, with circuits respected. */
 import type { Admission } from '../contract/admission.ts'
-import type { ExclusionReason } from '../contract/decision.ts'
 import type { PoolConfig } from '../contract/pool-config.ts'
 import { exclusion, serves } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
+import type { Exclusion } from './exclusion.ts'
 import { isExternal, type ReserveSteps } from './reserve-steps.ts'
 import { overlaps } from './roles.ts'
 
@@ -68,9 +68,4 @@ function contextNeeded(engines: readonly EngineState[], admission: Admission): n
 function waitsForShort({ circuit }: EngineState, openMs: number, now: number): boolean {
   if (circuit.state === 'probing') return circuit.trials.length > 0
   return circuit.state === 'open' && now < circuit.untilMs + openMs
-}
-
-export interface Exclusion {
-  readonly engine: EngineState
-  readonly reason: ExclusionReason
 }

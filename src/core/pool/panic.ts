@@ -2,7 +2,8 @@
 import type { LegRole } from '../contract/legs.ts'
 import { admits } from './circuit.ts'
 import { exclusionInPanic, serves } from './eligibility.ts'
-import type { Exclusion, ExclusionInput } from './excluded-engines.ts'
+import type { ExclusionInput } from './excluded-engines.ts'
+import type { Exclusion } from './exclusion.ts'
 import { isExternal } from './reserve-steps.ts'
 import { supportsRole } from './roles.ts'
 

@@ -14,6 +14,8 @@ export interface PoolQueue {
   leave(id: string): boolean
   /** Corrects the work that the key of a placed request is charged, when its response has ended. */
   ended(id: string, usage: Usage | null): void
+  /** Time that the oldest request has waited, ms; 0: none waits. */
+  oldestMs(now: number): number
   /** Places what has room now, and answers what has waited too long. */
   wake(now: number): void
 }
@@ -25,5 +27,6 @@ export const noQueue: PoolQueue = {
   holdsBack: () => false,
   leave: () => false,
   ended: () => undefined,
+  oldestMs: () => 0,
   wake: () => undefined,
 }

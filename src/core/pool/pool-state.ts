@@ -25,6 +25,7 @@ import { DecisionCounts } from './decision-counts.ts'
 import type { Choice } from './decision-result.ts'
 import { DecisionLog, toDecision } from './decision-log.ts'
 import { decisionStepsOf } from './decision-steps.ts'
+import { emptyDigest } from './empty-digest.ts'
 import type { TrafficShare } from './engine-state.ts'
 import { PoolEngines } from './pool-engines.ts'
 import type { HostTasks } from './host-tasks.ts'
@@ -41,12 +42,7 @@ import { isRetry, repeats } from './retried-work.ts'
 import { RetryBudget } from './retry-budget.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type BookingSnapshot, type PoolSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
-import { behindOthers, leftQueue, WaitingRoom, type WaitTerms } from './waiting-room.ts'
-
-/** Returns the digest of an object without configuration. @testing */
-export function emptyDigest(facts: Pick<PoolDigest, 'version' | 'epoch' | 'seq' | 'at'>): PoolDigest {
-  return { ...facts, cluster: '', pool: '', configVersion: 0, bookings: 0, engines: [] }
-}
+import { behindOthers, leftQueue, queueOf, WaitingRoom, type WaitingRoomParts, type WaitTerms } from './waiting-room.ts'
 
 const DECISIONS_KEPT = 1000
 
@@ -90,6 +86,12 @@ export class PoolState {
   readonly #budget = new RetryBudget()
   readonly #overload: OverloadControl
   readonly #placer: Placer
+  readonly #waitingParts: WaitingRoomParts = {
+    place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
+    cachedTokens: (key) => this.#decisionLog.find(key)?.predictedCachedTokens ?? 0,
+    refused: (admission, refusal) => this.#counted({ refusal }, admission),
+    demandOf: (admission, now) => this.#placer.demandOf(admission, this.#read(admission, now)),
+  }
   #waiting: PoolQueue = noQueue
   #configured: (ConfiguredPool & { readonly version: number }) | null = null
   readonly #prefixes = new PrefixSample(this.#ledger)
@@ -144,27 +146,8 @@ export class PoolState {
     this.#history.configure(pool.slo ?? null)
     this.#overload.configure(pool.slo ?? null)
     this.registry.configure(pool)
-    this.#configureQueue(pool.queue ?? null, now)
+    this.#waiting = queueOf(pool.queue ?? null, { current: this.#waiting, now }, this.#waitingParts)
     return true
-  }
-
-  #configureQueue(queue: PoolConfig['queue'] | null, now: number): void {
-    const waiting = this.#waiting
-    const room = waiting instanceof WaitingRoom ? waiting : null
-    if (!queue) {
-      room?.close()
-      this.#waiting = noQueue
-    } else if (room !== null) room.configure(queue, now)
-    else
-      this.#waiting = new WaitingRoom(
-        {
-          place: (admission, at, waitedMs) => this.#placed({ admission, now: at, waitedMs }),
-          cachedTokens: (key) => this.#decisionLog.find(key)?.predictedCachedTokens ?? 0,
-          refused: (admission, refusal) => this.#counted({ refusal }, admission),
-          demandOf: (admission, at) => this.#placer.demandOf(admission, this.#read(admission, at)),
-        },
-        queue,
-      )
   }
 
   /** Ranks and books. A repeated call for a live booking (lost response) returns the same placement. */
@@ -457,9 +440,7 @@ export class PoolState {
       pool: pool.pool,
       configVersion: version,
       bookings: this.#bookings.size,
-      ...(this.#waiting instanceof WaitingRoom
-        ? { queue: { requests: this.waiting, oldestMs: this.#waiting.oldestMs(now) } }
-        : {}),
+      ...(pool.queue ? { queue: { requests: this.waiting, oldestMs: this.#waiting.oldestMs(now) } } : {}),
       engines: engines(),
       decisions: this.#counts.list(),
     }

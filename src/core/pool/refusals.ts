@@ -4,7 +4,7 @@ import type { Refusal } from '../contract/refusal.ts'
 import { waitMs } from './circuit.ts'
 import { serves } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
-import type { Exclusion } from './excluded-engines.ts'
+import type { Exclusion } from './exclusion.ts'
 import { supportsRole } from './roles.ts'
 
 /** Retry-After of a full pool, milliseconds: requests end continually. */

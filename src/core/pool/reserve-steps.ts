@@ -2,7 +2,7 @@
 import type { Admission } from '../contract/admission.ts'
 import type { PoolConfig } from '../contract/pool-config.ts'
 import type { EngineState } from './engine-state.ts'
-import type { Exclusion } from './excluded-engines.ts'
+import type { Exclusion } from './exclusion.ts'
 import { supportsRole } from './roles.ts'
 
 /** Steps of a decision that concern the reserve. */

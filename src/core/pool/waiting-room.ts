@@ -4,7 +4,7 @@ import type { PoolConfig } from '../contract/pool-config.ts'
 import { isPoolFull, type Refusal } from '../contract/refusal.ts'
 import type { AdmissionResult } from './admission-result.ts'
 import { bookingKey } from './bookings.ts'
-import type { PoolQueue } from './pool-queue.ts'
+import { noQueue, type PoolQueue } from './pool-queue.ts'
 import { type RequestDemand, expectedWork, workOf } from './request-demand.ts'
 import { type TryResult, type WaitingItem, WaitingQueue } from './waiting-queue.ts'
 
@@ -52,7 +52,7 @@ interface PlacedRequest {
 
 type QueueConfig = NonNullable<PoolConfig['queue']>
 
-interface WaitingRoomParts {
+export interface WaitingRoomParts {
   readonly demandOf: (admission: Admission, now: number) => RequestDemand
   /** Places a request that has waited for `waitedMs`. */
   readonly place: (admission: Admission, now: number, waitedMs: number) => AdmissionResult
@@ -122,7 +122,6 @@ export class WaitingRoom implements PoolQueue {
     for (const waiter of this.#queue.all()) this.#refuse(waiter, queueClosed)
   }
 
-  /** Time that the oldest request has waited, ms; 0: none waits. */
   oldestMs(now: number): number {
     const elapsedMs = this.#elapsedMs(now)
     return this.#queue.all().reduce((longest, { since }) => Math.max(longest, elapsedMs - since), 0)
@@ -215,4 +214,20 @@ export class WaitingRoom implements PoolQueue {
     this.#running.set(waiter.id, { key: { tenant, session, weight }, cachedTokens, work })
     return { work }
   }
+}
+
+/** Queue of a pool with this configuration. Requests that wait in the current one stay there, or are answered. */
+export function queueOf(
+  limits: QueueConfig | null,
+  { current, now }: { readonly current: PoolQueue; readonly now: number },
+  parts: WaitingRoomParts,
+): PoolQueue {
+  const room = current instanceof WaitingRoom ? current : null
+  if (limits === null) {
+    room?.close()
+    return noQueue
+  }
+  if (room === null) return new WaitingRoom(parts, limits)
+  room.configure(limits, now)
+  return room
 }

@@ -4,7 +4,7 @@ import { EdgeState } from '../../../src/core/edge/edge-state.ts'
 import type { HistoryStep } from '../../../src/core/contract/pool-history.ts'
 import type { RegionReport, SharedCircuit, SyncBatch } from '../../../src/core/edge/sync.ts'
 import { readBatch } from '../../../src/core/edge/read-batch.ts'
-import { emptyDigest } from '../../../src/core/pool/pool-state.ts'
+import { emptyDigest } from '../../../src/core/pool/empty-digest.ts'
 
 const NOW = 1_000_000
 const closed: SharedCircuit = { state: 'closed', leftMs: 0, openings: 0 }
