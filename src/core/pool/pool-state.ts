@@ -233,11 +233,10 @@ export class PoolState {
     this.#decisionLog.add(chosen)
     if (admission.attempt === 0) this.#history.requested(now)
     this.#gauge(now)
-    const booking = this.#add(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading })
-    const { key } = booking
+    const { key, legs } = this.#add(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading })
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
-    for (const { engine } of booking.legs) this.#engines.chosen(engine, key)
+    for (const { engine } of legs) this.#engines.chosen(engine, key)
     const { placement, policy, predictedTtftMs } = decision
     if (decision.panic === true) this.#events.raise({ event: 'panic_mode', engine: servingEngine(placement) }, now)
     const events = this.#events.take()
