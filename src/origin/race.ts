@@ -3,6 +3,7 @@
  * its engine is wedged (rescue). The engine whose first byte comes first answers, the other attempt is aborted. Both
  * are booked; the end of the loser is no evidence about its engine.
  */
+import { AbortListeners } from '../abort-listeners.ts'
 import { endedAs } from '../core/contract/outcome.ts'
 import { FirstByteLimit } from '../core/latency/first-byte-limit.ts'
 import { firstQuestionMs, nextQuestionMs } from '../core/pool/rescue-times.ts'
@@ -34,6 +35,8 @@ export const raced =
   (attempt) =>
     mayRace(attempt) ? new Race(attempt, next).run() : next(attempt)
 
+type RaceOutcome = Response | { readonly failures: readonly FailedAttempt[] }
+
 /** An attempt on one engine. */
 type SingleAttempt = (attempt: AttemptContext) => Promise<Response | AttemptFailed>
 
@@ -54,7 +57,7 @@ class Race {
   readonly #earlier: AttemptFailed[]
   readonly #entries: RacingAttempt[] = []
   readonly #limit: FirstByteLimit | null
-  readonly #won = Promise.withResolvers<Response>()
+  #resolve!: (outcome: RaceOutcome) => void
   #timer: Timer | null = null
   #rescueTimer: Timer | null = null
   /** Interval of the last question. */
@@ -78,19 +81,30 @@ class Race {
   }
 
   /** Resolves with the response for the client, or with all failures if another engine may try. Throws if none may. */
-  run(): Promise<Response | { readonly failures: readonly FailedAttempt[] }> {
-    const { exchange, ports } = this.#first
+  run(): Promise<RaceOutcome> {
     const delayMs = this.#delayMs()
-    const timers = timersOf(exchange.scope, ports)
-    if (delayMs !== null)
-      this.#timer = timers.set(delayMs, () => {
-        this.#second = this.#hedge()
-        // If the first attempt decides, no code waits for the second one.
-        this.#second.catch(() => {})
-      })
+    if (delayMs !== null) this.#hedgeLater(delayMs)
     this.#rescueLater(firstQuestionMs(this.#first.placed.predictedTtftMs))
-    // The winner's response does not wait for the end of the loser.
-    return Promise.race([this.#won.promise, this.#ended(this.#enter(this.#first))])
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      // The winner's response does not wait for the end of the loser.
+      this.#enter(this.#first).then(
+        (outcome) => resolve(this.#ended(outcome)),
+        (error: unknown) => {
+          this.#end()
+          reject(error)
+        },
+      )
+    })
+  }
+
+  #hedgeLater(delayMs: number): void {
+    const { exchange, ports } = this.#first
+    this.#timer = timersOf(exchange.scope, ports).set(delayMs, () => {
+      this.#second = this.#hedge()
+      // If the first attempt decides, no code waits for the second one.
+      this.#second.catch(() => {})
+    })
   }
 
   /** Asks again and again, less and less often, whether the engine is wedged. */
@@ -145,16 +159,8 @@ class Race {
     return this.#single({ ...attempt, earlier: this.#earlier, race: entry, signal: entry })
   }
 
-  async #ended(
-    running: Promise<Response | AttemptFailed>,
-  ): Promise<Response | { readonly failures: readonly FailedAttempt[] }> {
-    let outcome
-    try {
-      outcome = await running
-    } catch (error) {
-      this.#end()
-      throw error
-    }
+  /** The first attempt has ended. */
+  #ended(outcome: Response | AttemptFailed): RaceOutcome | Promise<RaceOutcome> {
     this.#timer?.cancel()
     this.#rescueTimer?.cancel()
     if (!('failure' in outcome)) return outcome
@@ -164,7 +170,10 @@ class Race {
       // The client has waited for the whole limit.
       if (outcome.failure === 'answer_timeout') this.#end()
     }
-    const first = { outcome, placed: this.#first.placed }
+    return this.#afterSecond({ outcome, placed: this.#first.placed })
+  }
+
+  async #afterSecond(first: FailedAttempt): Promise<RaceOutcome> {
     const second = await this.#second
     if (second === null) return { failures: [first] }
     return 'outcome' in second ? { failures: [first, second] } : second
@@ -202,7 +211,7 @@ class Race {
         if (this.#winner === null) this.#earlier.push(outcome)
         return { outcome, placed }
       }
-      this.#won.resolve(outcome)
+      this.#resolve(outcome)
       return outcome
     } catch (error) {
       if (exchange.signal.aborted) throw error
@@ -250,15 +259,15 @@ class Race {
 const LOST = new Error('another engine answered first')
 
 /** One of the attempts of a race. */
-class RacingAttempt implements RaceEntry, AbortSignalLike {
+class RacingAttempt extends AbortListeners implements RaceEntry, AbortSignalLike {
   readonly startedAt: number
   readonly predictedMs: number | null
   readonly #race: Race
   readonly #client: AbortSignalLike
-  readonly #listeners = new Set<() => void>()
   #lost = false
 
   constructor(race: Race, { exchange, ports, placed }: AttemptContext) {
+    super()
     this.#race = race
     this.#client = exchange.signal
     this.startedAt = ports.now()
@@ -280,7 +289,7 @@ class RacingAttempt implements RaceEntry, AbortSignalLike {
   lose(): void {
     if (this.#lost) return
     this.#lost = true
-    for (const listener of this.#listeners) listener()
+    this.callListeners()
   }
 
   get aborted(): boolean {
@@ -291,13 +300,13 @@ class RacingAttempt implements RaceEntry, AbortSignalLike {
     return this.#lost ? LOST : this.#client.reason
   }
 
-  addEventListener(type: 'abort', listener: () => void): void {
-    this.#listeners.add(listener)
+  override addEventListener(type: 'abort', listener: () => void): void {
+    super.addEventListener(type, listener)
     this.#client.addEventListener(type, listener)
   }
 
-  removeEventListener(type: 'abort', listener: () => void): void {
-    this.#listeners.delete(listener)
+  override removeEventListener(type: 'abort', listener: () => void): void {
+    super.removeEventListener(type, listener)
     this.#client.removeEventListener(type, listener)
   }
 }

@@ -1,15 +1,16 @@
 /** Time limits on Node's timers. */
 import type { Timer, Timers } from '../../ports/timers.ts'
+import { SLOT_MS, TimerWheel, WheelEntry } from './timer-wheel.ts'
 
-/** Longest delay of a Node timer. Node fires a longer one at once. */
-const MAX_DELAY_MS = 2 ** 31 - 1
-/** How often the event loop is checked for stalls while a deadline waits. */
-const STALL_CHECK_MS = 20
+/** A deadline that is farther away waits in the wheel, and gets a timer of Node when its slot begins. */
+const WHEEL_MS = 4 * SLOT_MS
 
 let waiting = 0
-let stallCheck: NodeJS.Timeout | null = null
+/** Turns the wheel, and counts stalls. null: no deadline waits. */
+let clock: NodeJS.Timeout | null = null
 let checkedAt = 0
 let stalled = 0
+const wheel = new TimerWheel(performance.now())
 
 /**
  * Milliseconds for which this process did not run its event loop while deadlines waited: it was starved, stopped or
@@ -21,17 +22,20 @@ export const stalledMs = (): number => stalled
  * A time limit that is set, moved and cancelled often and rarely fires. It fires after sockets have been read: bytes
  * that arrived while this process was late can still cancel or move it. It does not keep the process alive.
  */
-export class Deadline {
+export class Deadline extends WheelEntry {
   readonly #onDue: () => void
+  #isWaiting = false
   /** `performance.now()` at which it is due. */
   #dueAt = 0
-  /** null: it does not wait. */
+  /** null: it waits in the wheel, or for sockets that are read first. */
   #timer: NodeJS.Timeout | null = null
   /** The timer has fired, and sockets are read first. */
   #immediate: NodeJS.Immediate | null = null
-  #firesAt = 0
+  /** `performance.now()` at which it is looked at again. */
+  #seenAt = 0
 
   constructor(onDue: () => void) {
+    super()
     this.#onDue = onDue
   }
 
@@ -42,28 +46,44 @@ export class Deadline {
   set(delayMs: number): void {
     const now = performance.now()
     this.#dueAt = now + delayMs
-    if (this.#timer === null) {
-      if (waiting++ === 0) startStallCheck(now)
-    } else if (this.#firesAt <= this.#dueAt) return
-    else clearTimeout(this.#timer)
+    if (!this.#isWaiting) {
+      this.#isWaiting = true
+      if (waiting++ === 0) startClock(now)
+    } else if (this.#seenAt <= this.#dueAt) return
+    else this.#disarm()
     this.#arm(now)
   }
 
   cancel(): void {
-    if (this.#timer === null) return
-    clearTimeout(this.#timer)
-    if (this.#immediate !== null) clearImmediate(this.#immediate)
-    this.#timer = this.#immediate = null
+    if (!this.#isWaiting) return
+    this.#isWaiting = false
+    this.#disarm()
     waiting--
   }
 
+  override reached(now: number): void {
+    this.#arm(now)
+  }
+
   #arm(now: number): void {
-    this.#firesAt = this.#dueAt
-    const delayMs = Math.min(Math.max(0, Math.ceil(this.#dueAt - now)), MAX_DELAY_MS)
+    if (this.#dueAt - now > WHEEL_MS) {
+      this.#seenAt = wheel.add(this, this.#dueAt)
+      return
+    }
+    this.#seenAt = this.#dueAt
+    const delayMs = Math.max(0, Math.ceil(this.#dueAt - now))
     this.#timer = setTimeout(() => this.#fire(), delayMs).unref()
   }
 
+  #disarm(): void {
+    if (this.slot >= 0) wheel.remove(this)
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    if (this.#immediate !== null) clearImmediate(this.#immediate)
+    this.#timer = this.#immediate = null
+  }
+
   #fire(): void {
+    this.#timer = null
     const now = performance.now()
     countStall(now)
     // It was moved later, or Node's clock, which counts whole milliseconds, is ahead.
@@ -75,29 +95,31 @@ export class Deadline {
     this.#immediate = null
     const now = performance.now()
     if (now < this.#dueAt) return this.#arm(now)
-    this.#timer = null
+    this.#isWaiting = false
     waiting--
     this.#onDue()
   }
 }
 
-function startStallCheck(now: number): void {
-  if (stallCheck !== null) return
+function startClock(now: number): void {
+  if (clock !== null) return
   checkedAt = now
-  stallCheck = setInterval(checkStall, STALL_CHECK_MS).unref()
+  clock = setInterval(tick, SLOT_MS).unref()
 }
 
-function checkStall(): void {
-  countStall(performance.now())
-  if (waiting > 0 || stallCheck === null) return
-  clearInterval(stallCheck)
-  stallCheck = null
+function tick(): void {
+  const now = performance.now()
+  countStall(now)
+  wheel.turn(now)
+  if (waiting > 0 || clock === null) return
+  clearInterval(clock)
+  clock = null
 }
 
 function countStall(now: number): void {
-  const lateMs = now - checkedAt - STALL_CHECK_MS
+  const lateMs = now - checkedAt - SLOT_MS
   checkedAt = now
-  if (lateMs > STALL_CHECK_MS) stalled += lateMs
+  if (lateMs > SLOT_MS) stalled += lateMs
 }
 
 export const nodeTimers: Timers = {

@@ -4,6 +4,7 @@ import type { BodyAllocation } from '../../../body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer, releaseBuffer } from '../inbound/body-buffer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'
+import { ClientSignal } from './client-signal.ts'
 import type { Http1RequestHead } from './request-head.ts'
 
 /** First memory of a body with a declared length: a declaration alone must cost no more. */
@@ -19,7 +20,8 @@ export class ServerRequest {
   /** Path and query. */
   readonly url: string
   readonly headers: HeaderSource
-  readonly #gone = new AbortController()
+  /** Aborted when the client disconnects. */
+  readonly signal = new ClientSignal()
   readonly #head: Http1RequestHead
   /** null: the length was declared. */
   readonly #chunks: ChunkedDecoder | null
@@ -44,10 +46,6 @@ export class ServerRequest {
     this.#missing = head.length ?? Infinity
     this.#buffer =
       head.length === null ? new BodyBuffer(FIRST_CHUNKED_BYTES, Infinity) : new BodyBuffer(FIRST_BYTES, head.length)
-  }
-
-  get signal(): AbortSignal {
-    return this.#gone.signal
   }
 
   get isChunked(): boolean {
@@ -105,7 +103,7 @@ export class ServerRequest {
     if (this.signal.aborted) return
     this.#collected?.reject(new Error(DISCONNECTED))
     this.#collected = null
-    this.#gone.abort(new Error('the client closed the connection'))
+    this.signal.abort(new Error('the client closed the connection'))
   }
 
   /** Discards the rest of the body. */
