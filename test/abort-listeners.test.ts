@@ -8,7 +8,11 @@ class Signal extends AbortListeners {
 }
 
 it('listeners of an own signal are called as those of an EventTarget', () => {
-  for (const order of [[0, 1, 2], [2, 1, 0], [1, 0, 2]]) {
+  for (const order of [
+    [0, 1, 2],
+    [2, 1, 0],
+    [1, 0, 2],
+  ]) {
     const calls = [new Signal(), new AbortController()].map((signal) => {
       const target = signal instanceof Signal ? signal : signal.signal
       const called: number[] = []
