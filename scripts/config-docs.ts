@@ -1,6 +1,6 @@
 /** Generates docs/config.md and the JSON Schema for editors from the configuration schema. */
 import * as z from 'zod'
-import { policyKinds } from '../src/core/routing/policies/index.ts'
+import { policyKinds } from '../src/core/routing/policies/policies.ts'
 import type { PolicyKind } from '../src/core/routing/policy-options.ts'
 import { documentSchema } from '../src/config/schema.ts'
 import { id } from '../src/config/fields.ts'

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { policyKinds } from '../core/routing/policies/index.ts'
+import { policyKinds } from '../core/routing/policies/policies.ts'
 import type { JsonObject } from '../core/json.ts'
 import { Failure } from '../failure.ts'
 import { agentHints, HINTS, hintedOptions } from '../protocols/agent-hints.ts'

@@ -2,7 +2,7 @@
 import * as z from 'zod/mini'
 import type { PolicyConfig } from '../core/contract/pool-config.ts'
 import type { OptionSpec, PolicyKind } from '../core/routing/policy-options.ts'
-import { policyKinds } from '../core/routing/policies/index.ts'
+import { policyKinds } from '../core/routing/policies/policies.ts'
 import { describe, number, oneOf, strict, text, toSnakeKey } from './fields.ts'
 import { didYouMean } from './suggest.ts'
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { createPolicy, policyKinds } from '../../src/core/routing/policies/index.ts'
+import { createPolicy, policyKinds } from '../../src/core/routing/policies/policies.ts'
 import { ConfigError, type Problem } from '../../src/config/problem.ts'
 import { parseConfig, parseConfigText } from '../../src/config/parse.ts'
 import type { ParseOptions } from '../../src/config/parse-options.ts'

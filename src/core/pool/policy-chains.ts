@@ -1,6 +1,6 @@
 import type { Admission } from '../contract/admission.ts'
 import type { PolicyConfig, PoolConfig } from '../contract/pool-config.ts'
-import { createPolicy, policyKind } from '../routing/policies/index.ts'
+import { createPolicy, policyKind } from '../routing/policies/policies.ts'
 import { qps } from '../routing/policies/qps.ts'
 import { session as sessionPolicy } from '../routing/policies/session.ts'
 import type { Policy } from '../routing/policy.ts'

@@ -2,7 +2,7 @@
 import type { PoolSettings } from '../../config.ts'
 import type { Admission } from '../../core/contract/admission.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
-import { createPolicy } from '../../core/routing/policies/index.ts'
+import { createPolicy } from '../../core/routing/policies/policies.ts'
 import type { PromptProfile } from '../../core/tokens/prompt-analyzer.ts'
 import type { Ports } from '../../ports.ts'
 import type { CacheLookupQuery } from '../../ports/cache-lookup.ts'

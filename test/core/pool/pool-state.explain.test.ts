@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import type { Decision } from '../../../src/core/contract/decision.ts'
 import type { PolicyConfig, PoolConfig } from '../../../src/core/contract/pool-config.ts'
-import { policyKinds } from '../../../src/core/routing/policies/index.ts'
+import { policyKinds } from '../../../src/core/routing/policies/policies.ts'
 import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
-import { policyKinds } from '../../../src/core/routing/policies/index.ts'
+import { policyKinds } from '../../../src/core/routing/policies/policies.ts'
 import { admission, engines, outcome, pool } from '../../kit/pool-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 

@@ -5,7 +5,7 @@ import { EngineState } from '../../../src/core/pool/engine-state.ts'
 import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
-import { policyKinds } from '../../../src/core/routing/policies/index.ts'
+import { policyKinds } from '../../../src/core/routing/policies/policies.ts'
 
 const eight = Array.from({ length: 8 }, (_, index) => engine(`e${index}`))
 

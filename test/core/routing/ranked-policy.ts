@@ -1,7 +1,7 @@
 /** Rankings of described engines by one policy. Temperature 0 is the default, so a draw of a random number throws. */
 import type { RankedCandidate } from '../../../src/core/contract/decision.ts'
 import type { PolicyConfig } from '../../../src/core/contract/pool-config.ts'
-import { policyKind } from '../../../src/core/routing/policies/index.ts'
+import { policyKind } from '../../../src/core/routing/policies/policies.ts'
 import type { Candidate, Policy, Random, RouteRequest, Signal, Signals } from '../../../src/core/routing/policy.ts'
 import { Ranking } from '../../../src/core/routing/ranking.ts'
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { policyKinds } from '../../../src/core/routing/policies/index.ts'
+import { policyKinds } from '../../../src/core/routing/policies/policies.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
 import { Ranking } from '../../../src/core/routing/ranking.ts'
 import { softmax } from '../../../src/core/routing/softmax.ts'

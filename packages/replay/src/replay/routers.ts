@@ -1,7 +1,7 @@
 import { toCamelKey, toSnakeKey } from '../../../../src/config/fields.ts'
 import type { PolicyConfig } from '../../../../src/core/contract/pool-config.ts'
 import { type PolicyKind, violatedRule } from '../../../../src/core/routing/policy-options.ts'
-import { policyKind, policyKinds } from '../../../../src/core/routing/policies/index.ts'
+import { policyKind, policyKinds } from '../../../../src/core/routing/policies/policies.ts'
 import { cacheAware } from './baselines/cache-aware.ts'
 import { hashPrefix } from './baselines/hash-prefix.ts'
 import { llmD } from './baselines/llm-d.ts'

@@ -1,5 +1,5 @@
 import { CostTable } from '../cost-table.ts'
-import { definePolicy } from '../policy.ts'
+import { definePlainPolicy } from '../plain-policy.ts'
 
 const leastLoadedCosts = new CostTable(['requests', 'weight'])
 
@@ -7,8 +7,10 @@ const leastLoadedCosts = new CostTable(['requests', 'weight'])
  * Ranks by running and waiting requests, this one included, divided by the weight: those booked here and those of
  * other sources by the engine's latest report. Without a recent report, those booked here.
  */
-export const leastLoaded = definePolicy({
+export const leastLoaded = definePlainPolicy({
   name: 'least_loaded',
+  doc: 'Fewest running and waiting requests, those of other sources included where engines report them.',
+  source: 'as everywhere',
   needs: ['requests', 'foreignRequests'],
   rank: (_request, candidates) =>
     leastLoadedCosts

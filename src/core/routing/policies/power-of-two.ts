@@ -1,10 +1,12 @@
-import { definePolicy } from '../policy.ts'
+import { definePlainPolicy } from '../plain-policy.ts'
 import { sortPlaces } from '../sort-places.ts'
 import { leastLoaded } from './least-loaded.ts'
 
 /** The less loaded of two engines drawn at random; the others follow by load, for failover. */
-export const powerOfTwo = definePolicy({
+export const powerOfTwo = definePlainPolicy({
   name: 'power_of_two',
+  doc: 'The less loaded of two engines drawn at random.',
+  source: 'vllm-router; Mitzenmacher 2001',
   needs: ['requests', 'foreignRequests'],
   rank(request, candidates, random) {
     const costTable = leastLoaded.rank(request, candidates, random)

@@ -1,4 +1,4 @@
-import { definePolicy } from '../policy.ts'
+import { definePlainPolicy } from '../plain-policy.ts'
 import { rendezvous, withinBound } from '../rendezvous.ts'
 import { leastLoaded } from './least-loaded.ts'
 
@@ -9,8 +9,10 @@ export const SESSION_BOUND = 1.25
  * A session stays on its engine while that holds no more than 1.25 times its fair share; without a session, the least
  * loaded.
  */
-export const session = definePolicy({
+export const session = definePlainPolicy({
   name: 'session',
+  doc: 'Consistent hash of the session with bounded load; without a session, the least loaded.',
+  source: 'production-stack; Mirrokni et al. 2016',
   needs: ['requests', 'foreignRequests'],
   rank(request, candidates, random) {
     const costTable = leastLoaded.rank(request, candidates, random)

@@ -1,5 +1,6 @@
 import type { PolicyConfig } from '../../contract/pool-config.ts'
 import type { PolicyKind } from '../policy-options.ts'
+import { withoutOptions } from '../plain-policy.ts'
 import type { Policy } from '../policy.ts'
 import { predicted } from './predicted.ts'
 import { prefix } from './prefix.ts'
@@ -7,9 +8,14 @@ import { kvAware } from './kv-aware.ts'
 import { lmetric } from './lmetric.ts'
 import { ttft } from './ttft.ts'
 import { activeBlocks } from './active-blocks.ts'
-import { policiesWithoutOptions } from './without-options.ts'
+import { leastLoaded } from './least-loaded.ts'
+import { powerOfTwo } from './power-of-two.ts'
+import { qps } from './qps.ts'
+import { randomChoice } from './random.ts'
+import { roundRobin } from './round-robin.ts'
+import { session } from './session.ts'
 
-/** Policies that a configuration may name. */
+/** Policies that a configuration may name, in the order of the docs. A new policy is a new file and one line here. */
 export const policyKinds: readonly PolicyKind[] = [
   predicted,
   activeBlocks,
@@ -17,7 +23,12 @@ export const policyKinds: readonly PolicyKind[] = [
   lmetric,
   prefix,
   kvAware,
-  ...policiesWithoutOptions,
+  withoutOptions(roundRobin),
+  withoutOptions(randomChoice),
+  withoutOptions(session),
+  withoutOptions(qps),
+  withoutOptions(leastLoaded),
+  withoutOptions(powerOfTwo),
 ]
 
 const byName: ReadonlyMap<string, PolicyKind> = new Map(policyKinds.map((kind) => [kind.name, kind]))

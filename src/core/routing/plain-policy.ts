@@ -1,0 +1,23 @@
+import { type PolicyKind, readOptions } from './policy-options.ts'
+import type { Policy, Signal } from './policy.ts'
+
+/** Policy without options. */
+interface PlainPolicy<Needs extends Signal = Signal> extends Policy<Needs> {
+  /** Description, one line. */
+  readonly doc: string
+  /** Source of the rule. */
+  readonly source: string
+}
+
+/** Infers `Needs` from the list, as `definePolicy` does. */
+export const definePlainPolicy = <const Needs extends Signal>(policy: PlainPolicy<Needs>): PlainPolicy<Needs> => policy
+
+/** Returns the policy as the list of policies has it. */
+export function withoutOptions(policy: PlainPolicy): PolicyKind {
+  const { name, doc, source } = policy
+  const create: PolicyKind['create'] = (options) => {
+    readOptions({}, options)
+    return policy
+  }
+  return { name, doc, source, options: {}, create }
+}
