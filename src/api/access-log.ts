@@ -32,11 +32,11 @@ export function logRequest(
   const isQuiet = status < 400 && (DEBUG_PATHS.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX))
   // Not a copy: the fields that handlers added would be copied one by one, 3 KB a request.
   const fields = incoming.logFields
-  fields['path'] ??= loggedPath(incoming.path)
-  fields['status'] = status
-  fields['reason'] = reason
-  fields['head_ms'] ??= roundMs(incoming.elapsedMs())
-  fields['remote'] = incoming.scope.remoteAddress
+  fields.path ??= loggedPath(incoming.path)
+  fields.status = status
+  fields.reason = reason
+  fields.head_ms ??= roundMs(incoming.elapsedMs())
+  fields.remote = incoming.scope.remoteAddress
   log[isQuiet ? 'debug' : level]('request', fields)
 }
 
@@ -65,8 +65,10 @@ export function logFailure(
   refusalLimits.set(log, limit)
   for (const summary of limit.ended(now)) log.warn('requests_refused', { ...summary })
   const level = isGatewayFault(reason) && limit.admits(reason, now) ? 'warn' : 'info'
-  if (cause !== undefined && isGatewayFault(reason))
-    incoming.logFields[cause instanceof Error ? 'error' : 'cause'] = cause
+  if (cause !== undefined && isGatewayFault(reason)) {
+    if (cause instanceof Error) incoming.logFields.error = cause
+    else incoming.logFields.cause = cause
+  }
   logRequest(incoming, ports, shape.status, { reason, level })
 }
 

@@ -37,7 +37,7 @@ export function preflight(
   const origin = requestHeaders.get('origin')
   if (method !== 'OPTIONS' || origin === null || !requestHeaders.get('access-control-request-method')) return null
   const isAllowed = own !== null && allowedOrigin(cors, requestHeaders) !== undefined
-  if (!isAllowed) logFields['refused_origin'] = origin.slice(0, 200)
+  if (!isAllowed) logFields.refused_origin = origin.slice(0, 200)
   if (cors === null || own === null) return null
   const headers = new Headers({ 'x-request-id': requestId })
   if (isAllowed) {

@@ -91,7 +91,7 @@ export class EdgePrompts {
     const text = incoming.request.headers.get(MEASURED_PROMPT_HEADER)
     if (text === null) return null
     const read = this.#read(text, route, request)
-    incoming.logFields['edge_prompt'] = typeof read === 'string' ? read : 'used'
+    incoming.logFields.edge_prompt = typeof read === 'string' ? read : 'used'
     return typeof read === 'string' ? null : read
   }
 

@@ -5,6 +5,7 @@ import type { RequestScope } from '../ports/request-scope.ts'
 import type { BodyAllocation } from '../body-memory.ts'
 import type { BodySource } from './body.ts'
 import type { ErrorShape } from '../protocols/error-shape.ts'
+import { type AccessLogFields, newAccessLogFields } from './access-log-fields.ts'
 import { splitUrl } from '../url.ts'
 
 /** A request as handlers read it. A web `Request` is one; a platform may pass a lighter object. */
@@ -35,8 +36,8 @@ export interface RequestContext {
   readonly shape: ErrorShape
   /** CORS headers for every response, flat. null: none (`cors.ts`). */
   cors: readonly string[] | null
-  /** Fields of the log line of the request; handlers add to them. Never prompts or keys. */
-  readonly logFields: Record<string, unknown>
+  /** Fields of the log line of the request; handlers add to them. */
+  readonly logFields: AccessLogFields
   /**
    * Memory of the body in `limits.buffered_bytes`. If `logOnStreamEnd` is set, its setter releases it; otherwise the
    * error boundary does, with the response.
@@ -68,27 +69,9 @@ export function openRequest(
     ...splitUrl(request.url),
     shape,
     cors: null,
-    logFields: newLogFields(isLabel ? label : undefined, id, request.method),
+    logFields: newAccessLogFields(isLabel ? label : undefined, id, request.method),
     memory: null,
     logOnStreamEnd: false,
     elapsedMs: () => Math.max(0, ports.now() - receivedAt),
   }
 }
-
-/**
- * Fields in the order of the log line. Those that are known later are undefined, which JSON leaves out: an object that
- * grows field by field costs several times as much.
- */
-const newLogFields = (label: string | undefined, id: string, method: string): RequestContext['logFields'] => ({
-  request_id: label,
-  id,
-  method,
-  path: undefined,
-  status: undefined,
-  reason: undefined,
-  head_ms: undefined,
-  remote: undefined,
-  tenant: undefined,
-  model: undefined,
-  stream: undefined,
-})

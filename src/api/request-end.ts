@@ -4,7 +4,7 @@ import type { KeyUsage } from '../core/limits/key-usage.ts'
 import type { Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import type { WorkerGroup } from '../worker-group.ts'
-import { addAccessLogFields } from './access-log-fields.ts'
+import { addRecordFields } from './access-log-fields.ts'
 import { logRequest, logsRequests } from './access-log.ts'
 import type { RequestEnd } from './inference-exchange.ts'
 import { productionStackLine } from './production-stack-line.ts'
@@ -61,7 +61,7 @@ const logRouting =
 const logEnd =
   (ports: EndParts['ports']): RequestEnd =>
   ({ record, parsed: { incoming } }) => {
-    if (logsRequests(ports.log)) addAccessLogFields(incoming.logFields, record)
+    if (logsRequests(ports.log)) addRecordFields(incoming.logFields, record)
     // The request log writes the line of a request without an engine.
     if (record.engine === null) return
     logRequest(incoming, ports, record.status, { reason: record.result === 'abandoned' ? 'draining' : undefined })

@@ -59,7 +59,7 @@ const handlers: Readonly<Record<string, (registryRequest: RegistryRequest) => Re
 export async function lmcacheRegistry(parts: RegistryParts, incoming: RequestContext): Promise<Response> {
   const path = readPath(incoming.path)
   // The path may contain the token, which must not be logged.
-  incoming.logFields['path'] = path.withoutToken
+  incoming.logFields.path = path.withoutToken
   const routes = await admitServer(parts, incoming, path)
   const handle = handlers[`${incoming.request.method} ${path.route}`]
   if (handle === undefined)

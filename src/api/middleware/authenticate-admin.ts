@@ -7,6 +7,6 @@ export const authenticateAdmin =
   async (c, next) => {
     const incoming = c.get('incoming')
     await authenticator.admin(incoming.request.headers)
-    incoming.logFields['tenant'] = 'admin'
+    incoming.logFields.tenant = 'admin'
     await next()
   }

@@ -10,7 +10,7 @@ export const authenticate =
   async (c, next) => {
     const incoming = c.get('incoming')
     const caller = await authenticator.caller(incoming.request.headers, acceptsApiKeyHeader)
-    incoming.logFields['tenant'] = caller.tenant
+    incoming.logFields.tenant = caller.tenant
     c.set('caller', caller)
     await next()
   }

@@ -26,8 +26,8 @@ export const openExchange =
     const count = ownCount(inference, exchange)
     if (count !== undefined) exchange.ownAnswer = count
     c.set('exchange', exchange)
-    logFields['model'] = inference.model
-    logFields['stream'] = exchange.stream
+    logFields.model = inference.model
+    logFields.stream = exchange.stream
     await turn?.()
     await next()
   }

@@ -21,6 +21,6 @@ export const openTrace =
     })
     exchange.trace = trace
     exchange.headers = withTrace(exchange.headers, trace)
-    logFields['trace_id'] = trace.traceId
+    logFields.trace_id = trace.traceId
     return next()
   }

@@ -26,7 +26,7 @@ export const requestLog =
     const failure = c.get('failure')
     if (failure !== undefined) return logFailure(incoming, ports, failure)
     if (incoming.logOnStreamEnd) {
-      incoming.logFields['head_ms'] ??= roundMs(incoming.elapsedMs())
+      incoming.logFields.head_ms ??= roundMs(incoming.elapsedMs())
       return
     }
     const response = c.res
