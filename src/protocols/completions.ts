@@ -2,7 +2,7 @@
 import type { JsonObject } from '../core/json.ts'
 import { choicesGrammar, textIn } from './choices-stream.ts'
 import { ownCompletionForm } from './completion-form.ts'
-import { completionBarrier, continuableBy } from './continuation.ts'
+import { completionBarrier, continuableBy } from './continuation-rules.ts'
 import { openaiErrors } from './error-shape.ts'
 import { openaiSplitting } from './prefill-edit.ts'
 import { readTexts } from './prompt-texts.ts'

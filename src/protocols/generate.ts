@@ -1,7 +1,7 @@
 /** vLLM's tokens in, tokens out (`/inference/v1/generate`): ids are used as they are, and no template applies. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { choicesGrammar } from './choices-stream.ts'
-import { notContinuable } from './continuation.ts'
+import { notContinuable } from './continuation-rules.ts'
 import { openaiErrors } from './error-shape.ts'
 import { prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { readIds } from './prompt-texts.ts'

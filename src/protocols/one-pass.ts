@@ -1,5 +1,5 @@
 /** Traits of protocols that read a prompt and generate no text. */
-import { notContinuable } from './continuation.ts'
+import { notContinuable } from './continuation-rules.ts'
 import { openaiErrors } from './error-shape.ts'
 import { NO_PROMPT_FIELDS, type Protocol } from './protocol.ts'
 import { usageWithoutOutput } from './reported-usage.ts'
@@ -22,3 +22,4 @@ export const ONE_PASS = {
 
 export const NOTHING_DECODED = 'nothing is decoded'
 export const NOTHING_COMPUTED = 'nothing is computed'
+export const NO_TEXT_DECODED = 'no text is decoded'

@@ -112,3 +112,6 @@ export const PLAIN_ENDPOINT = {
   countAnswer: null,
   unsplittable: null,
 } as const
+
+/** Traits of endpoints whose body is a form. */
+export const UPLOAD_ENDPOINT = { ...PLAIN_ENDPOINT, form: true, unsplittable: 'an upload goes to one engine' } as const

@@ -2,7 +2,7 @@
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { isText } from '../core/tokens/utf8-text.ts'
 import { functionTools, readContent, reasoningFields, toolCall, Transcript } from './chat-messages.ts'
-import { notContinuable } from './continuation.ts'
+import { notContinuable } from './continuation-rules.ts'
 import { responsesErrors } from './error-shape.ts'
 import { freeToolChoice, prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'

@@ -1,4 +1,4 @@
-import { speech } from '../../src/protocols/media.ts'
+import { speech } from '../../src/protocols/speech.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'

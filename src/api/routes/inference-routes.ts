@@ -35,7 +35,7 @@ interface InferenceParts extends ParseParts, ExchangeParts, StoredResponseParts,
   readonly usage: KeyUsage
 }
 
-/** The engines' API: every endpoint of a protocol, and stored responses. */
+/** The engines' API: every endpoint of a protocol (`endpoints` in its file in src/protocols), and stored responses. */
 export function inferenceRoutes(parts: InferenceParts): App {
   const app = newApp()
   for (const endpoint of endpoints)

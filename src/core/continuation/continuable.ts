@@ -1,4 +1,7 @@
-/** What a continuation of a stream at another engine needs of its request, and why there may be none. */
+/**
+ * What a continuation of a stream at another engine needs of its request, and the reasons why there is none. The rules
+ * by which a protocol decides are in protocols/continuation-rules.ts.
+ */
 import type { JsonObject } from '../json.ts'
 
 /** Configured in `retry.mid_stream`. */

@@ -1,17 +1,16 @@
-/** Uploads as multipart forms: audio to text, and edits of images. Only their size counts as prompt. */
+/** Audio to text, uploaded as a form. Only its size counts as prompt. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { choicesGrammar, textIn } from './choices-stream.ts'
 import { ONE_PASS } from './one-pass.ts'
-import { UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, type Protocol } from './protocol.ts'
-import { usageOfInputTokens, usageOfPromptTokens, type ReportedUsage } from './reported-usage.ts'
+import { type Protocol, UPLOAD_ENDPOINT } from './protocol.ts'
+import { type ReportedUsage, usageOfInputTokens, usageOfPromptTokens } from './reported-usage.ts'
 import { numberOf } from './request-fields.ts'
 import type { StreamEvent, StreamGrammar } from './stream/event.ts'
 import { objectIn } from './stream/reader.ts'
 
-const UPLOAD = { ...PLAIN_ENDPOINT, form: true, unsplittable: 'an upload goes to one engine' } as const
 /** Formats of transcriptions that are plain text. */
 const TEXT_FORMATS: ReadonlySet<unknown> = new Set(['text', 'srt', 'vtt'])
+
 const LIMITS = ['max_completion_tokens', 'max_tokens'] as const
 
 /** vLLM reports `prompt_tokens`, OpenAI `input_tokens`. */
@@ -45,19 +44,14 @@ export const audio: Protocol = {
   ...ONE_PASS,
   name: 'audio',
   operation: 'transcriptions',
-  endpoints: ['/v1/audio/transcriptions', '/v1/audio/translations'].map((path) => ({ ...UPLOAD, path, streams: true })),
+  endpoints: ['/v1/audio/transcriptions', '/v1/audio/translations'].map((path) => ({
+    ...UPLOAD_ENDPOINT,
+    path,
+    streams: true,
+  })),
   prompt: () => ({ form: 'sound' }),
   bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: () => 1 },
   answersJson: ({ response_format: format }) => !TEXT_FORMATS.has(format),
   stream: transcripts,
   usage: usageOfAudio,
-}
-
-export const imageEdits: Protocol = {
-  ...ONE_PASS,
-  name: 'image_edits',
-  operation: 'edits',
-  endpoints: [{ ...UPLOAD, path: '/v1/images/edits' }],
-  prompt: () => UNREADABLE,
-  usage: usageOfInputTokens,
 }
