@@ -15,6 +15,7 @@ import type { RegionDigest } from '../src/core/contract/region-digest.ts'
 import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
 import { SHARED_PROBE_MS } from '../src/core/pool/shared-probe-interval.ts'
 import type { TrialOrder } from '../src/core/pool/engine-watch.ts'
+import type { PoolEvent } from '../src/core/pool/pool-events.ts'
 import type { TrialVerdict } from '../src/ports/probe.ts'
 import { bookingKey } from '../src/core/pool/bookings.ts'
 import type { AdmissionResult } from '../src/core/pool/admission-result.ts'
@@ -194,6 +195,9 @@ export class ClusterObject<Env = Cloudflare.Env>
     return null
   }
 
+  /** Alerts the operator. The object has no configuration: the entry point overrides this. Never rejects. */
+  protected async alert(_pool: PoolConfig, _events: readonly PoolEvent[]): Promise<void> {}
+
   /** Sends the trials that are due, and watches again soon while engines are silent. */
   #watch(): void {
     const { pool } = this.#state
@@ -201,6 +205,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     const { trials, events, isSick } = this.#state.watch(this.now())
     for (const { event, ...fields } of events)
       console.warn(JSON.stringify({ event, object: 'cluster', model: pool.pool, ...fields }))
+    if (events.length > 0) void this.alert(pool, events)
     for (const order of trials) void this.#try(pool, order)
     if (!isSick || this.#isWatching || !this.#hasTraffic(pool, this.now())) return
     this.#isWatching = true

@@ -1,4 +1,5 @@
 /** Interfaces to everything outside the product. The entry points choose the implementations. */
+import type { Alerts } from './ports/alerts.ts'
 import type { KibCount } from './ports/kib-count.ts'
 import type { Limiter } from './ports/limiter.ts'
 import type { Log } from './ports/log.ts'
@@ -19,6 +20,8 @@ export interface Ports {
   /** A fresh, unguessable id. */
   newId(): string
   readonly log: Log
+  /** Absent: no webhook is configured. */
+  readonly alerts?: Alerts | undefined
   /** Absent: reports and rollups are off. */
   readonly ttft?: Ttft
   /** Locations of stored responses, shared with other threads or replicas. Absent: this gateway keeps its own. */

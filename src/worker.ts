@@ -7,8 +7,10 @@ import { EdgeObject as BaseEdgeObject } from '../durable/edge-object.ts'
 import type { EngineSignal } from './core/contract/engine-signal.ts'
 import type { PoolConfig } from './core/contract/pool-config.ts'
 import type { TrialOrder } from './core/pool/engine-watch.ts'
+import type { PoolEvent } from './core/pool/pool-events.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
+import { ObjectAlerts } from './platform/workers/object-alerts.ts'
 import { probePool, tryPoolEngine } from './platform/workers/probe-pool.ts'
 import type { TrialVerdict } from './ports/probe.ts'
 
@@ -27,6 +29,12 @@ export class ClusterObject extends BaseClusterObject<GatewayEnv> {
 
   protected override tryEngine(pool: PoolConfig, order: TrialOrder): Promise<TrialVerdict | null> {
     return tryPoolEngine({ pool, order }, this.env, source)
+  }
+
+  readonly #alerts = new ObjectAlerts(source)
+
+  protected override alert(pool: PoolConfig, events: readonly PoolEvent[]): Promise<void> {
+    return this.#alerts.raise(pool, events, this.env)
   }
 }
 

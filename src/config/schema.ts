@@ -216,6 +216,23 @@ const replicas = strict({
   ),
 })
 
+const webhook = strict({
+  url: describe(
+    'URL that gets alerts by POST, such as `https://alerts.example.com/firstlight`. Use `{ env: NAME }` if it contains ' +
+      'a secret.',
+    secret,
+  ),
+  secret: describe('Sent as `authorization: Bearer`. Absent: no such header.', z.optional(secret)),
+})
+
+const alerts = strict({
+  webhook: describe(
+    'Posts alerts about engines and pools: wedged, unreachable, faulty, saturated, slow, back in use (docs/recovery.md).' +
+      ' Absent: none.',
+    z.optional(webhook),
+  ),
+})
+
 const document = strict({
   version: describe(
     'Version of the document. Raise it with every change: cluster objects adopt only newer versions. Default: ' +
@@ -261,6 +278,7 @@ const document = strict({
   log: describe('Structured logs.', z.prefault(log, {})),
   ttft: describe('Reports of the stages before the first token.', z.prefault(ttft, {})),
   metrics: describe('Prometheus metrics at `/metrics`.', z.prefault(metrics, {})),
+  alerts: describe('Alerts for the operator.', z.prefault(alerts, {})),
   traces: describe('Tracing: spans of requests, by OTLP over HTTP.', z.prefault(traces, {})),
   record: describe(
     'Node only: record the traffic as a trace for `firstlight replay`: times, lengths and salted hashes, no ' +

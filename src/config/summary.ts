@@ -53,6 +53,7 @@ function gatewaySettings({
   cors,
   ttft,
   traces,
+  alerts,
   record,
   replicas,
   keyLimits,
@@ -76,6 +77,7 @@ function gatewaySettings({
     ...(cors !== null && { 'pages of': cors.origins.includes('*') ? 'any origin' : cors.origins.join(', ') }),
     ...(ttft.enabled && { reports: reportsText(ttft, keys !== null) }),
     ...(traces.endpoint !== null && { traces: `to ${traces.endpoint} as ${traces.service}, ${traces.sample * 100} %` }),
+    ...(alerts.webhook !== null && { alerts: `to ${new URL(alerts.webhook.url).host}` }),
     ...(replicas !== null && {
       replicas: `over ${serverText(replicas.url)}${replicas.cluster ? ', a cluster' : ''}`,
     }),

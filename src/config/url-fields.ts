@@ -8,6 +8,12 @@ export function isServerUrl(value: string): boolean {
   return url !== null && /^rediss?:$/.test(url.protocol) && url.hostname !== '' && /^(\/\d*)?$/.test(url.pathname)
 }
 
+/** URL of a webhook: http or https, without a user. It may have a query. */
+export function isWebhookUrl(value: string): boolean {
+  const url = URL.canParse(value) ? new URL(value) : null
+  return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
+}
+
 const urlRule = 'must be a base URL like http://10.0.0.1:8000'
 
 /** Base URL of a server: http or https, optionally with a path. Trailing slashes are removed. */

@@ -4,7 +4,7 @@ import { hostPort } from '../url.ts'
 import { checkDuplicates, type NamedPath } from './duplicates.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
-import { isServerUrl } from './url-fields.ts'
+import { isServerUrl, isWebhookUrl } from './url-fields.ts'
 import { checkAliases } from './validate-aliases.ts'
 import { checkEngine, checkHeaders } from './validate-engine.ts'
 import { checkKeys } from './validate-keys.ts'
@@ -26,6 +26,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   for (const { engine, at } of templatesIn(document)) checkTemplate(findings, engine, at, listens)
   if (!listens && document.record !== null)
     findings.push({ path: ['record'], rule: 'needs `firstlight serve` on Node: leave it out' })
+  checkWebhook(findings, document)
   checkReplicas(findings, document, listens)
   return findings
 }
@@ -46,6 +47,12 @@ function checkLimits(findings: Finding[], { limits }: Config): void {
     path: ['limits', 'buffered_bytes'],
     rule: `must be at least limits.body_bytes, ${bodyBytes}: a body of that size would always be refused`,
   })
+}
+
+function checkWebhook(findings: Finding[], { alerts: { webhook } }: Config): void {
+  if (webhook === null || isWebhookUrl(webhook.url)) return
+  const rule = 'must be a URL like https://alerts.example.com/firstlight, without a user or password'
+  findings.push({ path: ['alerts', 'webhook', 'url'], rule })
 }
 
 function checkReplicas(findings: Finding[], { replicas }: Config, listens: boolean): void {

@@ -8,6 +8,7 @@ import { engineProbe, forgetContext, newProbeMemory, type ProbeMemory } from './
 import { knownEngines } from './known-engines.ts'
 import { tryEngine } from './engine-trial.ts'
 import type { PoolRoute } from './pool-route.ts'
+import { reportPoolEvents } from './pool-alerts.ts'
 import { ReachablePools } from './reachable-pools.ts'
 
 /** Interval, ms, after a failed probe, so that a recovered engine is used soon. */
@@ -67,7 +68,7 @@ export class FleetProbe {
     this.#routes = routes
     this.#ports = ports
     this.#digests = digests
-    this.#reachable = new ReachablePools(ports.log)
+    this.#reachable = new ReachablePools(ports)
     this.#memory = newProbeMemory(knownEngines(ports.origin))
     this.#probe = engineProbe(ports.origin, ports.log, this.#memory)
     this.dueAt = dueAt
@@ -102,8 +103,7 @@ export class FleetProbe {
       const { cluster, pool } = route
       const watch = this.#ports.pool(cluster.id, pool.model).watchNow?.()
       if (watch === undefined) continue
-      for (const { event, ...fields } of watch.events)
-        this.#ports.log.warn(event, { cluster: cluster.id, model: pool.model, ...fields })
+      reportPoolEvents(this.#ports, { cluster: cluster.id, pool: pool.model }, watch.events)
       for (const { engine, limitMs } of watch.trials) {
         const target = route.targets.get(engine)
         if (target !== undefined) void this.#try(route, target, limitMs)

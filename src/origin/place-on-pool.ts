@@ -13,6 +13,7 @@ import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { PoolDigests } from './pool-digests.ts'
 import { itemsToEncode } from './disagg/encode-stage.ts'
 import type { Exchange } from './exchange.ts'
+import { reportPoolEvents } from './pool-alerts.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { type BookingParts, LeaseKeeper } from './lease-keeper.ts'
 import type { AttemptHistory, Pass, PlaceStep } from './place-step.ts'
@@ -84,12 +85,14 @@ function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admiss
     log: ports.log,
     timers: exchange.scope.timers ?? ports.timers,
     scope: exchange.scope,
+    ports,
+    route,
   }
 }
 
 type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
 
-type AdmitContext = Omit<BookingParts, 'lease' | 'placement'>
+type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & { readonly ports: Ports; readonly route: PoolRoute }
 
 async function waitOn(
   { signal, scope, waits }: Exchange,
@@ -148,11 +151,11 @@ const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `$
 
 function toPlacement(
   admitted: AdmitResult,
-  { pool, admission, leaseMs, log, timers, scope }: AdmitContext,
+  { pool, admission, leaseMs, log, timers, scope, ports, route }: AdmitContext,
 ): AdmittedPlacement | { readonly refusal: Refusal } {
   if ('refusal' in admitted) return admitted
   const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
-  for (const { event, ...fields } of events) log.warn(event, { model: admission.model, ...fields })
+  if (events.length > 0) reportPoolEvents(ports, { cluster: route.cluster.id, pool: route.pool.model }, events, scope)
   return {
     placement,
     policy,

@@ -778,6 +778,24 @@ describe('record', () => {
   })
 })
 
+describe('alerts', () => {
+  const webhook = (changes: object) => document({ alerts: { webhook: { url: 'https://hook.example/x', ...changes } } })
+
+  it('are sent to no webhook unless one is configured', () => {
+    expect(parseConfig(document(), {}, node).alerts.webhook).toBeNull()
+    expect(parseConfig(webhook({ url: { env: 'HOOK' } }), { HOOK: 'https://h.example/?token=1' }, node).alerts).toEqual(
+      {
+        webhook: { url: 'https://h.example/?token=1', secret: null },
+      },
+    )
+  })
+
+  it.each(['hook.example', 'ftp://hook.example', 'https://user:pass@hook.example'])('reject the URL %s', (url) => {
+    const rule = 'must be a URL like https://alerts.example.com/firstlight, without a user or password'
+    expect(problems(webhook({ url }))).toMatchObject([{ path: 'alerts.webhook.url', rule }])
+  })
+})
+
 describe('replicas', () => {
   const replicas = (changes: object) => document({ replicas: { url: 'redis://valkey:6379', ...changes } })
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { ReachablePools } from '../../src/origin/reachable-pools.ts'
+import type { Alert } from '../../src/ports/alerts.ts'
 import type { Log } from '../../src/ports/log.ts'
 import { probe } from '../kit/pool-fixtures.ts'
 import type { ProbeSignal } from '../../src/ports/probe.ts'
@@ -9,18 +10,23 @@ describe('a pool whose engines are checked', () => {
   const start = (targets: readonly { readonly id: string; readonly external?: object }[]) => {
     const lines: string[] = []
     const write = (event: string): void => void lines.push(event)
-    const pools = new ReachablePools({ warn: write, info: write } as unknown as Log)
+    const alerts: Alert[] = []
+    const pools = new ReachablePools({
+      log: { warn: write, info: write } as unknown as Log,
+      alerts: { raise: (alert) => void alerts.push(alert) },
+      now: () => 1_000,
+    })
     const route = {
       cluster: { id: 'c' },
       pool: { model: 'm' },
       targets: new Map(targets.map((target) => [target.id, target])),
     } as unknown as PoolRoute
     const check = (id: string, healthy: boolean): void => pools.checked(route, probe(id, 1, { healthy }) as ProbeSignal)
-    return { lines, check }
+    return { lines, alerts, check }
   }
 
   it('is reported once when no engine of it can be reached, and when one can again', () => {
-    const { lines, check } = start([{ id: 'a' }, { id: 'b' }])
+    const { lines, alerts, check } = start([{ id: 'a' }, { id: 'b' }])
     check('a', false)
     expect(lines).toEqual([])
     check('b', false)
@@ -31,6 +37,11 @@ describe('a pool whose engines are checked', () => {
     expect(lines).toEqual(['pool_unreachable_engines', 'pool_reachable'])
     check('a', false)
     expect(lines).toHaveLength(3)
+    expect(alerts.map(({ event, state, engine }) => [event, state, engine])).toEqual([
+      ['pool_unreachable_engines', 'unreachable', null],
+      ['pool_reachable', 'well', null],
+      ['pool_unreachable_engines', 'unreachable', null],
+    ])
   })
 
   it('is judged without engines of providers, which are not checked', () => {

@@ -125,12 +125,15 @@ export class EngineWatch {
     if (isDown(condition)) {
       engine.downSince ??= since
       if (!isDown(before))
-        events.raise({ event: 'engine_down', engine: id, condition, ...hurt(engine), taken_out: isOut(engine) }, now)
+        events.raise(
+          { event: 'engine_down', engine: id, condition, since, ...hurt(engine), taken_out: isOut(engine) },
+          now,
+        )
     } else if (engine.downSince !== null && condition !== 'suspect') {
-      events.raise({ event: 'engine_up', engine: id, condition: before, down_ms: now - engine.downSince }, now)
+      events.raise({ event: 'engine_up', engine: id, condition: before, since, down_ms: now - engine.downSince }, now)
       engine.downSince = null
     } else if (condition === 'slow' || condition === 'saturated')
-      events.raise({ event: 'engine_behind', engine: id, condition, ...hurt(engine) }, now)
+      events.raise({ event: 'engine_behind', engine: id, condition, since, ...hurt(engine) }, now)
   }
 }
 

@@ -11,6 +11,8 @@ export interface PoolEvent {
   readonly engine: string
   /** Condition of the engine; `engine_up`: the one that ended. */
   readonly condition?: Condition
+  /** Start of the condition, ms since the epoch. */
+  readonly since?: number
   /** Requests without a first token that wait there, and their keys and models. */
   readonly requests?: number
   readonly keys?: number

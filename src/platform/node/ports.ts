@@ -14,6 +14,7 @@ import { machinePorts, post } from './machine-ports.ts'
 import { memoryPools } from './memory-pools.ts'
 import { memoryTtft } from './memory-ttft.ts'
 import type { Replicas } from './replicas/replicas.ts'
+import { webhookFor } from '../webhook-for.ts'
 import { steadyNow } from './steady-clock.ts'
 import { withRelay } from './ttft-relay.ts'
 
@@ -44,6 +45,7 @@ export function nodePorts(config: Config, log: Log, { middleware, replicas = nul
   const memoryReports = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft
   let fallback = config.keyLimitsFallback
+  let alerts = webhookFor(config, machine)
   return {
     ...machine,
     pool(clusterId, pool) {
@@ -53,12 +55,16 @@ export function nodePorts(config: Config, log: Log, { middleware, replicas = nul
       return middleware === undefined || settings === null ? unwrapped : middleware(unwrapped, settings.pool)
     },
     storedResponses: replicas?.storedResponses ?? storedResponses,
+    get alerts() {
+      return alerts
+    },
     ...(replicas === null ? {} : { limiter: limiterOf(replicas.limits, log, () => fallback) }),
     ttft: config.ttft.enabled ? withRelay(memoryReports, () => relay, { post, now: steadyNow, log }) : memoryReports,
     adopt(next) {
       sources = sourcesOf(next)
       relay = next.ttft.relay
       fallback = next.keyLimitsFallback
+      alerts = webhookFor(next, machine)
       memoryReports.setLimits(toStoreLimits(next.ttft))
     },
     close() {

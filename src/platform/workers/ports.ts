@@ -12,14 +12,13 @@ import type { LimitShare } from '../../core/limits/limit-share.ts'
 import type { Ports } from '../../ports.ts'
 import type { Limiter } from '../../ports/limiter.ts'
 import type { Log } from '../../ports/log.ts'
+import { webhookFor } from '../webhook-for.ts'
 import { fetchJson } from '../fetch-json.ts'
 import { durablePools, type PoolPlace } from './durable-pools.ts'
 import { durableTtft } from './durable-ttft.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { workersOrigin } from './origin.ts'
-
-/** Time limit, ms, of a call to a collector. */
-const POST_MS = 10_000
+import { post } from './post.ts'
 
 export interface PortsEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>
@@ -38,6 +37,7 @@ const MEASURED_PROMPT_BYTES = 48 * 1024
 export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeClient | null = null): Ports {
   const places = placesOf(config)
   const source = (clusterId: string, pool: string) => places.get(nameOf(clusterId, pool)) ?? null
+  const alerts = webhookFor(config, { post, log, now: () => Date.now() })
   return {
     pool: durablePools(env.CLUSTER, { source, edge }),
     origin: workersOrigin({ bindings: { ...env } }),
@@ -45,20 +45,12 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
     random: () => Math.random(),
     newId: () => crypto.randomUUID(),
     log,
+    ...(alerts === undefined ? {} : { alerts }),
     ...(config.ttft.enabled ? ttftOf(config, env, log) : {}),
     ...(hasLimits(config) ? limiterOf(config, env, log) : {}),
     fetchJson,
     measuredPromptBytes: MEASURED_PROMPT_BYTES,
-    async post(url, headers, body) {
-      const answer = await fetch(url, {
-        method: 'POST',
-        headers: { ...headers },
-        body,
-        signal: AbortSignal.timeout(POST_MS),
-      })
-      await answer.body?.cancel()
-      return answer.status
-    },
+    post,
   }
 }
 

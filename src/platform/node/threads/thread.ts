@@ -2,6 +2,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { countIn } from '../../../body-memory.ts'
 import type { Config } from '../../../config.ts'
+import { webhookFor } from '../../webhook-for.ts'
+import { post } from '../machine-ports.ts'
 import { openLog } from '../log.ts'
 import { threadOutput } from '../standard-output.ts'
 import { openGateway } from '../start-gateway.ts'
@@ -49,7 +51,15 @@ export async function runThread(): Promise<void> {
   const slots = new Int32Array(bodyKib)
   // Bodies of a failed thread no longer exist.
   Atomics.store(slots, number - 1, 0)
-  const ports = { ...threadPorts(numbers, log, channel), bodyCount: countIn(slots, number - 1) }
+  const machine = { ...threadPorts(numbers, log, channel), post }
+  let alerts = webhookFor(config, machine)
+  const ports = {
+    ...machine,
+    bodyCount: countIn(slots, number - 1),
+    get alerts() {
+      return alerts
+    },
+  }
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const gateway = await openGateway(config, ports, {
     vocabularies: await vocabulariesOf(config),
@@ -62,6 +72,7 @@ export async function runThread(): Promise<void> {
   async function adopt(next: Config, names: readonly PoolName[], sameFiles: boolean): Promise<void> {
     const vocabularies = await vocabulariesOf(next, sameFiles)
     numbers.adopt(names)
+    alerts = webhookFor(next, machine)
     gateway.change(next, vocabularies)
     log.setLevel(next.log.level)
   }

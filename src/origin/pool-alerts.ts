@@ -1,0 +1,94 @@
+/** Events of a pool, for the log and for the operator's webhook. */
+import type { PoolEvent } from '../core/pool/pool-events.ts'
+import type { Ports } from '../ports.ts'
+import type { Alert } from '../ports/alerts.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
+
+interface PoolName {
+  readonly cluster: string
+  readonly pool: string
+}
+
+interface AlertTexts {
+  readonly did: string
+  readonly next: string | null
+}
+
+const NO_REQUESTS = 'It gets no new requests.'
+const IN_USE = 'It stays in use, because a limit of ejection allows no further engine to be taken out.'
+
+/** Texts of `engine_down`, by condition. */
+const DOWN: Readonly<Record<string, AlertTexts>> = {
+  wedged: {
+    did: `${NO_REQUESTS} Requests that wait there move to other engines. It is tried with one token every second.`,
+    next: 'Restart the process of the engine: its health check may pass all the time.',
+  },
+  unreachable: {
+    did: `${NO_REQUESTS} Its health is checked every second.`,
+    next: 'Check the process of the engine and the network, then run firstlight doctor.',
+  },
+  faulty: {
+    did: `${NO_REQUESTS} Its circuit is closed again by a trial that succeeds.`,
+    next: 'Search the gateway log for attempts on this engine.',
+  },
+}
+
+const BEHIND: Readonly<Record<string, AlertTexts>> = {
+  saturated: {
+    did: 'It gets fewer requests, by its predicted times.',
+    next: 'Add engines, or limit prompts and output.',
+  },
+  slow: {
+    did: 'It gets fewer requests, by its predicted times.',
+    next: 'Compare clocks, temperature, flags and other load of its host with those of its siblings.',
+  },
+}
+
+function textsOf({ event, condition = 'well', taken_out: isOut }: PoolEvent): AlertTexts {
+  switch (event) {
+    case 'engine_up':
+      return { did: 'It gets requests again.', next: null }
+    case 'engine_down': {
+      const { did, next } = DOWN[condition] ?? { did: NO_REQUESTS, next: null }
+      return { did: isOut === false ? IN_USE : did, next }
+    }
+    case 'engine_behind':
+      return BEHIND[condition] ?? { did: 'It stays in use.', next: null }
+    case 'ejection_withheld':
+      return { did: IN_USE, next: 'Check the failures of this engine and of the others of its pool.' }
+    case 'panic_mode':
+      return {
+        did: 'Circuits are ignored, because too few engines of the pool are available.',
+        next: 'Bring back the engines of this pool, or add some.',
+      }
+  }
+}
+
+/** Returns the alert for an event. */
+export function alertOf({ cluster, pool }: PoolName, raised: PoolEvent, now: number): Alert {
+  const { event, engine, condition = 'well', since = now, requests, keys = 0, models = 0 } = raised
+  return {
+    event,
+    cluster,
+    pool,
+    engine,
+    state: event === 'engine_up' ? 'well' : condition,
+    since: new Date(since).toISOString(),
+    hurt: requests === undefined ? null : { requests, keys, models },
+    ...textsOf(raised),
+  }
+}
+
+/** Logs events, and alerts the operator if a webhook is configured. */
+export function reportPoolEvents(
+  { log, alerts, now }: Pick<Ports, 'log' | 'alerts' | 'now'>,
+  { cluster, pool }: PoolName,
+  events: readonly PoolEvent[],
+  scope?: Pick<RequestScope, 'background'>,
+): void {
+  for (const raised of events) {
+    const { event, ...fields } = raised
+    log.warn(event, { cluster, model: pool, ...fields })
+    alerts?.raise(alertOf({ cluster, pool }, raised, now()), scope)
+  }
+}

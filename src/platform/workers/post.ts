@@ -1,0 +1,15 @@
+import type { Ports } from '../../ports.ts'
+
+/** Time limit, ms, of a call to a collector or webhook. */
+const POST_MS = 10_000
+
+export const post: NonNullable<Ports['post']> = async (url, headers, body) => {
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: { ...headers },
+    body,
+    signal: AbortSignal.timeout(POST_MS),
+  })
+  await answer.body?.cancel()
+  return answer.status
+}

@@ -1,0 +1,26 @@
+import type { RequestScope } from './request-scope.ts'
+
+/** What an operator must know, as a webhook gets it. */
+export interface Alert {
+  /** Event of the log, such as `engine_down`. */
+  readonly event: string
+  readonly cluster: string
+  readonly pool: string
+  /** null: the whole pool. */
+  readonly engine: string | null
+  /** Condition now. */
+  readonly state: string
+  /** Start of the condition, ISO 8601. */
+  readonly since: string
+  /** Requests that wait there for their first token, and their keys and models; null: unknown. */
+  readonly hurt: { readonly requests: number; readonly keys: number; readonly models: number } | null
+  /** What the gateway has done. */
+  readonly did: string
+  /** What the operator should do; null: nothing. */
+  readonly next: string | null
+}
+
+export interface Alerts {
+  /** Sends the alert in the background. @param scope request that found it, whose platform keeps the work alive */
+  raise(alert: Alert, scope?: Pick<RequestScope, 'background'>): void
+}
