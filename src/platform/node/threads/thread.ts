@@ -52,14 +52,7 @@ export async function runThread(): Promise<void> {
   // Bodies of a failed thread no longer exist.
   Atomics.store(slots, number - 1, 0)
   const machine = { ...threadPorts(numbers, log, channel), post }
-  let alerts = webhookFor(config, machine)
-  const ports = {
-    ...machine,
-    bodyCount: countIn(slots, number - 1),
-    get alerts() {
-      return alerts
-    },
-  }
+  const ports = { ...machine, bodyCount: countIn(slots, number - 1), alerts: webhookFor(config, machine) }
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const gateway = await openGateway(config, ports, {
     vocabularies: await vocabulariesOf(config),
@@ -72,7 +65,7 @@ export async function runThread(): Promise<void> {
   async function adopt(next: Config, names: readonly PoolName[], sameFiles: boolean): Promise<void> {
     const vocabularies = await vocabulariesOf(next, sameFiles)
     numbers.adopt(names)
-    alerts = webhookFor(next, machine)
+    ports.alerts = webhookFor(next, machine)
     gateway.change(next, vocabularies)
     log.setLevel(next.log.level)
   }
