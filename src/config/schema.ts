@@ -218,8 +218,8 @@ const replicas = strict({
 
 const webhook = strict({
   url: describe(
-    'URL that gets alerts by POST, such as `https://alerts.example.com/firstlight`. Use `{ env: NAME }` if it contains ' +
-      'a secret.',
+    'URL that gets alerts by POST, such as `https://alerts.example.com/firstlight`. Use `{ env: NAME }` if it ' +
+      'contains a secret.',
     secret,
   ),
   secret: describe('Sent as `authorization: Bearer`. Absent: no such header.', z.optional(secret)),
@@ -227,8 +227,8 @@ const webhook = strict({
 
 const alerts = strict({
   webhook: describe(
-    'Posts alerts about engines and pools: wedged, unreachable, faulty, saturated, slow, back in use (docs/recovery.md).' +
-      ' Absent: none.',
+    'Posts alerts about engines and pools: wedged, unreachable, faulty, saturated, slow, back in use ' +
+      '(docs/recovery.md). Absent: none.',
     z.optional(webhook),
   ),
 })

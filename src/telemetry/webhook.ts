@@ -4,7 +4,7 @@ import type { Alert, Alerts } from '../ports/alerts.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import { defaultTimers } from '../timers.ts'
 
-export interface WebhookTarget {
+interface WebhookTarget {
   readonly url: string
   /** Sent as a bearer token; null: none. */
   readonly secret: string | null
