@@ -138,6 +138,7 @@ export class VirtualFleet {
       model: 'virtual',
       promptTokens,
       streams: true,
+      reportsOutput: true,
       tokenSource: 'exact',
       blocks,
       session: null,

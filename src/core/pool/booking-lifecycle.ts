@@ -43,12 +43,12 @@ export class BookingLifecycle {
 
   /** Records when the first output of a booking is due. */
   owes({ key, placement, legs, admission }: Booking, now: number): void {
-    const predictedTtftMs = this.#ledger.predictedMs(key)
+    const predicted = this.#ledger.predicted(key)
     const [{ engine } = { engine: null }] = legs
-    if (engine === null || predictedTtftMs === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
+    if (engine === null || predicted === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
     const expected = this.#ledger.expected(engine, now)
     const answerMs = admission.streams === false ? expected.answerMs(admission) : 0
-    engine.owed.add(key, predictedTtftMs + answerMs, now)
+    engine.owed.add(key, { predictedMs: predicted.ttftMs + answerMs, prefillMs: predicted.prefillMs, now })
   }
 
   legDone(booking: Booking, done: LegDone, now: number): void {
@@ -130,7 +130,10 @@ export class BookingLifecycle {
     for (const { engine } of legs) {
       if (engine.streams.size === 0) continue
       if (result === 'complete' && failure === null) engine.streams.completed(key, now)
-      else engine.streams.abandoned(key, now, this.#ledger.expected(engine, now).prefilledS)
+      else {
+        const { prefilledS } = this.#ledger.expected(engine, now)
+        engine.streams.abandoned(key, now, { prefilledS, longestMs: engine.owed.longestPrefillMs })
+      }
     }
   }
 

@@ -21,6 +21,9 @@ const MAX_TRIAL_MS = 10_000
 /** Multiple of the predicted time after which a trial has failed, besides `MIN_TRIAL_MS`. */
 const TRIAL_TIMES = 4
 
+/** Share of the longest prefill of a waiting request for which a trial waits. */
+const PREFILL_SHARE = 0.5
+
 /** Time after its limit at which a trial without a result is repeated, ms. */
 const LOST_TRIAL_MS = 2_000
 
@@ -73,7 +76,7 @@ export class EngineWatch {
     this.look(now)
     return this.#parts.engines().flatMap((engine) => {
       if (!needsTrial(engine, now)) return []
-      const limitMs = limitOf(this.#parts.expected(engine, now).trialMs)
+      const limitMs = this.#limitMs(engine, now)
       engine.trial = { sentAt: now, limitMs }
       return [{ engine: engine.spec.id, limitMs }]
     })
@@ -95,6 +98,15 @@ export class EngineWatch {
     this.look(now)
   }
 
+  /** If first tokens come in time and only running streams are silent, a trial waits behind the queue. */
+  #limitMs(engine: EngineState, now: number): number {
+    const { owed, movedAt } = engine
+    const { trialMs, queuedMs, isLearned } = this.#parts.expected(engine, now)
+    const usualMs = Math.max(MIN_TRIAL_MS, TRIAL_TIMES * trialMs, PREFILL_SHARE * owed.longestPrefillMs)
+    const isMoving = owed.overdueSince(movedAt, { now, isLearned }) === null
+    return Math.min(MAX_TRIAL_MS, usualMs) + (isMoving ? queuedMs : 0)
+  }
+
   #judge(engine: EngineState, engines: readonly EngineState[], now: number): void {
     const before = engine.condition
     const silentSince = isOpaque(engine.spec) ? null : this.#silentSince(engine, now)
@@ -112,7 +124,7 @@ export class EngineWatch {
     if (!owed.hasEvidence && streams.size === 0) return null
     const { isLearned, prefilledS } = this.#parts.expected(engine, now)
     const firstSince = owed.overdueSince(movedAt, { now, isLearned })
-    const streamsSince = streams.overdueSince(now, prefilledS)
+    const streamsSince = streams.overdueSince(now, { prefilledS, longestMs: owed.longestPrefillMs })
     return firstSince === null || streamsSince === null
       ? (firstSince ?? streamsSince)
       : Math.min(firstSince, streamsSince)
@@ -140,9 +152,6 @@ export class EngineWatch {
 /** Whether the engine gets no requests because of its condition. */
 const isOut = ({ condition: { condition }, isTakenOut }: EngineState): boolean =>
   condition === 'wedged' ? isTakenOut : true
-
-const limitOf = (predictedMs: number): number =>
-  Math.min(MAX_TRIAL_MS, Math.max(MIN_TRIAL_MS, TRIAL_TIMES * predictedMs))
 
 /** An engine that fails its health checks shows by them that it is back. */
 function needsTrial(engine: EngineState, now: number): boolean {

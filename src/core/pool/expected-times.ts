@@ -51,6 +51,13 @@ export class ExpectedTimes {
     return 1000 * blockTokens * tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0)
   }
 
+  /** Prefill work that waits or runs, ms. */
+  get queuedMs(): number {
+    const { estimators, now } = this.#parts
+    estimators.queue.settle(now)
+    return 1000 * estimators.queue.seconds(now)
+  }
+
   /** Prefill work that the engine has done so far, s. */
   get prefilledS(): number {
     const { estimators, now } = this.#parts

@@ -70,3 +70,11 @@ export function endPresumed({ queued, estimators }: LegEntry): void {
   estimators.removeUnparsed(queued.presumedAt, queued.sequences)
   queued.presumedAt = null
 }
+
+/** Predicted first token of a leg, and its prefill alone, ms. null: unknown. */
+export function predictionOf(
+  leg: LegEntry | undefined,
+): { readonly ttftMs: number; readonly prefillMs: number } | null {
+  if (leg === undefined || leg.isResumed || leg.estimate.ttftMs === null) return null
+  return { ttftMs: leg.estimate.ttftMs, prefillMs: 1000 * (leg.queued?.seconds ?? 0) }
+}

@@ -22,7 +22,7 @@ import { UsualOutput } from './usual-output.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import { prefillWork } from '../latency/prefill-work.ts'
 import { PrefixIndex } from '../prefix-index/prefix-index.ts'
-import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
+import { endPresumed, type LegEntry, type LedgerEntry, predictionOf } from './ledger-entry.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
 import { type Forecast, forecastOf } from './first-token-forecast.ts'
 import { SignalReader } from './signal-reader.ts'
@@ -180,10 +180,9 @@ export class PoolLedger {
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
   }
 
-  /** Predicted first token of a booking that was just made, ms; null: unknown. */
-  predictedMs(key: string): number | null {
-    const leg = this.#requests.get(key)?.legs[0]
-    return leg === undefined || leg.isResumed ? null : leg.estimate.ttftMs
+  /** Predicted first token of a booking that was just made, and the prefill alone, ms; null: unknown. */
+  predicted(key: string): ReturnType<typeof predictionOf> {
+    return predictionOf(this.#requests.get(key)?.legs[0])
   }
 
   legDone(booking: BookingRef, { legRole, stages, usage = null }: LegDone, now: number): void {

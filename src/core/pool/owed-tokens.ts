@@ -13,6 +13,15 @@ const UNLEARNED_FACTOR = 4
 interface OwedToken {
   readonly dueAt: number
   readonly predictedMs: number
+  readonly prefillMs: number
+}
+
+interface Prediction {
+  /** From now to the first output. */
+  readonly predictedMs: number
+  /** Part of it that is the request's own prefill. */
+  readonly prefillMs: number
+  readonly now: number
 }
 
 /** When and how sure a prediction is judged. */
@@ -45,9 +54,15 @@ export class OwedTokens {
     return this.#left !== null || this.#owed.size > 0
   }
 
-  /** @param predictedMs from now to the first output */
-  add(key: string, predictedMs: number, now: number): void {
-    this.#owed.set(key, { dueAt: now + predictedMs, predictedMs })
+  add(key: string, { predictedMs, prefillMs, now }: Prediction): void {
+    this.#owed.set(key, { dueAt: now + predictedMs, predictedMs, prefillMs })
+  }
+
+  /** Longest prefill of one request that the engine may be at, ms. */
+  get longestPrefillMs(): number {
+    let longestMs = 0
+    for (const { prefillMs } of this.#owed.values()) longestMs = Math.max(longestMs, prefillMs)
+    return longestMs
   }
 
   /** The output came, or the engine owes none any more. */
@@ -81,7 +96,11 @@ export class OwedTokens {
   overdueSince(movedAt: number, { now, isLearned }: Judgement): number | null {
     const oldest = this.#oldest()
     if (oldest === null) return null
-    const silentFrom = Math.max(oldest.dueAt, movedAt) + predictionErrorMs(oldest.predictedMs, isLearned)
+    const errorMs = predictionErrorMs(oldest.predictedMs, isLearned)
+    if (now <= Math.max(oldest.dueAt, movedAt) + errorMs) return null
+    // Since its last output it may be at the longest prefill, whatever their order is.
+    const prefillMs = (1 + ERROR_SHARE) * this.longestPrefillMs
+    const silentFrom = Math.max(oldest.dueAt + errorMs, movedAt + Math.max(errorMs, MIN_ERROR_MS + prefillMs))
     return now > silentFrom ? silentFrom : null
   }
 

@@ -6,6 +6,9 @@ const MIN_ERROR_MS = 750
 /** Further error of the usual time, as a share of it. */
 const ERROR_SHARE = 1
 
+/** Error of a predicted prefill, as a share of it. */
+const PREFILL_ERROR_SHARE = 0.5
+
 /** Factor on the error for one stream alone: engines hold the arguments of a tool call back until they are parsed. */
 const ALONE_FACTOR = 4
 
@@ -20,6 +23,14 @@ interface StreamPace {
   readonly prefilledS: number
   /** Now, ms since the epoch. */
   readonly now: number
+}
+
+/** Prefill work of the engine. */
+interface PrefillWork {
+  /** Done so far, s. */
+  readonly prefilledS: number
+  /** Longest prefill of a request that has no first token yet, ms. */
+  readonly longestMs: number
 }
 
 /** Returns the error of the usual time until the next report, ms. @testing */
@@ -60,10 +71,10 @@ export class StalledStreams {
   }
 
   /** The stream ended early. One that is overdue by then stays as evidence until the engine moves. */
-  abandoned(key: string, now: number, prefilledS: number): void {
+  abandoned(key: string, now: number, prefill: PrefillWork): void {
     const pace = this.#running.get(key)
     if (pace === undefined) return
-    const isOverdue = now > this.#overdueAt(pace, prefilledS, this.size === 1)
+    const isOverdue = now > this.#overdueAt(pace, prefill, this.size === 1)
     this.#running.delete(key)
     if (isOverdue && this.#left.length < SEVERAL) this.#left.push(pace)
   }
@@ -74,18 +85,15 @@ export class StalledStreams {
     for (const [key, pace] of this.#running) if (now > pace.now + pace.reportMs) this.#running.delete(key)
   }
 
-  /**
-   * Returns since when several streams, or the only one, have been silent although output is overdue; null: not.
-   * @param prefilledS prefill work of the engine so far, s
-   */
-  overdueSince(now: number, prefilledS: number): number | null {
+  /** Returns since when several streams, or the only one, have been silent although output is overdue; null: not. */
+  overdueSince(now: number, prefill: PrefillWork): number | null {
     const { size } = this
     if (size === 0 || now - this.#movedAt <= MIN_ERROR_MS) return null
     const needed = Math.min(SEVERAL, size)
     let overdue = 0
     let since = -Infinity
     for (const pace of this.#oldestFirst()) {
-      const at = this.#overdueAt(pace, prefilledS, size === 1)
+      const at = this.#overdueAt(pace, prefill, size === 1)
       // All others have moved later.
       if (pace.now + MIN_ERROR_MS > now) return null
       if (now <= at) continue
@@ -100,9 +108,9 @@ export class StalledStreams {
     yield* this.#running.values()
   }
 
-  #overdueAt(pace: StreamPace, prefilledS: number, isAlone: boolean): number {
+  #overdueAt(pace: StreamPace, { prefilledS, longestMs }: PrefillWork, isAlone: boolean): number {
     const delayedMs = 1000 * Math.max(0, prefilledS - pace.prefilledS)
-    const errorMs = stallErrorMs(pace.reportMs) * (isAlone ? ALONE_FACTOR : 1)
+    const errorMs = stallErrorMs(pace.reportMs) * (isAlone ? ALONE_FACTOR : 1) + PREFILL_ERROR_SHARE * longestMs
     return Math.max(pace.now + pace.reportMs + delayedMs, this.#movedAt) + errorMs
   }
 

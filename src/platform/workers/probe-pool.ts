@@ -38,7 +38,7 @@ export async function tryPoolEngine(
   if (target === undefined) return null
   forgetContext(memory, target)
   const origin = workersOrigin({ bindings: { ...env } })
-  return tryEngine({ origin, log, known: memory.known }, target, order.limitMs)
+  return tryEngine({ origin, log, now: () => Date.now(), known: memory.known }, target, order.limitMs)
 }
 
 async function targetsOf(pool: PoolConfig, env: ConfigEnv, source: ConfigSource): Promise<EngineTarget[]> {

@@ -3,12 +3,13 @@ import { describe, expect, it } from 'vitest'
 import { OwedTokens, predictionErrorMs } from '../../../src/core/pool/owed-tokens.ts'
 
 const ERROR_MS = predictionErrorMs(1_000, true)
+const predicted = (predictedMs: number, now: number, prefillMs = 0) => ({ predictedMs, prefillMs, now })
 const learnedAt = (now: number) => ({ now, isLearned: true })
 
 describe('first outputs that an engine owes', () => {
   const owing = (): OwedTokens => {
     const owed = new OwedTokens()
-    owed.add('r1', 1_000, 0)
+    owed.add('r1', predicted(1_000, 0))
     return owed
   }
 
@@ -39,7 +40,7 @@ describe('first outputs that an engine owes', () => {
 
   it('are no evidence any more if the engine answered a trial while they were overdue', () => {
     const owed = owing()
-    owed.add('late', 20_000, 0)
+    owed.add('late', predicted(20_000, 0))
     owed.excuse(learnedAt(10_000))
     expect(owed.overdueSince(10_000, learnedAt(20_000))).toBeNull()
     expect(owed.overdueSince(10_000, learnedAt(40_000))).not.toBeNull()
@@ -47,11 +48,18 @@ describe('first outputs that an engine owes', () => {
 
   it('follow the predicted work: a long prefill is not overdue before its end', () => {
     const owed = new OwedTokens()
-    owed.add('long', 120_000, 0)
-    owed.add('short', 121_000, 0)
+    owed.add('long', predicted(120_000, 0))
+    owed.add('short', predicted(121_000, 0))
     expect(owed.overdueSince(-Infinity, learnedAt(120_000))).toBeNull()
     owed.settled('long')
     expect(owed.overdueSince(120_000, learnedAt(180_000))).toBeNull()
+  })
+
+  it('may wait for the longest prefill since the last output, because engines change the order', () => {
+    const owed = owing()
+    owed.add('long', predicted(20_000, 0, 10_000))
+    expect(owed.overdueSince(5_000, learnedAt(20_000))).toBeNull()
+    expect(owed.overdueSince(5_000, learnedAt(21_000))).toBe(20_000 + predictionErrorMs(0, true))
   })
 
   it('have a larger error while the pace is not learned', () => {
@@ -66,7 +74,7 @@ describe('first outputs that an engine owes', () => {
           const owed = new OwedTokens()
           for (const [at, { predictedMs, staysShare }] of requests.entries()) {
             const now = at * 10
-            owed.add(String(at), predictedMs, now)
+            owed.add(String(at), predicted(predictedMs, now))
             owed.abandoned(String(at), learnedAt(now + staysShare * predictedMs))
           }
           expect(owed.overdueSince(-Infinity, learnedAt(1e9))).toBeNull()
