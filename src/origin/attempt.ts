@@ -13,6 +13,7 @@ import type { Exchange } from './exchange.ts'
 import { headerOf } from './headers.ts'
 import { keepsAnswer } from './kept-answer.ts'
 import { forgetLacking } from './lacking-engines.ts'
+import { abortedUse } from './relay/aborted-use.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
 import { relayed, type RelayStep } from './relay/relay-steps.ts'
 import { passedOthers } from './via.ts'
@@ -38,6 +39,7 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
   let refusal: OriginAnswer | null = null
   let holder: EngineTarget | undefined
   let isDispatched = false
+  const startedAt = ports.now()
   try {
     const prepared = await steps.legs(attempt)
     if ('failed' in prepared) return giveUp(attempt, prepared.failed)
@@ -60,6 +62,7 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
     if (exchange.signal.aborted) {
       const result = abortReason(exchange.scope)
       release(attempt, result, null)
+      if (result === 'client_gone') exchange.used?.(abortedUse(attempt, engine, ports.now() - startedAt))
       if (result === 'abandoned') throw drainFailure(ports.random())
       throw new Failure('client_gone', 'The client closed the request.', { cause: error })
     }

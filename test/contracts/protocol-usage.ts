@@ -1,10 +1,11 @@
 /** What requests of each wire protocol cost their key, and what their first token and prompt are. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { type ProtocolStream, protocolStreams, streamed, wholeStream } from './protocol-streams.ts'
-import type { Piece, FakeAnswer } from '../kit/fake-answer.ts'
+import { SILENCE, type Piece, type FakeAnswer } from '../kit/fake-answer.ts'
 import { openPlainEngine } from '../kit/engine-pair.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import type { FakeEngine } from '../kit/fake-engine.ts'
+import { until } from '../wait.ts'
 import { openGateway, runtimeNames, type Runtime, type TestGateway } from '../kit/gateway.ts'
 
 const KEY = 'team-secret-for-tests'
@@ -17,6 +18,11 @@ const byName = (name: string): ProtocolStream => protocolStreams.find((one) => o
 /** A request whose cost is known. */
 const probe = { messages: [{ role: 'user', content: 'probe' }], max_tokens: 1 }
 const isProbe = ({ text }: EngineRequest): boolean => text.includes('"probe"')
+const MAX_OUTPUT = 1_000_000
+
+/** Members of an answer in all protocols. */
+const wholeAnswer = { type: 'message', choices: [], content: [], output: [], status: 'completed' }
+
 const probeAnswer: FakeAnswer = {
   body: {
     choices: [{ index: 0, message: { content: 'a' }, finish_reason: 'stop' }],
@@ -44,7 +50,7 @@ class Site {
       pool: { circuit: { failures: 1000 }, stats_interval_ms: 60_000, ...pool },
       config: {
         open: false,
-        keys: [{ name: 'team', secret: KEY, limits: { tokens_per_min: 1_000_000 } }],
+        keys: [{ name: 'team', secret: KEY, limits: { tokens_per_min: 10_000_000 } }],
         ...more,
       },
     })
@@ -80,6 +86,21 @@ class Site {
     }
   }
 
+  /** Sends a request without a stream, and leaves once an engine has it. */
+  async leaveWhole({ path, body }: ProtocolStream, more: object = {}): Promise<void> {
+    const leaving = new AbortController()
+    const before = this.#posts()
+    const left = this.post(path, { ...body, ...more }, leaving.signal).then(
+      (response) => response.text(),
+      () => '',
+    )
+    await until(() => this.#posts() > before)
+    leaving.abort()
+    await left
+  }
+
+  #posts = (): number => this.engines.reduce((sum, { posts }) => sum + posts.length, 0)
+
   /** Remaining tokens of the key while a probe runs. */
   async #remaining(): Promise<number> {
     const response = await this.post('/v1/chat/completions', probe)
@@ -98,6 +119,11 @@ class Site {
   async usage(): Promise<Record<string, number>> {
     const response = await this.#gateway.get('/v1/firstlight/usage')
     return ((await response.json()) as { keys: Record<string, number>[] }).keys[0]!
+  }
+
+  /** Waits until no booking is held. */
+  idle(): Promise<void> {
+    return this.#gateway.idle()
   }
 
   async close(): Promise<void> {
@@ -147,6 +173,23 @@ export function protocolUsageContract(runtime: Runtime): void {
         await expect.poll(cost).toBeLessThan(40 + PROMPT_TOKENS)
         expect(await cost()).toBeGreaterThanOrEqual(40)
         expect((await site.usage())['output_tokens']).toBeGreaterThanOrEqual(40)
+      },
+    )
+
+    it.each(protocolStreams.flatMap((one) => [[one.name, 'before', one] as const, [one.name, 'after', one] as const]))(
+      `S17: a key on ${name} pays for an answer of %s that is no stream if its client leaves %s the head: prompt, and output by the engine’s pace`,
+      async (_, when, protocol) => {
+        site = await Site.open(runtime, 1)
+        const { path, body } = protocol
+        const usage = { prompt_tokens: 3, completion_tokens: MAX_OUTPUT, input_tokens: 3, output_tokens: MAX_OUTPUT }
+        site.answer = { body: { ...wholeAnswer, usage } }
+        await (await site.post(path, body)).text()
+        // So many tokens in a moment: a client that leaves after it has had all that its request allows.
+        site.answer = when === 'before' ? SILENCE : { pieces: ['{', new Promise(() => undefined)] }
+        const cost = await site.costOf(() => site.leaveWhole(protocol, { max_tokens: 50, max_output_tokens: 50 }))
+        await expect.poll(cost, { timeout: 10_000 }).toBeGreaterThan(50)
+        expect(await cost()).toBeLessThan(50 + PROMPT_TOKENS)
+        await site.idle()
       },
     )
 

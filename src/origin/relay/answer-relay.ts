@@ -3,6 +3,7 @@ import type { NotContinued } from '../../core/continuation/continuable.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
 import type { AttemptFailure, Outcome, Result, Usage } from '../../core/contract/outcome.ts'
 import type { UsedTokens } from '../../core/limits/used-tokens.ts'
+import { abortedUse, outputPace } from './aborted-use.ts'
 import { usedTokens } from '../../protocols/reported-usage.ts'
 import { PAYLOAD_VERSION } from '../../core/contract/payload-version.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
@@ -295,9 +296,16 @@ export class AnswerRelay implements RequestRelay {
   #used({ end, reported = null, outputs = 0, failure }: RelayResult): UsedTokens | null {
     const isRefusal = this.#answer.status >= 300 || (end === 'engine_error' && failure === null && outputs === 0)
     if (isRefusal) return NOTHING_USED
-    // A whole answer without usage does not show how long it is.
-    if (reported === null && !this.#answer.sse && end === 'complete') return null
+    if (reported === null && !this.#answer.sse) {
+      // A whole answer without usage does not show how long it is.
+      if (end === 'complete') return null
+      if (end === 'client_gone') return abortedUse(this.#attempt, this.#engine, this.#sinceDispatchMs)
+    }
     return usedTokens(reported, { promptTokens: this.#attempt.placed.promptTokens, outputEvents: outputs })
+  }
+
+  get #sinceDispatchMs(): number {
+    return this.#attempt.ports.now() - this.#dispatchedAt
   }
 
   release(end: RelayResult, usage: Usage | null): void {
@@ -305,8 +313,11 @@ export class AnswerRelay implements RequestRelay {
     const { status } = this.#answer
     const result = resultOf(end, status)
     const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
-    if (result === 'complete' && this.#answer.sse && usage !== null)
-      tokensPerEvent.learn(this.#engine, exchange.path, { tokens: usage.completionTokens, events: end.events })
+    if (result === 'complete' && usage !== null) {
+      const { completionTokens: tokens } = usage
+      if (this.#answer.sse) tokensPerEvent.learn(this.#engine, exchange.path, { tokens, events: end.events })
+      else outputPace.learn(this.#engine, exchange.path, { tokens, ms: this.#sinceDispatchMs })
+    }
     const outcome: Outcome = {
       version: PAYLOAD_VERSION,
       result: result === 'client_gone' ? abortReason(exchange.scope) : result,
