@@ -16,7 +16,7 @@ import { drain, supersede } from './api/drain.ts'
 import { EdgePrompts } from './api/edge-prompts.ts'
 import type { ExchangeParts } from './api/inference-exchange.ts'
 import type { App } from './api/new-app.ts'
-import type { MeasurePrompt } from './api/admission-builder.ts'
+import { type MeasurePrompt, noLookups } from './api/admission-builder.ts'
 import { authorizeAll, authorizeByKey } from './api/option-permissions.ts'
 import { requestEnd } from './api/request-end.ts'
 import { ModelRegistry } from './api/model-registry.ts'
@@ -137,6 +137,16 @@ function promptParts(
   }
 }
 
+/** LMCache lookups, if a pool has them. */
+function lookupParts({ routes }: ModelRegistry, ports: Ports) {
+  const lookups = routes.some(({ pool }) => pool.lmcache !== null) ? new CacheLookups(ports) : null
+  return { lookups, promptLookups: lookups ?? noLookups }
+}
+
+/** Whether requests are sent to one of several clusters, or to engines behind another gateway. */
+const choosesClusters = ({ clusters }: Config): boolean =>
+  clusters.length > 1 || clusters.some(({ gateway }) => gateway !== null)
+
 /** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
 function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
@@ -147,7 +157,7 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const dueAt = carried?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
   const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
-  const stepsOf = stepsByPool({ comments: config.ttft.comment })
+  const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
   const authenticator = new Authenticator(config, ports)
   const usage = carried?.usage ?? new KeyUsage()
   const prompts = promptParts(config, ports, { analyzers, fingerprintOf, authenticator })
@@ -180,7 +190,8 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
     bodyMemory: bodyMemoryFor(config, ports, carried),
     usage,
     limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
-    lookups: models.routes.some(({ pool }) => pool.lmcache !== null) ? new CacheLookups(ports) : null,
+    ...lookupParts(models, ports),
+    engineHeaders: { via: config.via, tokenHeader: config.jwt?.header ?? null },
     waits: new WaitingRequests(),
     runningIds: carried?.runningIds ?? new RunningIds(),
     history: new FleetHistory(),

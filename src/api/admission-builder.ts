@@ -28,11 +28,19 @@ type Admission = ReturnType<Exchange['admission']>
 /** Shared parts of admissions: the pools' measurers, the LMCache lookups, and prompts that an edge has measured. */
 export interface AdmissionSources {
   readonly analyzers: PromptAnalyzers
-  /** null: no pool has lookups. */
-  readonly lookups: CacheLookups | null
+  readonly promptLookups: PromptLookups
   /** null: there are no edges, and no regions. */
   readonly edgePrompts: EdgePrompts | null
   readonly measure: MeasurePrompt
+}
+
+/** LMCache lookups of the prompts. */
+type PromptLookups = Pick<CacheLookups, 'wanted' | 'gather'>
+
+/** Lookups of a gateway without a pool that has them. */
+export const noLookups: PromptLookups = {
+  wanted: () => false,
+  gather: () => Promise.reject(new Error('no pool has lookups')),
 }
 
 /** Measures the prompt of a request for a pool. */
@@ -52,18 +60,20 @@ interface PoolAdmission {
 export class AdmissionBuilder {
   readonly #parsed: InferenceRequest
   readonly #analyzers: PromptAnalyzers
-  readonly #lookups: CacheLookups | null
+  readonly #lookups: PromptLookups
   readonly #edgePrompts: EdgePrompts | null
   readonly #measure: MeasurePrompt
   // There is nearly always one entry: searching a list is faster than creating a map.
   readonly #poolAdmissions: PoolAdmission[] = []
+  /** No lookup may still read the prompt. */
+  #isUnread = true
   /** The prompt, which all pools share. null: it was not read yet, or an answer has begun. */
   #prompt: Prompt | null = null
 
-  constructor(parsed: InferenceRequest, { analyzers, lookups, edgePrompts, measure }: AdmissionSources) {
+  constructor(parsed: InferenceRequest, { analyzers, promptLookups, edgePrompts, measure }: AdmissionSources) {
     this.#parsed = parsed
     this.#analyzers = analyzers
-    this.#lookups = lookups
+    this.#lookups = promptLookups
     this.#edgePrompts = edgePrompts
     this.#measure = measure
   }
@@ -86,13 +96,9 @@ export class AdmissionBuilder {
 
   /** Releases the prompt. Returns false if a lookup may still read it. */
   begun(): boolean {
-    let unread = true
     this.#prompt = null
-    for (const entry of this.#poolAdmissions) {
-      entry.request = null
-      if (entry.hasLookedUp) unread = false
-    }
-    return unread
+    for (const entry of this.#poolAdmissions) entry.request = null
+    return this.#isUnread
   }
 
   /** Learns the bytes per token from the engine's count. */
@@ -110,7 +116,8 @@ export class AdmissionBuilder {
     const { route, request, prompt: own } = entry
     if (entry.hasLookedUp || request === null) return {}
     entry.hasLookedUp = true
-    const { measure, known, stages } = await this.#lookups!.gather(route, {
+    this.#isUnread = false
+    const { measure, known, stages } = await this.#lookups.gather(route, {
       ...engineModel(this.#parsed.model, route.pool),
       measure: own,
       salt: request.salts[0] ?? null,
@@ -125,7 +132,7 @@ export class AdmissionBuilder {
 
   #wanted(route: PoolRoute): boolean {
     const { options } = this.#parsed
-    return this.#lookups?.wanted(route, options.policy ?? null) === true && !computesAll(this.#parsed)
+    return this.#lookups.wanted(route, options.policy ?? null, () => computesAll(this.#parsed))
   }
 
   #poolAdmission(route: PoolRoute): PoolAdmission {

@@ -9,7 +9,7 @@ import type { WaitingRequests } from '../origin/waiting-requests.ts'
 import type { BodyEdit } from '../origin/body-edit.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
-import { headersForEngine } from '../origin/headers.ts'
+import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { ANYONE } from './auth/caller.ts'
 import type { Trace } from '../telemetry/trace-context.ts'
@@ -58,7 +58,8 @@ const NO_HEADERS: readonly string[] = []
 const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
 
 export interface ExchangeParts extends AdmissionSources {
-  readonly config: Pick<Config, 'limits' | 'version' | 'ttft'> & Parameters<typeof headersForEngine>[2]
+  readonly config: Pick<Config, 'limits' | 'version' | 'ttft'>
+  readonly engineHeaders: EngineHeaderRules
   /** Requests that wait for room. */
   readonly waits: WaitingRequests
   readonly runningIds: RunningIds
@@ -176,7 +177,7 @@ export class InferenceExchange implements Exchange {
     incoming.logOnStreamEnd = true
     this.#runningIds = parts.runningIds
     this.#engineId = parts.runningIds.take(requestId, this.id)
-    this.headers = headersForEngine(request.headers, this.#engineId, config)
+    this.headers = headersForEngine(request.headers, this.#engineId, parts.engineHeaders)
   }
 
   get requestedModel(): string {

@@ -5,7 +5,7 @@ import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
-import { headersForEngine } from '../origin/headers.ts'
+import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
 import type { Config } from '../config.ts'
 import type { Ports } from '../ports.ts'
 import type { StoredResponse, StoredResponses } from '../ports/stored-responses.ts'
@@ -17,7 +17,8 @@ import type { RequestContext } from './request-context.ts'
 import { idParam } from './path-id.ts'
 
 export interface StoredResponseParts {
-  readonly config: Pick<Config, 'limits' | 'version'> & Parameters<typeof headersForEngine>[2]
+  readonly config: Pick<Config, 'limits' | 'version'>
+  readonly engineHeaders: EngineHeaderRules
   readonly ports: Pick<Ports, 'now'>
   readonly models: ModelRegistry
   readonly storedResponses: StoredResponses
@@ -122,7 +123,7 @@ const emptyAdmission = (
 })
 
 function exchangeWithoutBody(
-  { config, ports, models }: StoredResponseParts,
+  { config, engineHeaders, ports, models }: StoredResponseParts,
   incoming: RequestContext,
   { stored, caller, path }: StoredResponseRequest,
 ): Exchange {
@@ -139,7 +140,7 @@ function exchangeWithoutBody(
     protocol: responses,
     requestedModel: stored.model,
     path: path + incoming.query,
-    headers: headersForEngine(incoming.request.headers, incoming.requestId, config),
+    headers: headersForEngine(incoming.request.headers, incoming.requestId, engineHeaders),
     body: () => null,
     stream,
     observe: !stream,

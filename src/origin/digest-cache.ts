@@ -110,11 +110,11 @@ export class DigestCache implements PoolDigests {
     this.#entry(route).failedAt = this.#ports.now()
   }
 
-  sent(route: PoolRoute, admission: Admission): InFlightPrompt | null {
+  sent(route: PoolRoute, prompt: Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>): InFlightPrompt | null {
     return (
       this.#entries
         .get(poolKey(route))
-        ?.estimator?.sent(admission, route.pool.blockTokens, route.cluster.gateway?.rttMs ?? null) ?? null
+        ?.estimator?.sent(prompt, route.pool.blockTokens, route.cluster.gateway?.rttMs ?? null) ?? null
     )
   }
 

@@ -80,7 +80,7 @@ interface ForwardOptions {
   readonly stepsOf?: (route: PoolRoute) => PoolSteps
 }
 
-const DEFAULT_STEPS = stepsByPool({ comments: true })
+const DEFAULT_STEPS = stepsByPool({ comments: true, choosesClusters: true })
 
 interface RetryState {
   readonly ports: Ports

@@ -124,6 +124,12 @@ function goesToEngines(name: string): boolean {
   return goes
 }
 
+export interface EngineHeaderRules {
+  readonly via: string
+  /** Header with the client's token, besides `authorization`. null: none. */
+  readonly tokenHeader: string | null
+}
+
 /**
  * Headers of the client for an engine: without hop-by-hop headers, credentials, client addresses, conditions,
  * overrides of path or method, and compression (a compressed stream cannot be read). The request id is added, and
@@ -132,12 +138,12 @@ function goesToEngines(name: string): boolean {
 export function headersForEngine(
   incoming: HeaderSource,
   requestId: string,
-  { via, jwt }: { readonly via: string; readonly jwt: { readonly header: string | null } | null },
+  { via, tokenHeader }: EngineHeaderRules,
 ): string[] {
   const named = namedByConnection(incoming.get('connection'))
   const out: string[] = []
   incoming.forEach((value, name) => {
-    if (goesToEngines(name) && name !== jwt?.header && !named?.has(name)) out.push(name, value)
+    if (goesToEngines(name) && name !== tokenHeader && !named?.has(name)) out.push(name, value)
   })
   out.push('accept-encoding', 'identity', 'x-request-id', requestId, 'via', withVia(incoming.get('via'), via))
   return out

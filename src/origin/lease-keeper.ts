@@ -30,6 +30,8 @@ type LeaseCall = (lease: Lease) => Promise<void>
 
 const done = Promise.resolve()
 
+const nothingSent = (): void => undefined
+
 /**
  * Calls the object in order, one call at a time, and never fails its request. If the object lost the booking, it is
  * booked again; if the object is unreachable, the next renewal tries again.
@@ -47,7 +49,7 @@ export class LeaseKeeper {
   #outputBlocks = 0
   #progressQueued = false
   #released = false
-  #sent: Pick<InFlightPrompt, 'end'> | null = null
+  #endInFlight: () => void = nothingSent
 
   constructor(parts: BookingParts) {
     this.#parts = parts
@@ -63,7 +65,10 @@ export class LeaseKeeper {
 
   /** Counts the prompt towards its region until the first token or the end. */
   sent(sent: Pick<InFlightPrompt, 'end'>): void {
-    this.#sent = sent
+    this.#endInFlight = () => {
+      this.#endInFlight = nothingSent
+      sent.end()
+    }
   }
 
   /** Ends the legs of this part. Has effect once per part. */
@@ -107,11 +112,6 @@ export class LeaseKeeper {
       }
     }
     return this.#queued === 0 ? null : this.#tail
-  }
-
-  #endInFlight(): void {
-    this.#sent?.end()
-    this.#sent = null
   }
 
   #renewLater(): Timer {

@@ -16,7 +16,7 @@ import type { Exchange } from './exchange.ts'
 import { reportPoolEvents } from './pool-alerts.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { type BookingParts, LeaseKeeper } from './lease-keeper.ts'
-import type { AttemptHistory, Pass, PlaceStep } from './place-step.ts'
+import type { AttemptHistory, PlaceStep } from './place-step.ts'
 import { waitForRoom } from './wait-for-room.ts'
 
 /** Time limit of `admit`, ms. A booking that arrives later is released. */
@@ -42,7 +42,7 @@ export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, h
     history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
     if ('refusal' in result) return result
     const engine = targetOf(route, result.placement)
-    if (engine !== null) return acquired(result, { pass, digests, route, engine, admission: parts.admission })
+    if (engine !== null) return acquired(result, route, engine, parts.admission)
     void result.booking.release(endedAs('abandoned'))
     ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
     unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !route.targets.has(id))]
@@ -50,31 +50,13 @@ export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, h
   return 'unknown_engine'
 }
 
-interface PlacedOn {
-  readonly pass: Pass
-  readonly digests: PoolDigests
-  readonly route: PoolRoute
-  readonly engine: EngineTarget
-  readonly admission: Admission
-}
-
-function acquired(result: AdmittedPlacement, { pass, digests, route, engine, admission }: PlacedOn): AcquiredPlacement {
-  const { booking, placement, policy, notes } = result
-  const isGateway = engine.isGateway === true
-  const sent = isGateway || pass.isChosen ? digests.sent(route, admission) : null
-  if (sent !== null) booking.sent(sent)
-  return {
-    route,
-    engine,
-    placement,
-    policy,
-    // The ledger counts all engines behind another gateway as one.
-    predictedTtftMs: isGateway ? (sent?.predictedTtftMs ?? null) : result.predictedTtftMs,
-    booking,
-    promptTokens: admission.promptTokens,
-    sequences: admission.sequences,
-    notes,
-  }
+function acquired(
+  { booking, placement, policy, predictedTtftMs, notes }: AdmittedPlacement,
+  route: PoolRoute,
+  engine: EngineTarget,
+  { promptTokens, sequences }: Admission,
+): AcquiredPlacement {
+  return { route, engine, placement, policy, predictedTtftMs, booking, promptTokens, sequences, notes }
 }
 
 function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {

@@ -15,7 +15,7 @@ export interface PoolDigests {
   /** As `latest`. Requests a newer one in the background if it is old. */
   current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): PoolDigest | null
   /** Records a prompt that was sent there, for later choices. null: no estimate exists. */
-  sent(route: PoolRoute, admission: Admission): InFlightPrompt | null
+  sent(route: PoolRoute, prompt: Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>): InFlightPrompt | null
   /**
    * Chooses without the object, by rendezvous hashing with bounded load. null: no engine is left.
    * @param isLate the object is slow, not unreachable, so its cluster is not avoided

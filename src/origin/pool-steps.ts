@@ -6,6 +6,7 @@ import { preparatoryLegs } from './disagg/preparatory-legs.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { raced } from './race.ts'
 import { placeOnPool } from './place-on-pool.ts'
+import { countedInFlight } from './counted-in-flight.ts'
 import type { PlaceStep } from './place-step.ts'
 import { withLookups } from './with-lookups.ts'
 import { commented, continued, passed, type RelayStep, renamed, transformed } from './relay/relay-steps.ts'
@@ -21,6 +22,8 @@ export interface PoolSteps {
 interface StepOptions {
   /** Streams end with their stages as a comment. */
   readonly comments: boolean
+  /** Requests are sent to one of several clusters, or to engines behind another gateway. */
+  readonly choosesClusters: boolean
 }
 
 /** Returns the steps of a pool, which are built once. */
@@ -33,16 +36,17 @@ export function stepsByPool(options: StepOptions): (route: PoolRoute) => PoolSte
   }
 }
 
-function stepsOf(pool: PoolRoute['pool'], { comments }: StepOptions): PoolSteps {
+function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters }: StepOptions): PoolSteps {
   const splits = pool.engines.some(({ role }) => role !== 'any')
   let relay: RelayStep = passed
   if (splits) relay = transformed(relay)
   if (pool.retry.midStream !== 'off') relay = continued(relay)
   if (comments) relay = commented(relay)
   if (pool.responseModel === 'requested') relay = renamed(relay)
+  const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
   const again = attemptWith({ legs: splits ? preparatoryLegs : onlyLeg, relay })
   return {
-    place: pool.lmcache === null ? placeOnPool : withLookups(placeOnPool),
+    place: pool.lmcache === null ? placed : withLookups(placed),
     first: raced(again),
     again,
   }

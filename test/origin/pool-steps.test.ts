@@ -18,7 +18,7 @@ function routeOf(pool: object): PoolRoute {
   return { cluster: cluster!, pool: settings!, targets: toTargets(settings!) }
 }
 
-const stepsOf = (pool: object) => stepsByPool({ comments: false })(routeOf(pool))
+const stepsOf = (pool: object) => stepsByPool({ comments: false, choosesClusters: false })(routeOf(pool))
 
 it('a plain pool is asked without a lookup', () => {
   expect(stepsOf({}).place).toBe(placeOnPool)
@@ -28,8 +28,12 @@ it('a pool with LMCache looks caches up before it is asked', () => {
   expect(stepsOf({ lmcache: { coordinator: 'http://c:9000' } }).place).not.toBe(placeOnPool)
 })
 
+it('a gateway that chooses among clusters counts its prompts on their way', () => {
+  expect(stepsByPool({ comments: false, choosesClusters: true })(routeOf({})).place).not.toBe(placeOnPool)
+})
+
 it('the steps of a pool are built once', () => {
-  const steps = stepsByPool({ comments: false })
+  const steps = stepsByPool({ comments: false, choosesClusters: false })
   const route = routeOf({})
   expect(steps({ ...route })).toBe(steps(route))
 })

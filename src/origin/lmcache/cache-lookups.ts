@@ -49,9 +49,12 @@ export class CacheLookups {
     this.#tokenizer = new EngineTokenizer({ origin: ports.origin, now: () => ports.now() })
   }
 
-  /** Returns whether the policy reads lookup results. `policy`: the request's own choice; null: the pool's. */
-  wanted({ pool }: PoolRoute, policy: string | null): boolean {
-    if (pool.lmcache === null) return false
+  /**
+   * Returns whether the policy reads lookup results. `policy`: the request's own choice; null: the pool's.
+   * `computesAll`: whether the request computes its whole prompt, whatever is cached.
+   */
+  wanted({ pool }: PoolRoute, policy: string | null, computesAll: () => boolean): boolean {
+    if (pool.lmcache === null || computesAll()) return false
     const known = this.#needing.get(pool) ?? new Map<string, boolean>()
     this.#needing.set(pool, known)
     const name = policy ?? ''
