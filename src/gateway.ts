@@ -160,7 +160,6 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
   const authenticator = new Authenticator(config, ports)
   const usage = carried?.usage ?? new KeyUsage()
-  const prompts = promptParts(config, ports, { analyzers, fingerprintOf, authenticator })
   const status: GatewayStatus = {
     startedAt: carried?.startedAt ?? shared?.startedAt ?? ports.now(),
     configRefusedAt: null,
@@ -184,7 +183,7 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
     storedResponses:
       carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
-    ...prompts,
+    ...promptParts(config, ports, { analyzers, fingerprintOf, authenticator }),
     authorize: authenticator.trust === 'keys' ? authorizeByKey : authorizeAll,
     end: requestEnd({ config, ports, telemetry, usage, shared, authenticator }),
     bodyMemory: bodyMemoryFor(config, ports, carried),

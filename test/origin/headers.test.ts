@@ -8,7 +8,7 @@ import {
   headersOfAnswer,
 } from '../../src/origin/headers.ts'
 
-const TO = { via: '1.1 us', jwt: { header: 'x-token-assertion' } }
+const TO = { via: '1.1 us', tokenHeader: 'x-token-assertion' }
 const names = (flat: readonly string[]) => flat.filter((_, i) => i % 2 === 0)
 
 describe('headers for an engine', () => {
