@@ -1,6 +1,6 @@
 import type { PlaceStep } from './place-step.ts'
 
-/** Counts prompts on their way to a cluster that was chosen among several, so that the next choice expects them there. */
+/** Counts prompts on their way to a cluster chosen among several, so that the next choice expects them there. */
 export const countedInFlight =
   (next: PlaceStep): PlaceStep =>
   async (pass, exchange, context, route) => {
