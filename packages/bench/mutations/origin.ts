@@ -89,7 +89,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'tokens of clients reach engines',
     file: 'src/origin/headers.ts',
-    find: 'name !== jwt?.header && ',
+    find: 'name !== tokenHeader && ',
     replace: '',
     impact: 'an engine sees the token of a client',
     tests: { node: ['test/origin/headers.test.ts'] },
@@ -97,8 +97,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'headers named by connection pass',
     file: 'src/origin/headers.ts',
-    find: 'if (goesToEngines(name) && name !== jwt?.header && !named?.has(name)) out.push(name, value)',
-    replace: 'if (goesToEngines(name) && name !== jwt?.header) out.push(name, value)',
+    find: 'if (goesToEngines(name) && name !== tokenHeader && !named?.has(name)) out.push(name, value)',
+    replace: 'if (goesToEngines(name) && name !== tokenHeader) out.push(name, value)',
     impact: 'hop-by-hop headers reach engines (RFC 9110, 7.6.1)',
     tests: { node: ['test/origin/headers.test.ts'] },
   },
