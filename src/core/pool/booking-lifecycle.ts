@@ -131,8 +131,9 @@ export class BookingLifecycle {
       if (engine.streams.size === 0) continue
       if (result === 'complete' && failure === null) engine.streams.completed(key, now)
       else {
-        const { prefilledS } = this.#ledger.expected(engine, now)
-        engine.streams.abandoned(key, now, { prefilledS, longestMs: engine.owed.longestPrefillMs })
+        const { prefilledS, isLearned } = this.#ledger.expected(engine, now)
+        const longUntil = engine.owed.longPrefillUntil(engine.movedAt, isLearned)
+        engine.streams.abandoned(key, now, { prefilledS, longUntil })
       }
     }
   }

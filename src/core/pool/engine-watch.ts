@@ -124,7 +124,7 @@ export class EngineWatch {
     if (!owed.hasEvidence && streams.size === 0) return null
     const { isLearned, prefilledS } = this.#parts.expected(engine, now)
     const firstSince = owed.overdueSince(movedAt, { now, isLearned })
-    const streamsSince = streams.overdueSince(now, { prefilledS, longestMs: owed.longestPrefillMs })
+    const streamsSince = streams.overdueSince(now, { prefilledS, longUntil: owed.longPrefillUntil(movedAt, isLearned) })
     return firstSince === null || streamsSince === null
       ? (firstSince ?? streamsSince)
       : Math.min(firstSince, streamsSince)

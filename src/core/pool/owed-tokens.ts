@@ -9,6 +9,9 @@ const ERROR_SHARE = 0.5
 /** Factor on both while the pace of the engine is not learned. */
 const UNLEARNED_FACTOR = 4
 
+/** Prefill from which an engine may be silent for a while, ms. */
+const LONG_PREFILL_MS = 1_000
+
 /** A first output that the engine owes. Times are ms since the epoch. */
 interface OwedToken {
   readonly dueAt: number
@@ -89,6 +92,15 @@ export class OwedTokens {
     for (const [key, owed] of this.#owed) if (isOverdue(owed, judgement)) this.#owed.delete(key)
   }
 
+  /** Returns until when a long prefill may run, by all predictions; -Infinity: none waits. */
+  longPrefillUntil(movedAt: number, isLearned: boolean): number {
+    let until = -Infinity
+    for (const { dueAt, predictedMs, prefillMs } of this.#owed.values())
+      if (prefillMs >= LONG_PREFILL_MS)
+        until = Math.max(until, dueAt + predictionErrorMs(predictedMs, isLearned), movedAt + withError(prefillMs))
+    return until
+  }
+
   /**
    * Returns since when the engine has been silent although output is overdue; null: nothing is.
    * @param movedAt time of its last output
@@ -99,8 +111,8 @@ export class OwedTokens {
     const errorMs = predictionErrorMs(oldest.predictedMs, isLearned)
     if (now <= Math.max(oldest.dueAt, movedAt) + errorMs) return null
     // Since its last output it may be at the longest prefill, whatever their order is.
-    const prefillMs = (1 + ERROR_SHARE) * this.longestPrefillMs
-    const silentFrom = Math.max(oldest.dueAt + errorMs, movedAt + Math.max(errorMs, MIN_ERROR_MS + prefillMs))
+    const prefillMs = withError(this.longestPrefillMs)
+    const silentFrom = Math.max(oldest.dueAt + errorMs, movedAt + Math.max(errorMs, prefillMs))
     return now > silentFrom ? silentFrom : null
   }
 
@@ -111,6 +123,8 @@ export class OwedTokens {
     return null
   }
 }
+
+const withError = (prefillMs: number): number => prefillMs + predictionErrorMs(prefillMs, true)
 
 const isOverdue = ({ dueAt, predictedMs }: OwedToken, { now, isLearned }: Judgement): boolean =>
   now > dueAt + predictionErrorMs(predictedMs, isLearned)

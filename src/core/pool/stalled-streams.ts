@@ -6,9 +6,6 @@ const MIN_ERROR_MS = 750
 /** Further error of the usual time, as a share of it. */
 const ERROR_SHARE = 1
 
-/** Error of a predicted prefill, as a share of it. */
-const PREFILL_ERROR_SHARE = 0.5
-
 /** Factor on the error for one stream alone: engines hold the arguments of a tool call back until they are parsed. */
 const ALONE_FACTOR = 4
 
@@ -29,8 +26,8 @@ interface StreamPace {
 interface PrefillWork {
   /** Done so far, s. */
   readonly prefilledS: number
-  /** Longest prefill of a request that has no first token yet, ms. */
-  readonly longestMs: number
+  /** Until when a long prefill may run, ms since the epoch; -Infinity: none waits. */
+  readonly longUntil: number
 }
 
 /** Returns the error of the usual time until the next report, ms. @testing */
@@ -108,10 +105,10 @@ export class StalledStreams {
     yield* this.#running.values()
   }
 
-  #overdueAt(pace: StreamPace, { prefilledS, longestMs }: PrefillWork, isAlone: boolean): number {
+  #overdueAt(pace: StreamPace, { prefilledS, longUntil }: PrefillWork, isAlone: boolean): number {
     const delayedMs = 1000 * Math.max(0, prefilledS - pace.prefilledS)
-    const errorMs = stallErrorMs(pace.reportMs) * (isAlone ? ALONE_FACTOR : 1) + PREFILL_ERROR_SHARE * longestMs
-    return Math.max(pace.now + pace.reportMs + delayedMs, this.#movedAt) + errorMs
+    const errorMs = stallErrorMs(pace.reportMs) * (isAlone ? ALONE_FACTOR : 1)
+    return Math.max(Math.max(pace.now + pace.reportMs + delayedMs, this.#movedAt) + errorMs, longUntil)
   }
 
   #engineMoved(now: number): void {

@@ -62,6 +62,14 @@ describe('first outputs that an engine owes', () => {
     expect(owed.overdueSince(5_000, learnedAt(21_000))).toBe(20_000 + predictionErrorMs(0, true))
   })
 
+  it('show until when a long prefill may run', () => {
+    const owed = owing()
+    expect(owed.longPrefillUntil(0, true)).toBe(-Infinity)
+    owed.add('long', predicted(8_000, 0, 6_000))
+    expect(owed.longPrefillUntil(0, true)).toBe(8_000 + predictionErrorMs(8_000, true))
+    expect(owed.longPrefillUntil(7_000, true)).toBe(7_000 + 6_000 + predictionErrorMs(6_000, true))
+  })
+
   it('have a larger error while the pace is not learned', () => {
     expect(predictionErrorMs(1_000, false)).toBeGreaterThan(3 * predictionErrorMs(1_000, true))
   })
