@@ -88,6 +88,8 @@ export type KeyConfig = Omit<KeyDocument, 'secret' | 'expires' | 'secrets'> & {
 /** `from`, `expires`: first time at which it is accepted and rejected, as written; null: no limit. */
 export type KeySecret = NonNullable<KeyDocument['secrets']>[number]
 
+export type TlsConfig = NonNullable<ConfigDocument['tls']>
+
 export type CorsConfig = NonNullable<ConfigDocument['cors']>
 
 export type LogConfig = ConfigDocument['log']

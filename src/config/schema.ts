@@ -11,6 +11,7 @@ import { cluster } from './cluster-schema.ts'
 import { describe, headerName, hostName, id, int, number, oneOf, strict, text, withDefault } from './fields.ts'
 import { jwt, key, keyLimits } from './key-schema.ts'
 import { secret, secretText } from './secret-fields.ts'
+import { tls } from './tls-schema.ts'
 import { threads } from './threads.ts'
 import { baseUrl, origins } from './url-fields.ts'
 
@@ -240,6 +241,7 @@ const document = strict({
     z.optional(int(1, Number.MAX_SAFE_INTEGER)),
   ),
   listen: describe('Node only: HOST:PORT.', z.prefault(address, '127.0.0.1:8080')),
+  tls: describe('Node only: HTTPS at `listen` (docs/deploy-node.md). Absent: plain HTTP.', z.optional(tls)),
   workers: describe(
     'Node only: number of I/O threads, or `auto`: the number of cores less one. From 2 on, a separate thread ' +
       'does the bookkeeping of the pools (docs/scale.md).',

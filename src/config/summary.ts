@@ -46,6 +46,7 @@ export function summarise(config: Config): ConfigSummary {
 function gatewaySettings({
   keys,
   workers,
+  tls,
   limits,
   log,
   metrics,
@@ -60,6 +61,7 @@ function gatewaySettings({
 }: Config): Record<string, string> {
   return {
     ...(workers !== 1 && { workers: String(workers) }),
+    ...(tls !== null && { tls: `${tls.cert}${tls.clientCa === null ? '' : ', for clients with a certificate only'}` }),
     limits:
       `body ${sizeText(limits.bodyBytes)} with ${countText(limits.maxJsonCost)} parse steps, bodies together ` +
       `${sizeText(limits.bufferedBytes)}, heartbeat ${durationText(limits.heartbeatMs)}, ` +

@@ -27,6 +27,8 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   if (!listens && document.record !== null)
     findings.push({ path: ['record'], rule: 'needs `firstlight serve` on Node: leave it out' })
   checkWebhook(findings, document)
+  if (!listens && document.tls !== null)
+    findings.push({ path: ['tls'], rule: 'needs `firstlight serve` on Node: leave it out, Cloudflare ends TLS itself' })
   checkReplicas(findings, document, listens)
   return findings
 }

@@ -64,7 +64,7 @@ export async function startRecordedWorld(clusters: readonly Cluster[], past: Pas
     return new Player(pools.get(id)!, { ...own, names, now: clock.now, number: at })
   })
   clock.play(() => players.forEach((player) => player.step()))
-  const gateway = await openGateway(config, ports, { vocabularies: new Map() })
+  const gateway = await openGateway(config, ports, { folder: '.', vocabularies: new Map() })
   return {
     fleet,
     gateway,

@@ -155,6 +155,16 @@ describe('firstlight check', () => {
     expect(out).not.toContain('on Workers')
   })
 
+  it('names the listener’s certificate, and why it cannot be used on this machine', async () => {
+    const file = join(folder, 'tls.yaml')
+    const clusters = '[{ id: a, pools: [{ model: m, engines: [{ id: e, url: "http://h" }] }] }]'
+    writeFileSync(file, `tls: { cert: no.pem, key: no.key }\nclusters: ${clusters}`)
+    const { code, out } = await run(['check', file])
+    expect(code).toBe(0)
+    expect(out).toMatch(/tls +no\.pem/)
+    expect(out).toContain(`note: tls.cert: ${join(folder, 'no.pem')}: cannot be read (ENOENT)`)
+  })
+
   it('requires the variables of secrets unless disabled', async () => {
     const missing = await run(['check', secretConfig])
     expect(missing.code).toBe(1)

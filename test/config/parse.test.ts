@@ -796,6 +796,19 @@ describe('alerts', () => {
   })
 })
 
+describe('tls', () => {
+  it('is off by default, and may have authorities for clients', () => {
+    expect(parseConfig(document(), {}, node).tls).toBeNull()
+    const tls = { cert: 'a.pem', key: 'b.pem', client_ca: 'c.pem' }
+    expect(parseConfig(document({ tls }), {}, node).tls).toEqual({ cert: 'a.pem', key: 'b.pem', clientCa: 'c.pem' })
+  })
+
+  it('is rejected without a key, and on Workers', () => {
+    expect(only(document({ tls: { cert: 'a.pem' } }))).toEqual(['tls.key', null, 'is required: a string'])
+    expect(only(document({ tls: { cert: 'a.pem', key: 'b.pem' } }), {}, workers)[2]).toContain('Cloudflare ends TLS')
+  })
+})
+
 describe('replicas', () => {
   const replicas = (changes: object) => document({ replicas: { url: 'redis://valkey:6379', ...changes } })
 

@@ -262,6 +262,14 @@ python3 -m dynamo.vllm --model $MODEL --is-prefill-worker`,
     expect(out).toContain('Start each worker as vllm serve')
   })
 
+  it('converts the files of the frontend’s certificate', async () => {
+    const frontend = 'python -m dynamo.frontend --tls-cert-path'
+    const { document, out } = await convertFile('dynamo', `${frontend} a.pem --tls-key-path b.pem`)
+    expect(document['tls']).toEqual({ cert: 'a.pem', key: 'b.pem' })
+    expect(out).not.toContain('tls-')
+    expect((await convertFile('dynamo', `${frontend} a.pem`)).out).toContain('only one of certificate and key')
+  })
+
   it.each([
     [
       'v1alpha1',

@@ -43,8 +43,6 @@ const DROPPED: Readonly<Record<string, string>> = {
   'router-queue-threshold': 'not needed. A full pool returns 429 with Retry-After at once.',
   'active-decode-blocks-threshold': 'by requests instead: engine.max_in_flight.',
   'active-prefill-tokens-threshold': 'by requests instead: engine.max_in_flight.',
-  'tls-cert-path': 'not supported. TLS ends at the proxy in front, or at Cloudflare.',
-  'tls-key-path': 'not supported. TLS ends at the proxy in front, or at Cloudflare.',
   'discovery-backend': RUNTIME,
   'request-plane': RUNTIME,
   'event-plane': RUNTIME,
@@ -98,6 +96,7 @@ export function fromDynamo({ words, text: content, model }: Source): Draft | nul
   for (const word of unset)
     draft.todo(word, 'the script sets it when it runs. Convert the flags: firstlight convert --from dynamo -- FLAGS.')
   draft.listen(flags.one('http-host'), flags.one('http-port'), { host: '0.0.0.0', port: 8000 })
+  setTls(draft, flags)
   const shared = routing(draft, flags)
   const own = model ?? flags.one('model-name')
   for (const [name, engines] of pools(draft, graph.workers, own))
@@ -114,6 +113,13 @@ export function fromDynamo({ words, text: content, model }: Source): Draft | nul
       DROPPED[name] ?? DROPPED[name.replace(/^no-/, '')] ?? 'unknown to firstlight convert. See docs/coming-from.md.',
     )
   return draft
+}
+
+/** Both files belong together. */
+function setTls(draft: Draft, flags: Flags): void {
+  const [cert, key] = [flags.one('tls-cert-path'), flags.one('tls-key-path')]
+  if (cert !== null && key !== null) draft.document['tls'] = { cert, key }
+  else if (cert !== null || key !== null) draft.todo('tls', 'the source names only one of certificate and key.')
 }
 
 const runsWorker = (words: readonly string[]): boolean => words.some((word) => WORKER.test(word))

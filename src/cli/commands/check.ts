@@ -1,6 +1,8 @@
 import type { Config } from '../../config.ts'
 import { summarise, type ConfigSummary } from '../../config/summary.ts'
+import { ConfigError, describeProblem } from '../../config/problem.ts'
 import { versionText } from '../../config/units.ts'
+import { CertificateFiles } from '../../platform/node/inbound/certificate-files.ts'
 import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
 import { openVocabularies, tokenizersOf } from '../../vocabulary.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary-files.ts'
@@ -51,6 +53,7 @@ async function runCheck(args: Args, io: Io): Promise<number> {
   const notes = [
     ...summary.notes,
     ...(await unreadable(config, folder)),
+    ...unusableCertificate(config, folder),
     ...(await singleAddressNotes(config, io.lookup ?? systemLookup)),
   ]
   for (const [index, note] of notes.entries()) io.out(`${index === 0 ? '\n' : ''}note: ${note}`)
@@ -67,6 +70,18 @@ async function unreadable(config: Config, folder: string): Promise<string[]> {
     ),
   )
   return (await Promise.all(checks)).flat()
+}
+
+/** The files may exist on another machine only, so it is no error of the document. */
+function unusableCertificate({ tls }: Config, folder: string): string[] {
+  if (tls === null) return []
+  try {
+    new CertificateFiles(tls, folder).read()
+    return []
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.problems.map(describeProblem)
+  }
 }
 
 /** A name that cannot be resolved here, such as outside the cluster, gets no note. */

@@ -1,5 +1,6 @@
 /** Shutdown: no new requests, running ones may finish, and every booking is released. */
 import type { Server } from 'node:http'
+import type { Server as TlsServer } from 'node:https'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
 import type { Background } from './background.ts'
 import type { Http1Server } from './http1/server.ts'
@@ -19,7 +20,7 @@ export interface DrainResult {
 }
 
 interface DrainParts {
-  readonly server: Server
+  readonly server: Server | TlsServer
   /** Connections that http1 reads. */
   readonly http1: Http1Server
   readonly background: Background
@@ -54,7 +55,7 @@ export async function drainServer(
 const MAX_ACCEPT_TURNS = 1_000
 
 /** Waits until no connection waits at the listener, or too many arrive. */
-async function acceptPending(server: Server): Promise<void> {
+async function acceptPending(server: Server | TlsServer): Promise<void> {
   let hasNew = true
   const onConnection = () => {
     hasNew = true

@@ -1,5 +1,6 @@
 /** The gateway on a port: its HTTP servers, health checks by a timer, and shutdown. */
-import { createServer, type Server, type ServerOptions } from 'node:http'
+import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http'
+import type { Server as TlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { getRequestListener, type HttpBindings, RequestError } from '@hono/node-server'
@@ -12,8 +13,10 @@ import { Background } from './background.ts'
 import { type DrainResult, drainServer } from './drain.ts'
 import { Http1Server } from './http1/server.ts'
 import { ConnectionGuard, type ConnectionLimits } from './inbound/connection-guard.ts'
+import type { CertificateFiles } from './inbound/certificate-files.ts'
 import { CONNECTIONS_FULL, errorBody, HttpErrors, JSON_TYPE } from './inbound/http-errors.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
+import { createTlsServer } from './inbound/tls-server.ts'
 import { probeForever } from './probe-forever.ts'
 import { steadyNow } from './steady-clock.ts'
 
@@ -25,6 +28,8 @@ export interface ListenOptions {
   /** Time for running requests to finish at shutdown. */
   readonly drainMs: number
   readonly connectionLimits: ConnectionLimits
+  /** Absent: plain HTTP. */
+  readonly certificate?: CertificateFiles | null
   readonly log: Log
 }
 
@@ -65,7 +70,7 @@ export async function listen(
   gateway: Omit<Gateway, 'supersede' | 'view' | 'config' | 'routes'>,
   options: ListenOptions,
 ): Promise<Listener> {
-  const { log } = options
+  const { log, certificate = null } = options
   const background = new Background((error) => log.error('background_failed', { error }))
   let isTruncating = false
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({
@@ -77,11 +82,19 @@ export async function listen(
   const count = (reason: FailureReason): void => gateway.carried.telemetry.countRefusal(reason)
   const errors = new HttpErrors({ count, log, now: steadyNow })
   let ended: Promise<DrainResult> | null = null
-  const server = createHttpServer({ gateway, scopeOf, errors, isEnding: () => ended !== null })
-  const guard = new ConnectionGuard({ limits: () => options.connectionLimits, count, refusal: CONNECTIONS_FULL, log })
+  // A client of HTTPS reads no plain response.
+  const refusal = certificate === null ? CONNECTIONS_FULL : null
+  const guard = new ConnectionGuard({ limits: () => options.connectionLimits, count, refusal, log })
+  const listener = requestListener({ gateway, scopeOf, errors, isEnding: () => ended !== null })
+  const server = createHttpServer(listener, { certificate, guard, errors, log })
   const http1 = new Http1Server({
     gateway,
-    admits: (socket) => guard.admits(socket),
+    admits: (socket) => {
+      // A handshake was admitted before it began.
+      if (certificate === null && !guard.admits(socket)) return false
+      guard.limitWrites(socket)
+      return true
+    },
     timeouts: { headMs: HEAD_MS, requestMs: REQUEST_MS, idleMs: IDLE_MS },
     scopeOf,
     refuse: (reason, socket) => errors.end(reason, socket),
@@ -91,7 +104,7 @@ export async function listen(
   await open(server, options)
   const stopProbing = probeForever(gateway, log)
   return {
-    url: urlOf(server.address() as AddressInfo),
+    url: `${certificate === null ? 'http' : 'https'}://${placeOf(server.address() as AddressInfo)}`,
     stop: (now) => {
       gateway.drain()
       stopProbing()
@@ -104,21 +117,41 @@ export async function listen(
   }
 }
 
-interface HttpServerParts {
+interface HttpServerParts extends Pick<ListenOptions, 'log'> {
+  readonly certificate: CertificateFiles | null
+  readonly guard: ConnectionGuard
+  readonly errors: HttpErrors
+}
+
+function createHttpServer(
+  listener: RequestListener,
+  { certificate, guard, errors, log }: HttpServerParts,
+): Server | TlsServer {
+  const admits = (socket: Socket): boolean => guard.admits(socket)
+  const server =
+    certificate === null
+      ? createServer(SERVER_OPTIONS, listener)
+      : createTlsServer({ certificate, handshakeMs: HEAD_MS, admits, log }, SERVER_OPTIONS, listener)
+  server.on('checkExpectation', (incoming, outgoing) => errors.refuse('expectation_unmet', { incoming, outgoing }))
+  server.on('clientError', errors.onClientError as (error: Error, socket: Duplex) => void)
+  return server
+}
+
+interface RequestListenerParts {
   readonly gateway: Pick<Gateway, 'fetch'>
   readonly scopeOf: (client: unknown, socket: Socket) => RequestScope
   readonly errors: HttpErrors
   readonly isEnding: () => boolean
 }
 
-/** Server for all requests that are not plain: node:http, the adapter of @hono/node-server, the app. */
-function createHttpServer({ gateway, scopeOf, errors, isEnding }: HttpServerParts): Server {
+/** Handles all requests that are not plain: node:http, the adapter of @hono/node-server, the app. */
+function requestListener({ gateway, scopeOf, errors, isEnding }: RequestListenerParts): RequestListener {
   const fetch = (request: Request, client: unknown): Promise<Response> => {
     const { incoming } = client as HttpBindings
     return gateway.fetch(collecting(request, new NodeBody(incoming)), scopeOf(client, incoming.socket))
   }
   const handle = getRequestListener(fetch, { errorHandler: (error) => refuseTarget(error, errors) })
-  const server = createServer(SERVER_OPTIONS, (incoming, outgoing) => {
+  return (incoming, outgoing) => {
     // Load balancers check in HTTP/1.0, which has no Host.
     if (incoming.httpVersion === '1.0') incoming.headers.host ??= 'localhost'
     if (isEnding()) outgoing.shouldKeepAlive = false
@@ -127,13 +160,10 @@ function createHttpServer({ gateway, scopeOf, errors, isEnding }: HttpServerPart
     if (!isChunkedOrNone(incoming.headers['transfer-encoding']))
       return errors.refuse('transfer_encoding', { incoming, outgoing })
     return handle(incoming, outgoing)
-  })
-  server.on('checkExpectation', (incoming, outgoing) => errors.refuse('expectation_unmet', { incoming, outgoing }))
-  server.on('clientError', errors.onClientError as (error: Error, socket: Duplex) => void)
-  return server
+  }
 }
 
-function open(server: Server, { host, port, reusePort = false }: ListenOptions): Promise<void> {
+function open(server: Server | TlsServer, { host, port, reusePort = false }: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ host, port, reusePort, backlog: BACKLOG }, () => {
@@ -157,8 +187,9 @@ function refuseTarget(error: unknown, errors: HttpErrors): Response {
   )
 }
 
-function urlOf({ address, port }: AddressInfo): string {
-  if (address === '0.0.0.0') return `http://127.0.0.1:${port}`
-  if (address === '::') return `http://[::1]:${port}`
-  return `http://${addressText({ host: address, port })}`
+/** `host:port` for clients on this machine. */
+function placeOf({ address, port }: AddressInfo): string {
+  if (address === '0.0.0.0') return `127.0.0.1:${port}`
+  if (address === '::') return `[::1]:${port}`
+  return addressText({ host: address, port })
 }

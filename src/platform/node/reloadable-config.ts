@@ -1,7 +1,7 @@
 import type { Config, LimitsConfig, TtftConfig } from '../../config.ts'
 
 /** Settings that need a restart, with their names in the document. */
-const FIXED = { listen: 'listen', workers: 'workers', replicas: 'replicas' } as const satisfies Partial<
+const FIXED = { listen: 'listen', tls: 'tls', workers: 'workers', replicas: 'replicas' } as const satisfies Partial<
   Record<keyof Config, string>
 >
 

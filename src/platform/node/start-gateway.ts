@@ -9,6 +9,7 @@ import { configurePools } from './configure-pools.ts'
 import { diskAssets } from './dashboard-assets.ts'
 import type { DrainResult } from './drain.ts'
 import { logEngineStats } from './engine-stats-log.ts'
+import { CertificateFiles } from './inbound/certificate-files.ts'
 import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { nodePorts, type RuntimeHooks } from './ports.ts'
 import { ReloadableGateway } from './reloadable-gateway.ts'
@@ -34,7 +35,8 @@ export interface RunningGateway {
 }
 
 /**
- * Starts a gateway on one thread. `folder`: folder of relative vocabulary names. Rejects with a VocabularyError, or
+ * Starts a gateway on one thread. `folder`: folder of relative file names. Rejects with a VocabularyError, with a
+ * ConfigError if the certificate cannot be used, or
  * with the system's error if the port cannot be opened.
  */
 export async function startGateway(
@@ -47,7 +49,7 @@ export async function startGateway(
   const vocabularies = await vocabulariesOf(config)
   const ports = nodePorts(config, log, hooks)
   try {
-    const open = await openGateway(config, ports, { vocabularies })
+    const open = await openGateway(config, ports, { vocabularies, folder })
     if (open.reports !== null) log.info('report_listener_ready', { address: open.reports })
     const stats = logEngineStats(config, ports)
     return {
@@ -75,6 +77,8 @@ export async function startGateway(
 }
 
 interface OpenOptions {
+  /** Folder of relative file names. */
+  readonly folder: string
   readonly vocabularies: ReadonlyMap<string, OpenVocabulary>
   /** Other threads that listen on the same port. */
   readonly shared?: WorkerGroup
@@ -102,7 +106,7 @@ const gatewayFactory =
 export async function openGateway(
   config: Config,
   ports: Ports,
-  { vocabularies, shared, threads = 1 }: OpenOptions,
+  { folder, vocabularies, shared, threads = 1 }: OpenOptions,
 ): Promise<OpenGateway> {
   const { log } = ports
   warmUp(vocabularies.values())
@@ -111,9 +115,11 @@ export async function openGateway(
   const reusePort = shared !== undefined
   let { limits } = config
   const maxConnections = connectionsFor(descriptorLimit(), threads)
+  const certificate = config.tls === null ? null : new CertificateFiles(config.tls, folder)
   const listening = await listen(gateway, {
     ...config.listen,
     reusePort,
+    certificate,
     // Read at shutdown: a reload may have changed it.
     get drainMs() {
       return limits.drainMs
@@ -137,6 +143,7 @@ export async function openGateway(
       gateway.carried.telemetry.export(next.traces)
       gateway.change(create(next, opened, gateway.carried))
       limits = next.limits
+      certificate?.look()
     },
     async stop(now) {
       const drained = await listening.stop(now)

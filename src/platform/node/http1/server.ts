@@ -3,6 +3,7 @@
  * A connection with any other request is handed to node:http. See README.md.
  */
 import type { Server } from 'node:http'
+import { Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { endpointOf } from '../../../protocols/protocols.ts'
@@ -35,10 +36,11 @@ export class Http1Server {
   }
 
   /** Reads the connections of `server` first, and hands those that are not plain back to it. */
-  takeConnections(server: Server): void {
-    const [toHttp] = server.listeners('connection')
-    server.off('connection', toHttp as () => void)
-    server.on('connection', (socket) => {
+  takeConnections(server: Server | TlsServer): void {
+    const event = server instanceof TlsServer ? 'secureConnection' : 'connection'
+    const [toHttp] = server.listeners(event)
+    server.off(event, toHttp as () => void)
+    server.on(event, (socket: Socket) => {
       if (this.#parts.admits?.(socket) !== false) this.#open(socket, (left) => toHttp!.call(server, left))
     })
   }

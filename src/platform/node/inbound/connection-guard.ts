@@ -6,6 +6,7 @@ import type { Socket } from 'node:net'
 import type { FailureReason } from '../../../failure.ts'
 import type { Log } from '../../../ports/log.ts'
 import { Deadline } from '../deadline.ts'
+import { LimitedLine } from './limited-line.ts'
 import { WriteLimit, writeLimits } from './write-limit.ts'
 
 export interface ConnectionLimits {
@@ -19,8 +20,8 @@ interface ConnectionGuardParts {
   /** Called for each connection: a reload may change the limits. */
   readonly limits: () => ConnectionLimits
   readonly count: (reason: Extract<FailureReason, 'connections_full' | 'write_timeout'>) => void
-  /** Response to a connection beyond the limit, as an HTTP/1.1 message. */
-  readonly refusal: string
+  /** Response to a connection beyond the limit, as an HTTP/1.1 message. null: none, it is closed. */
+  readonly refusal: string | null
   readonly log: Log
 }
 
@@ -34,8 +35,6 @@ const MIN_CONNECTIONS = 16
 
 /** Time for a refused client to send its request and read the response. */
 const REFUSAL_MS = 1_000
-
-const LINE_EVERY_MS = 1_000
 
 /**
  * Connections that this process can serve: each may need another one to an engine. Infinity: the limit is not known.
@@ -64,23 +63,28 @@ export class ConnectionGuard {
   readonly #parts: ConnectionGuardParts
   #open = 0
   #refused = 0
-  #nextLineAt = -Infinity
-  #suppressed = 0
+  readonly #line: LimitedLine
 
   constructor(parts: ConnectionGuardParts) {
     this.#parts = parts
+    this.#line = new LimitedLine(parts.log, 'connections_full')
   }
 
   /** Counts a connection. false: it is beyond the limit and has been refused. */
   admits(socket: Socket): boolean {
-    const { limits, count, log } = this.#parts
-    const { connections } = limits()
+    const { connections } = this.#parts.limits()
     if (this.#open >= connections) {
       this.#refuse(socket, connections)
       return false
     }
     this.#open++
     socket.once('close', () => this.#open--)
+    return true
+  }
+
+  /** Limits the time in which the client reads nothing. `socket`: the one to which responses are written. */
+  limitWrites(socket: Socket): void {
+    const { limits, count, log } = this.#parts
     writeLimits.set(
       socket,
       new WriteLimit(socket, () => limits().writeMs, {
@@ -90,15 +94,16 @@ export class ConnectionGuard {
         },
       }),
     )
-    return true
   }
 
   #refuse(socket: Socket, limit: number): void {
     this.#note(socket, limit)
     socket.on('error', () => {})
+    const { refusal } = this.#parts
+    if (refusal === null) return void socket.destroy()
     if (this.#refused >= MAX_REFUSED) {
       // The system takes it at once. On a slow network the reset may overtake it.
-      socket.write(this.#parts.refusal, 'latin1')
+      socket.write(refusal, 'latin1')
       return void socket.destroy()
     }
     this.#refused++
@@ -109,25 +114,16 @@ export class ConnectionGuard {
       deadline.cancel()
     })
     // Clients reject a response that precedes their request, and a close with an unread request resets the connection.
-    socket.once('data', () => socket.end(this.#parts.refusal, 'latin1'))
+    socket.once('data', () => socket.end(refusal, 'latin1'))
     socket.once('end', () => socket.destroy())
   }
 
   #note(socket: Socket, limit: number): void {
-    const { count, log } = this.#parts
-    count('connections_full')
-    const now = performance.now()
-    if (now < this.#nextLineAt) {
-      this.#suppressed++
-      return
-    }
-    this.#nextLineAt = now + LINE_EVERY_MS
-    log.warn('connections_full', {
+    this.#parts.count('connections_full')
+    this.#line.warn({
       limit,
       remote: socket.remoteAddress ?? null,
       next: 'Raise the limit of open files (ulimit -n), or limits.connections where that is set.',
-      ...(this.#suppressed === 0 ? {} : { suppressed: this.#suppressed }),
     })
-    this.#suppressed = 0
   }
 }

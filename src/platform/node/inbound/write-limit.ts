@@ -1,5 +1,6 @@
 /** Time in which a client reads nothing of its response (`limits.write_ms`). */
 import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import { Deadline } from '../deadline.ts'
 
 /** Checks of a client that reads nothing, within its limit. */
@@ -54,6 +55,8 @@ export class WriteLimit {
     if (this.#checks < CHECKS) return this.#deadline.set(this.#limitMs() / CHECKS)
     this.#isWatching = false
     this.#ended()
-    socket.resetAndDestroy()
+    // The reset also frees what the system has buffered. Node cannot reset a TLS connection.
+    if (socket instanceof TLSSocket) socket.destroy()
+    else socket.resetAndDestroy()
   }
 }

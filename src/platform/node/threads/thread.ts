@@ -55,6 +55,7 @@ export async function runThread(): Promise<void> {
   const ports = { ...machine, bodyCount: countIn(slots, number - 1), alerts: webhookFor(config, machine) }
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const gateway = await openGateway(config, ports, {
+    folder,
     vocabularies: await vocabulariesOf(config),
     threads: slots.length,
     shared: threadGroup(numbers, channel, startedAt),
