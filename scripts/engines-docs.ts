@@ -27,6 +27,7 @@ const ROWS: readonly (readonly [string, (type: EngineType) => string])[] = [
   ],
   ['sleep and pause are seen', ({ sleep }) => list(sleep?.states.map(({ path }) => path) ?? [])],
   ['fields that may be added', ({ addable }) => list(addable)],
+  ['data-parallel ranks as engines', ({ ranks }) => (ranks === null ? 'no' : `\`${ranks.header}\``)],
   ['checks the name of the model', ({ checksModel }) => (checksModel ? 'yes' : 'no')],
 ]
 

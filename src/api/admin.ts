@@ -3,6 +3,8 @@ import type { Decision } from '../core/contract/decision.ts'
 import type { Refusal } from '../core/contract/refusal.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
+import { targetOf } from '../origin/rank-targets.ts'
+import { rankIdOf, rankNumberOf, serverIdOf } from '../core/contract/rank-id.ts'
 import { Failure } from '../failure.ts'
 import { hasEnded } from '../core/reports/request-record.ts'
 import { AdmissionBuilder, type AdmissionSources } from './admission-builder.ts'
@@ -182,13 +184,11 @@ export async function setDraining(
   id: string | undefined,
   draining: boolean,
 ): Promise<Response> {
-  const engine = idParam(id, 'engine')
+  const engine = engineParam(id)
   const query = new URLSearchParams(incoming.query)
   const requestedCluster = query.get('cluster')
   const moveAt = draining ? moveTime(query.get('deadline_s'), parts.ports.now()) : null
-  const routes = parts.models.routes.filter(
-    ({ cluster, targets }) => targets.has(engine) && (requestedCluster === null || cluster.id === requestedCluster),
-  )
+  const routes = await routesWith(parts, engine, requestedCluster)
   if (routes.length === 0)
     throw new Failure(
       'not_found',
@@ -213,6 +213,28 @@ export async function setDraining(
   const facts = { cluster: clusters[0], engine }
   audit(parts, incoming, { action: draining ? 'drain' : 'undrain', ...facts, ...(moveAt === null ? {} : { moveAt }) })
   return jsonResponse(incoming, { ...facts, draining, ...(moveAt === null ? {} : { move_at: moveAt }) })
+}
+
+/** An engine, a server of ranks, or a rank: `a/1`. */
+function engineParam(id: string | undefined): string {
+  const number = rankNumberOf(id ?? '')
+  return number === null ? idParam(id, 'engine') : rankIdOf(idParam(serverIdOf(id!), 'engine'), number)
+}
+
+/** Pools with the engine. Ranks that are found in metrics are known to the pool alone. */
+async function routesWith(
+  { models, ports }: AdminParts,
+  engine: string,
+  requestedCluster: string | null,
+): Promise<readonly PoolRoute[]> {
+  const routes = models.routes.filter(
+    ({ cluster, targets }) =>
+      targetOf(targets, engine) !== undefined && (requestedCluster === null || cluster.id === requestedCluster),
+  )
+  const hasEngine = async ({ cluster, pool, targets }: PoolRoute): Promise<boolean> =>
+    targets.has(engine) || (await ports.pool(cluster.id, pool.model).digest()).engines.some(({ id }) => id === engine)
+  const found = await Promise.all(routes.map(hasEngine))
+  return routes.filter((_, at) => found[at])
 }
 
 /** Longest deadline of a drain, seconds. */

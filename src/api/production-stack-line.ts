@@ -1,4 +1,5 @@
 import type { Exchange } from '../origin/exchange.ts'
+import { targetOf } from '../origin/rank-targets.ts'
 import type { InferenceRequest } from './inference-request.ts'
 
 /**
@@ -17,6 +18,6 @@ export function productionStackLine(
   const tookS = ((stages.edge ?? 0) + (stages.tokens ?? 0) + (stages.lookup ?? 0) + (stages.admit ?? 0)) / 1000
   return (
     `Routing request ${exchange.requestId} with session id ${session ?? 'None'} to ` +
-    `${route?.targets.get(engine)?.url ?? 'None'} at ${chosenAt}, process time = ${tookS.toFixed(4)}`
+    `${(route && targetOf(route.targets, engine)?.url) ?? 'None'} at ${chosenAt}, process time = ${tookS.toFixed(4)}`
   )
 }

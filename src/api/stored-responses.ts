@@ -6,6 +6,7 @@ import { Failure } from '../failure.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
+import { targetOf } from '../origin/rank-targets.ts'
 import type { Config } from '../config.ts'
 import type { Ports } from '../ports.ts'
 import type { StoredResponse, StoredResponses } from '../ports/stored-responses.ts'
@@ -44,7 +45,7 @@ export async function storedResponseOf(
 
 export function routeOf(models: ModelRegistry, stored: StoredResponse): PoolRoute {
   const route = models.route(stored.cluster, stored.pool)
-  if (route !== null && route.targets.has(stored.engine)) return route
+  if (route !== null && targetOf(route.targets, stored.engine) !== undefined) return route
   throw new Failure(
     'not_found',
     'The engine of this response is no longer configured. Send the conversation again in `input`.',
@@ -56,7 +57,7 @@ export function keepResponse(
   { caller, model, routes }: InferenceRequest,
 ): NonNullable<Exchange['onResponseId']> {
   return ({ cluster, engine }, id) => {
-    const route = routes.find((one) => one.cluster.id === cluster && one.targets.has(engine))
+    const route = routes.find((one) => one.cluster.id === cluster && targetOf(one.targets, engine) !== undefined)
     if (route === undefined) return
     storedResponses.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
   }

@@ -1,5 +1,6 @@
-/** Schema of an engine in the configuration document: its keys, its KV events and its Kubernetes pods. */
+/** Schema of an engine in the configuration document: its keys, its ranks, its KV events and its Kubernetes pods. */
 import * as z from 'zod/mini'
+import { MAX_RANKS } from '../core/contract/rank-id.ts'
 import { SERVER_KINDS } from '../engines/engine-type.ts'
 import {
   describe,
@@ -32,6 +33,22 @@ const kvEvents = strict({
   topic: describe('`topic` of the engine.', z.optional(text(255))),
 })
 
+const rankCount = int(1, MAX_RANKS)
+
+const ranksRule = `must be off, auto, a number of ranks from 1 to ${MAX_RANKS}, or { ranks, first }`
+
+const dataParallel = z.union([
+  rankCount,
+  z.enum(['off', 'auto'], { error: ranksRule }),
+  strict({
+    ranks: describe('Number of ranks behind the URL.', rankCount),
+    first: describe(
+      'Number of the first rank, which is not 0 on further nodes of a deployment (`--data-parallel-start-rank`).',
+      withDefault(int(0, 65_535), 0),
+    ),
+  }),
+])
+
 export const bindingName = z
   .string()
   .check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' }))
@@ -47,6 +64,13 @@ export const engineShape = {
   type: describe(
     'Server software. `auto`: recognised by its metrics, model list and version. See docs/engines.md.',
     withDefault(oneOf(['auto', ...SERVER_KINDS]), 'auto'),
+  ),
+  data_parallel: describe(
+    'Data-parallel ranks behind the URL (vLLM, SGLang). Each rank is an engine `ID/RANK` with its own queue and ' +
+      'cache; address, health checks, drains and `max_in_flight` are those of the server. `auto`: as many as its ' +
+      'metrics show. `{ ranks, first }`: `first` is the number of the first rank, which is not 0 on further nodes of ' +
+      'a deployment. `off` (default): the server chooses the rank. See docs/engines.md.',
+    withDefault(dataParallel, 'off'),
   ),
   provider_model: describe('`external`: name of the model at the provider. Absent: the pool’s.', z.optional(modelName)),
   discover: describe(

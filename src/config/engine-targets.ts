@@ -1,6 +1,7 @@
 import type { ClusterConfig, EngineConfig, PoolSettings } from '../config.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { isProvider } from './is-provider.ts'
+import { ranksOf } from './ranks.ts'
 
 /** Base URL and headers of each engine, by engine id. */
 export function toTargets(
@@ -16,5 +17,7 @@ function toTarget(engine: EngineConfig, poolModel: string): EngineTarget {
   if (engine.key !== null) headers.push('authorization', `Bearer ${engine.key}`)
   const external = isProvider(engine) ? { external: { model: engine.providerModel ?? poolModel } } : {}
   const type = engine.type === 'auto' ? {} : { type: engine.type }
-  return { id: engine.id, url: engine.url, headers, binding: engine.binding, model: poolModel, ...type, ...external }
+  const ranks = ranksOf(engine)
+  const shared = { ...type, ...external, ...(ranks === null ? {} : { ranks }) }
+  return { id: engine.id, url: engine.url, headers, binding: engine.binding, model: poolModel, ...shared }
 }

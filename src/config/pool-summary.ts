@@ -3,6 +3,7 @@ import type { EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/contract/pool-config.ts'
 import { durationText } from './units.ts'
 import { isProvider } from './is-provider.ts'
+import { ranksText } from './ranks.ts'
 
 export interface PoolConfigSummary {
   readonly model: string
@@ -97,6 +98,7 @@ export function summariseEngine(engine: EngineConfig): PoolConfigSummary['engine
   const more = [
     isProvider(engine) ? `last resort: ${engine.providerModel ?? 'the model'} at a provider` : null,
     engine.discover === 'dns' ? 'each address of its name' : null,
+    ranksText(engine),
     engine.kubernetes === null ? null : `each ready pod with ${engine.kubernetes.selector}`,
     engine.key === null ? null : 'key',
     ...Object.keys(engine.headers),

@@ -1,6 +1,7 @@
 import type { ClusterConfig, EngineConfig, PoolSettings } from '../config.ts'
 import type { EngineSpec, PoolConfig } from '../core/contract/pool-config.ts'
 import { isProvider } from './is-provider.ts'
+import { ranksOf } from './ranks.ts'
 
 /**
  * Pool as its PoolState gets it: without addresses, secrets and settings of the edge. A list of the keys to copy, so
@@ -60,6 +61,8 @@ function toEngineSpec(engine: EngineConfig): EngineSpec {
     profile,
     lmcacheInstance,
   }
+  const ranks = ranksOf(engine)
+  if (ranks !== null) return { ...spec, prefixCaching, ranks }
   if (!isProvider(engine)) return { ...spec, prefixCaching }
   return { ...spec, prefixCaching: 'off', isExternal: true }
 }

@@ -5,6 +5,7 @@ import type { Path } from './path.ts'
 import { didYouMean } from './suggest.ts'
 import { checkEngine, checkHeaders, checkProvider } from './validate-engine.ts'
 import { checkSplit } from './validate-split.ts'
+import { checkRanks } from './ranks.ts'
 import { isProvider } from './is-provider.ts'
 
 export function checkPool(findings: Finding[], pool: PoolSettings, at: Path): void {
@@ -29,11 +30,19 @@ export function checkPool(findings: Finding[], pool: PoolSettings, at: Path): vo
     }
     checkEngine(findings, engine, [...at, 'engines', index])
     checkProvider(findings, engine, [...at, 'engines', index])
+    checkRanks(findings, engine, [...at, 'engines', index])
+    if (engine.dataParallel !== 'off' && usesLmcache(pool))
+      findings.push({
+        path: [...at, 'engines', index, 'data_parallel'],
+        rule: 'must be off with LMCache: its instances are not assigned to ranks',
+      })
   }
   checkShards(findings, pool, [...at, 'shards'])
   checkLmcache(findings, pool, at)
   checkSplit(findings, pool, [...at, 'split'])
 }
+
+const usesLmcache = ({ lmcache, split }: PoolSettings): boolean => lmcache !== null || split.connector === 'lmcache'
 
 function checkShards(findings: Finding[], { shards, engines, lmcache }: PoolSettings, path: Path): void {
   if (shards > engines.length)

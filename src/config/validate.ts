@@ -4,6 +4,7 @@ import { hostPort } from '../url.ts'
 import { checkDuplicates, type NamedPath } from './duplicates.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
+import { checkOverlaps, type EngineWithPath } from './ranks.ts'
 import { isServerUrl, isWebhookUrl } from './url-fields.ts'
 import { checkAliases } from './validate-aliases.ts'
 import { checkEngine, checkHeaders } from './validate-engine.ts'
@@ -69,12 +70,14 @@ function checkCluster(findings: Finding[], cluster: ClusterConfig, at: Path): vo
   const names: NamedPath[] = []
   const engineIds: NamedPath[] = []
   const servers: NamedPath[] = []
+  const engines: EngineWithPath[] = []
   for (const [index, pool] of cluster.pools.entries()) {
     const path = [...at, 'pools', index]
     names.push(...namesWithPaths(pool, path))
     for (const [entry, engine] of pool.engines.entries()) {
       const enginePath = [...path, 'engines', entry]
       engineIds.push([engine.id, [...enginePath, 'id']])
+      engines.push([engine, enginePath])
       // Several templates may select different pods.
       if (engine.discover !== 'kubernetes') servers.push([hostPort(engine, engine.binding), [...enginePath, 'url']])
     }
@@ -84,6 +87,7 @@ function checkCluster(findings: Finding[], cluster: ClusterConfig, at: Path): vo
   checkDuplicates(findings, engineIds)
   // Two ids for one server would book its work twice. Headers distinguish data-parallel ranks behind one address.
   checkDuplicates(findings, servers)
+  checkOverlaps(findings, engines)
 }
 
 function checkGateway(findings: Finding[], gateway: RegionalGateway, at: Path): void {

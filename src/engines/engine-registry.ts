@@ -1,9 +1,10 @@
 /** The engine types. Adding a type is adding its file and one line here. */
+import type { RankStats } from '../core/contract/engine-signal.ts'
 import type { EngineKind, EngineType } from './engine-type.ts'
 import { external } from './external.ts'
 import { firstlight } from './firstlight.ts'
 import { llamaCpp } from './llama-cpp.ts'
-import { metricNames, readLoad, type EngineLoad } from './load-metrics.ts'
+import { metricNames, readLoad, readRanks, type EngineLoad } from './load-metrics.ts'
 import { ollama } from './ollama.ts'
 import { namesPattern, samplesOf } from './prometheus-text.ts'
 import { sglang } from './sglang.ts'
@@ -54,6 +55,16 @@ const READ = namesPattern(LOADS.flatMap(({ metrics }) => metricNames(metrics)))
 
 export interface MeasuredLoad extends EngineLoad {
   readonly type: EngineType
+}
+
+/** Reads the load of each data-parallel rank. Empty: the text names no ranks. */
+export function readRankMetrics(text: string): readonly RankStats[] {
+  const samples = samplesOf(text, READ)
+  for (const { metrics } of LOADS) {
+    const ranks = readRanks(metrics, samples)
+    if (ranks.length > 0) return ranks
+  }
+  return []
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Reads the load of an engine, or of one of its data-parallel ranks, from the samples of its metrics. */
-import type { EngineStats } from '../core/contract/engine-signal.ts'
+import type { EngineStats, RankStats } from '../core/contract/engine-signal.ts'
 import type { Sample, Samples } from './prometheus-text.ts'
 
 /** Value of a metric, or of one of its labels. */
@@ -92,6 +92,15 @@ export function readLoad(metrics: LoadMetrics, samples: Samples, rank: string | 
       adapters: adapters === null ? null : adaptersOf(adapters, samples.get(adapters.metric) ?? []),
     },
   }
+}
+
+/** Load of each rank in ascending order, and the requests that it completed. */
+export function readRanks(metrics: LoadMetrics, samples: Samples): readonly RankStats[] {
+  const completed = completedByRank(metrics, samples)
+  return ranksOf(metrics, samples).flatMap((rank): readonly RankStats[] => {
+    const load = readLoad(metrics, samples, rank)
+    return load === null ? [] : [{ rank: Number(rank), stats: load.stats, completed: completed.get(rank) ?? null }]
+  })
 }
 
 /** Requests completed by each rank. @testing */

@@ -5,11 +5,13 @@ import { FIRSTLIGHT_TEXTS } from './firstlight.ts'
 import { LLAMA_CPP_TEXTS, LLAMA_CPP_TOO_LONG } from './llama-cpp.ts'
 import { OLLAMA_TEXTS } from './ollama.ts'
 import { PROXY_TEXTS } from './proxy-answers.ts'
-import { SGLANG_TEXTS, SGLANG_TOO_LONG } from './sglang.ts'
+import { sglang, SGLANG_TEXTS, SGLANG_TOO_LONG } from './sglang.ts'
 import { TENSORRT_LLM_TOO_LONG } from './tensorrt-llm.ts'
 import { TGI_TEXTS, TGI_TOO_LONG } from './tgi.ts'
 import { capacityFromModels } from './model-list.ts'
 import { vllm, VLLM_TEXTS, VLLM_TOO_LONG } from './vllm.ts'
+
+const anyOf = (...patterns: readonly RegExp[]): RegExp => new RegExp(patterns.map(({ source }) => source).join('|'))
 
 export const unknown: EngineType = {
   ...PLAIN,
@@ -30,6 +32,7 @@ export const unknown: EngineType = {
     tooLong: [...VLLM_TOO_LONG, ...SGLANG_TOO_LONG, ...TENSORRT_LLM_TOO_LONG, ...LLAMA_CPP_TOO_LONG, ...TGI_TOO_LONG],
     tooManyRequests: 'busy',
   }),
+  ranks: { ...vllm.ranks!, outOfRange: anyOf(vllm.ranks!.outOfRange, sglang.ranks!.outOfRange) },
   // Most engines are vLLM or copy its API. A missing route shows at the first call.
   tokenize: vllm.tokenize,
   sleep: vllm.sleep,

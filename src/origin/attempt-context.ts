@@ -62,6 +62,8 @@ export interface AttemptFailed {
   readonly status: number | null
   /** Time after which a full engine asks to be tried again. Absent: it gave none. */
   readonly retryAfterMs?: number
+  /** The server is full, with all its ranks. Absent: only the engine is, or it failed. */
+  readonly isServerFull?: boolean
   /** The engine takes no requests before its next good health check: it loads, is paused or is retired. */
   readonly isAway?: boolean
   /** `lacks_route`: the route, as in MissingRoutes. */

@@ -9,6 +9,7 @@ import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { keepsAnswer } from './kept-answer.ts'
 import { knownEngines } from './known-engines.ts'
 import { routeOf } from './missing-routes.ts'
+import { refusesRank } from './rank-targets.ts'
 
 /** Time limit, ms, of the body of an answer that does not go to the client: it shows whether the engine is full. */
 const BODY_MS = 2_000
@@ -85,12 +86,18 @@ function failureBy(
   const { model, adapter } = exchange.admission(placed.route)
   const { headers } = answer
   const sent = { path: path.split('?', 1)[0]!, model: engine.external?.model ?? model, adapter }
-  const failed = toFailure(knownEngines(ports.origin).typeOf(engine).answerOf({ status, headers, body }, sent))
+  const type = knownEngines(ports.origin).typeOf(engine)
+  const failed = refusesRank(engine, type, { status, body })
+    ? REFUSED_RANK
+    : toFailure(type.answerOf({ status, headers, body }, sent))
   if (failed === null) return null
   if (!keepsAnswer(failed)) answer.discard()
   const route = failed.failure === 'lacks_route' ? { route: routeOf(exchange.method, path) } : {}
   return { engine, status, ...failed, ...route, ...(keepsAnswer(failed) ? { answer } : {}) }
 }
+
+/** Another rank, or the same with its other number, may take the request. */
+const REFUSED_RANK = { failure: 'busy' } as const
 
 /** null: the answer goes to the client. */
 function toFailure(meaning: AnswerMeaning): Omit<AttemptFailed, 'engine' | 'status'> | null {
@@ -105,6 +112,7 @@ function toFailure(meaning: AnswerMeaning): Omit<AttemptFailed, 'engine' | 'stat
       return {
         failure: 'busy',
         ...(meaning.retryAfterS === null ? {} : { retryAfterMs: meaning.retryAfterS * 1000 }),
+        ...(meaning.scope === 'server' ? { isServerFull: true } : {}),
         ...(meaning.lasts === 'until_healthy' ? { isAway: true } : {}),
       }
     case 'lacks':

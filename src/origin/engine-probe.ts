@@ -1,6 +1,7 @@
 /** Probes one engine by the routes of its type: health, load, sleep state; once type, version and capacity. */
-import { METRICS_PATHS, readMetrics, type MeasuredLoad } from '../engines/engine-registry.ts'
-import { PLAIN, type EngineType, type HealthCheck } from '../engines/engine-type.ts'
+import { METRICS_PATHS, readMetrics, readRankMetrics, type MeasuredLoad } from '../engines/engine-registry.ts'
+import type { RankStats } from '../core/contract/engine-signal.ts'
+import { PLAIN, type EngineType, type HealthCheck, type RankLoad } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Log } from '../ports/log.ts'
 import { type Origin, OriginError } from '../ports/origin.ts'
@@ -99,6 +100,7 @@ export function engineProbe(
       ...(health.problem === null ? {} : { problem: health.problem }),
       ...(found.version === null ? {} : { version: found.version }),
       ...(found.contextTokens === null ? {} : { contextTokens: found.contextTokens }),
+      ...(found.ranks === null ? {} : { ranks: found.ranks }),
     }
     return signal
   }
@@ -178,20 +180,47 @@ interface Facts {
   readonly isAway: boolean
   readonly version: string | null
   readonly contextTokens: number | null
+  /** null: the target is one engine. */
+  readonly ranks: readonly RankStats[] | null
 }
 
-const NO_FACTS: Facts = { load: null, isAway: false, version: null, contextTokens: null }
+const NO_FACTS: Facts = { load: null, isAway: false, version: null, contextTokens: null, ranks: null }
 
 async function factsOf(context: ProbeContext, target: EngineTarget, server: string | null): Promise<Facts> {
   const { load, text } = await scrape(context, target)
   const type = await typeOf(context, target, { load, metrics: text, server })
-  const [isAway, version, contextTokens] = await Promise.all([
+  const [isAway, version, contextTokens, ranks] = await Promise.all([
     isAwayNow(context, target, type),
     versionOf(context, target, type),
     contextTokensOf(context, target, type),
+    target.ranks === undefined ? null : ranksOfServer(context, target, { type, metrics: text }),
   ])
-  return { load, isAway, version, contextTokens }
+  return { load, isAway, version, contextTokens, ranks }
 }
+
+/** Load of each rank by the metrics that were read, else by the route of its type. */
+async function ranksOfServer(
+  { origin, log }: ProbeContext,
+  target: EngineTarget,
+  { type, metrics }: { readonly type: EngineType; readonly metrics: string | null },
+): Promise<readonly RankStats[]> {
+  const inMetrics = metrics === null ? [] : readRankMetrics(metrics)
+  const route = type.load?.ranksRoute ?? null
+  if (inMetrics.length > 0 || route === null) return inMetrics
+  try {
+    const { status, text } = await readRoute(origin, target, route.path, { limitMs: STATE_MS })
+    return status === 200 ? route.read(jsonOf(text)).map(rankStatsOf) : []
+  } catch (error) {
+    log.debug('probe_ranks_failed', { engine: target.id, error })
+    return []
+  }
+}
+
+const rankStatsOf = ({ rank, running, waiting, kvUsage }: RankLoad): RankStats => ({
+  rank,
+  stats: { running, waiting, kvUsage, blockTokens: null, cacheBlocks: null, prefixCaching: null, adapters: null },
+  completed: null,
+})
 
 interface Signs {
   readonly load: MeasuredLoad | null

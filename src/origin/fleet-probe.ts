@@ -9,6 +9,7 @@ import { knownEngines } from './known-engines.ts'
 import { tryEngine } from './engine-trial.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { reportPoolEvents } from './pool-alerts.ts'
+import { serverOf, targetOf } from './rank-targets.ts'
 import { ReachablePools } from './reachable-pools.ts'
 
 /** Interval, ms, after a failed probe, so that a recovered engine is used soon. */
@@ -89,8 +90,9 @@ export class FleetProbe {
 
   /** Makes an engine due in the next round after a request failed on it. */
   suspect(route: PoolRoute, target: EngineTarget): void {
-    forgetContext(this.#memory, target)
-    const key = keyOf(route, target)
+    const server = serverOf(target)
+    forgetContext(this.#memory, server)
+    const key = keyOf(route, server)
     if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)
   }
 
@@ -105,7 +107,7 @@ export class FleetProbe {
       if (watch === undefined) continue
       reportPoolEvents(this.#ports, { cluster: cluster.id, pool: pool.model }, watch.events)
       for (const { engine, limitMs } of watch.trials) {
-        const target = route.targets.get(engine)
+        const target = targetOf(route.targets, engine)
         if (target !== undefined) void this.#try(route, target, limitMs)
       }
     }

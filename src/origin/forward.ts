@@ -23,6 +23,7 @@ import { discardLacking, enginesWithoutRoute, learnLacking } from './lacking-eng
 import { type PoolSteps, stepsByPool } from './pool-steps.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
 import { passed, relayed } from './relay/relay-steps.ts'
+import { serverOf } from './rank-targets.ts'
 import { StageTimer } from './stage-timer.ts'
 
 /** Upper bound: the retry budget of the pool and the number of engines end the loop earlier. */
@@ -227,10 +228,12 @@ function addFailure(
   const { route: poolRoute, placement } = placed
   failed.push({ ...outcome, placed, leg: legOf(placement, outcome.engine.id) })
   if (outcome.failure === 'answer_timeout') return
-  if (outcome.isAway === true) setAside(exchange, ports, poolRoute, outcome.engine)
-  if (!isGatewayFailure(outcome) && !keepsAnswer(outcome)) suspect?.(poolRoute, outcome.engine)
+  const server = serverOf(outcome.engine)
+  if (outcome.isAway === true) setAside(exchange, ports, poolRoute, server)
+  if (!isGatewayFailure(outcome) && !keepsAnswer(outcome)) suspect?.(poolRoute, server)
   const cluster = poolRoute.cluster.id
-  avoid.set(cluster, [...(avoid.get(cluster) ?? []), outcome.engine.id])
+  const isServerWide = outcome.isServerFull === true || unreached.has(outcome.failure)
+  avoid.set(cluster, [...(avoid.get(cluster) ?? []), (isServerWide ? server : outcome.engine).id])
 }
 
 /** The engine loads, is paused or is retired: like one that sleeps, it gets no requests before its next good probe. */
@@ -258,7 +261,7 @@ function exonerate({ id, scope }: Exchange, { ports, failed, refused }: RetrySta
   const serverErrors = failed
     .map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) }))
     .filter(({ failure }) => failure === 'status_5xx')
-  const isProven = new Set(serverErrors.map(({ engine }) => engine)).size > 1
+  const isProven = new Set(serverErrors.map(({ engine }) => serverOf(engine))).size > 1
   if (isProven) ports.log.warn('poison_request', { id })
   for (const { placed, engine, booking } of serverErrors) {
     const { cluster, pool } = placed.route

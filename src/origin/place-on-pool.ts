@@ -3,6 +3,7 @@ import type { Admission } from '../core/contract/admission.ts'
 import { legsOf } from '../core/contract/legs.ts'
 import { endedAs } from '../core/contract/outcome.ts'
 import type { Placement } from '../core/contract/placement.ts'
+import { serverIdOf } from '../core/contract/rank-id.ts'
 import type { Refusal } from '../core/contract/refusal.ts'
 import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
@@ -17,6 +18,7 @@ import { reportPoolEvents } from './pool-alerts.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { type BookingParts, LeaseKeeper } from './lease-keeper.ts'
 import type { AttemptHistory, PlaceStep } from './place-step.ts'
+import { targetOf } from './rank-targets.ts'
 import { waitForRoom } from './wait-for-room.ts'
 
 /** Time limit of `admit`, ms. A booking that arrives later is released. */
@@ -41,11 +43,11 @@ export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, h
         : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
     history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
     if ('refusal' in result) return result
-    const engine = targetOf(route, result.placement)
+    const engine = finalTarget(route, result.placement)
     if (engine !== null) return acquired(result, route, engine, parts.admission)
     void result.booking.release(endedAs('abandoned'))
     ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
-    unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !route.targets.has(id))]
+    unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !targetOf(route.targets, id))]
   }
   return 'unknown_engine'
 }
@@ -178,8 +180,8 @@ interface AdmissionParts {
 function admissionFor({ exchange, route, history, elapsedMs }: AdmissionParts, unknown: readonly string[]): Admission {
   const failed = history.avoid.get(route.cluster.id) ?? []
   const { pinned } = exchange
-  // A request bound to one engine avoids all others.
-  const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== pinned.engine)
+  // A request bound to one engine avoids all others. What it is bound to is at the server, so any rank may answer.
+  const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== serverIdOf(pinned.engine))
   const admission = exchange.admission(route)
   const { ttftDeadlineMs: deadlineMs } = admission
   return {
@@ -205,9 +207,10 @@ function unsplittableIn({ pinned }: Exchange, { hedgeIn }: AttemptHistory): stri
 }
 
 /** Engine of the final leg. null if an engine of the placement is unknown here. */
-function targetOf({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
-  if (placement.kind === 'whole') return targets.get(placement.engine) ?? null
-  return legsOf(placement).every(({ engine }) => targets.has(engine)) ? targets.get(placement.decode)! : null
+function finalTarget({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
+  if (placement.kind === 'whole') return targetOf(targets, placement.engine) ?? null
+  const isKnown = legsOf(placement).every(({ engine }) => targetOf(targets, engine) !== undefined)
+  return isKnown ? targetOf(targets, placement.decode)! : null
 }
 
 function engineIdsOf(placement: Placement): readonly string[] {

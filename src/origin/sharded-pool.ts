@@ -4,6 +4,7 @@ import type { PoolDigest, PoolSummary } from '../core/contract/pool-digest.ts'
 import type { Decision } from '../core/contract/decision.ts'
 import type { EngineSignal } from '../core/contract/engine-signal.ts'
 import type { PoolConfig } from '../core/contract/pool-config.ts'
+import { serverIdOf } from '../core/contract/rank-id.ts'
 import type { Resume } from '../core/contract/resume.ts'
 import type { RegionDigest } from '../core/contract/region-digest.ts'
 import { mergeDecisions } from '../core/edge/merge-digests.ts'
@@ -146,7 +147,7 @@ export class ShardedPool implements PoolPort {
   }
 
   #cellOf(engine: string): PoolPort {
-    return this.#cells[cellOf(engine, this.#parts.engines(), this.#cells.length)]!
+    return this.#cells[cellOf(serverIdOf(engine), this.#parts.engines(), this.#cells.length)]!
   }
 
   #all<Answer>(call: (cell: PoolPort) => Promise<Answer>): Promise<Answer[]> {

@@ -1,3 +1,4 @@
+import type { RankSpec } from '../core/contract/pool-config.ts'
 import type { EngineKind } from '../engines/engine-type.ts'
 
 /** Address of an engine and headers for it. Never sent to clients. */
@@ -13,6 +14,10 @@ export interface EngineTarget {
   readonly model?: string
   /** Configured type. Absent: detected. */
   readonly type?: EngineKind
+  /** Its data-parallel ranks are engines of their own. Absent: it is one engine. */
+  readonly ranks?: RankSpec
+  /** The server of which the target is a rank. Absent: it has an address of its own. */
+  readonly server?: EngineTarget
   /** The target is another Firstlight gateway. */
   readonly isGateway?: boolean
   /** The target is a provider, which has the model under this name and is not probed. */

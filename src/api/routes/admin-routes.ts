@@ -39,6 +39,9 @@ export function adminRoutes(parts: AdminRouteParts): App {
   return refuseOtherMethods(app, null, () => entry)
 }
 
+/** Id of an engine: a rank has a slash in it. */
+const ENGINE = ':id{.+}'
+
 function mountOperators(app: App, parts: AdminRouteParts): void {
   const admin: Chain = [...operatorMiddleware(parts), authenticateAdmin(parts.authenticator)]
   const accepting = refuseWhileDraining(parts.status, parts.ports)
@@ -47,10 +50,10 @@ function mountOperators(app: App, parts: AdminRouteParts): void {
   app.get('/v1/firstlight/usage', ...admin, (c) => usage(parts, c.get('incoming')))
   app.get('/v1/firstlight/decisions/:id', ...admin, (c) => decision(parts, c.get('incoming'), c.req.param('id')))
   app.get('/v1/firstlight/requests/:id', ...admin, (c) => request(parts, c.get('incoming'), c.req.param('id')))
-  app.post('/v1/firstlight/engines/:id/drain', ...admin, (c) =>
+  app.post(`/v1/firstlight/engines/${ENGINE}/drain`, ...admin, (c) =>
     setDraining(parts, c.get('incoming'), c.req.param('id'), true),
   )
-  app.post('/v1/firstlight/engines/:id/undrain', ...admin, (c) =>
+  app.post(`/v1/firstlight/engines/${ENGINE}/undrain`, ...admin, (c) =>
     setDraining(parts, c.get('incoming'), c.req.param('id'), false),
   )
 }

@@ -16,6 +16,8 @@ export type EngineSignal =
       readonly version?: string
       /** Longest prompt with output, tokens. Absent: unknown. */
       readonly contextTokens?: number
+      /** Ranks of the server in ascending order, whose sum is `stats`. Absent: the engine is no server with ranks. */
+      readonly ranks?: readonly RankStats[]
     }
   /** `moveAt`, ms since the epoch: streams that still run then are continued at other engines. Absent: they run on. */
   | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean; readonly moveAt?: number }
@@ -34,6 +36,15 @@ export type EngineSignal =
       readonly sentAt: number
       readonly result: 'passed' | 'failed' | 'unclear'
     }
+
+/** Metrics of one data-parallel rank. */
+export interface RankStats {
+  /** Number of the rank in the metrics. */
+  readonly rank: number
+  readonly stats: EngineStats
+  /** Requests completed since the start; null: not reported. */
+  readonly completed: number | null
+}
 
 /** Values of the engine's `/metrics`; null: not reported. */
 export interface EngineStats {

@@ -1,6 +1,14 @@
 /** Role of an engine. `any` may do everything. */
 export type Role = 'any' | 'prefill' | 'decode' | 'encode'
 
+/** Data-parallel ranks of one server. */
+export interface RankSpec {
+  /** null: as many as its metrics show. */
+  readonly count: number | null
+  /** Number of the first rank. */
+  readonly first: number
+}
+
 /** Engine as the core sees it. Addresses and secrets stay with the edge. */
 export interface EngineSpec {
   readonly id: string
@@ -23,6 +31,12 @@ export interface EngineSpec {
   readonly profile: string | null
   /** LMCache instance it reads from; null or absent: not configured. */
   readonly lmcacheInstance?: string | null
+  /** Data-parallel ranks behind its address, each of which is an engine. Absent: it is one engine. */
+  readonly ranks?: RankSpec
+  /** The engine is a rank of this server. Absent: it has an address of its own. */
+  readonly server?: string
+  /** The server does not send requests to the chosen rank, so its ranks are this engine. Absent: false. */
+  readonly ignoresRanks?: boolean
   /** The engine is another gateway. Absent: it is not. */
   readonly isGateway?: boolean
   /** The engine belongs to a provider: a last resort, without probes and KV cache. Absent: it does not. */

@@ -57,6 +57,10 @@ type CircuitState = 'closed' | 'open' | 'probing'
 
 export interface EngineDigest {
   readonly id: string
+  /** Server of which it is a data-parallel rank. Absent: it is none. */
+  readonly server?: string
+  /** The server ignores the choice of a rank, so its ranks are this engine. Absent: false. */
+  readonly ignoresRanks?: boolean
   readonly role: Role
   readonly weight: number
   /** Whether it may be chosen now. */

@@ -168,6 +168,7 @@ export class BookingLifecycle {
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
       const isJudged = hasEnded(booking, legRole) && outcome.failedEngine !== engine.spec.id
       if (isFirst && !isJudged) this.#judgeEnd(engine, booking, outcome, now)
+      if (engine.spec.server !== undefined && isServed(booking, outcome)) engine.servedTotal += 1
       this.#engines.left(engine)
     }
   }
@@ -183,8 +184,9 @@ export class BookingLifecycle {
     const { failure, failedEngine = engine.spec.id } = outcome
     if (failure !== null && failedEngine === engine.spec.id) engine.lastFailure = { failure, at: now }
     const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'
+    const isOfServer = isUnreachable || (outcome.failure === 'reset' && !booking.firstTokenSeen)
     const signal = signalOf(engine.spec.id, booking, outcome, isMoving)
-    this.#engines.judge(engine, signal, { ...attemptOf(booking, now), isUnreachable })
+    this.#engines.judge(engine, signal, { ...attemptOf(booking, now), isUnreachable, isOfServer })
     if (outcome.result === 'complete' && outcome.failure === null) recordOutput(booking, now)
   }
 
@@ -192,6 +194,10 @@ export class BookingLifecycle {
     this.#engines.judge(engine, signal, attemptOf(booking, now))
   }
 }
+
+/** Whether the engine has counted the request as completed. */
+const isServed = ({ elsewhere, admission }: Booking, { result, failure }: Outcome): boolean =>
+  !elsewhere && result === 'complete' && failure === null && admission.promptTokens > 0
 
 function attemptOf({ key, elsewhere, sentAt, admission }: Booking, now: number): BookingAttempt {
   const { tenant, isLastResort } = admission

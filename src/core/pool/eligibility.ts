@@ -24,8 +24,9 @@ export function exclusion(
   return unavailability(engine, requests, now) ?? avoidance(engine, admission)
 }
 
-const avoidance = ({ spec }: EngineState, { avoid }: Admission): ExclusionReason | null =>
-  avoid.includes(spec.id) ? 'avoided' : null
+/** Avoiding a server avoids its ranks. */
+const avoidance = ({ spec: { id, server } }: EngineState, { avoid }: Admission): ExclusionReason | null =>
+  avoid.length > 0 && (avoid.includes(id) || (server !== undefined && avoid.includes(server))) ? 'avoided' : null
 
 /** Returns why the engine cannot serve this request if its circuit is ignored; null: it can. */
 export function exclusionInPanic(engine: EngineState, admission: Admission, requests: number): ExclusionReason | null {

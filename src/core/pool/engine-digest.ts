@@ -37,7 +37,9 @@ export function engineDigest(engine: EngineState, { load, ledger }: BookedLoad, 
   }
 }
 
-const detailsOf = ({ problem, lastFailure, version, contextTokens }: EngineState): Partial<EngineDigest> => ({
+const detailsOf = ({ spec, problem, lastFailure, version, contextTokens }: EngineState): Partial<EngineDigest> => ({
+  ...(spec.server === undefined ? {} : { server: spec.server }),
+  ...(spec.ignoresRanks === true ? { ignoresRanks: true } : {}),
   ...(problem === undefined ? {} : { problem }),
   ...(lastFailure === undefined ? {} : { lastFailure }),
   ...(version === undefined ? {} : { engineVersion: version }),

@@ -71,6 +71,8 @@ export class EngineState implements EngineRef {
   ttftMs: number | null = null
   requestsTotal = 0
   failuresTotal = 0
+  /** Prompts that it completed for this process, if it is a rank. */
+  servedTotal = 0
   /** Failures that did not open the circuit because of a limit of ejection. */
   ejectionsWithheld = 0
   /** Part of the totals that came from a snapshot. */

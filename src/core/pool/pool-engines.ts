@@ -12,6 +12,7 @@ import { EngineTable } from './engine-table.ts'
 import { EngineWatch, type HurtRequests, type TrialOrder, type TrialSignal } from './engine-watch.ts'
 import type { BookedLoad } from './booked-load.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
+import { RankServers } from './rank-servers.ts'
 import { overlaps, supportsRole } from './roles.ts'
 import type { EngineSnapshot } from './snapshot.ts'
 
@@ -34,7 +35,9 @@ export interface BookingAttempt {
   readonly hasAlternative: boolean
   /** The connection failed, which no request can cause. */
   readonly isUnreachable?: boolean
-  /** Another replica counts it. */
+  /** The connection failed or ended, so all ranks of a server are affected. */
+  readonly isOfServer?: boolean
+  /** Another replica, or another rank, counts it. */
   readonly elsewhere?: boolean
 }
 
@@ -46,12 +49,18 @@ export class PoolEngines {
   readonly #booked: BookedLoad
   readonly #events: PoolEvents
   readonly #watch: EngineWatch
+  readonly #ranks: RankServers
+  #pool: PoolConfig | null = null
   #circuit: CircuitConfig = { failures: 1, openMs: 0 }
 
   /** @param hurt requests that wait at an engine */
   constructor(booked: BookedLoad, events: PoolEvents, hurt: (engine: EngineState) => HurtRequests) {
     this.#booked = booked
     this.#events = events
+    this.#ranks = new RankServers({
+      events,
+      servedBy: (engine) => this.table.get(engine)?.servedTotal ?? 0,
+    })
     this.#watch = new EngineWatch({
       engines: () => this.table.all(),
       events,
@@ -87,8 +96,13 @@ export class PoolEngines {
     return this.table.get(id)?.condition.condition === 'wedged'
   }
 
-  /** Applies a configuration: new engines join, known ones get their new spec, missing ones drain. */
-  adopt(pool: PoolConfig, now: number): void {
+  /**
+   * Applies a configuration: new engines join, known ones get their new spec, missing ones drain. A server with ranks
+   * is as many engines.
+   */
+  adopt(given: PoolConfig, now: number): void {
+    this.#pool = given
+    const pool = this.#ranks.expand(given)
     this.#circuit = pool.circuit
     for (const spec of pool.engines) {
       const known = this.table.get(spec.id)
@@ -105,9 +119,19 @@ export class PoolEngines {
   }
 
   /**
-   * Applies a probe or an operator's action. It does not change bookings: health is no evidence about live requests.
+   * Applies a probe or an operator's action, which for a server with ranks is one for each of them. It does not change
+   * bookings: health is no evidence about live requests.
    */
   observe(signal: EngineSignal, now: number): void {
+    if (!this.#ranks.isUsed) return this.#observe(signal, now)
+    if (this.#pool !== null && this.#ranks.probed(signal, now)) {
+      this.adopt(this.#pool, now)
+      for (const drain of this.#ranks.drainsOf(signal.engine)) this.#observe(drain, now)
+    }
+    for (const one of this.#ranks.signalsOf(signal)) this.#observe(one, now)
+  }
+
+  #observe(signal: EngineSignal, now: number): void {
     const engine = this.table.get(signal.engine)
     if (engine === undefined) return
     switch (signal.kind) {
@@ -164,10 +188,12 @@ export class PoolEngines {
     this.#booked.ledger.observed(engine, signal.stats, at)
   }
 
-  /** Whether the engine has also served other sources lately. */
+  /** Whether the engine, or a rank of it, has also served other sources lately. */
   isShared(id: string): boolean {
-    const engine = this.table.get(id)
-    return engine !== undefined && this.#booked.load.isShared(engine)
+    return this.#ranks.engineIdsOf(id).some((one) => {
+      const engine = this.table.get(one)
+      return engine !== undefined && this.#booked.load.isShared(engine)
+    })
   }
 
   feed(feeds: readonly KvEventDelta[], now: number): KvEventDeltaState[] {
@@ -189,6 +215,14 @@ export class PoolEngines {
   }
 
   judge(engine: EngineState, outcome: CircuitSignal, attempt: BookingAttempt): void {
+    this.#judge(engine, outcome, attempt)
+    const { server } = engine.spec
+    if (server === undefined || attempt.isOfServer !== true) return
+    for (const rank of this.table.all())
+      if (rank !== engine && rank.spec.server === server) this.#judge(rank, outcome, { ...attempt, elsewhere: true })
+  }
+
+  #judge(engine: EngineState, outcome: CircuitSignal, attempt: BookingAttempt): void {
     const { key, now, sentAt, tenant, elsewhere = false } = attempt
     if (!elsewhere && (outcome === 'failure' || outcome === 'truncated' || outcome === 'hung'))
       engine.failuresTotal += 1
@@ -296,6 +330,7 @@ export class PoolEngines {
 
   /** Restores a snapshot. Call after `adopt` and before the bookings are restored. */
   restore(snapshots: readonly EngineSnapshot[], now: number): void {
+    if (this.#pool !== null && this.#ranks.restore(snapshots, this.#pool)) this.adopt(this.#pool, now)
     for (const { spec, ...kept } of snapshots) {
       const engine = this.table.get(spec.id) ?? this.#add(spec, now)
       const circuit = circuits.restored(kept.circuit, now)

@@ -5,9 +5,17 @@ export interface PoolEvent {
   /**
    * `panic_mode`: a request was placed although circuits exclude its engine. `ejection_withheld`: a circuit stayed
    * closed because of a limit of ejection. `engine_down`, `engine_up`: an engine stopped serving, or serves again.
-   * `engine_behind`: it is slow or saturated.
+   * `engine_behind`: it is slow or saturated. `ranks_ignored`: a server does not send requests to the chosen rank, so
+   * its ranks are one engine. `ranks_differ`: its metrics show another number of ranks than configured.
    */
-  readonly event: 'panic_mode' | 'ejection_withheld' | 'engine_down' | 'engine_up' | 'engine_behind'
+  readonly event:
+    | 'panic_mode'
+    | 'ejection_withheld'
+    | 'engine_down'
+    | 'engine_up'
+    | 'engine_behind'
+    | 'ranks_ignored'
+    | 'ranks_differ'
   readonly engine: string
   /** Condition of the engine; `engine_up`: the one that ended. */
   readonly condition?: Condition
@@ -21,6 +29,8 @@ export interface PoolEvent {
   readonly taken_out?: boolean
   /** `engine_up`: for how long it was down. */
   readonly down_ms?: number
+  /** Ranks of a server: `ranks_ignored`, as used before; `ranks_differ`, as its metrics show. */
+  readonly ranks?: number
   /** Limit of `ejection_withheld`: `max_ejected_share`, or `last_engine` (failures of one client only). */
   readonly limit?: 'max_ejected_share' | 'last_engine'
 }

@@ -6,6 +6,7 @@ import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
+import { targetOf } from '../rank-targets.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
 import { type MediaItem, mediaItemsOf } from '../../protocols/media-items.ts'
 import { encoderCacheOf } from './encoder-cache.ts'
@@ -40,7 +41,7 @@ export async function encodeStage(attempt: AttemptContext, encoders: readonly st
   const work = async (): Promise<void> => {
     while (first.failure === null && next < items.length) {
       const at = next++
-      const target = route.targets.get(encoders[at % encoders.length]!)!
+      const target = targetOf(route.targets, encoders[at % encoders.length]!)!
       const controller = new AbortController()
       const abort = (): void => controller.abort(exchange.signal.reason)
       if (exchange.signal.aborted) abort()

@@ -2,6 +2,7 @@
 import type { AttemptContext } from '../attempt-context.ts'
 import { encodeStage } from './encode-stage.ts'
 import { type LegResult, wholeLeg } from './final-leg.ts'
+import { targetOf } from '../rank-targets.ts'
 import { lmcacheLeg } from './lmcache-leg.ts'
 import { prefillLeg } from './prefill-leg.ts'
 
@@ -15,7 +16,7 @@ export async function preparatoryLegs(attempt: AttemptContext): Promise<LegResul
     const encoded = await encodeStage(attempt, placement.encode)
     if (encoded !== null) return encoded
   }
-  const prefill = placement.prefill === null ? undefined : route.targets.get(placement.prefill)
+  const prefill = placement.prefill === null ? undefined : targetOf(route.targets, placement.prefill)
   if (prefill === undefined) return { last: wholeLeg(attempt) }
   return route.pool.split.connector === 'lmcache' ? lmcacheLeg(attempt, prefill) : prefillLeg(attempt, prefill)
 }

@@ -5,6 +5,7 @@ import type { PoolConfig } from '../../core/contract/pool-config.ts'
 import type { TrialOrder } from '../../core/pool/engine-watch.ts'
 import { engineProbe, forgetContext, newProbeMemory } from '../../origin/engine-probe.ts'
 import { tryEngine } from '../../origin/engine-trial.ts'
+import { targetOf } from '../../origin/rank-targets.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { TrialVerdict } from '../../ports/probe.ts'
 import type { ConfigEnv, ConfigSource } from './config-source.ts'
@@ -34,7 +35,8 @@ export async function tryPoolEngine(
   env: ConfigEnv,
   source: ConfigSource,
 ): Promise<TrialVerdict | null> {
-  const target = (await targetsOf(pool, env, source)).find(({ id }) => id === order.engine)
+  const targets = new Map((await targetsOf(pool, env, source)).map((target) => [target.id, target]))
+  const target = targetOf(targets, order.engine)
   if (target === undefined) return null
   forgetContext(memory, target)
   const origin = workersOrigin({ bindings: { ...env } })

@@ -1,6 +1,7 @@
 /** Exchange of one pool with the other replicas: bookings, drains, reports of LMCache servers, decisions. */
 import type { Decision } from '../../../core/contract/decision.ts'
 import type { EngineSignal } from '../../../core/contract/engine-signal.ts'
+import { serverIdOf } from '../../../core/contract/rank-id.ts'
 import type { Resume } from '../../../core/contract/resume.ts'
 import type { Lease } from '../../../ports/lease.ts'
 import type { AdmitResult, PoolName, PoolPort } from '../../../ports/pool.ts'
@@ -106,7 +107,7 @@ export class PoolFeed {
 
   /** An engine that was removed and added again is a new one. */
   #configured(engines: readonly string[]): void {
-    const gone = [...this.#drains.keys()].filter((engine) => !engines.includes(engine))
+    const gone = [...this.#drains.keys()].filter((engine) => !engines.includes(serverIdOf(engine)))
     for (const engine of gone) this.#drains.delete(engine)
     if (gone.length > 0) this.open.rewrite()
   }
@@ -130,7 +131,7 @@ export class PoolFeed {
 
   #signalReceived(signal: EngineSignal, at: number): void {
     const { localPool, pool, drained, rejected } = this.#parts
-    if (!pool()?.engines.some(({ id }) => id === signal.engine)) return
+    if (!pool()?.engines.some(({ id }) => id === serverIdOf(signal.engine))) return
     if (signal.kind === 'drain') {
       const before = this.#drains.get(signal.engine)?.signal.draining ?? false
       if (!this.#keep(signal, at)) return

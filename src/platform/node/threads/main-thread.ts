@@ -4,6 +4,7 @@ import { memoryLimiter } from '../../../memory-limiter.ts'
 import { DigestCache } from '../../../origin/digest-cache.ts'
 import type { PoolRoute } from '../../../origin/pool-route.ts'
 import { FleetProbe } from '../../../origin/fleet-probe.ts'
+import { targetOf } from '../../../origin/rank-targets.ts'
 import type { PoolPort } from '../../../ports/pool.ts'
 import { withTimeout } from '../../../timeout.ts'
 import type { NodePorts } from '../ports.ts'
@@ -127,7 +128,7 @@ export class MainThread {
 
   #suspect(pool: number, engine: string): void {
     const route = this.#pools[pool]?.route ?? null
-    const target = route?.targets.get(engine)
+    const target = route === null ? undefined : targetOf(route.targets, engine)
     if (route !== null && target !== undefined) this.prober.suspect(route, target)
   }
 

@@ -1,0 +1,3 @@
+import { ranksContract } from '../../contracts/ranks.ts'
+
+ranksContract('a gateway on Node', 'node')

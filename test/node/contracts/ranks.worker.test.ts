@@ -1,0 +1,3 @@
+import { ranksContract } from '../../contracts/ranks.ts'
+
+ranksContract('the built Worker', 'worker')
