@@ -33,8 +33,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'pinned request may go to any engine',
     file: 'src/origin/place-on-pool.ts',
-    find: 'filter((id) => id !== pinned.engine)',
-    replace: 'filter((id) => id === pinned.engine)',
+    find: 'filter((id) => id !== serverIdOf(pinned.engine))',
+    replace: 'filter((id) => id === serverIdOf(pinned.engine))',
     impact: 'a stored response is asked of an engine that does not have it',
     tests: { node: ['test/origin/forward.test.ts', 'test/gateway.test.ts'] },
   },
