@@ -56,6 +56,16 @@ function textsOf({ event, condition = 'well', taken_out: isOut }: PoolEvent): Al
       return BEHIND[condition] ?? { did: 'It stays in use.', next: null }
     case 'ejection_withheld':
       return { did: IN_USE, next: 'Check the failures of this engine and of the others of its pool.' }
+    case 'ranks_ignored':
+      return {
+        did: 'Its data-parallel ranks are one engine, and the choice of a rank is tried again after an hour.',
+        next: 'Let the proxy in front of the server pass the header X-data-parallel-rank.',
+      }
+    case 'ranks_differ':
+      return {
+        did: 'The configured ranks stay in use.',
+        next: 'Set data_parallel of the engine to the number of its ranks, or to auto.',
+      }
     case 'panic_mode':
       return {
         did: 'Circuits are ignored, because too few engines of the pool are available.',
