@@ -1,7 +1,7 @@
 /** Names, lists and lengths of models as clients ask for them, on any runtime. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
-import { openGateway, type Runtime, type TestGateway } from '../kit/gateway.ts'
+import { openGateway, type Runtime, type TestGateway, runtimeNames } from '../kit/gateway.ts'
 import { sseAnswer } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 
@@ -113,7 +113,8 @@ function expected(text: string, name: string): string {
     .join('\n')
 }
 
-export function clientModelsContract(name: string, runtime: Runtime): void {
+export function clientModelsContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   const engines: FakeEngine[] = []
   let gateway: TestGateway
   let large: FakeEngine

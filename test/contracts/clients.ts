@@ -15,11 +15,7 @@ import { z } from 'zod'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { ownPorts } from '../own-ports.ts'
 import { until } from '../wait.ts'
-
-export interface RunningSubject {
-  readonly url: string
-  close(): Promise<unknown>
-}
+import { type RunningGateway, runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const KEY = 'client-key-1'
 const ADMIN = 'admin-key-2'
@@ -45,13 +41,10 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   return list
 }
 
-/** `start` serves the document; `observed`: the gateway reads streams, so it detects an abort at once. */
-export function clientsContract(
-  name: string,
-  start: (document: Record<string, unknown>) => Promise<RunningSubject>,
-): void {
+export function clientsContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   let fleet: RunningFleet
-  let subject: RunningSubject
+  let subject: RunningGateway
   let sent = 0
   let client: OpenAI
 
@@ -78,7 +71,7 @@ export function clientsContract(
 
   beforeAll(async () => {
     fleet = await startFleet({ engines: 2, model: 'sim', profile: 'test', port: ownPorts(3) })
-    subject = await start({
+    subject = await startRuntime(runtime, {
       version: Date.now(),
       keys: [{ name: 'clients', secret: KEY }],
       admin: { secret: ADMIN },
@@ -92,7 +85,7 @@ export function clientsContract(
     await fleet.close()
   })
 
-  describe(`the openai client and ${name}`, () => {
+  describe(`the openai client and a gateway on ${name}`, () => {
     it('talk without a stream, with the engine’s usage', async () => {
       const answer = await client.chat.completions.create(hello)
       expect(answer.choices[0]?.message.content).not.toBe('')
@@ -199,7 +192,7 @@ export function clientsContract(
     })
   })
 
-  describe(`the AI SDK and ${name}`, () => {
+  describe(`the AI SDK and a gateway on ${name}`, () => {
     it('talk with and without a stream', async () => {
       const whole = await generateText({ model: sdk(), prompt: 'Good morning', maxOutputTokens: 8 })
       const stream = streamText({ model: sdk(), prompt: 'Good morning', maxOutputTokens: 8 })
@@ -239,7 +232,7 @@ export function clientsContract(
     })
   })
 
-  describe(`a fleet that is down, behind ${name}`, () => {
+  describe(`a fleet that is down, behind a gateway on ${name}`, () => {
     it('is retryable for both clients, and serves again after recovery', async () => {
       for (const engine of fleet.engines) engine.setFault({ kind: 'refuse' })
       sent = 0

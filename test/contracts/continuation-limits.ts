@@ -3,8 +3,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ByteEngine } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
+import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 
-type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>
 
 const MODEL = 'base'
@@ -15,13 +15,13 @@ const PATIENT = { timeout: 10_000, interval: 50 }
 
 class Site {
   readonly engines: readonly ByteEngine[]
-  readonly gateway: Awaited<ReturnType<Start>>
+  readonly gateway: RunningGateway
   session = ''
 
-  static async open(start: Start, pool: Json): Promise<Site> {
+  static async open(runtime: Runtime, pool: Json): Promise<Site> {
     const engines = [0, 1, 2].map(() => new ByteEngine(PROMPT, OUTPUT))
     await Promise.all(engines.map((engine) => engine.open()))
-    const gateway = await start({
+    const gateway = await startRuntime(runtime, {
       open: true,
       admin: { secret: ADMIN },
       ttft: { enabled: true },
@@ -50,7 +50,7 @@ class Site {
     return site
   }
 
-  private constructor(engines: readonly ByteEngine[], gateway: Awaited<ReturnType<Start>>) {
+  private constructor(engines: readonly ByteEngine[], gateway: RunningGateway) {
     this.engines = engines
     this.gateway = gateway
   }
@@ -94,7 +94,8 @@ const message = (reason: string): object => ({
   message: expect.stringContaining(`(${reason})`),
 })
 
-export function continuationLimitsContract(name: string, start: Start): void {
+export function continuationLimitsContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`the continuation of a stream on ${name}`, () => {
     let site: Site | null = null
     afterEach(async () => {
@@ -102,7 +103,7 @@ export function continuationLimitsContract(name: string, start: Start): void {
       site = null
     })
     const retry = { share: 1, min_per_s: 1000, mid_stream: 'ids' }
-    const open = async (pool: Json): Promise<Site> => (site = await Site.open(start, pool))
+    const open = async (pool: Json): Promise<Site> => (site = await Site.open(runtime, pool))
 
     it('is one of at most mid_stream_max', async () => {
       const { engines, truncate } = bound(

@@ -5,8 +5,8 @@ import type { FaultRule } from '../../packages/simulator/src/faults.ts'
 import { ownPorts } from '../own-ports.ts'
 import { ByteEngine, type Script } from '../kit/byte-engine.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
+import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 
-type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>
 
 export interface Streamed {
@@ -39,15 +39,15 @@ interface EngineView {
 /** A session of each engine, found once: `policy: session` keeps it there. */
 class Bench {
   readonly fleet: RunningFleet
-  readonly gateway: Awaited<ReturnType<Start>>
+  readonly gateway: RunningGateway
   session = ''
 
-  constructor(fleet: RunningFleet, gateway: Awaited<ReturnType<Start>>) {
+  constructor(fleet: RunningFleet, gateway: RunningGateway) {
     this.fleet = fleet
     this.gateway = gateway
   }
 
-  static async open(start: Start, retry: Json, heartbeatMs = 0): Promise<Bench> {
+  static async open(runtime: Runtime, retry: Json, heartbeatMs = 0): Promise<Bench> {
     const fleet = await startFleet({
       model: MODEL,
       profile: 'test',
@@ -56,7 +56,7 @@ class Bench {
       port: ownPorts(5),
     })
     const engines = ['e0', 'e1'].map((id, at) => ({ id, url: fleet.urls[at]! }))
-    const gateway = await start({
+    const gateway = await startRuntime(runtime, {
       open: true,
       admin: { secret: ADMIN },
       log: { level: 'silent' },
@@ -194,11 +194,12 @@ const endpoints: Readonly<Record<string, (more?: Json) => Json>> = {
   '/v1/completions': completion,
 }
 
-export function continuationContract(name: string, start: Start): void {
-  describe(`a stream that is cut on ${name}`, () => {
+export function continuationContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
+  describe(`a stream that is truncated on ${name}`, () => {
     let bench: Bench
     beforeAll(async () => {
-      bench = await Bench.open(start, { mid_stream: 'ids' })
+      bench = await Bench.open(runtime, { mid_stream: 'ids' })
     }, 60_000)
     afterAll(() => bench.close())
     beforeEach(() => bench.ready())
@@ -210,31 +211,34 @@ export function continuationContract(name: string, start: Start): void {
 
     for (const [path, body] of Object.entries(endpoints)) {
       for (const [fault, rule] of Object.entries(faults)) {
-        it.each([1, 2, 7, 19, 20])(`continues ${path} after ${fault} behind %i records`, async (after) => {
-          const request = body({ max_tokens: 20, stream_options: { include_usage: true } })
-          bench.fault('e0', rule(after))
-          const [truncated, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
-          expect(truncated.error).toBeNull()
-          expect(truncated).toMatchObject({ text: whole.text, finish: whole.finish, isClean: true })
-          expect(truncated.usage).toMatchObject({
-            prompt_tokens: whole.usage!['prompt_tokens'],
-            completion_tokens: 20,
-            total_tokens: whole.usage!['total_tokens'],
-          })
-          expect(truncated.payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
-          // The usage record is that of the whole, without times of one engine.
-          const [truncatedEvents, wholeEvents] = [truncated, whole].map((one) =>
-            shapeOf(one).filter((text) => !isUsage(text)),
-          )
-          expect(truncatedEvents).toEqual(wholeEvents)
-          const chunks = truncated.payloads.slice(0, -1).map((one) => JSON.parse(one) as Chunk)
-          expect(new Set(chunks.map(({ id, created }) => `${id} ${created}`)).size).toBe(1)
-          expect(truncated.payloads.join('\n')).not.toMatch(/token_ids":\[/)
-        })
+        it.each([1, 2, 7, 19, 20])(
+          `another engine continues a stream of ${path} after ${fault} behind %i records`,
+          async (after) => {
+            const request = body({ max_tokens: 20, stream_options: { include_usage: true } })
+            bench.fault('e0', rule(after))
+            const [truncated, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
+            expect(truncated.error).toBeNull()
+            expect(truncated).toMatchObject({ text: whole.text, finish: whole.finish, isClean: true })
+            expect(truncated.usage).toMatchObject({
+              prompt_tokens: whole.usage!['prompt_tokens'],
+              completion_tokens: 20,
+              total_tokens: whole.usage!['total_tokens'],
+            })
+            expect(truncated.payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
+            // The usage record is that of the whole, without times of one engine.
+            const [truncatedEvents, wholeEvents] = [truncated, whole].map((one) =>
+              shapeOf(one).filter((text) => !isUsage(text)),
+            )
+            expect(truncatedEvents).toEqual(wholeEvents)
+            const chunks = truncated.payloads.slice(0, -1).map((one) => JSON.parse(one) as Chunk)
+            expect(new Set(chunks.map(({ id, created }) => `${id} ${created}`)).size).toBe(1)
+            expect(truncated.payloads.join('\n')).not.toMatch(/token_ids":\[/)
+          },
+        )
       }
     }
 
-    it('sends what an uncut stream has if nothing fails', async () => {
+    it('a stream that may be continued has the events of one that may not, if nothing fails', async () => {
       const request = chat({ max_tokens: 8 })
       const [passed, whole] = [
         await bench.stream('/v1/chat/completions', request),
@@ -243,7 +247,7 @@ export function continuationContract(name: string, start: Start): void {
       expect(shapeOf(passed)).toEqual(shapeOf(whole))
     })
 
-    it('passes token ids if the client asked for them', async () => {
+    it('token ids of both engines reach a client that asked for them', async () => {
       const request = completion({ max_tokens: 6, return_token_ids: true })
       bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
       const ids = ({ payloads }: Streamed) => payloads.flatMap((one) => /"token_ids":(\[[\d,]+\])/.exec(one)?.[1] ?? [])
@@ -251,7 +255,7 @@ export function continuationContract(name: string, start: Start): void {
       expect(ids(truncated)).toEqual(ids(await bench.uncut('/v1/completions', request)))
     })
 
-    it('ends a stream of a silent engine after idle_ms, and continues it', async () => {
+    it('another engine continues the stream of an engine that is silent for idle_ms', async () => {
       const request = chat({ max_tokens: 12 })
       bench.fault('e0', { kind: 'hang', where: 'middle', after: 5, count: 1 })
       const truncated = await bench.stream('/v1/chat/completions', request)
@@ -261,7 +265,7 @@ export function continuationContract(name: string, start: Start): void {
       })
     })
 
-    it('finds a stop string across the cut', async () => {
+    it('a continued stream ends at a stop string of which each engine generated a part', async () => {
       const { text } = await bench.uncut('/v1/completions', completion({ max_tokens: 30 }))
       for (let at = 8; at < 40; at += 3) {
         const request = completion({ max_tokens: 30, stop: [text.slice(at, at + 9)] })
@@ -272,7 +276,7 @@ export function continuationContract(name: string, start: Start): void {
       }
     })
 
-    it('continues no stream whose output has a grammar, and says so', async () => {
+    it('a truncated stream whose output has a grammar ends with the error event', async () => {
       bench.fault('e0', { kind: 'cut', after: 2, count: 1 })
       const truncated = await bench.stream(
         '/v1/chat/completions',
@@ -282,7 +286,7 @@ export function continuationContract(name: string, start: Start): void {
       expect(truncated.isClean).toBe(false)
     })
 
-    it('ends with the error event if the other engine fails, too', async () => {
+    it('a truncated stream ends with the error event if the other engine fails, too', async () => {
       bench.fault('e0', { kind: 'cut', after: 4, count: 1 })
       bench.fault('e1', { kind: 'status', status: 500 })
       const truncated = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
@@ -292,7 +296,7 @@ export function continuationContract(name: string, start: Start): void {
       )
     })
 
-    it('moves streams off an engine whose drain has a deadline, without failed attempts', async () => {
+    it('at the deadline of a drain, streams move to another engine and miss no token', async () => {
       bench.fault('e0', { kind: 'slow', factor: 40 })
       const before = bench.fleet.engine('e1').log.inference
       const body = completion({ max_tokens: 300 })
@@ -307,7 +311,7 @@ export function continuationContract(name: string, start: Start): void {
       await bench.admin('POST', '/v1/firstlight/engines/e0/undrain')
     }, 30_000)
 
-    it('moves streams at each drain of a rolling restart, whatever mid_stream_max is', async () => {
+    it('streams move at each drain of a rolling restart, whatever mid_stream_max is', async () => {
       for (const id of ['e0', 'e1']) bench.fault(id, { kind: 'slow', factor: 40 })
       const body = completion({ max_tokens: 300 })
       const whole = await bench.uncut('/v1/completions', body)
@@ -325,12 +329,12 @@ export function continuationContract(name: string, start: Start): void {
         expect({ text, error, finish }).toEqual({ text: whole.text, error: null, finish: whole.finish })
     }, 30_000)
 
-    it('rejects a drain deadline that is no number of seconds', async () => {
+    it('a drain deadline that is no number of seconds is rejected', async () => {
       const answer = await bench.admin('POST', '/v1/firstlight/engines/e0/drain?deadline_s=soon')
       expect(answer).toMatchObject({ error: { param: 'deadline_s' } })
     })
 
-    it('releases both bookings when the client leaves during the continuation', async () => {
+    it('both bookings are released when the client leaves during the continuation', async () => {
       bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
       bench.fault('e1', { kind: 'hang', where: 'body' })
       const response = await bench.post('/v1/completions', completion({ max_tokens: 20, stream: true }))
@@ -341,8 +345,8 @@ export function continuationContract(name: string, start: Start): void {
   })
 
   describe(`a stream whose heartbeats began before its engine failed on ${name}`, () => {
-    it('is generated by another engine, with whatever sampling', async () => {
-      const bench = await Bench.open(start, { mid_stream: 'ids' }, 50)
+    it('a request that has only sent heartbeats is retried on another engine, with whatever sampling', async () => {
+      const bench = await Bench.open(runtime, { mid_stream: 'ids' }, 50)
       try {
         for (const [path, body] of Object.entries(endpoints)) {
           await bench.ready()
@@ -365,8 +369,8 @@ export function continuationContract(name: string, start: Start): void {
   })
 
   describe(`a stream with heartbeats between its tokens on ${name}`, () => {
-    it('is read as it is, from one engine', async () => {
-      const bench = await Bench.open(start, { mid_stream: 'ids' }, 50)
+    it('heartbeats between tokens neither end a stream nor move it to another engine', async () => {
+      const bench = await Bench.open(runtime, { mid_stream: 'ids' }, 50)
       try {
         for (const [path, body] of Object.entries(endpoints)) {
           await bench.ready()
@@ -382,9 +386,9 @@ export function continuationContract(name: string, start: Start): void {
     }, 60_000)
   })
 
-  describe(`a hedged stream that is cut on ${name}`, () => {
-    it('continues at the engine that was late, with a third booking', async () => {
-      const bench = await Bench.open(start, { mid_stream: 'ids', hedge_ms: 100 })
+  describe(`a hedged stream that is truncated on ${name}`, () => {
+    it('the engine that was late continues a truncated stream of a hedge, with a third booking', async () => {
+      const bench = await Bench.open(runtime, { mid_stream: 'ids', hedge_ms: 100 })
       try {
         for (const [path, body] of Object.entries(endpoints)) {
           await bench.ready()
@@ -402,9 +406,9 @@ export function continuationContract(name: string, start: Start): void {
     }, 60_000)
   })
 
-  describe(`a stream that is cut on ${name} without mid_stream`, () => {
-    it('ends with an error event', async () => {
-      const bench = await Bench.open(start, {})
+  describe(`a stream that is truncated on ${name} without mid_stream`, () => {
+    it('without mid_stream, a truncated stream ends with an error event', async () => {
+      const bench = await Bench.open(runtime, {})
       try {
         bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
         const truncated = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
@@ -415,17 +419,17 @@ export function continuationContract(name: string, start: Start): void {
     }, 60_000)
   })
 
-  describe(`a stream whose tokens are bytes, cut on ${name}`, () => {
+  describe(`a stream whose tokens are bytes, truncated on ${name}`, () => {
     const SECRET = 'SECRET SYSTEM PROMPT'
     const MESSAGES = [{ role: 'user', content: SECRET }]
     const OUTPUT = 'Größe 乗り物 🚢 sails. Then, at dawn, 海 and 😀 meet; END of it all'
     const engines = [0, 1, 2].map(() => new ByteEngine(SECRET, OUTPUT))
-    let gateway: Awaited<ReturnType<Start>>
+    let gateway: RunningGateway
     let session = ''
 
     beforeAll(async () => {
       await Promise.all(engines.map((engine) => engine.open()))
-      gateway = await start({
+      gateway = await startRuntime(runtime, {
         open: true,
         admin: { secret: ADMIN },
         log: { level: 'silent' },
@@ -482,7 +486,7 @@ export function continuationContract(name: string, start: Start): void {
     const bytes = new TextEncoder().encode(OUTPUT).length
 
     it.each(['/v1/chat/completions', '/v1/completions'])(
-      'has every character once, wherever %s is cut, and nothing of the prompt',
+      'a stream of %s has every character once and nothing of the prompt, wherever it is truncated',
       async (path) => {
         const lengths = Array.from({ length: bytes }, (_, at) => at + 1)
         for (const after of lengths) {
@@ -494,7 +498,7 @@ export function continuationContract(name: string, start: Start): void {
     )
 
     it.each(['/v1/chat/completions', '/v1/completions'])(
-      'has every token id once, wherever %s is cut, for a client that asked for ids',
+      'a stream of %s has every token id once for a client that asked for ids, wherever it is truncated',
       async (path) => {
         const all = Array.from(new TextEncoder().encode(OUTPUT), (byte) => byte + 1000)
         for (let after = 1; after <= bytes; after++) {
@@ -506,7 +510,7 @@ export function continuationContract(name: string, start: Start): void {
       60_000,
     )
 
-    it('ends if the client has an id that the next engine did not choose', async () => {
+    it('a stream ends with the error event if its client has an id that the next engine did not choose', async () => {
       for (const engine of engines.slice(1)) engine.next({ differsAt: 0 })
       // The client has the id of the first byte of `ö`.
       const { error, text } = await truncate({ fault: 'reset', after: 3 }, { return_token_ids: true })
@@ -514,7 +518,7 @@ export function continuationContract(name: string, start: Start): void {
     })
 
     it.each([1, 46, 150, 215, 260, 300])(
-      'has everything if the connection breaks after %i bytes of the body',
+      'a stream is complete if the connection of its engine breaks after %i bytes of the body',
       async (at) => {
         for (const path of ['/v1/chat/completions', '/v1/completions'])
           for (const fault of ['end', 'reset'] as const) {
@@ -526,13 +530,16 @@ export function continuationContract(name: string, start: Start): void {
       },
     )
 
-    it.each(['error_event', 'abort', 'end', 'silence'] as const)('continues after %s', async (fault) => {
-      const { text, finish, error, payloads } = await truncate({ fault, after: 20 })
-      expect({ text, finish, error }).toEqual({ text: OUTPUT, finish: ['stop'], error: null })
-      expect(payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
-    })
+    it.each(['error_event', 'abort', 'end', 'silence'] as const)(
+      'another engine continues a stream after %s',
+      async (fault) => {
+        const { text, finish, error, payloads } = await truncate({ fault, after: 20 })
+        expect({ text, finish, error }).toEqual({ text: OUTPUT, finish: ['stop'], error: null })
+        expect(payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
+      },
+    )
 
-    it('needs no other engine after the finish reason', async () => {
+    it('a stream that is truncated after its finish reason ends without another engine', async () => {
       const before = continuing()
       const { text, usage, payloads } = await truncate(
         { fault: 'lost_done' },
@@ -544,7 +551,7 @@ export function continuationContract(name: string, start: Start): void {
       expect(continuing()).toBe(before)
     })
 
-    it('sends no error event after the finish reason', async () => {
+    it('a stream that is truncated after its finish reason has no error event', async () => {
       const more = { stream_options: { include_usage: true } }
       const { text, error, usage, finish, payloads } = await truncate({ fault: 'error_event', after: bytes }, more)
       expect({ text, error, finish }).toEqual({ text: OUTPUT, error: null, finish: ['stop'] })
@@ -552,7 +559,7 @@ export function continuationContract(name: string, start: Start): void {
       expect(payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
     })
 
-    it('sends text once that a stop string had held back', async () => {
+    it('text that a stop string had held back is sent once', async () => {
       for (const stop of ['; END of', 'Then, at dawn', 'never said, and quite long'])
         for (let after = 1; after < bytes; after += 5) {
           const fault = after % 2 === 0 ? 'reset' : 'abort'
@@ -561,11 +568,11 @@ export function continuationContract(name: string, start: Start): void {
         }
     }, 60_000)
 
-    it('continues chunks of several tokens', async () => {
+    it('another engine continues a stream whose chunks have several tokens', async () => {
       for (const merge of [2, 3, 5]) expect((await truncate({ fault: 'reset', after: 23, merge })).text).toBe(OUTPUT)
     })
 
-    it('ends at max_tokens without another request', async () => {
+    it('a stream that is truncated at max_tokens ends without another request', async () => {
       const before = continuing()
       const { text, finish } = await truncate({ fault: 'end', after: 30 }, { max_tokens: 31 })
       expect(finish).toEqual(['length'])
@@ -573,7 +580,7 @@ export function continuationContract(name: string, start: Start): void {
       expect(OUTPUT.startsWith(text)).toBe(true)
     })
 
-    it.each(['leaks', 'lies'] as const)('sends nothing of an engine that %s', async (how) => {
+    it.each(['leaks', 'lies'] as const)('nothing of an engine that %s reaches the client', async (how) => {
       for (const engine of engines.slice(1)) engine.next({ [how]: true })
       const { text, error, isClean } = await truncate({ fault: 'end', after: 20 })
       expect(error).toMatchObject({ code: 'engine_stream_truncated' })
@@ -582,7 +589,7 @@ export function continuationContract(name: string, start: Start): void {
       expect(OUTPUT.startsWith(text)).toBe(true)
     })
 
-    it('continues a continuation, as often as it may', async () => {
+    it('a continuation is continued itself, up to mid_stream_max times', async () => {
       const failing = { fault: 'end', after: 9 } as const
       const before = engines.map(({ bodies }) => bodies.length)
       await truncate({ fault: 'end', after: 12 })

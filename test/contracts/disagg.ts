@@ -1,6 +1,7 @@
 /** Split serving as clients and engines see it, on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { comparable, SplitBench, wordsOf, type Body, type SplitPool, type SplitRuntime } from '../kit/split-gateway.ts'
+import { comparable, SplitBench, wordsOf, type Body, type SplitPool } from '../kit/split-gateway.ts'
+import { type Runtime, runtimeNames, seesLeaving } from '../kit/gateway.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'
@@ -33,7 +34,8 @@ const responses: readonly [string, string, Body][] = [
   ['a streamed response', '/v1/responses', { input: 'the fox and the hen', max_output_tokens: 6, stream: true }],
 ]
 
-export function disaggContract(name: string, runtime: SplitRuntime): void {
+export function disaggContract(runtime: Runtime): void {
+  const name = `a gateway on ${runtimeNames[runtime]}`
   for (const connector of ['nixl', 'response', 'lmcache'] as const) {
     const cases = connector === 'lmcache' ? shapes : [...shapes, ...responses, ...anthropic]
     const pools = Object.fromEntries(cases.map((_, at): [string, SplitPool] => [`m${at}`, { engines: onePair }]))
@@ -79,7 +81,7 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
 }
 
 /** Clients that send transfer parameters of their own. */
-function forged(name: string, runtime: SplitRuntime): void {
+function forged(name: string, runtime: Runtime): void {
   it(`${name} serves a message with thinking whole, because one token would not complete its prefill`, async () => {
     const bench = await SplitBench.open(runtime, 'response', { split: { engines: onePair } })
     try {
@@ -122,7 +124,7 @@ function forged(name: string, runtime: SplitRuntime): void {
 }
 
 /** Requests that engines receive. */
-function legs(name: string, runtime: SplitRuntime): void {
+function legs(name: string, runtime: Runtime): void {
   describe(`${name}, the legs of a split`, () => {
     let bench: SplitBench
     const pool: SplitPool = { engines: onePair }
@@ -264,7 +266,7 @@ const HANG_MS = 1500
 const NO_RETRIES = { share: 0, min_per_s: 0 }
 
 /** Every phase and every failure: the remaining engines serve, and no booking stays open. */
-function walks(name: string, runtime: SplitRuntime): void {
+function walks(name: string, runtime: Runtime): void {
   const phases = ['encode', 'prefill', 'decode'] as const
   const faults = {
     refuse: { kind: 'refuse' },
@@ -385,7 +387,7 @@ function walks(name: string, runtime: SplitRuntime): void {
         await bench.quiet()
       })
 
-      it.skipIf(!runtime.seesLeaving)(
+      it.skipIf(!seesLeaving(runtime))(
         `${phase}: a client that leaves stops it, and nothing after it begins`,
         async () => {
           const letter = first[phase][0]!
@@ -486,7 +488,7 @@ function walks(name: string, runtime: SplitRuntime): void {
 }
 
 /** When requests are split, and the reasons in the decision. */
-function plans(name: string, runtime: SplitRuntime): void {
+function plans(name: string, runtime: Runtime): void {
   const ids = (length: number) => Array.from({ length }, (_, at) => 1000 + at)
   describe(`${name}, the plan`, () => {
     let bench: SplitBench

@@ -1,19 +1,18 @@
 /** An engine of a provider (`kind: external`): when it gets requests, and their contents. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
-import type { RunningSubject } from './clients.ts'
-
-type Start = (document: Record<string, unknown>) => Promise<RunningSubject>
+import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 
 const ANSWER = { model: 'named-by-the-server', choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } }
 
 const openSite = (): Promise<FakeEngine> =>
   FakeEngine.open({ '*': { body: ANSWER, headers: { connection: 'close' }, end: 'close' } })
 
-export function externalContract(name: string, start: Start): void {
+export function externalContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   let own: FakeEngine
   let provider: FakeEngine
-  let subject: RunningSubject
+  let subject: RunningGateway
 
   const post = (more: object) =>
     fetch(`${subject.url}/v1/chat/completions`, {
@@ -36,7 +35,7 @@ export function externalContract(name: string, start: Start): void {
   beforeAll(async () => {
     own = await openSite()
     provider = await openSite()
-    subject = await start({
+    subject = await startRuntime(runtime, {
       open: true,
       clusters: [
         {
@@ -50,7 +49,7 @@ export function externalContract(name: string, start: Start): void {
               stats_interval_ms: 100,
               engines: [
                 { id: 'own', url: own.url },
-                { id: 'provider', url: provider.url, kind: 'external', provider_model: 'their-m', key: { env: 'K' } },
+                { id: 'provider', url: provider.url, kind: 'external', provider_model: 'their-m', key: 'provider-key' },
               ],
             },
           ],

@@ -7,14 +7,9 @@ import { HeldAnswer } from '../kit/held-engine.ts'
 import { completion, DONE, sseEvent, sseAnswer } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
+import { type RunningGateway, runtimeNames, startRuntime, type Runtime, seesLeaving } from '../kit/gateway.ts'
 
 type Json = Readonly<Record<string, unknown>>
-
-export interface HedgeRuntime {
-  start(document: Record<string, unknown>): Promise<{ readonly url: string; close(): Promise<void> }>
-  /** Whether it notices that a client left before it has sent a byte. */
-  readonly seesLeaving: boolean
-}
 
 const MODEL = 'base'
 const HEDGE_MS = 40
@@ -97,18 +92,18 @@ interface Answered {
 
 class Site {
   readonly engines: readonly PacedEngine[]
-  readonly #gateway: Awaited<ReturnType<HedgeRuntime['start']>>
+  readonly #gateway: RunningGateway
   #sent = 0
 
-  constructor(engines: readonly PacedEngine[], gateway: Awaited<ReturnType<HedgeRuntime['start']>>) {
+  constructor(engines: readonly PacedEngine[], gateway: RunningGateway) {
     this.engines = engines
     this.#gateway = gateway
   }
 
-  static async open({ start }: HedgeRuntime, retry: Json, ids: readonly string[] = ['a', 'b']): Promise<Site> {
+  static async open(runtime: Runtime, retry: Json, ids: readonly string[] = ['a', 'b']): Promise<Site> {
     const engines = ids.map((id) => new PacedEngine(id))
     await Promise.all(engines.map((engine) => engine.open()))
-    const gateway = await start({
+    const gateway = await startRuntime(runtime, {
       open: true,
       admin: { secret: ADMIN },
       log: { level: 'silent' },
@@ -232,7 +227,8 @@ interface Ask {
 const stageMs = (timing: string, stage: string): number =>
   Number(new RegExp(`(?:^|, )${stage};dur=([\\d.]+)`).exec(timing)?.[1] ?? NaN)
 
-export function hedgeContract(name: string, runtime: HedgeRuntime): void {
+export function hedgeContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`a request whose first byte is late on ${name}`, () => {
     let site: Site
     beforeAll(async () => {
@@ -331,7 +327,7 @@ export function hedgeContract(name: string, runtime: HedgeRuntime): void {
       expect((await site.hedge('both-fail')).hedge).toBe('failed')
     })
 
-    it.runIf(runtime.seesLeaving)('is aborted at both engines if its client leaves', async () => {
+    it.runIf(seesLeaving(runtime))('is aborted at both engines if its client leaves', async () => {
       const gone = new AbortController()
       const asking = site.ask(true, { signal: gone.signal }).catch(() => null)
       const { first, second } = await site.both()

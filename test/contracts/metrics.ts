@@ -7,15 +7,7 @@ import { FaultEngine, type Mode } from '../kit/fault-engine.ts'
 import { labelsOf, metricsMarkdown } from '../../scripts/metrics-docs.ts'
 import { type Family, parseExposition } from '../telemetry/parse-exposition.ts'
 import { until } from '../wait.ts'
-
-export interface Scraped {
-  readonly url: string
-  close(): Promise<void>
-}
-
-export interface MetricsSubject {
-  start(document: Record<string, unknown>): Promise<Scraped>
-}
+import { type RunningGateway, runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const KEY = 'scrape-key-for-tests'
 const boss = { authorization: 'Bearer boss-key-for-tests' }
@@ -71,10 +63,11 @@ const PASSED =
   STORY.refused.count +
   STORY.full.count
 
-export function metricsContract(name: string, { start }: MetricsSubject): void {
+export function metricsContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`metrics of ${name}`, () => {
     let engines: FaultEngine[]
-    let gateway: Scraped
+    let gateway: RunningGateway
     let families: Families
     /** Responses that clients received, by status class. */
     const answers: Record<string, number> = {}
@@ -120,7 +113,7 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
 
     beforeAll(async () => {
       engines = await Promise.all(['a', 'b'].map((id) => FaultEngine.open(id)))
-      gateway = await start({
+      gateway = await startRuntime(runtime, {
         version: Date.now(),
         open: true,
         admin: { secret: boss.authorization.slice('Bearer '.length) },

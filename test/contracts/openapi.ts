@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod'
 import { FakeEngine } from '../kit/fake-engine.ts'
-import type { RunningSubject } from './clients.ts'
+import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 
 const ADMIN = { authorization: 'Bearer admin-key-1' }
 const METRICS = `vllm:num_requests_running 0
@@ -21,9 +21,10 @@ function closed(schema: unknown): unknown {
   return 'properties' in copy ? { ...copy, additionalProperties: false } : copy
 }
 
-export function openApiContract(name: string, start: (document: object) => Promise<RunningSubject>): void {
+export function openApiContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   let engine: FakeEngine
-  let subject: RunningSubject
+  let subject: RunningGateway
   let components: unknown
 
   const ask = async (method: string, path: string, body?: object) => {
@@ -51,7 +52,7 @@ export function openApiContract(name: string, start: (document: object) => Promi
       'GET /metrics': { body: METRICS },
       '*': { body: { choices: [{ text: 'a' }], usage: { prompt_tokens: 3, completion_tokens: 1 } } },
     })
-    subject = await start({
+    subject = await startRuntime(runtime, {
       open: true,
       admin: { secret: 'admin-key-1' },
       clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 100, engines: [{ id: 'e', url: engine.url }] }] }],

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { HeldEngine } from '../kit/held-engine.ts'
 import { DONE, sseEvent } from '../kit/sse.ts'
 import { until } from '../wait.ts'
+import { type RunningGateway, runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const KEY = 'admin-key-of-the-load-suite'
 const BLOCK_TOKENS = 16
@@ -33,17 +34,15 @@ const endOf = (completionTokens = 0): string => {
   return `${FINISH}${completionTokens > 0 ? record : ''}${DONE}`
 }
 
-export function outputLoadContract(
-  name: string,
-  start: (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>,
-): void {
+export function outputLoadContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`load of a stream on ${name}`, () => {
     let engine: HeldEngine
-    let gateway: Awaited<ReturnType<typeof start>>
+    let gateway: RunningGateway
 
     beforeAll(async () => {
       engine = await HeldEngine.open({ opening: '' })
-      gateway = await start({
+      gateway = await startRuntime(runtime, {
         open: true,
         admin: { secret: KEY },
         log: { level: 'silent' },

@@ -2,8 +2,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ByteEngine, type Script } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
+import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 
-type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>
 
 const MODEL = 'base'
@@ -38,10 +38,11 @@ interface Delta {
   readonly tool_calls?: readonly { readonly function: { readonly arguments?: string } }[]
 }
 
-export function parsedStreamContract(name: string, start: Start): void {
+export function parsedStreamContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe.each(['ids', 'replay'] as const)(`a stream that a parser reads, with mid_stream: %s on ${name}`, (mode) => {
     const engines = [0, 1].map(() => new ByteEngine('SECRET SYSTEM PROMPT', OUTPUT))
-    let gateway: Awaited<ReturnType<Start>>
+    let gateway: RunningGateway
 
     beforeAll(async () => {
       await Promise.all(engines.map((engine) => engine.open()))
@@ -51,7 +52,7 @@ export function parsedStreamContract(name: string, start: Start): void {
         circuit: { failures: 1000 },
         engines: engines.map(({ url }, at) => ({ id: `e${at}`, url })),
       }
-      gateway = await start({
+      gateway = await startRuntime(runtime, {
         open: true,
         log: { level: 'silent' },
         limits: { heartbeat_ms: 0 },

@@ -9,16 +9,19 @@ import {
   SECRET,
 } from '../../packages/bench/continuation/cases.ts'
 import { ByteEngine } from '../kit/byte-engine.ts'
-
-type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
+import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 /** @param streams `npm run bench -- continuation` has 10,000 */
-export function randomTruncationContract(name: string, streams: number, start: Start): void {
+export function randomTruncationContract(runtime: Runtime, streams: number): void {
+  const name = runtimeNames[runtime]
   it(`has no gap, duplicate or prompt in ${streams} streams cut at random bytes on ${name}`, async () => {
     const engines = [0, 1, 2].map(() => new ByteEngine(SECRET, OUTPUT))
     await Promise.all(engines.map((engine) => engine.open()))
     const urls = engines.map(({ url }) => url)
-    const gateway = await start(continuationDocument(urls, { mid_stream: 'ids' }) as Record<string, unknown>)
+    const gateway = await startRuntime(
+      runtime,
+      continuationDocument(urls, { mid_stream: 'ids' }) as Record<string, unknown>,
+    )
     try {
       const random = randomOf(25)
       const cases = Array.from({ length: streams }, (_, at) => randomCase(random, `${name} ${at}`))

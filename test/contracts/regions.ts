@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readRegionDigestResponse } from '../../src/origin/regions/region-digest-response.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import type { RunningSubject } from './clients.ts'
 import { until } from '../wait.ts'
+import { type RunningGateway, runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const CLIENT = 'client-key-1'
 const EDGE = 'edge-key-2'
@@ -18,15 +18,9 @@ const DIGEST_MS = 200
 const NAMES = ['paris', 'tokyo'] as const
 type Name = (typeof NAMES)[number]
 
-export interface RegionsWay {
-  readonly start: (document: Record<string, unknown>) => Promise<RunningSubject>
-  /** `observe_share` of the edge's pools. */
-  readonly observeShare: number
-}
-
 interface Region {
   readonly fleet: RunningFleet
-  gateway: RunningSubject
+  gateway: RunningGateway
 }
 
 interface PoolView {
@@ -50,9 +44,14 @@ const promptOf = (words: number): string => {
   return Array.from({ length: words }, (_, at) => ((at * 2_654_435_761 + own * 40_503) >>> 0).toString(36)).join(' ')
 }
 
-export function regionsContract(name: string, { start, observeShare }: RegionsWay): void {
+export function regionsContract(
+  runtime: Runtime,
+  /** `observe_share` of the edge's pools. */
+  observeShare: number,
+): void {
+  const name = `gateways on ${runtimeNames[runtime]}${observeShare === 0 ? ', natively' : ''}`
   const regions = {} as Record<Name, Region>
-  let edge: RunningSubject
+  let edge: RunningGateway
   let version = 1
 
   const regional = (fleet: RunningFleet) => ({
@@ -180,9 +179,9 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
   beforeAll(async () => {
     for (const one of NAMES) {
       const fleet = await startFleet({ engines: 2, model: 'sim', profile: 'demo' })
-      regions[one] = { fleet, gateway: await start(regional(fleet)) }
+      regions[one] = { fleet, gateway: await startRuntime(runtime, regional(fleet)) }
     }
-    edge = await start(edged(urls()))
+    edge = await startRuntime(runtime, edged(urls()))
     await waitForDigests()
   })
 
@@ -310,9 +309,9 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       expect(answers.map(({ status, cluster }) => `${status} ${cluster}`).filter((one) => one !== '200 paris')).toEqual(
         [],
       )
-      regions.tokyo.gateway = await start(regional(regions.tokyo.fleet))
+      regions.tokyo.gateway = await startRuntime(runtime, regional(regions.tokyo.fleet))
       await edge.close()
-      edge = await start(edged(urls()))
+      edge = await startRuntime(runtime, edged(urls()))
       await waitForDigests()
     })
 

@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { ByteEngine, type Script } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
+import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 
-type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>
 
 const MODEL = 'base'
@@ -33,10 +33,11 @@ function callOf({ payloads }: Streamed): { ids: string[]; names: string[]; text:
   }
 }
 
-export function replayContract(name: string, start: Start): void {
+export function replayContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`a stream whose request is repeated on ${name}`, () => {
     const engines = [0, 1].map(() => new ByteEngine('SECRET SYSTEM PROMPT', OUTPUT))
-    let gateway: Awaited<ReturnType<Start>>
+    let gateway: RunningGateway
     let session = ''
 
     beforeAll(async () => {
@@ -49,7 +50,7 @@ export function replayContract(name: string, start: Start): void {
         limits: { idle_ms: 2000 },
         engines: engines.map(({ url }, at) => ({ id: `e${at}`, url })),
       }
-      gateway = await start({
+      gateway = await startRuntime(runtime, {
         open: true,
         admin: { secret: ADMIN },
         log: { level: 'silent' },
@@ -95,7 +96,7 @@ export function replayContract(name: string, start: Start): void {
       return pools.flatMap((pool) => pool.engines).reduce((sum, { requests }) => sum + requests, 0)
     }
 
-    it('has structured output once and whole, wherever it is cut', async () => {
+    it('structured output arrives once and whole, wherever its stream is truncated', async () => {
       for (let after = 1; after <= BYTES; after++) {
         const merge = 1 + (after % 3)
         const { text, error, finish, payloads, usage } = await truncate(
@@ -111,7 +112,7 @@ export function replayContract(name: string, start: Start): void {
       }
     }, 60_000)
 
-    it('sends the original request again, with its grammar', async () => {
+    it('a request is repeated with its grammar', async () => {
       const before = engines[1]!.bodies.length
       await truncate({ fault: 'error_event', after: 9 }, JSON_FORMAT)
       const again = engines[1]!.bodies.slice(before)
@@ -119,7 +120,7 @@ export function replayContract(name: string, start: Start): void {
       expect(again[0]).toMatchObject({ ...JSON_FORMAT, return_token_ids: true, messages: [{ role: 'user' }] })
     })
 
-    it('has one tool call, with the id that the client got first', async () => {
+    it('a repeated request has one tool call, with the id that the client got first', async () => {
       for (const after of [1, 2, 9, 13, 14, 30, BYTES - 1]) {
         const streamed = await truncate({ fault: 'end', after }, { tools: TOOLS, seed: 7 }, { merge: 2 })
         expect(streamed).toMatchObject({ error: null, isClean: true, finish: ['stop'] })
@@ -128,7 +129,7 @@ export function replayContract(name: string, start: Start): void {
       }
     })
 
-    it('continues plain text by ids', async () => {
+    it('with replay, plain text is continued by ids', async () => {
       const before = engines[1]!.bodies.length
       expect(await truncate({ fault: 'end', after: 9 }, { temperature: 0 })).toMatchObject({
         text: OUTPUT,
@@ -137,20 +138,26 @@ export function replayContract(name: string, start: Start): void {
       expect(engines[1]!.bodies.slice(before)).toMatchObject([{ prompt: expect.any(Array) }])
     })
 
-    it.each([3, 9, 20])('ends with the error event if token %i of the repetition is another', async (differsAt) => {
-      const { text, error, isClean } = await truncate({ fault: 'end', after: 21 }, JSON_FORMAT, { differsAt })
-      expect(error).toMatchObject({ code: 'engine_stream_truncated' })
-      expect(isClean).toBe(false)
-      expect(OUTPUT.startsWith(text)).toBe(true)
-    })
+    it.each([3, 9, 20])(
+      'a stream ends with the error event if token %i of its repetition is another',
+      async (differsAt) => {
+        const { text, error, isClean } = await truncate({ fault: 'end', after: 21 }, JSON_FORMAT, { differsAt })
+        expect(error).toMatchObject({ code: 'engine_stream_truncated' })
+        expect(isClean).toBe(false)
+        expect(OUTPUT.startsWith(text)).toBe(true)
+      },
+    )
 
-    it.each(['leaks', 'lies'] as const)('sends nothing of an engine that %s', async (how) => {
-      const { text, error } = await truncate({ fault: 'end', after: 21 }, JSON_FORMAT, { [how]: true })
-      expect(error).toMatchObject({ code: 'engine_stream_truncated' })
-      expect(OUTPUT.startsWith(text)).toBe(true)
-    })
+    it.each(['leaks', 'lies'] as const)(
+      'nothing of an engine that %s reaches the client of a repeated request',
+      async (how) => {
+        const { text, error } = await truncate({ fault: 'end', after: 21 }, JSON_FORMAT, { [how]: true })
+        expect(error).toMatchObject({ code: 'engine_stream_truncated' })
+        expect(OUTPUT.startsWith(text)).toBe(true)
+      },
+    )
 
-    it('does not repeat a sampled request without a seed', async () => {
+    it('a sampled request without a seed is not repeated', async () => {
       const before = engines[1]!.bodies.length
       const { error } = await truncate({ fault: 'end', after: 9 }, { ...JSON_FORMAT, temperature: 0.7 })
       expect(error).toMatchObject({ code: 'engine_stream_truncated' })

@@ -1,6 +1,13 @@
 /** Sessions that clients name, and the options that agents send under other names, on any runtime. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ADMIN_KEY, type GatewayOptions, openGateway, type Runtime, type TestGateway } from '../kit/gateway.ts'
+import {
+  ADMIN_KEY,
+  type GatewayOptions,
+  openGateway,
+  type Runtime,
+  type TestGateway,
+  runtimeNames,
+} from '../kit/gateway.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 
 type Headers = Readonly<Record<string, string>>
@@ -38,7 +45,8 @@ const clients: readonly (readonly [name: string, path: string, headers: Headers,
   ['an SDK', '/v1/completions', {}, { user: UUID }, 'body user'],
 ]
 
-export function sessionsContract(name: string, runtime: Runtime): void {
+export function sessionsContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   const engines: FakeEngine[] = []
   let gateway: TestGateway
 

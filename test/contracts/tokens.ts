@@ -2,12 +2,12 @@
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
+import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 
-type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
-
-export function tokenContract(name: string, start: Start): void {
+export function tokenContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`tokens and expiring keys on ${name}`, () => {
-    let gateway: Awaited<ReturnType<Start>>
+    let gateway: RunningGateway
     let sign: (claims?: object) => Promise<string>
     let issuer: FakeEngine
 
@@ -26,7 +26,7 @@ export function tokenContract(name: string, start: Start): void {
         } as never)
           .setProtectedHeader({ alg: 'ES256', kid: 'a' })
           .sign(pair.privateKey)
-      gateway = await start({
+      gateway = await startRuntime(runtime, {
         log: { level: 'silent' },
         keys: [
           { name: 'old', secret: 'old-secret', expires: '2026-01-31' },

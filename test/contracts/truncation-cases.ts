@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { ByteEngine, framings, type Script } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
+import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 
-type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>
 
 const MODEL = 'base'
@@ -16,10 +16,11 @@ const REPLACED = '\ufffd\ufffd'
 const OUTPUT = ` sails at dawn, END of the trip. ${REPLACED} are no letters.`
 const idsOf = (text: string): number[] => Array.from(new TextEncoder().encode(text), (byte) => byte + 1000)
 
-export function truncationCasesContract(name: string, start: Start): void {
+export function truncationCasesContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`a stream that another engine may continue on ${name}`, () => {
     const engines = [0, 1, 2].map(() => new ByteEngine(SECRET, OUTPUT))
-    let gateway: Awaited<ReturnType<Start>>
+    let gateway: RunningGateway
     let session = ''
 
     beforeAll(async () => {
@@ -32,7 +33,7 @@ export function truncationCasesContract(name: string, start: Start): void {
         limits: { idle_ms: 1000 },
         engines: engines.map(({ url }, at) => ({ id: `e${at}`, url })),
       }
-      gateway = await start({
+      gateway = await startRuntime(runtime, {
         open: true,
         admin: { secret: ADMIN },
         log: { level: 'silent' },
@@ -79,7 +80,7 @@ export function truncationCasesContract(name: string, start: Start): void {
     }
     const bodiesOfOthers = (): Json[] => engines.slice(1).flatMap(({ bodies }) => bodies)
 
-    it('is requested by the ids of prompt and output, also if the output begins with a space', async () => {
+    it('a continuation is requested by the ids of prompt and output, also if the output begins with a space', async () => {
       for (let after = 1; after < 12; after++) {
         const before = new Set(bodiesOfOthers())
         expect(await truncate({ fault: 'reset', after })).toMatchObject({ text: OUTPUT, error: null })
@@ -90,20 +91,23 @@ export function truncationCasesContract(name: string, start: Start): void {
       }
     })
 
-    it.each([true, false])('ends at a stop string, wherever it is cut (included: %s)', async (includes) => {
-      const stop = 'END of'
-      const end = OUTPUT.indexOf(stop)
-      const whole = OUTPUT.slice(0, end + (includes ? stop.length : 0))
-      for (let after = end - 2; after < end + stop.length; after++) {
-        const { text, finish, error } = await truncate(
-          { fault: 'reset', after },
-          { stop: [stop], include_stop_str_in_output: includes },
-        )
-        expect({ after, text, finish, error }).toEqual({ after, text: whole, finish: ['stop'], error: null })
-      }
-    })
+    it.each([true, false])(
+      'a stream ends at a stop string, wherever it is truncated (included: %s)',
+      async (includes) => {
+        const stop = 'END of'
+        const end = OUTPUT.indexOf(stop)
+        const whole = OUTPUT.slice(0, end + (includes ? stop.length : 0))
+        for (let after = end - 2; after < end + stop.length; after++) {
+          const { text, finish, error } = await truncate(
+            { fault: 'reset', after },
+            { stop: [stop], include_stop_str_in_output: includes },
+          )
+          expect({ after, text, finish, error }).toEqual({ after, text: whole, finish: ['stop'], error: null })
+        }
+      },
+    )
 
-    it('is continued behind one replacement character, and not behind several', async () => {
+    it('a stream is continued behind one replacement character, and not behind several', async () => {
       const before = OUTPUT.indexOf(REPLACED)
       const bytesTo = (end: number): number => idsOf(OUTPUT.slice(0, end)).length
       expect(await truncate({ fault: 'end', after: bytesTo(before + 1) })).toMatchObject({ text: OUTPUT, error: null })
@@ -112,7 +116,7 @@ export function truncationCasesContract(name: string, start: Start): void {
       expect(error).toMatchObject({ message: expect.stringContaining('(incomplete_character)') })
     })
 
-    it.each(framings)('is read and continued if its events are written with %s', async (framing) => {
+    it.each(framings)('a stream is read and continued if its events are written with %s', async (framing) => {
       for (const engine of engines.slice(1)) engine.next({ framing })
       for (const script of [{}, { fault: 'end', after: 9 }] as const) {
         const { text, finish, error, payloads } = await truncate({ ...script, framing })
@@ -121,7 +125,7 @@ export function truncationCasesContract(name: string, start: Start): void {
       }
     })
 
-    it('is continued if the connection ends inside the head of an HTTP chunk', async () => {
+    it('a stream is continued if the connection ends inside the head of an HTTP chunk', async () => {
       expect(await truncate({ fault: 'chunk_head', after: 7 })).toMatchObject({
         text: OUTPUT,
         error: null,
@@ -129,20 +133,20 @@ export function truncationCasesContract(name: string, start: Start): void {
       })
     })
 
-    it('ends with `length` if only the finish reason of the last token is missing', async () => {
+    it('a stream ends with `length` if only the finish reason of the last token is missing', async () => {
       const before = bodiesOfOthers().length
       const ended = await truncate({ fault: 'no_finish', after: 15 }, { max_tokens: 15 })
       expect(ended).toMatchObject({ text: OUTPUT.slice(0, 15), finish: ['length'], error: null })
       expect(bodiesOfOthers()).toHaveLength(before)
     })
 
-    it('closes the connection of a silent engine', async () => {
+    it('the connection of a silent engine is closed', async () => {
       const { closed } = engines[0]!
       expect(await truncate({ fault: 'silence', after: 5 })).toMatchObject({ text: OUTPUT, error: null })
       await vi.waitFor(() => expect(engines[0]!.closed).toBe(closed + 1), { timeout: 10_000 })
     })
 
-    it.each([503, 404, 400])('is continued by the third engine if the second one answers %i', async (status) => {
+    it.each([503, 404, 400])('the third engine continues a stream if the second one answers %i', async (status) => {
       const refusals = (): number => engines.reduce((sum, { refused }) => sum + refused, 0)
       const before = refusals()
       // Which one is asked first depends on their load.
@@ -153,7 +157,7 @@ export function truncationCasesContract(name: string, start: Start): void {
       }
     })
 
-    it.each([503, 404])('ends with the error event if all others answer %i', async (status) => {
+    it.each([503, 404])('a stream ends with the error event if all other engines answer %i', async (status) => {
       for (const engine of engines.slice(1)) engine.next({ status })
       const { error, text } = await truncate({ fault: 'end', after: 9 })
       expect(error).toMatchObject({
@@ -172,7 +176,7 @@ export function truncationCasesContract(name: string, start: Start): void {
       ['/v1/completions', { echo: true }, 'echo'],
       ['/v1/messages', {}, 'endpoint'],
       ['/v1/responses', { input: SECRET }, 'endpoint'],
-    ])('of %s with %j ends with the error event and the reason %s', async (path, more, reason) => {
+    ])('a truncated stream of %s with %j ends with the error event and the reason %s', async (path, more, reason) => {
       engines[0]!.next({ fault: 'reset', after: 9 })
       const { payloads } = await read(await send(path, more))
       expect(payloads.at(-1)).toContain(`is incomplete. No other engine continued it (${reason}).`)

@@ -3,8 +3,8 @@ import { OpenAI, toFile } from 'openai'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { ownPorts } from '../own-ports.ts'
-import type { RunningSubject } from './clients.ts'
 import { until } from '../wait.ts'
+import { type RunningGateway, runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const KEY = 'client-key-1'
 const ADMIN = 'admin-key-2'
@@ -23,13 +23,10 @@ const chunksOf = (text: string): Chunk[] =>
 const spoken = (chunks: readonly Chunk[]): string =>
   chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
 
-/** `start` serves the document. */
-export function uploadsContract(
-  name: string,
-  start: (document: Record<string, unknown>) => Promise<RunningSubject>,
-): void {
+export function uploadsContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   let fleet: RunningFleet
-  let subject: RunningSubject
+  let subject: RunningGateway
   let client: OpenAI
 
   /** Audio of `seconds` at 128 kbit/s; the engine measures it in characters. */
@@ -71,7 +68,7 @@ export function uploadsContract(
 
   beforeAll(async () => {
     fleet = await startFleet({ engines: 2, model: 'sim', profile: 'test', port: ownPorts(3) })
-    subject = await start({
+    subject = await startRuntime(runtime, {
       version: Date.now(),
       keys: [{ name: 'clients', secret: KEY }],
       admin: { secret: ADMIN },
@@ -101,7 +98,7 @@ export function uploadsContract(
     await fleet.close()
   })
 
-  describe(`an upload of sound through ${name}`, () => {
+  describe(`an upload of sound through a gateway on ${name}`, () => {
     it('is transcribed equally with and without streaming', async () => {
       const file = await sound(70)
       const whole = await client.audio.transcriptions.create({ file, model: 'ear', max_completion_tokens: 8 } as never)

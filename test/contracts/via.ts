@@ -5,12 +5,13 @@
 import http from 'node:http'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { RunningSubject } from './clients.ts'
 import type { FakeAnswer } from '../kit/fake-answer.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { openReverseProxy } from '../kit/reverse-proxy.ts'
 import { sseAnswer } from '../kit/sse.ts'
+import { until } from '../wait.ts'
+import { type RunningGateway, runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const ADMIN = 'admin-key-1'
 const CHAT = '/v1/chat/completions'
@@ -20,8 +21,8 @@ const PAIR = {
   kv_transfer_params: { remote_engine_id: 'p', remote_block_ids: [1], remote_host: '127.0.0.1', remote_port: 1 },
 }
 
-export interface ViaWay {
-  readonly start: (document: Record<string, unknown>) => Promise<RunningSubject>
+interface ViaWay {
+  readonly runtime: Runtime
   /** Value of `host`; absent: the gateway's own. */
   readonly host?: string
   /** `observe_share` of the pools. */
@@ -46,13 +47,14 @@ interface Site {
   close(): Promise<void>
 }
 
-export function viaContract(name: string, { start, host, observeShare }: ViaWay): void {
+export function viaContract(way: string, { runtime, host, observeShare }: ViaWay): void {
+  const name = `a gateway on ${runtimeNames[runtime]}, ${way}`
   /** Heads of POSTs and of requests for stored responses, as the engine received them. */
   const heads: EngineRequest['headers'][] = []
   /** POSTs that passed through the loop. */
   let rounds = 0
   let sites: Site[] = []
-  let subject: RunningSubject
+  let subject: RunningGateway
 
   const openEngine = (): Promise<FakeEngine> =>
     FakeEngine.open({
@@ -113,17 +115,23 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
     return heads.map(({ via }) => via)
   }
 
-  const circuits = async (model: string): Promise<Record<string, string>> => {
+  const view = async (model: string) => {
     const response = await fetch(`${subject.url}/v1/firstlight/fleet`, {
       headers: { authorization: `Bearer ${ADMIN}` },
     })
     const { pools } = (await response.json()) as {
-      pools: readonly { model: string; engines: readonly { id: string; circuit: string }[] }[]
+      pools: readonly {
+        model: string
+        bookings: number
+        engines: readonly { id: string; circuit: string }[]
+      }[]
     }
-    return Object.fromEntries(
-      pools.find((pool) => pool.model === model)!.engines.map(({ id, circuit }) => [id, circuit]),
-    )
+    return pools.find((pool) => pool.model === model)!
   }
+  const circuits = async (model: string): Promise<Record<string, string>> =>
+    Object.fromEntries((await view(model)).engines.map(({ id, circuit }) => [id, circuit]))
+  /** Resolves when no request is booked: the failure of an attempt may be reported after the answer. */
+  const idle = (model: string) => until(async () => (await view(model)).bookings === 0)
 
   let own: string
   beforeAll(async () => {
@@ -136,7 +144,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       retry: { share: 1, min_per_s: 1000 },
       circuit: { failures: 3, open_ms: 60_000 },
     }
-    subject = await start({
+    subject = await startRuntime(runtime, {
       version: 1,
       open: true,
       admin: { secret: ADMIN },
@@ -262,6 +270,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       for (let i = 0; i < 12; i++) {
         const answer = await ask({ more: { model: 'mixed' } })
         expect([answer.status, answer.headers['x-firstlight-engine']]).toEqual([200, 'a3'])
+        await idle('mixed')
       }
       expect(rounds).toBe(3)
       expect(await circuits('mixed')).toEqual({ r3: 'open', a3: 'closed' })

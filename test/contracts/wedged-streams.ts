@@ -3,15 +3,13 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { type RunningFleet, startFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
 import { read, type Streamed } from './continuation.ts'
-
-export interface WedgedStreamsRuntime {
-  start(document: Record<string, unknown>): Promise<{ readonly url: string; close(): Promise<void> }>
-}
+import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const MODEL = 'base'
 const OUTPUT_TOKENS = 60
 
-export function wedgedStreamsContract(name: string, { start }: WedgedStreamsRuntime): void {
+export function wedgedStreamsContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`streams that stop in the middle, on ${name}`, () => {
     const open: (() => Promise<void>)[] = []
     afterEach(async () => {
@@ -25,7 +23,7 @@ export function wedgedStreamsContract(name: string, { start }: WedgedStreamsRunt
         engines: [{ id: 'a' }, { id: 'b' }],
       })
       open.push(() => fleet.close())
-      const gateway = await start({
+      const gateway = await startRuntime(runtime, {
         open: true,
         admin: { secret: ADMIN },
         log: { level: 'silent' },

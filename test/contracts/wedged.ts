@@ -7,10 +7,7 @@ import { HeldAnswer } from '../kit/held-engine.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
 import { completion, DONE, sseEvent, sseAnswer } from '../kit/sse.ts'
 import { until } from '../wait.ts'
-
-export interface WedgedRuntime {
-  start(document: Record<string, unknown>): Promise<{ readonly url: string; close(): Promise<void> }>
-}
+import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const MODEL = 'base'
 const USAGE = { prompt_tokens: 7, completion_tokens: 1, total_tokens: 8 }
@@ -61,7 +58,8 @@ function answerOf(text: string, { json }: EngineRequest): FakeAnswer {
   return sseAnswer([first, chunk({ choices: [], usage: USAGE }) + DONE])
 }
 
-export function wedgedContract(name: string, { start }: WedgedRuntime): void {
+export function wedgedContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`an engine that does not move, and whose health check passes, on ${name}`, () => {
     const open: (() => Promise<void>)[] = []
     afterEach(async () => {
@@ -74,7 +72,7 @@ export function wedgedContract(name: string, { start }: WedgedRuntime): void {
         await engine.open()
         open.push(() => engine.close())
       }
-      const gateway = await start({
+      const gateway = await startRuntime(runtime, {
         open: true,
         admin: { secret: ADMIN },
         log: { level: 'silent' },

@@ -13,6 +13,18 @@ export const runtimes = [
 
 export const runtimeNames: Readonly<Record<Runtime, string>> = { node: 'Node', worker: 'the built Worker' }
 
+/** Whether the runtime detects that a client left before its response begins: workerd does so when it writes. */
+export const seesLeaving = (runtime: Runtime): boolean => runtime === 'node'
+
+export interface RunningGateway {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** Starts a gateway with a whole configuration. */
+export const startRuntime = (runtime: Runtime, document: object): Promise<RunningGateway> =>
+  runtime === 'worker' ? startBuiltWorker(document) : startNodeGateway(document)
+
 export const MODEL = 'm'
 export const ADMIN_KEY = 'admin-key-of-the-test-kit'
 

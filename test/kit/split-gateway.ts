@@ -1,20 +1,10 @@
 /** A gateway in front of simulated prefill, decode and encode engines on real ports, with queries for tests. */
-import { expect } from 'vitest'
+import { expect, vi } from 'vitest'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import type { SimulatedEngine } from '../../packages/simulator/src/engine.ts'
 import type { EngineOptions } from '../../packages/simulator/src/engine-options.ts'
 import { ownPorts } from '../own-ports.ts'
-
-export interface SplitGateway {
-  readonly url: string
-  close(): Promise<void>
-}
-
-export interface SplitRuntime {
-  start(document: Record<string, unknown>): Promise<SplitGateway>
-  /** Whether the runtime detects that a client left before the first byte. */
-  readonly seesLeaving: boolean
-}
+import { type RunningGateway, type Runtime, startRuntime } from './gateway.ts'
 
 /** One pool, named like its model. Every test has its own, because learned values stay with it. */
 export interface SplitPool {
@@ -43,16 +33,16 @@ export const receiverOf = (id: string) => ({ host: `${id}.kv`, init_ports: [8300
 
 export class SplitBench {
   readonly fleet: RunningFleet
-  readonly gateway: SplitGateway
+  readonly gateway: RunningGateway
 
-  constructor(fleet: RunningFleet, gateway: SplitGateway) {
+  constructor(fleet: RunningFleet, gateway: RunningGateway) {
     this.fleet = fleet
     this.gateway = gateway
   }
 
   /** Engines are named by role: p0, p1, d0 … and a0. `w` is in no pool; its whole responses are the reference. */
   static async open(
-    runtime: SplitRuntime,
+    runtime: Runtime,
     connector: 'nixl' | 'response' | 'lmcache',
     pools: Readonly<Record<string, SplitPool>>,
   ): Promise<SplitBench> {
@@ -108,7 +98,7 @@ export class SplitBench {
         },
       ],
     }))
-    const gateway = await runtime.start({
+    const gateway = await startRuntime(runtime, {
       version: 1,
       open: true,
       admin: { secret: ADMIN },
@@ -116,6 +106,7 @@ export class SplitBench {
       limits: { heartbeat_ms: 0 },
       clusters,
     })
+    if (runtime === 'node') await probed(gateway.url)
     return new SplitBench(fleet, gateway)
   }
 
@@ -226,4 +217,16 @@ export function comparable(text: string): string {
     .replaceAll(/,"metrics":\{[^}]*\}/g, '')
     .replaceAll(/,"prompt_tokens_details":\{[^}]*\}/g, '')
     .replaceAll(/,"input_tokens_details":\{[^}]*\}/g, '')
+}
+
+/** Resolves after the first round of probes, which would otherwise see the faults of a later test. */
+async function probed(url: string): Promise<void> {
+  await vi.waitFor(
+    async () => {
+      const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
+      const { pools } = (await response.json()) as { pools: { engines: { stats: unknown }[] }[] }
+      expect(pools.flatMap(({ engines }) => engines).filter(({ stats }) => stats === null)).toEqual([])
+    },
+    { timeout: 30_000, interval: 100 },
+  )
 }

@@ -8,7 +8,7 @@ import { clientModelsContract } from '../../contracts/client-models.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { MODEL, openGateway } from '../../kit/gateway.ts'
 
-clientModelsContract('Node', 'node')
+clientModelsContract('node')
 
 const modelFile = (name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>

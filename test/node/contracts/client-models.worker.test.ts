@@ -1,3 +1,3 @@
 import { clientModelsContract } from '../../contracts/client-models.ts'
 
-clientModelsContract('the built Worker', 'worker')
+clientModelsContract('worker')

@@ -3,7 +3,7 @@ import { demoDocument, startDemoFleet } from '../../../packages/simulator/src/co
 import { clientsContract } from '../../contracts/clients.ts'
 import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-clientsContract('a gateway on Node', startNodeGateway)
+clientsContract('node')
 
 describe('transfer parameters of a client', () => {
   it('transfer parameters of a client reach no engine, in whatever spelling', async () => {

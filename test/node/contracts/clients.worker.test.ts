@@ -3,7 +3,7 @@ import { gatewayContract, gatewayDocument, fetchRequest } from '../../contracts/
 import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
 import { afterAll, beforeAll } from 'vitest'
 
-clientsContract('the built Worker', startBuiltWorker)
+clientsContract('worker')
 
 let worker: BuiltWorker
 beforeAll(async () => {

@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { SILENCE } from '../../kit/fake-answer.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { receiverOf, SplitBench, wordsOf, type Body } from '../../kit/split-gateway.ts'
-import { onNode } from './disagg-node.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'
@@ -41,7 +40,7 @@ describe('prefill and decode by lmcache', () => {
     const { url } = bridge
     const pair = { engines: ['p0', 'd0'] }
     const bridged = { ...pair, split: { lmcache: { ...decoders('d0'), ready_url: url, ready_ms: 500 } } }
-    bench = await SplitBench.open(onNode, 'lmcache', {
+    bench = await SplitBench.open('node', 'lmcache', {
       wire: pair,
       limits: pair,
       tenant: { ...pair },

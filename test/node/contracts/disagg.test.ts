@@ -1,4 +1,3 @@
 import { disaggContract } from '../../contracts/disagg.ts'
-import { onNode } from './disagg-node.ts'
 
-disaggContract('a gateway on Node', onNode)
+disaggContract('node')

@@ -1,4 +1,3 @@
 import { outputLoadContract } from '../../contracts/output-load.ts'
-import { startBuiltWorker } from '../../kit/built-worker.ts'
 
-outputLoadContract('the built Worker', startBuiltWorker)
+outputLoadContract('worker')

@@ -4,7 +4,7 @@ import { FakeEngine } from '../../kit/fake-engine.ts'
 import { openGateway } from '../../kit/gateway.ts'
 import { until } from '../../wait.ts'
 
-sessionsContract('Node', 'node')
+sessionsContract('node')
 
 it('a session is in the log line and in the spans of its request', async () => {
   const engine = await FakeEngine.open({ 'POST *': { body: { choices: [] } } })

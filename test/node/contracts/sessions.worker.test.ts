@@ -1,3 +1,3 @@
 import { sessionsContract } from '../../contracts/sessions.ts'
 
-sessionsContract('the built Worker', 'worker')
+sessionsContract('worker')

@@ -1,4 +1,3 @@
 import { wedgedStreamsContract } from '../../contracts/wedged-streams.ts'
-import { startBuiltWorker } from '../../kit/built-worker.ts'
 
-wedgedStreamsContract('the built Worker', { start: startBuiltWorker })
+wedgedStreamsContract('worker')

@@ -1,4 +1,3 @@
 import { wedgedContract } from '../../contracts/wedged.ts'
-import { startBuiltWorker } from '../../kit/built-worker.ts'
 
-wedgedContract('the built Worker', { start: startBuiltWorker })
+wedgedContract('worker')
