@@ -36,6 +36,11 @@ export function checkRanks(findings: Finding[], engine: EngineConfig, at: Path):
   if (isProvider(engine)) return add('is for your own engines: remove it with `kind: external`', 'data_parallel')
   const header = rankHeader(engine)
   if (header === null) return add(`must be off: ${engine.type} has no header that chooses a rank`, 'data_parallel')
+  if (engine.dataParallel === 'auto' && engine.kvEvents !== null)
+    add(
+      'must be a number with `kv_events`, since each rank has a port. Without `kv_events` the bridge asks the engine',
+      'data_parallel',
+    )
   const own = Object.keys(engine.headers).find((name) => name.toLowerCase() === header)
   if (own !== undefined) add('is set by `data_parallel` for each rank: remove the header', 'headers', own)
 }

@@ -6,7 +6,7 @@ import { EventStream } from '../../src/core/kv-events/event-stream.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { BridgedEngine, EngineListener } from '../../src/cli/bridge/engine-listener.ts'
 import { Members } from '../../src/cli/bridge/members.ts'
-import { endpointsOf as endpointsIn } from '../../src/cli/bridge/event-endpoints.ts'
+import { endpointsOf as endpointsIn, locateEvents } from '../../src/cli/bridge/event-endpoints.ts'
 import { vllm } from '../../src/engines/vllm.ts'
 import { enginesIn } from '../../src/cli/bridge/engines.ts'
 import { startBridge } from '../../src/cli/bridge/bridge.ts'
@@ -468,12 +468,12 @@ it('listens to the engines that answer while others do not', async () => {
     pool: { model: 'm', blockTokens: 16 },
     events: { endpoint: `tcp://${id}`, replayEndpoint: null, topic: '' },
   })
-  let answer: (found: ReturnType<typeof engine> | null) => void = () => {}
-  const slow = new Promise<ReturnType<typeof engine> | null>((resolve) => (answer = resolve))
+  let answer: (found: ReturnType<typeof engine>[]) => void = () => {}
+  const slow = new Promise<ReturnType<typeof engine>[]>((resolve) => (answer = resolve))
   const log = openLog('silent')
   const gateway = server.url
   const bridge = startBridge({ engines: [], open, log, gateway, key: null, flushMs: 0, heartbeatMs: 100 })
-  bridge.join(Promise.resolve(engine('a')))
+  bridge.join(Promise.resolve([engine('a')]))
   const leave = bridge.join(slow)
   const status = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => bridge.status())
   const health = async () => (await fetch(`${status.url}/health`)).status
@@ -481,7 +481,7 @@ it('listens to the engines that answer while others do not', async () => {
   await until(() => reported.includes('a') && bridge.status().engines[0]?.gateway === 'ok')
   expect(bridge.status()).toMatchObject({ awaited: 1, engines: [{ engine: 'a', gateway: 'ok' }] })
   expect(await health()).toBe(503)
-  answer(engine('b'))
+  answer([engine('b')])
   await until(() => reported.includes('b'))
   await until(() => bridge.status().engines.every(({ gateway: taken }) => taken === 'ok'))
   expect(bridge.status().awaited).toBe(0)
@@ -502,13 +502,10 @@ it('listens to the engines that answer while others do not', async () => {
 })
 
 it('a bridge follows engines that come and go, and queries each once', async () => {
-  const joined = new Map<string, Promise<BridgedEngine | null>>()
   const left: string[] = []
   const bridge = {
-    join(sockets: Promise<BridgedEngine | null>) {
-      void sockets.then((engine) => engine !== null && joined.set(engine.id, sockets))
-      return async () => void left.push((await sockets)?.id ?? 'nobody')
-    },
+    join: (sockets: Promise<readonly BridgedEngine[]>) => async () =>
+      void left.push(...(await sockets).map(({ id }) => id)),
   }
   const stop = new AbortController()
   const members = new Members(bridge, openLog('silent'), stop.signal)
@@ -532,12 +529,65 @@ it('a bridge follows engines that come and go, and queries each once', async () 
         { defaultVersion: 1, defaultObserveShare: 1, listens: true },
       ),
     )
-  expect((await members.update(wanted('a', 'b'))).map((engine) => engine?.id)).toEqual(['a', 'b'])
-  expect((await members.update(wanted('b', 'd'))).map((engine) => engine?.id)).toEqual(['d'])
+  expect((await members.update(wanted('a', 'b'))).map(({ id }) => id)).toEqual(['a', 'b'])
+  expect((await members.update(wanted('b', 'd'))).map(({ id }) => id)).toEqual(['d'])
   await until(() => left.length > 0)
   expect(left).toEqual(['a'])
-  expect((await members.update(wanted('a'))).map((engine) => engine?.id)).toEqual(['a'])
+  expect((await members.update(wanted('a'))).map(({ id }) => id)).toEqual(['a'])
   await until(() => left.length === 3)
   expect(left).toEqual(['a', 'b', 'd'])
   stop.abort()
+})
+
+describe('the ranks of a server', () => {
+  const server = (engine: object) =>
+    enginesIn(
+      parseConfig(
+        { clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'a', ...engine }] }] }] },
+        {},
+        { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+      ),
+    )[0]!
+  const located = async (engine: object) =>
+    (await locateEvents(server(engine), openLog('silent'), new AbortController().signal)).map(
+      ({ id, rank, events: { endpoint, replayEndpoint } }) => [id, rank, endpoint, replayEndpoint],
+    )
+  const source = (port: number) => ({
+    enable_kv_cache_events: true,
+    publisher: 'zmq',
+    endpoint: `tcp://*:${port}`,
+    replay_endpoint: `tcp://*:${port + 100}`,
+    topic: '',
+  })
+
+  it('publish on consecutive ports, by their numbers in the deployment', async () => {
+    const kvEvents = { endpoint: 'tcp://gpu:5557', replay_endpoint: 'tcp://gpu:5657' }
+    const engine = { url: 'http://gpu:1', data_parallel: { ranks: 2, first: 4 }, kv_events: kvEvents }
+    expect(await located(engine)).toEqual([
+      ['a/4', 4, 'tcp://gpu:5561', 'tcp://gpu:5661'],
+      ['a/5', 5, 'tcp://gpu:5562', 'tcp://gpu:5662'],
+    ])
+  })
+
+  it.each([
+    ['two, as configured', { ranks: 2, first: 4 }, ['a/4', 'a/5']],
+    ['two, as found', 'auto', ['a/0', 'a/1']],
+  ])('are those that the server lists: %s', async (_, dataParallel, ids) => {
+    await using engine = await FakeEngine.open({
+      'GET /kv_event_sources': { body: { 5: source(5562), 4: source(5561) } },
+    })
+    const found = await located({ url: engine.url, data_parallel: dataParallel })
+    expect(found).toEqual([
+      [ids[0], 4, 'tcp://127.0.0.1:5561', 'tcp://127.0.0.1:5661'],
+      [ids[1], 5, 'tcp://127.0.0.1:5562', 'tcp://127.0.0.1:5662'],
+    ])
+    expect(engine.calls.filter((call) => call === 'GET /kv_event_sources')).toHaveLength(1)
+  })
+
+  it('are one engine if the server has one', async () => {
+    await using engine = await FakeEngine.open({ 'GET /kv_event_sources': { body: { 0: source(5557) } } })
+    expect(await located({ url: engine.url, data_parallel: 'auto' })).toMatchObject([
+      ['a', undefined, 'tcp://127.0.0.1:5557', 'tcp://127.0.0.1:5657'],
+    ])
+  })
 })

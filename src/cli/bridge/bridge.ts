@@ -17,10 +17,10 @@ interface BridgeOptions extends Pick<PosterOptions, 'gateway' | 'key' | 'flushMs
 
 export interface RunningBridge {
   /**
-   * Adds an engine once `asked` resolves with its sockets (null: it publishes none). `asked` must not reject. The
-   * returned function removes the engine.
+   * Adds an engine, or the ranks of a server, once `located` resolves with their sockets (empty: it publishes none).
+   * `located` must not reject. The returned function removes them.
    */
-  join(located: Promise<BridgedEngine | null>): () => Promise<void>
+  join(located: Promise<readonly BridgedEngine[]>): () => Promise<void>
   status(): BridgeStatus
   close(): Promise<void>
 }
@@ -53,16 +53,15 @@ export function startBridge({
     join(located) {
       let left = false
       awaited += 1
-      const joined = located.then((engine) => {
+      const joined = located.then((found) => {
         awaited -= 1
-        return engine === null || left || over.signal.aborted ? null : listen(engine)
+        return left || over.signal.aborted ? [] : found.map(listen)
       })
       return async () => {
         left = true
-        const listener = await joined
-        if (listener === null || !listeners.delete(listener)) return
-        poster.remove(listener)
-        await listener.close()
+        const leaving = (await joined).filter((listener) => listeners.delete(listener))
+        for (const listener of leaving) poster.remove(listener)
+        await Promise.all(leaving.map((listener) => listener.close()))
       }
     },
     status: () => statusOf([...listeners], poster, awaited),

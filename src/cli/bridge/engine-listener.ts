@@ -11,6 +11,8 @@ export interface BridgedEngine {
   readonly pool: PoolBlocks
   readonly id: string
   readonly events: EventEndpoints
+  /** Data-parallel rank in its batches. Absent: it is no rank. */
+  readonly rank?: number
 }
 
 interface ListenerParts {
@@ -43,6 +45,7 @@ export class EngineListener {
   /** The pending operation. Operations run one after the other, because each one changes the stream. */
   #turn: Promise<void> = Promise.resolve()
   #loggedMismatch = false
+  #loggedOtherRank = false
   #wasComplete = false
 
   constructor(engine: BridgedEngine, parts: ListenerParts) {
@@ -52,6 +55,7 @@ export class EngineListener {
       pool: engine.pool,
       limits: parts.limits,
       replays: engine.events.replayEndpoint !== null,
+      rank: engine.rank,
     })
     this.#socket = parts.open(engine.events, (connected) => this.#touched(connected))
     this.#timer = setInterval(() => this.#inTurn(() => this.#checkIfSilent()), parts.checkMs)
@@ -128,6 +132,7 @@ export class EngineListener {
       })
     }
     this.#loggedMismatch = !this.stream.fits
+    this.#logOtherRank()
     if (this.#wasComplete && !this.stream.isComplete)
       log.warn('events_lost', {
         engine: id,
@@ -137,6 +142,17 @@ export class EngineListener {
       })
     this.#wasComplete = this.stream.isComplete
     this.#parts.changed()
+  }
+
+  #logOtherRank(): void {
+    const { otherRank } = this.stream
+    if (otherRank !== null && !this.#loggedOtherRank)
+      this.#parts.log.error('events_of_other_rank', {
+        engine: this.engine.id,
+        rank: otherRank,
+        next: 'the endpoint is that of another rank, whose events are ignored; the ports of ranks are consecutive',
+      })
+    this.#loggedOtherRank = otherRank !== null
   }
 
   #missedCheck(): void {

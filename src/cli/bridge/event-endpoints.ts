@@ -1,5 +1,7 @@
 /** Event endpoints of an engine, as configured or as the engine reports them. */
 import type { EngineConfig } from '../../config.ts'
+import { ranksOf } from '../../config/ranks.ts'
+import { rankIdOf } from '../../core/contract/rank-id.ts'
 import { ENGINE_TYPES, engineTypeOf } from '../../engines/engine-registry.ts'
 import type { KvEventRules, KvEventSource } from '../../engines/engine-type.ts'
 import type { Log } from '../../ports/log.ts'
@@ -10,8 +12,8 @@ import type { EventEndpoints } from './sockets.ts'
 const NEXT = {
   none: 'start the engine with --kv-events-config, or set kv_events in the configuration',
   ranks:
-    'configure each rank as an engine with the same url and `headers: { X-data-parallel-rank: "0" }`, so that ' +
-    'requests reach the rank that has the blocks',
+    'set `data_parallel: auto` of the engine, so that each rank is an engine and requests reach the rank that has ' +
+    'the blocks',
 } as const
 
 const ANSWER_MS = 5_000
@@ -19,31 +21,82 @@ const ANSWER_MS = 5_000
 const RETRY_MS = 5_000
 
 /**
- * Resolves the event endpoints of each engine: as configured, or as the engine reports them.
- * Retries engines that do not answer. Leaves out engines that publish nothing, with a log line. Resolves with null
- * when the signal aborts.
+ * Resolves the event endpoints of an engine: as configured, or as the engine reports them. A server with ranks has one
+ * for each of them. Retries engines that do not answer. Leaves out engines that publish nothing, with a log line, and
+ * all when the signal aborts.
  */
 export async function locateEvents(
   { config, ...engine }: BridgeEngine,
   log: Log,
   signal: AbortSignal,
-): Promise<BridgedEngine | null> {
-  const { kvEvents } = config
-  if (kvEvents !== null) return { ...engine, events: { ...kvEvents, topic: kvEvents.topic ?? '' } }
+): Promise<readonly BridgedEngine[]> {
+  if (config.kvEvents !== null) return configuredEvents(engine, config, config.kvEvents)
   for (let tries = 0; !signal.aborted; tries++) {
     const sources = await askEventSources(config)
-    if (sources === 'none' || sources === 'ranks') {
-      log.warn(sources === 'none' ? 'no_kv_events' : 'cache_of_each_rank', { engine: engine.id, next: NEXT[sources] })
-      return null
+    if (sources !== 'away') {
+      const located = locatedAt(sources, { engine, config })
+      if (typeof located !== 'string') return located
+      log.warn(located === 'none' ? 'no_kv_events' : 'cache_of_each_rank', { engine: engine.id, next: NEXT[located] })
+      return []
     }
-    if (sources !== 'away') return { ...engine, events: sources }
     if (tries === 0) log.info('engine_awaited', { engine: engine.id })
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, RETRY_MS)
       signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
     })
   }
-  return null
+  return []
+}
+
+type LocatedEngine = Omit<BridgeEngine, 'config'>
+
+/** Ranks publish on consecutive ports, by their number in the deployment. */
+function configuredEvents(
+  engine: LocatedEngine,
+  config: EngineConfig,
+  { endpoint, replayEndpoint, topic }: NonNullable<EngineConfig['kvEvents']>,
+): readonly BridgedEngine[] {
+  const ranks = ranksOf(config)
+  const events = { endpoint, replayEndpoint, topic: topic ?? '' }
+  if (ranks === null || ranks.count === null) return [{ ...engine, events }]
+  return Array.from({ length: ranks.count }, (_, at) => {
+    const rank = ranks.first + at
+    const ofRank = (address: string): string => address.replace(/:(\d+)$/, (_all, port) => `:${Number(port) + rank}`)
+    return {
+      ...engine,
+      id: rankIdOf(engine.id, rank),
+      rank,
+      events: {
+        ...events,
+        endpoint: ofRank(endpoint),
+        replayEndpoint: replayEndpoint === null ? null : ofRank(replayEndpoint),
+      },
+    }
+  })
+}
+
+/** Engines with sockets among the reported ones. */
+function locatedAt(
+  sources: readonly KvEventSource[],
+  { engine, config }: { readonly engine: LocatedEngine; readonly config: EngineConfig },
+): readonly BridgedEngine[] | 'none' | 'ranks' {
+  const ranks = ranksOf(config)
+  const host = new URL(config.url).hostname
+  if (ranks === null || (ranks.count === null && sources.length < 2)) {
+    const events = endpointsOf(sources, { host, rank: ranks === null ? rankOf(config.headers) : null })
+    return typeof events === 'string' ? events : [{ ...engine, events }]
+  }
+  const sorted = [...sources].sort((a, b) => Number(a.rank) - Number(b.rank))
+  const located = Array.from({ length: ranks.count ?? sorted.length }, (_, at) => {
+    const number = ranks.first + at
+    // Ranks that are found count from 0 at each server.
+    const rank = ranks.count === null ? sorted[at]!.rank : String(number)
+    const events = endpointsOf(sources, { host, rank })
+    return typeof events === 'string'
+      ? []
+      : [{ ...engine, id: rankIdOf(engine.id, number), rank: Number(rank), events }]
+  }).flat()
+  return located.length === 0 ? 'none' : located
 }
 
 type EventSources = NonNullable<KvEventRules['sources']>
@@ -54,14 +107,13 @@ function sourcesOf({ type }: EngineConfig): readonly EventSources[] {
   return types.flatMap(({ kvEvents }) => kvEvents?.sources ?? [])
 }
 
-async function askEventSources(config: EngineConfig): Promise<EventEndpoints | 'none' | 'ranks' | 'away'> {
-  const rank = rankOf(config.headers)
+/** Empty: the engine has no such route. */
+async function askEventSources(config: EngineConfig): Promise<readonly KvEventSource[] | 'away'> {
   for (const sources of sourcesOf(config)) {
     const found = await askAt(config, sources)
-    if (found === 'away') return 'away'
-    if (found !== null) return endpointsOf(found, { host: new URL(config.url).hostname, rank })
+    if (found !== null) return found
   }
-  return 'none'
+  return []
 }
 
 /** null: the engine has no such route. */

@@ -18,10 +18,10 @@ export class Members {
   }
 
   /**
-   * Removes engines that are gone and discovers the sockets of new ones. Resolves when all new engines have answered;
-   * null for an engine that publishes nothing.
+   * Removes engines that are gone and discovers the sockets of new ones. Resolves when all new engines have answered,
+   * with those that publish events.
    */
-  update(engines: readonly BridgeEngine[]): Promise<readonly (BridgedEngine | null)[]> {
+  async update(engines: readonly BridgeEngine[]): Promise<readonly BridgedEngine[]> {
     const named = new Map(engines.map((engine) => [JSON.stringify([engine.cluster, engine.id]), engine]))
     for (const [name, leave] of this.#members) {
       if (named.has(name)) continue
@@ -29,10 +29,10 @@ export class Members {
       leave()
     }
     const joins = [...named].flatMap(([name, engine]) => (this.#members.has(name) ? [] : [this.#join(name, engine)]))
-    return Promise.all(joins)
+    return (await Promise.all(joins)).flat()
   }
 
-  #join(name: string, engine: BridgeEngine): Promise<BridgedEngine | null> {
+  #join(name: string, engine: BridgeEngine): Promise<readonly BridgedEngine[]> {
     const gone = new AbortController()
     const located = locateEvents(engine, this.#log, AbortSignal.any([this.#stop, gone.signal]))
     const leave = this.#bridge.join(located)

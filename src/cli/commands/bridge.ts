@@ -111,7 +111,7 @@ async function runBridge(args: Args, io: Io): Promise<number> {
 
 interface EngineDiscovery {
   /** Endpoints of the engines that answered first; null if discovery may add engines later. */
-  readonly located: Promise<readonly (BridgedEngine | null)[]> | null
+  readonly located: Promise<readonly BridgedEngine[]> | null
   end(): void
 }
 
@@ -161,7 +161,7 @@ async function runUntilStopped(
 /** Rejects when every engine has reported that it publishes nothing; otherwise never settles. */
 async function rejectIfSilent(located: EngineDiscovery['located'], stop: AbortSignal): Promise<never> {
   const engines = await located
-  if (engines?.every((engine) => engine === null) === true && !stop.aborted) {
+  if (engines?.length === 0 && !stop.aborted) {
     throw new UsageError(
       'No engine publishes KV events.',
       'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.',

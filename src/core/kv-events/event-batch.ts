@@ -50,6 +50,8 @@ export interface EventBatch {
   readonly events: readonly KvEvent[]
   /** Number of events of unknown kinds. */
   readonly unknown: number
+  /** Data-parallel rank; null: not sent. */
+  readonly rank: number | null
 }
 
 /** Fields of one event by name, for both encodings. */
@@ -75,7 +77,7 @@ const POSITIONS: Readonly<Record<string, readonly string[]>> = {
 /** Decodes an event batch. Throws a MsgpackError. */
 export function readEventBatch(payload: Uint8Array): EventBatch {
   const batch = listOf(readMsgpack(payload), 'the batch')
-  const [at, list] = batch
+  const [at, list, rank] = batch
   if (typeof at !== 'number') throw new MsgpackError('the batch does not begin with its time')
   const events: KvEvent[] = []
   let unknown = 0
@@ -84,7 +86,7 @@ export function readEventBatch(payload: Uint8Array): EventBatch {
     if (event === null) unknown += 1
     else events.push(event)
   }
-  return { atS: at, events, unknown }
+  return { atS: at, events, unknown, rank: typeof rank === 'number' ? rank : null }
 }
 
 function eventOf(event: Msgpack): KvEvent | null {

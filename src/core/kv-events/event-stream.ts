@@ -23,6 +23,8 @@ interface StreamOptions {
   readonly limits: DeltaLimits
   /** Whether replays are possible. */
   readonly replays: boolean
+  /** Data-parallel rank whose batches are applied. Absent: any. */
+  readonly rank?: number | undefined
 }
 
 const NONE = -1
@@ -36,6 +38,8 @@ export class EventStream {
   readonly log: DeltaLog
   readonly #translator: BlockTranslator
   readonly #replays: boolean
+  readonly #rank: number | undefined
+  #otherRank: number | null = null
   /** Number and time of the last batch; the time identifies repeats of the same engine run. */
   #seq = NONE
   #atS = Number.NEGATIVE_INFINITY
@@ -47,14 +51,20 @@ export class EventStream {
   /** No replay of the past was possible so far; the engine may still have it. */
   #needsFullReplay = false
 
-  constructor({ pool, limits, replays }: StreamOptions) {
+  constructor({ pool, limits, replays, rank }: StreamOptions) {
     this.log = new DeltaLog(limits)
     this.#translator = new BlockTranslator(pool, this.log)
     this.#replays = replays
+    this.#rank = rank
   }
 
   get isComplete(): boolean {
-    return this.#complete && this.#translator.fits
+    return this.#complete && this.#translator.fits && this.#otherRank === null
+  }
+
+  /** Rank of the last batch that was rejected, because it is another one's. null: none was. */
+  get otherRank(): number | null {
+    return this.#otherRank
   }
 
   get lastSeq(): number {
@@ -191,10 +201,13 @@ export class EventStream {
     this.#translator.restart()
   }
 
-  /** Decodes a batch; null: unreadable, so its changes are unknown. */
+  /** Decodes a batch; null: of another rank, or unreadable, so that its changes are unknown. */
   #read(frame: EventFrame): EventBatch | null {
     try {
-      return readEventBatch(frame.payload)
+      const batch = readEventBatch(frame.payload)
+      const isOther = this.#rank !== undefined && batch.rank !== null && batch.rank !== this.#rank
+      this.#otherRank = isOther ? batch.rank : null
+      return isOther ? null : batch
     } catch (error) {
       if (!(error instanceof MsgpackError)) throw error
       this.counts.losses += 1

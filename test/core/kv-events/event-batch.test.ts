@@ -63,6 +63,7 @@ describe('readEventBatch', () => {
     const odd = { ...cleared, type: 'BlockMoved' } as unknown as typeof cleared
     expect(readEventBatch(batchBytes(5, [odd, cleared], 'maps'))).toEqual({
       atS: 5,
+      rank: 0,
       events: [{ kind: 'cleared' }],
       unknown: 1,
     })

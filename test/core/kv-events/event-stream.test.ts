@@ -11,6 +11,17 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size]).toEqual([true, 1])
   })
 
+  it.each([
+    [0, [true, 1, null]],
+    [1, [false, 0, 0]],
+  ])('of rank %i takes only its own batches, those of rank 0 being published', (rank, expected) => {
+    const [stream, engine] = [open(true, rank), new Engine()]
+    catchUp(stream, engine)
+    receive(stream, engine, engine.store(1))
+    catchUp(stream, engine)
+    expect([stream.isComplete, stream.log.size, stream.otherRank]).toEqual(expected)
+  })
+
   it('replays all past batches if the engine kept them', () => {
     const [stream, engine] = [open(), new Engine()]
     for (let number = 0; number < 5; number++) engine.store(number)

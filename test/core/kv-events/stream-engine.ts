@@ -4,11 +4,12 @@ import type { EventFrame } from '../../../src/core/kv-events/event-frames.ts'
 import type { WireEvent } from '../../../packages/simulator/src/kv-event-bytes.ts'
 import { cleared, framed, removed, span, stored } from './events.ts'
 
-export const open = (replays = true) =>
+export const open = (replays = true, rank?: number) =>
   new EventStream({
     pool: { model: 'qwen', blockTokens: 4 },
     limits: { stepBlocks: 1000, pendingBlocks: 1000 },
     replays,
+    rank,
   })
 
 const prompt = (number: number) => ({ prompt: span(number * 10, 4), blockTokens: 4 })
