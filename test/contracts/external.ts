@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
+import { until } from '../wait.ts'
 
 const ANSWER = { model: 'named-by-the-server', choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } }
 
@@ -30,8 +31,6 @@ export function externalContract(runtime: Runtime): void {
     const response = await post(more)
     return { status: response.status, body: (await response.json()) as { model?: string } }
   }
-  const posts = (site: FakeEngine) => site.requests.filter(({ method }) => method === 'POST')
-
   beforeAll(async () => {
     own = await openSite()
     provider = await openSite()
@@ -63,22 +62,22 @@ export function externalContract(runtime: Runtime): void {
   })
   beforeEach(() => {
     own.routes['*'] = provider.routes['*'] = { body: ANSWER, headers: { connection: 'close' }, end: 'close' }
-    for (const { requests } of [own, provider]) requests.length = 0
+    for (const { requests, posts } of [own, provider]) requests.length = posts.length = 0
   })
 
   describe(`a provider as the last resort, on ${name}`, () => {
     it('gets no request while an engine serves', async () => {
       for (let sent = 0; sent < 5; sent++) expect((await ask()).status).toBe(200)
-      expect([posts(own).length, posts(provider).length]).toEqual([5, 0])
-      expect(posts(own)[0]!.json).toMatchObject({ model: 'm' })
-      expect(Object.keys(posts(own)[0]!.headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
+      expect([own.posts.length, provider.posts.length]).toEqual([5, 0])
+      expect(own.posts[0]!.json).toMatchObject({ model: 'm' })
+      expect(Object.keys(own.posts[0]!.headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
     })
 
     it('gets the request of a failed engine, with its own model name and key', async () => {
       own.routes['*'] = { status: 500, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       const { status } = await ask({ model: 'alias', temperature: 0.5 })
       expect(status).toBe(200)
-      expect(posts(provider).map(({ target, headers, json }) => [target, headers['authorization'], json])).toEqual([
+      expect(provider.posts.map(({ target, headers, json }) => [target, headers['authorization'], json])).toEqual([
         [
           '/v1/chat/completions',
           'Bearer provider-key',
@@ -90,7 +89,7 @@ export function externalContract(runtime: Runtime): void {
     it('S19: gets no field that the client has not sent, nor private headers', async () => {
       own.routes['*'] = { status: 500, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       await ask({ stream: true })
-      const { json, headers } = posts(provider)[0]!
+      const { json, headers } = provider.posts[0]!
       expect(json).toEqual({ model: 'their-m', messages: [{ role: 'user', content: 'x' }], stream: true })
       expect(Object.keys(headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
     })
@@ -105,9 +104,7 @@ export function externalContract(runtime: Runtime): void {
 
     it('is never probed', async () => {
       // A Worker's object probes when its pool has traffic.
-      await expect
-        .poll(async () => (await ask(), own.requests.some(({ method }) => method === 'GET')), { timeout: 10_000 })
-        .toBe(true)
+      await until(async () => (await ask(), own.requests.some(({ method }) => method === 'GET')))
       expect(provider.requests.filter(({ method }) => method === 'GET')).toEqual([])
     })
   })

@@ -48,6 +48,11 @@ export class EngineRequest {
     return JSON.parse(this.text === '' ? '{}' : this.text) as Readonly<Record<string, unknown>>
   }
 
+  /** A request of the gateway itself: it watches each engine whose output is overdue, as on a busy machine. */
+  get isTrial(): boolean {
+    return this.text.includes('"Are you there?"')
+  }
+
   /** Address of the engine that the client connected to. */
   get address(): string {
     return this.socket.localAddress ?? ''

@@ -1,6 +1,9 @@
 import { once } from 'node:events'
 import net from 'node:net'
 import { afterEach, expect, it } from 'vitest'
+import { tryEngine } from '../../src/origin/engine-trial.ts'
+import { workersLog } from '../../src/platform/workers/log.ts'
+import type { Origin, OriginRequest } from '../../src/ports/origin.ts'
 import { SILENCE, type Routes } from './fake-answer.ts'
 import { FakeEngine, type FakeEngineOptions } from './fake-engine.ts'
 import { HeldEngine } from './held-engine.ts'
@@ -113,4 +116,19 @@ it('a held answer begins and ends at the calls of the test', async () => {
   engine.finish(DONE)
   expect(await response.text()).toBe(token('a') + DONE)
   expect(engine.aborted).toBe(0)
+})
+
+it('requests of clients do not include the trials that a gateway sends itself', async () => {
+  const engine = await open()
+  const origin = {
+    async send({ path, body }: OriginRequest) {
+      await post(engine.url + path, { body: Buffer.concat(body ?? []) })
+      return { status: 404, headers: [], read: async () => Buffer.from('{"detail":"Not Found"}') }
+    },
+  } as unknown as Origin
+  const target = { id: 'a', url: engine.url, headers: [], binding: null, model: 'm' }
+  await tryEngine({ origin, log: workersLog(() => 'silent'), now: () => 0 }, target, 10_000)
+  await post(`${engine.url}/v1/completions`, { body: '{"prompt":"hi"}' })
+  expect(engine.calls).toEqual(['POST /v1/completions', 'POST /v1/chat/completions', 'POST /v1/completions'])
+  expect(engine.posts.map(({ text }) => text)).toEqual(['{"prompt":"hi"}'])
 })

@@ -22,7 +22,7 @@ export interface FakeEngineOptions {
 export class FakeEngine {
   /** Answers by route; tests may replace entries at any time. */
   routes: Record<string, Route>
-  /** Requests in the order of their arrival, without GET requests, which are probes. A test may empty it. */
+  /** Requests of clients in the order of their arrival: no probes and trials of the gateway. A test may empty it. */
   readonly posts: EngineRequest[] = []
   /** All requests in the order of their arrival. */
   readonly requests: EngineRequest[] = []
@@ -110,7 +110,7 @@ export class FakeEngine {
 
   #route(request: EngineRequest): Route {
     this.requests.push(request)
-    if (request.method !== 'GET') {
+    if (request.method !== 'GET' && !request.isTrial) {
       this.posts.push(request)
       this.#open.add(request)
       void request.ended.then(() => this.#open.delete(request))

@@ -38,9 +38,6 @@ const BUSY = {
   },
 }
 
-/** Where a gateway sends its own requests of one token. */
-const TRIAL_PATH = '/v1/completions'
-
 export class FaultEngine {
   readonly id: string
   mode: Mode = 'ok'
@@ -76,12 +73,7 @@ export class FaultEngine {
 
   /** Requests of clients since the start or `forget`. */
   get requests(): number {
-    return this.#ofClients.length
-  }
-
-  /** Without the trials of gateways, which watch the engine each for itself. */
-  get #ofClients(): EngineRequest[] {
-    return this.#engine.posts.filter(({ path }) => path !== TRIAL_PATH)
+    return this.#engine.posts.length
   }
 
   get running(): number {
@@ -90,7 +82,7 @@ export class FaultEngine {
 
   /** Requests that ended before their response, through the client or this engine. */
   get aborts(): number {
-    return this.#ofClients.filter(({ state }) => state === 'aborted' || state === 'truncated').length
+    return this.#engine.posts.filter(({ state }) => state === 'aborted' || state === 'truncated').length
   }
 
   /** Resolves when no request runs. */
