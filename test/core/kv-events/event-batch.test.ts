@@ -69,6 +69,7 @@ describe('readEventBatch', () => {
     })
     expect(readEventBatch(batchBytes(5, [odd, cleared], 'arrays'))).toEqual({
       atS: 5,
+      rank: 0,
       events: [{ kind: 'cleared' }],
       unknown: 1,
     })
