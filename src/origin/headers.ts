@@ -124,6 +124,12 @@ function goesToEngines(name: string): boolean {
   return goes
 }
 
+/**
+ * `json`: the body was read as JSON, so the engine must read it as JSON in UTF-8, whatever the client named it.
+ * `as_sent`: a form, whose type has its boundary, or no body.
+ */
+type BodyKind = 'json' | 'as_sent'
+
 export interface EngineHeaderRules {
   readonly via: string
   /** Header with the client's token, besides `authorization`. null: none. */
@@ -139,10 +145,13 @@ export function headersForEngine(
   incoming: HeaderSource,
   requestId: string,
   { via, tokenHeader }: EngineHeaderRules,
+  body: BodyKind,
 ): string[] {
   const named = namedByConnection(incoming.get('connection'))
-  const out: string[] = []
+  const isJson = body === 'json'
+  const out: string[] = isJson ? ['content-type', 'application/json'] : []
   incoming.forEach((value, name) => {
+    if (isJson && name === 'content-type') return
     if (goesToEngines(name) && name !== tokenHeader && !named?.has(name)) out.push(name, value)
   })
   out.push('accept-encoding', 'identity', 'x-request-id', requestId, 'via', withVia(incoming.get('via'), via))

@@ -31,6 +31,7 @@ describe('headers for an engine', () => {
       }),
       'r1',
       TO,
+      'as_sent',
     )
     expect(flat).toEqual(['accept-encoding', 'identity', 'x-request-id', 'r1', 'via', '1.1 us'])
   })
@@ -45,7 +46,11 @@ describe('headers for an engine', () => {
       Origin: 'https://evil',
       'Sec-Fetch-Mode': 'cors',
     }
-    expect(names(headersForEngine(new Headers(forged), 'r', TO))).toEqual(['accept-encoding', 'x-request-id', 'via'])
+    expect(names(headersForEngine(new Headers(forged), 'r', TO, 'as_sent'))).toEqual([
+      'accept-encoding',
+      'x-request-id',
+      'via',
+    ])
   })
 
   it('include those of the request, and the gateway’s id instead of the client’s', () => {
@@ -61,6 +66,7 @@ describe('headers for an engine', () => {
       }),
       'ours',
       TO,
+      'as_sent',
     )
     expect(flat).toEqual([
       'cdn-loop',
