@@ -1,4 +1,3 @@
-import { Failure } from '../failure.ts'
 import { type ErrorShape, openaiErrors } from '../protocols/error-shape.ts'
 import { protocolOf } from '../protocols/protocols.ts'
 import { preflight } from './cors.ts'
@@ -6,7 +5,7 @@ import { clientGuards, type RouteMiddlewareParts } from './route-middleware.ts'
 import { errorBoundary, type ErrorBoundaryParts } from './middleware/error-boundary.ts'
 import { requestLog } from './middleware/request-log.ts'
 import { type App, newApp, pathOf } from './new-app.ts'
-import type { RequestContext } from './request-context.ts'
+import { unknownRoute } from './unknown-route.ts'
 import type { Middleware } from './middleware/middleware.ts'
 
 interface AppParts extends RouteMiddlewareParts, ErrorBoundaryParts {
@@ -26,18 +25,11 @@ export function createApp(parts: AppParts, groups: readonly App[]): App {
   // CORS applies here too, so that a page can read the error of a wrong URL.
   app.all('*', log, ...clientGuards(parts.config), (c) => {
     const incoming = c.get('incoming')
-    return preflight(incoming, parts.config.cors, 'GET, POST') ?? unknownRoute(incoming)
+    const answer = preflight(incoming, parts.config.cors, 'GET, POST')
+    if (answer === null) throw unknownRoute(incoming.request.method, incoming.path)
+    return answer
   })
   return app
 }
 
 const shapeOf = (path: string): ErrorShape => protocolOf(path)?.errors ?? openaiErrors
-
-function unknownRoute({ request: { method }, path }: RequestContext): never {
-  const shown = `Unknown URL: ${method} ${path.slice(0, 100)}.`
-  // Anthropic's clients add /v1 to the base URL, OpenAI's do not.
-  const next = path.startsWith('/v1/v1/')
-    ? 'The client adds /v1 to its base URL: configure the base URL without /v1.'
-    : 'The base URL of this API ends in /v1.'
-  throw new Failure('route_unknown', `${shown} ${next}`)
-}

@@ -177,12 +177,7 @@ export class InferenceExchange implements Exchange {
     incoming.logOnStreamEnd = true
     this.#runningIds = parts.runningIds
     this.#engineId = parts.runningIds.take(requestId, this.id)
-    this.headers = headersForEngine(
-      request.headers,
-      this.#engineId,
-      parts.engineHeaders,
-      parsed.endpoint.form ? 'as_sent' : 'json',
-    )
+    this.headers = headersForEngine(request.headers, this.#engineId, parts.engineHeaders, endpoint.form)
   }
 
   get requestedModel(): string {

@@ -141,7 +141,7 @@ function exchangeWithoutBody(
     protocol: responses,
     requestedModel: stored.model,
     path: path + incoming.query,
-    headers: headersForEngine(incoming.request.headers, incoming.requestId, engineHeaders, 'as_sent'),
+    headers: headersForEngine(incoming.request.headers, incoming.requestId, engineHeaders, true),
     body: () => null,
     stream,
     observe: !stream,

@@ -124,12 +124,6 @@ function goesToEngines(name: string): boolean {
   return goes
 }
 
-/**
- * `json`: the body was read as JSON, so the engine must read it as JSON in UTF-8, whatever the client named it.
- * `as_sent`: a form, whose type has its boundary, or no body.
- */
-type BodyKind = 'json' | 'as_sent'
-
 export interface EngineHeaderRules {
   readonly via: string
   /** Header with the client's token, besides `authorization`. null: none. */
@@ -140,18 +134,19 @@ export interface EngineHeaderRules {
  * Headers of the client for an engine: without hop-by-hop headers, credentials, client addresses, conditions,
  * overrides of path or method, and compression (a compressed stream cannot be read). The request id is added, and
  * `via` is appended to the header of that name. The header with the client's token is left out.
+ * @param keepsType false: the body was read as JSON, so the engine has to read it as JSON in UTF-8, whatever its client
+ *   named it. true: a form, whose type has its boundary, or no body.
  */
 export function headersForEngine(
   incoming: HeaderSource,
   requestId: string,
   { via, tokenHeader }: EngineHeaderRules,
-  body: BodyKind,
+  keepsType: boolean,
 ): string[] {
   const named = namedByConnection(incoming.get('connection'))
-  const isJson = body === 'json'
-  const out: string[] = isJson ? ['content-type', 'application/json'] : []
+  const out: string[] = keepsType ? [] : ['content-type', 'application/json']
   incoming.forEach((value, name) => {
-    if (isJson && name === 'content-type') return
+    if (!keepsType && name === 'content-type') return
     if (goesToEngines(name) && name !== tokenHeader && !named?.has(name)) out.push(name, value)
   })
   out.push('accept-encoding', 'identity', 'x-request-id', requestId, 'via', withVia(incoming.get('via'), via))

@@ -31,7 +31,7 @@ describe('headers for an engine', () => {
       }),
       'r1',
       TO,
-      'as_sent',
+      true,
     )
     expect(flat).toEqual(['accept-encoding', 'identity', 'x-request-id', 'r1', 'via', '1.1 us'])
   })
@@ -46,7 +46,7 @@ describe('headers for an engine', () => {
       Origin: 'https://evil',
       'Sec-Fetch-Mode': 'cors',
     }
-    expect(names(headersForEngine(new Headers(forged), 'r', TO, 'as_sent'))).toEqual([
+    expect(names(headersForEngine(new Headers(forged), 'r', TO, true))).toEqual([
       'accept-encoding',
       'x-request-id',
       'via',
@@ -66,7 +66,7 @@ describe('headers for an engine', () => {
       }),
       'ours',
       TO,
-      'as_sent',
+      true,
     )
     expect(flat).toEqual([
       'cdn-loop',
