@@ -25,8 +25,8 @@ export function contentTypeContract(name: string, runtime: Runtime): void {
           const headers: Record<string, string> = type === null ? {} : { 'content-type': type }
           const response = await fetch(gateway.url + path, { method: 'POST', body: bytes, headers })
           await response.text()
-          const { path: asked, headers: received } = engine.posts.at(-1)!
-          expect([response.status, asked, received['content-type']], `${path} as ${type}`).toEqual([
+          const { path: target, headers: received } = engine.posts.at(-1)!
+          expect([response.status, target, received['content-type']], `${path} as ${type}`).toEqual([
             200,
             path,
             'application/json',
