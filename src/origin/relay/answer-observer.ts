@@ -47,12 +47,14 @@ interface ObservedAnswer {
   /** The body has a `content-encoding`: nothing in it can be read or removed. */
   readonly isEncoded: boolean
   readonly hidesUsage: boolean
+  /** Reader of the bytes before. null: there are none, or they are read again. */
+  readonly reader: StreamReader | null
 }
 
-export function observeAnswer({ sse, protocol, isEncoded, hidesUsage }: ObservedAnswer): AnswerObserver {
+export function observeAnswer({ sse, protocol, isEncoded, hidesUsage, reader }: ObservedAnswer): AnswerObserver {
   if (isEncoded || !sse) return new BodyObserver(isEncoded ? null : new AnswerReader(protocol.usage))
-  const reader = new StreamReader(protocol.stream ?? OPAQUE)
-  return hidesUsage ? new UsageRemover(reader) : new StreamObserver(reader)
+  const used = reader ?? new StreamReader(protocol.stream ?? OPAQUE)
+  return hidesUsage ? new UsageRemover(used) : new StreamObserver(used)
 }
 
 /** A body that is no event stream, or one that cannot be read. */

@@ -64,6 +64,21 @@ export class AnswerStart {
     return !this.#reader.isWaiting || this.#bytes > HELD_BYTES
   }
 
+  /** Bytes that were taken. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /**
+   * The reader of these bytes, which a relay continues behind them. null: the relay reads a stream of another protocol,
+   * or has to remove an event that was taken, or the rest of one.
+   */
+  readerFor(protocol: Protocol, hidesUsage: boolean): StreamReader | null {
+    const reader = this.#reader
+    if (reader === null || reader.grammar !== (protocol.stream ?? OPAQUE)) return null
+    return hidesUsage && (reader.usageEvents > 0 || !reader.isBetween) ? null : reader
+  }
+
   /** The stream has output: later bytes change nothing, and need not be taken. */
   get hasOutput(): boolean {
     return this.#reader?.hasBegun === true

@@ -140,6 +140,7 @@ export class PullAnswer implements OriginAnswer {
     this.#relay = new PullRelay({
       options,
       sse: this.sse,
+      start: this.start,
       held: this.held,
       ended: this.ended,
       now: this.limits.now,

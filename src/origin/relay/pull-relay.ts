@@ -4,11 +4,13 @@ import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import { IdleTimer } from '../idle-timer.ts'
 import { Patience } from '../patience.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
+import type { AnswerStart } from './answer-start.ts'
 import { RelayController } from './relay-controller.ts'
 
 interface PullRelayParts {
   readonly options: RelayOptions
   readonly sse: boolean
+  readonly start: AnswerStart
   /** Bytes that were read before the relay starts. */
   readonly held: readonly Uint8Array[]
   /** `held` is the whole body. */
@@ -46,9 +48,9 @@ export class PullRelay implements BodyReader {
   #broken: unknown = null
 
   constructor(parts: PullRelayParts) {
-    const { options, sse } = parts
+    const { options, sse, start } = parts
     this.#parts = parts
-    this.#control = new RelayController(options, { sse, reads: true, strips: true })
+    this.#control = new RelayController(options, { sse, reads: true, strips: true, start })
     this.#unread = new IdleTimer(parts.now, options.writeMs ?? 0, () => this.clientGone())
     for (const chunk of parts.held) this.#control.take(chunk, this.#emit)
     if (parts.ended) this.#end()

@@ -3,6 +3,7 @@ import { OriginError } from '../../ports/origin.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
 import type { StreamOutcome } from '../../protocols/stream/event.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
+import type { AnswerStart } from './answer-start.ts'
 import { ResponseIdFinder } from './response-id-finder.ts'
 import { observeAnswer, type AnswerObserver, type WholeEvent } from './answer-observer.ts'
 
@@ -10,10 +11,12 @@ import { observeAnswer, type AnswerObserver, type WholeEvent } from './answer-ob
 export interface RelayTraits {
   /** The body is a stream of server-sent events. */
   readonly sse: boolean
-  /** The tap reads the body. false: bytes pass unread. */
+  /** The observer reads the body. false: bytes pass unread. */
   readonly reads: boolean
   /** The usage record can be removed. Not so if the client already has the length of the body. */
   readonly strips: boolean
+  /** The beginning of the body, which was read to judge the answer. null: nothing was read. */
+  readonly start: AnswerStart | null
 }
 
 /**
@@ -27,6 +30,8 @@ export class RelayController {
   readonly #idFinder: ResponseIdFinder | null
   /** Reads the beginning of a body that the observer does not read. null: there is none, or output has begun. */
   #prelude: AnswerObserver | null
+  /** Bytes still to come that were read already, with the beginning of the body. */
+  #readBytes: number
   #outcome: StreamOutcome = 'complete'
   #started = false
   #settled = false
@@ -41,8 +46,12 @@ export class RelayController {
     this.#reportAt = options.firstEvents > 0 ? options.firstEvents : Infinity
     this.#traits = traits
     const { protocol, isEncoded = false, hideUsage } = options
-    this.observer = observeAnswer({ sse: traits.sse, protocol, isEncoded, hidesUsage: hideUsage && traits.strips })
-    this.#prelude = traits.reads ? null : observeAnswer({ sse: traits.sse, protocol, isEncoded, hidesUsage: false })
+    const { sse, reads, start } = traits
+    const hidesUsage = hideUsage && traits.strips
+    const reader = start?.readerFor(protocol, reads && hidesUsage) ?? null
+    this.#readBytes = reader === null ? 0 : start!.bytes
+    this.observer = observeAnswer({ sse, protocol, isEncoded, hidesUsage, reader: reads ? reader : null })
+    this.#prelude = reads ? null : observeAnswer({ sse, protocol, isEncoded, hidesUsage: false, reader })
     this.#idFinder = ResponseIdFinder.for(options.onResponseId)
   }
 
@@ -53,22 +62,47 @@ export class RelayController {
 
   /** A heartbeat may be sent now: the client gets heartbeats, and no event is incomplete. */
   get canBeat(): boolean {
-    return this.#heartbeatMs > 0 && this.observer.atBoundary
+    return this.#heartbeatMs > 0 && this.#atBoundary
+  }
+
+  /** The emitted bytes end at the end of an event. Inside the bytes that were read before, this is unknown. */
+  get #atBoundary(): boolean {
+    return this.#readBytes === 0 || !this.#traits.reads ? this.observer.atBoundary : this.#bytes === 0
   }
 
   /** Reads bytes of the engine. `emit` gets those that go to the client. */
   take(payload: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    if (this.#traits.reads) this.observer.take(payload, emit)
+    if (this.#traits.reads) this.#read(payload, emit)
     else emit(payload)
     this.#count(payload, 0, payload.length)
+  }
+
+  #read(payload: Uint8Array, emit: (piece: Uint8Array) => void): void {
+    const from = this.#skipRead(0, payload.length)
+    if (from > 0) emit(from === payload.length ? payload : payload.subarray(0, from))
+    if (from < payload.length) this.observer.take(from === 0 ? payload : payload.subarray(from), emit)
+  }
+
+  /** First byte of the range that was not read before. */
+  #skipRead(from: number, to: number): number {
+    if (this.#readBytes === 0) return from
+    const bytes = Math.min(this.#readBytes, to - from)
+    this.#readBytes -= bytes
+    return from + bytes
   }
 
   /** Reads a range that is one whole event. `unread`: it is something else, or must be held back; `take` it. */
   takeWhole(bytes: Uint8Array, from: number, to: number): WholeEvent {
     if (!this.#traits.reads) return 'unread'
-    const result = this.observer.takesWhole(bytes, from, to)
+    const result = this.#readBytes === 0 ? this.observer.takesWhole(bytes, from, to) : this.#takeRead(from, to)
     if (result !== 'unread') this.#count(bytes, from, to)
     return result
+  }
+
+  #takeRead(from: number, to: number): WholeEvent {
+    if (to - from > this.#readBytes) return 'unread'
+    this.#readBytes -= to - from
+    return 'passed'
   }
 
   /** Counts bytes, and reports the first byte, the response id and events. */
@@ -82,7 +116,10 @@ export class RelayController {
 
   /** Openings, which some engines send before the prefill, are no first byte. */
   #start(bytes: Uint8Array, from: number, to: number): void {
-    this.#prelude?.take(bytes.subarray(from, to), () => {})
+    if (this.#prelude !== null) {
+      const unreadFrom = this.#skipRead(from, to)
+      if (unreadFrom < to) this.#prelude.take(bytes.subarray(unreadFrom, to), () => {})
+    }
     const observer = this.#prelude ?? this.observer
     if (observer.isWaiting) return
     this.#started = true
@@ -137,7 +174,7 @@ export class RelayController {
    */
   truncate(failure: AttemptFailure, hasRoom: boolean): Uint8Array | null {
     this.settle('engine_truncated', failure)
-    return hasRoom && this.#traits.sse && this.observer.atBoundary
+    return hasRoom && this.#traits.sse && this.#atBoundary
       ? (this.#options.truncationEvent?.(failure, this.observer.nextSequence) ?? null)
       : null
   }

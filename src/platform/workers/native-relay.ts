@@ -1,3 +1,4 @@
+import type { AnswerStart } from '../../origin/relay/answer-start.ts'
 import { RelayController } from '../../origin/relay/relay-controller.ts'
 import { ABORT_DELAY_MS, truncationError } from '../../origin/relay/pull-relay.ts'
 import { OriginError } from '../../ports/origin.ts'
@@ -17,6 +18,12 @@ const BLANK = new Uint8Array([10, 10])
  */
 const LAST_WRITE_MS = 2_000
 
+interface NativeRelayParts {
+  readonly source: ReaderSource
+  readonly start: AnswerStart
+  readonly guard: UpstreamGuard
+}
+
 /** workerd copies the bytes; JavaScript runs again when the body ends or fails. */
 export class NativeRelay {
   readonly #source: ReaderSource
@@ -24,9 +31,9 @@ export class NativeRelay {
   readonly #guard: UpstreamGuard
   readonly #timer: Timer | null
 
-  constructor(source: ReaderSource, options: RelayOptions, guard: UpstreamGuard) {
+  constructor({ source, start, guard }: NativeRelayParts, options: RelayOptions) {
     this.#source = source
-    this.#control = new RelayController(options, { sse: true, reads: false, strips: false })
+    this.#control = new RelayController(options, { sse: true, reads: false, strips: false, start })
     this.#guard = guard
     const { nativeMs, scope } = options
     // workerd reports neither an engine that hangs nor its client's disconnect, so the booking needs a limit.

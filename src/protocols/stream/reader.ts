@@ -54,7 +54,9 @@ export class StreamReader {
   events = 0
   /** Events with text of the output. */
   outputs = 0
-  readonly #grammar: StreamGrammar
+  /** Events with usage alone. */
+  usageEvents = 0
+  readonly grammar: StreamGrammar
   readonly #boundaries = new EventBoundaries()
   /** First lines of the last named events. */
   readonly #names: NamedLine[] = []
@@ -81,7 +83,7 @@ export class StreamReader {
   #trails = false
 
   constructor(grammar: StreamGrammar) {
-    this.#grammar = grammar
+    this.grammar = grammar
     this.#plain = plainChunksOf(grammar)
   }
 
@@ -122,22 +124,22 @@ export class StreamReader {
 
   /** Counts so far; null: none was reported. */
   get usage(): ReportedUsage | null {
-    return this.#usage === null ? null : this.#grammar.usage(this.#usage)
+    return this.#usage === null ? null : this.grammar.usage(this.#usage)
   }
 
   /** Number of the next event, for an error event of the gateway. null: the protocol has none. */
   get nextSequence(): number | null {
-    return this.#grammar.numbered ? (this.#firstSequence ?? 0) + this.events : null
+    return this.grammar.numbered ? (this.#firstSequence ?? 0) + this.events : null
   }
 
   /** How the stream ended. Call it after the last byte. */
   outcome(): StreamOutcome {
     if (this.#error !== null) return 'error'
-    if (this.#grammar.endsAnywhere === true) return 'complete'
+    if (this.grammar.endsAnywhere === true) return 'complete'
     const last = this.#kindOfRest()
     if (this.#trails || last === 'other' || (last !== 'end' && !this.#hasEnded)) return 'truncated'
     if (this.#gaveUp !== null) return 'error'
-    if (!this.#grammar.needsFinish) return 'complete'
+    if (!this.grammar.needsFinish) return 'complete'
     const isFinished = this.#finished.size > 0 && this.#finished.size >= this.#choices.size
     return isFinished ? 'complete' : 'unfinished'
   }
@@ -148,7 +150,7 @@ export class StreamReader {
     const { held, bytes } = this.#pieces
     const { name, data } = fieldsOf(held === null ? 'data: large' : utf8.decode(concatBytes(held, bytes)))
     if (data === null || (this.#hasEnded && data.trim() === DONE)) return 'comment'
-    return this.#grammar.read(name, data).kind === 'end' ? 'end' : 'other'
+    return this.grammar.read(name, data).kind === 'end' ? 'end' : 'other'
   }
 
   /** Reads bytes that may have any number of events, whole or in part. */
@@ -168,10 +170,10 @@ export class StreamReader {
     if (bytes[from] === LETTER_D && this.#findsPlain(bytes, from, to)) return this.#plainOutput()
     const name = bytes[from] === LETTER_E ? this.#nameAt(bytes, from, to) : null
     if (name === null) return this.#parsed(bytes.subarray(from, to))
-    if (this.#firstSequence === null && this.#grammar.numbered) this.#firstSequence = sequenceIn(bytes, from, to)
-    const kind = this.#grammar.named.get(name)
+    if (this.#firstSequence === null && this.grammar.numbered) this.#firstSequence = sequenceIn(bytes, from, to)
+    const kind = this.grammar.named.get(name)
     if (kind !== undefined) return this.#named(kind)
-    const outline = this.#grammar.outlines.get(name)
+    const outline = this.grammar.outlines.get(name)
     if (outline === undefined) return this.#parsed(bytes.subarray(from, to))
     const members = new JsonMembers(outline.keys, outline.within)
     members.take(bytes, from, to)
@@ -192,7 +194,7 @@ export class StreamReader {
     this.#pieces = null
     if (pieces.held !== null) return this.event(concatBytes(pieces.held, pieces.bytes), 0, pieces.bytes)
     if (pieces.members !== null) return this.#outlined(pieces.name!, pieces.members)
-    const kind = pieces.name === null ? undefined : this.#grammar.named.get(pieces.name)
+    const kind = pieces.name === null ? undefined : this.grammar.named.get(pieces.name)
     return this.#named(kind ?? 'output')
   }
 
@@ -201,7 +203,7 @@ export class StreamReader {
     const held = concatBytes(pieces.held!, pieces.bytes)
     pieces.held = null
     pieces.name = this.#nameAt(held, 0, held.length)
-    const outline = pieces.name === null ? undefined : this.#grammar.outlines.get(pieces.name)
+    const outline = pieces.name === null ? undefined : this.grammar.outlines.get(pieces.name)
     if (outline === undefined) return
     pieces.members = new JsonMembers(outline.keys, outline.within)
     pieces.members.take(held, 0, held.length)
@@ -247,9 +249,9 @@ export class StreamReader {
   }
 
   #outlined(name: string, { found }: JsonMembers): EventKind {
-    const { within } = this.#grammar.outlines.get(name)!
+    const { within } = this.grammar.outlines.get(name)!
     const members = [...found].map(([key, value]) => `${JSON.stringify(key)}:${value}`)
-    return this.#note(this.#grammar.read(name, `{"type":${JSON.stringify(name)},"${within}":{${members.join()}}}`))
+    return this.#note(this.grammar.read(name, `{"type":${JSON.stringify(name)},"${within}":{${members.join()}}}`))
   }
 
   #parsed(event: Uint8Array): EventKind {
@@ -258,7 +260,7 @@ export class StreamReader {
     // Keep-alives: a comment, an `id` alone, or data without content.
     if (data === null || (data.trim() === '' && name === null)) return 'comment'
     if (this.#hasEnded) return this.#afterEnd(data)
-    const read = this.#grammar.read(name, data)
+    const read = this.grammar.read(name, data)
     const kind = this.#note(read)
     if (read.kind === 'output' && event[0] === LETTER_D) this.#learn(event, read)
     return kind
@@ -266,7 +268,7 @@ export class StreamReader {
 
   #afterEnd(data: string): EventKind {
     this.events++
-    if (data.trim() === DONE || this.#grammar.mayFollowEnd(data)) return 'end'
+    if (data.trim() === DONE || this.grammar.mayFollowEnd(data)) return 'end'
     this.#trails = true
     return 'other'
   }
@@ -279,6 +281,7 @@ export class StreamReader {
     if (kind !== 'opening') this.#isWaiting = false
     if (usage !== undefined) this.#usage = mergedFields(this.#usage, usage)
     if (kind === 'output') this.outputs++
+    else if (kind === 'usage') this.usageEvents++
     if (kind === 'output' || kind === 'structure') {
       this.#hasBegun = true
       this.#choices.add(choice)
@@ -302,7 +305,7 @@ export class StreamReader {
     if (usage !== undefined || finish !== undefined || this.#misses >= MAX_MISSES) return
     this.#misses++
     const plain = PlainChunk.of(event, choice, (data, text) => {
-      const again = this.#grammar.read(null, data)
+      const again = this.grammar.read(null, data)
       return (
         again.kind === 'output' &&
         again.text === text &&

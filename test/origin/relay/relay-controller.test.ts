@@ -1,5 +1,7 @@
 import { chat } from '../../../src/protocols/chat.ts'
-import { expect, it } from 'vitest'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { AnswerStart } from '../../../src/origin/relay/answer-start.ts'
 import { RelayController, type RelayTraits } from '../../../src/origin/relay/relay-controller.ts'
 import { OriginError } from '../../../src/ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../../src/ports/relay.ts'
@@ -8,7 +10,7 @@ const bytes = (text: string) => new TextEncoder().encode(text)
 const drop = () => {}
 const event = (text: number, more = '') => `data: {"choices":[{"index":0,"delta":{"content":"${text}"}${more}}]}\n\n`
 const last = event(1, ',"finish_reason":"stop"')
-const STREAM: RelayTraits = { sse: true, reads: true, strips: true }
+const STREAM: RelayTraits = { sse: true, reads: true, strips: true, start: null }
 
 interface Calls {
   firstBytes: number
@@ -127,4 +129,76 @@ it('reports one end only', () => {
   control.settle('complete')
   control.truncate('reset', true)
   expect(calls.ends.map(({ end }) => end)).toEqual(['lapsed'])
+})
+
+describe('a relay whose first bytes were read to judge the answer', () => {
+  const pieces = fc.array(
+    fc.constantFrom(
+      'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n',
+      event(1),
+      event(2),
+      last,
+      ': wait\n\n',
+      ': ping\n',
+      'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}\n\n',
+      'data: {"error":{"message":"no","code":503}}\n\n',
+      'data: [DONE]\n\n',
+      'data: half',
+    ),
+    { maxLength: 9 },
+  )
+  const cuts = fc.array(fc.nat(400), { maxLength: 6 })
+
+  function piecesAt(body: Uint8Array, at: readonly number[]): Uint8Array[] {
+    const ends = [...at.filter((one) => one < body.length), body.length].toSorted((a, b) => a - b)
+    return ends.map((end, i) => body.subarray(ends[i - 1] ?? 0, end))
+  }
+
+  it.each([
+    { reads: true, hideUsage: false },
+    { reads: true, hideUsage: true },
+    { reads: false, hideUsage: false },
+  ])('passes and reports the same as one that reads them itself ($reads, $hideUsage)', ({ reads, hideUsage }) => {
+    fc.assert(
+      fc.property(pieces, cuts, fc.nat(400), (events, at, beginning) => {
+        const body = bytes(events.join(''))
+        const results = [false, true].map((isShared) => {
+          const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
+          if (isShared) start.take(body.subarray(0, Math.min(beginning, body.length)))
+          const { control, calls } = controller(
+            { hideUsage, heartbeatMs: 1 },
+            { reads, start: isShared ? start : null },
+          )
+          let passed = ''
+          const beats: (boolean | null)[] = []
+          let taken = 0
+          for (const piece of piecesAt(body, at)) {
+            const whole = control.takeWhole(piece, 0, piece.length)
+            if (whole === 'unread') control.take(piece, (out) => (passed += new TextDecoder().decode(out)))
+            else if (whole === 'passed') passed += new TextDecoder().decode(piece)
+            taken += piece.length
+            beats.push(taken > beginning ? control.canBeat : null)
+          }
+          const failure = control.end((out) => (passed += new TextDecoder().decode(out)))?.failure
+          // An error in the same read as the first output is read before its bytes pass.
+          const isFirst = /error|half/.test(events.join('')) ? null : calls.firstBytes
+          const sent = control.truncate('reset', true)
+          return { passed, beats, failure, isFirst, sent, end: calls.ends[0] }
+        })
+        expect(results[1]).toEqual(results[0])
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('gives no heartbeat inside them', () => {
+    const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
+    start.take(bytes(event(1)))
+    const { control, take } = controller({ heartbeatMs: 1 }, { start })
+    expect(control.canBeat).toBe(true)
+    take(event(1).slice(0, 9))
+    expect(control.canBeat).toBe(false)
+    take(event(1).slice(9))
+    expect(control.canBeat).toBe(true)
+  })
 })

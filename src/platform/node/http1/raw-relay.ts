@@ -4,6 +4,7 @@
  * held bytes back, until engine and client are at the same chunk boundary again.
  */
 import { HEARTBEAT } from '../../../protocols/stream/event.ts'
+import type { AnswerStart } from '../../../origin/relay/answer-start.ts'
 import { RelayController } from '../../../origin/relay/relay-controller.ts'
 import type { AnswerObserver } from '../../../origin/relay/answer-observer.ts'
 import { OriginError } from '../../../ports/origin.ts'
@@ -18,6 +19,7 @@ import { PassedRanges } from './passed-ranges.ts'
 interface RawRelayParts {
   readonly options: RelayOptions
   readonly sse: boolean
+  readonly start: AnswerStart
   readonly request: RelayedRequest
   readonly writer: ResponseWriter
 }
@@ -36,13 +38,14 @@ export class RawRelay implements BodySink {
 
   constructor(parts: RawRelayParts) {
     this.#parts = parts
-    const { options, request, writer, sse } = parts
+    const { options, request, writer, sse, start } = parts
     this.#writer = new ClientWriter(writer, request.framing!, () => this.#drained())
     this.#reads = options.observe || options.hideUsage
     this.#control = new RelayController(options, {
       sse,
       reads: this.#reads,
       strips: request.framing!.kind !== 'length',
+      start,
     })
     this.#observer = this.#control.observer
   }
