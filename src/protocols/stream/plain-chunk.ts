@@ -2,6 +2,7 @@
  * Recognizes ordinary output chunks of chat and completion streams without a parser. Nearly all chunks of a stream
  * differ from one another only in one text, so a chunk is compared with one that was parsed.
  */
+import { isAt, viewOf, type Words, wordsOf } from './words.ts'
 
 /** A member with a text that may be the output. Quotes in texts are escaped, so no text has such a member. */
 const TEXTS = /"(?:content|reasoning_content|reasoning|text|arguments)": ?"/g
@@ -82,35 +83,6 @@ function isOneText(bytes: Uint8Array, from: number, to: number): boolean {
     if (bytes[at] === BACKSLASH) at++
   }
   return true
-}
-
-/** Bytes as 32-bit words, the last of which may overlap: comparing words takes a fourth of the time. */
-interface Words {
-  readonly bytes: number
-  readonly words: readonly number[]
-}
-
-/** At least four bytes; copies them. */
-function wordsOf(bytes: Uint8Array): Words {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const words: number[] = []
-  for (let at = 0; at + 4 <= bytes.length; at += 4) words.push(view.getInt32(at))
-  words.push(view.getInt32(bytes.length - 4))
-  return { bytes: bytes.length, words }
-}
-
-function isAt(view: DataView, at: number, { bytes, words }: Words): boolean {
-  const last = words.length - 1
-  for (let i = 0; i < last; i++) if (view.getInt32(at + 4 * i) !== words[i]) return false
-  return view.getInt32(at + bytes - 4) === words[last]
-}
-
-/** View of the memory that was read last: reads have many events, and a view costs more than a comparison. */
-let lastView: DataView = new DataView(new ArrayBuffer(0))
-
-function viewOf({ buffer }: Uint8Array): DataView {
-  if (lastView.buffer !== buffer) lastView = new DataView(buffer)
-  return lastView
 }
 
 /** Templates that are kept: forms of the engines behind the gateway, with the lengths of their ids and names. */

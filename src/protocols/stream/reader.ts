@@ -11,6 +11,7 @@ import { ChoiceSet } from './choice-set.ts'
 import { DONE, GAVE_UP, type EventKind, type StreamEvent, type StreamGrammar, type StreamOutcome } from './event.ts'
 import { JsonMembers } from './json-members.ts'
 import { PlainChunk, PlainChunks } from './plain-chunk.ts'
+import { RepeatedChunks } from './repeated-chunk.ts'
 
 /** Limit, bytes, of an event that is kept until its end. Of a longer one only the name and wanted members are read. */
 const KEPT_BYTES = 64 * 1024
@@ -21,6 +22,10 @@ const NAME_BYTES = 80
 const MAX_NAMES = 4
 /** Templates that are made without a hit: the events of some streams differ in more than a text. */
 const MAX_MISSES = 8
+/** Chunks that a stream adds to the repeated ones: the events of some streams are all different. */
+const MAX_ADDED = 4
+/** Kinds of events without text that streams repeat. */
+const REPEATED: ReadonlySet<EventKind> = new Set(['opening', 'structure', 'end'])
 /** First letters of `data` and `event`. */
 const LETTER_D = 100
 const LETTER_E = 101
@@ -34,12 +39,18 @@ interface Pieces {
   members: JsonMembers | null
 }
 
-/** Templates by grammar. */
-const plainChunks = new WeakMap<StreamGrammar, PlainChunks>()
+/** Chunks that need no parser. */
+interface KnownChunks {
+  readonly plain: PlainChunks
+  readonly repeated: RepeatedChunks
+}
 
-function plainChunksOf(grammar: StreamGrammar): PlainChunks {
-  const known = plainChunks.get(grammar) ?? new PlainChunks()
-  plainChunks.set(grammar, known)
+const knownChunks = new WeakMap<StreamGrammar, KnownChunks>()
+
+function knownChunksOf(grammar: StreamGrammar): KnownChunks {
+  let known = knownChunks.get(grammar)
+  if (known === undefined)
+    knownChunks.set(grammar, (known = { plain: new PlainChunks(), repeated: new RepeatedChunks() }))
   return known
 }
 
@@ -60,11 +71,13 @@ export class StreamReader {
   readonly #boundaries = new EventBoundaries()
   /** First lines of the last named events. */
   readonly #names: NamedLine[] = []
-  readonly #plain: PlainChunks
+  readonly #known: KnownChunks
   /** Template of the last ordinary output event. */
   #last: PlainChunk | null = null
   /** Templates made since the last hit. */
   #misses = 0
+  /** Chunks that this stream added to the repeated ones. */
+  #added = 0
   #pieces: Pieces | null = null
   #hasBegun = false
   #isWaiting = true
@@ -84,7 +97,7 @@ export class StreamReader {
 
   constructor(grammar: StreamGrammar) {
     this.grammar = grammar
-    this.#plain = plainChunksOf(grammar)
+    this.#known = knownChunksOf(grammar)
   }
 
   /** The engine has sent a part of its output: its first token is there. */
@@ -167,7 +180,11 @@ export class StreamReader {
   /** Reads a range that is exactly one event with the blank line that ends it. */
   event(bytes: Uint8Array, from: number, to: number): EventKind {
     if (this.#last !== null && this.#last.matches(bytes, from, to)) return this.#plainOutput()
-    if (bytes[from] === LETTER_D && this.#findsPlain(bytes, from, to)) return this.#plainOutput()
+    if (bytes[from] === LETTER_D) {
+      if (this.#findsPlain(bytes, from, to)) return this.#plainOutput()
+      const repeated = this.#hasEnded ? null : this.#known.repeated.find(bytes, from, to)
+      if (repeated !== null) return this.#note(repeated)
+    }
     const name = bytes[from] === LETTER_E ? this.#nameAt(bytes, from, to) : null
     if (name === null) return this.#parsed(bytes.subarray(from, to))
     if (this.#firstSequence === null && this.grammar.numbered) this.#firstSequence = sequenceIn(bytes, from, to)
@@ -221,7 +238,7 @@ export class StreamReader {
   }
 
   #findsPlain(bytes: Uint8Array, from: number, to: number): boolean {
-    const plain = this.#plain.find(bytes, from, to)
+    const plain = this.#known.plain.find(bytes, from, to)
     if (plain === undefined) return false
     this.#last = plain
     this.#hasBegun = true
@@ -262,7 +279,9 @@ export class StreamReader {
     if (this.#hasEnded) return this.#afterEnd(data)
     const read = this.grammar.read(name, data)
     const kind = this.#note(read)
-    if (read.kind === 'output' && event[0] === LETTER_D) this.#learn(event, read)
+    if (event[0] !== LETTER_D || read.usage !== undefined) return kind
+    if (read.kind === 'output') this.#learn(event, read)
+    else if (REPEATED.has(kind)) this.#keep(event, read)
     return kind
   }
 
@@ -300,6 +319,12 @@ export class StreamReader {
     this.#error ??= error
   }
 
+  #keep(event: Uint8Array, read: StreamEvent): void {
+    if (this.grammar.numbered || this.#added >= MAX_ADDED) return
+    this.#added++
+    this.#known.repeated.add(event, read)
+  }
+
   /** Makes a template of an output event that matched none. */
   #learn(event: Uint8Array, { choice, usage, finish }: StreamEvent & { readonly kind: 'output' }): void {
     if (usage !== undefined || finish !== undefined || this.#misses >= MAX_MISSES) return
@@ -315,7 +340,7 @@ export class StreamReader {
       )
     })
     if (plain === null) return
-    this.#plain.add(plain)
+    this.#known.plain.add(plain)
     this.#last = plain
   }
 }

@@ -386,3 +386,49 @@ it('reads the finish reason of an event that is like an output event up to the e
   reader.take(encode(event({ text: '', finish_reason: 'stop' }) + DONE))
   expect([reader.outputs, reader.outcome()]).toEqual([3, 'complete'])
 })
+
+describe('chunks without text that were read in an earlier stream', () => {
+  const chunk = fc.oneof(
+    fc.record({
+      id: fc.constantFrom('chatcmpl-1', 'chatcmpl-2', 'x'),
+      first: fc.constantFrom('id', 'model'),
+      delta: fc.constantFrom({}, { role: 'assistant', content: '' }, { content: 'a' }),
+      finish: fc.constantFrom(null, 'stop', 'abort', 'length'),
+      index: fc.nat(2),
+    }),
+    fc.constant('usage'),
+  )
+
+  it('have the meaning that a parser finds', () => {
+    const grammar = grammarOf(CHAT)
+    fc.assert(
+      fc.property(fc.array(chunk, { maxLength: 12 }), fc.nat(1), (chunks, ends) => {
+        const events = [...chunks, ...Array.from({ length: ends }, () => '[DONE]')].map((one) => {
+          if (one === '[DONE]') return DONE
+          if (one === 'usage') return data({ choices: [], usage: { prompt_tokens: 2, completion_tokens: 1 } })
+          const { id, first, delta, finish, index } = one as Exclude<typeof one, string>
+          return data({ [first]: id, created: 1, choices: [{ index, delta, finish_reason: finish }] })
+        })
+        const seen = [grammar, { ...grammar }].map((each) => {
+          const reader = new StreamReader(each)
+          return events.map((event) => {
+            reader.take(encode(event))
+            const { outputs, isWaiting, hasBegun, hasEnded, usage, error, earlyError } = reader
+            const counts = [reader.events, outputs, reader.outcome()]
+            return { counts, isWaiting, hasBegun, hasEnded, usage, error, earlyError }
+          })
+        })
+        expect(seen[0]).toEqual(seen[1])
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('are parsed if they begin with another member', () => {
+    const tail = ',"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    const healthy = `data: {"id":"abcdefgh"${tail}`
+    readerOf(CHAT, healthy + DONE)
+    expect(readerOf(CHAT, healthy).error).toBeNull()
+    expect(readerOf(CHAT, `data: {"error":"abcde"${tail}`).error).not.toBeNull()
+  })
+})
