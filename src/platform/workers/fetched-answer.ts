@@ -36,7 +36,10 @@ export class FetchedAnswer extends PullAnswer {
     const native = this.sse && !options.observe && !options.hideUsage && isBegun && !this.ended && this.bodied
     if (!native || (options.onResponseId !== undefined && responseIdMayFollow(this.held))) return super.pass(options)
     const { readable, writable } = new IdentityTransformStream()
-    const work = new NativeRelay({ source: this.#source, start: this.start, guard: this.#guard }, options).run(this.held, writable)
+    const work = new NativeRelay({ source: this.#source, start: this.start, guard: this.#guard }, options).run(
+      this.held,
+      writable,
+    )
     options.scope.background(work)
     return new Response(readable, { status: options.status, headers: headersInit(options.headers) })
   }
