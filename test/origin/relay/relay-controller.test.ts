@@ -160,11 +160,11 @@ describe('a relay whose first bytes were read to judge the answer', () => {
     { reads: false, hideUsage: false },
   ])('passes and reports the same as one that reads them itself ($reads, $hideUsage)', ({ reads, hideUsage }) => {
     fc.assert(
-      fc.property(pieces, cuts, fc.nat(400), (events, at, beginning) => {
+      fc.property(pieces, cuts, fc.nat(400), (events, at, prefixBytes) => {
         const body = bytes(events.join(''))
         const results = [false, true].map((isShared) => {
           const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
-          if (isShared) start.take(body.subarray(0, Math.min(beginning, body.length)))
+          if (isShared) start.take(body.subarray(0, Math.min(prefixBytes, body.length)))
           const { control, calls } = controller(
             { hideUsage, heartbeatMs: 1 },
             { reads, start: isShared ? start : null },
@@ -177,7 +177,7 @@ describe('a relay whose first bytes were read to judge the answer', () => {
             if (whole === 'unread') control.take(piece, (out) => (passed += new TextDecoder().decode(out)))
             else if (whole === 'passed') passed += new TextDecoder().decode(piece)
             taken += piece.length
-            beats.push(taken > beginning ? control.canBeat : null)
+            beats.push(taken > prefixBytes ? control.canBeat : null)
           }
           const failure = control.end((out) => (passed += new TextDecoder().decode(out)))?.failure
           // An error in the same read as the first output is read before its bytes pass.
