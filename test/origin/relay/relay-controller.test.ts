@@ -147,7 +147,7 @@ describe('a relay whose first bytes were read to judge the answer', () => {
     ),
     { maxLength: 9 },
   )
-  const cuts = fc.array(fc.nat(400), { maxLength: 6 })
+  const splits = fc.array(fc.nat(400), { maxLength: 6 })
 
   function piecesAt(body: Uint8Array, at: readonly number[]): Uint8Array[] {
     const ends = [...at.filter((one) => one < body.length), body.length].toSorted((a, b) => a - b)
@@ -160,7 +160,7 @@ describe('a relay whose first bytes were read to judge the answer', () => {
     { reads: false, hideUsage: false },
   ])('passes and reports the same as one that reads them itself ($reads, $hideUsage)', ({ reads, hideUsage }) => {
     fc.assert(
-      fc.property(pieces, cuts, fc.nat(400), (events, at, prefixBytes) => {
+      fc.property(pieces, splits, fc.nat(400), (events, at, prefixBytes) => {
         const body = bytes(events.join(''))
         const results = [false, true].map((isShared) => {
           const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
