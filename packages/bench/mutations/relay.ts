@@ -99,7 +99,7 @@ export const relay: readonly Mutation[] = [
   {
     name: 'heartbeat in the middle of an event',
     file: 'src/origin/relay/relay-controller.ts',
-    find: 'return this.#heartbeatMs > 0 && this.observer.atBoundary',
+    find: 'return this.#heartbeatMs > 0 && this.#atBoundary',
     replace: 'return this.#heartbeatMs > 0',
     impact: 'a keep-alive breaks an event in two',
     tests: PULL,
@@ -107,7 +107,7 @@ export const relay: readonly Mutation[] = [
   {
     name: 'error event in the middle of an event',
     file: 'src/origin/relay/relay-controller.ts',
-    find: 'hasRoom && this.#traits.sse && this.observer.atBoundary',
+    find: 'hasRoom && this.#traits.sse && this.#atBoundary',
     replace: 'hasRoom && this.#traits.sse',
     impact: 'clients read half an event and an error as one',
     tests: PULL,
