@@ -37,11 +37,10 @@ export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, h
     const startedAt = ports.now()
     const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
     const parts = bookingParts(exchange, ports, route, pass.isLastResort ? { ...base, isLastResort: true } : base)
-    const result =
-      pass.waits === true
-        ? await waitOn(exchange, ports, route, parts)
-        : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
-    history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
+    const result = pass.waits
+      ? await waitOn(exchange, ports, route, parts)
+      : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
+    history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - startedAt)
     if ('refusal' in result) return result
     const engine = finalTarget(route, result.placement)
     if (engine !== null) return acquired(result, route, engine, parts.admission)

@@ -5,6 +5,7 @@ import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { PoolDigests } from './pool-digests.ts'
 import type { Exchange } from './exchange.ts'
 import type { PoolRoute } from './pool-route.ts'
+import type { Pass } from './placement-passes.ts'
 import type { StageTimer } from './stage-timer.ts'
 
 /** Asks one pool for engines. */
@@ -33,17 +34,6 @@ export interface AttemptHistory {
   readonly hedgeIn?: PoolRoute
   /** Engine of the earlier attempt: another one is wanted only if this one is wedged. */
   readonly rescueFrom?: string
-}
-
-export interface Pass {
-  readonly routes: readonly PoolRoute[]
-  /** A cluster is chosen among several. */
-  readonly isChosen: boolean
-  /** Open circuits are ignored where too few engines are left. */
-  readonly isLastResort: boolean
-  /** The request waits for room. Absent: it does not. */
-  readonly waits?: boolean
-  readonly notes: readonly string[]
 }
 
 export interface PlacementContext {
