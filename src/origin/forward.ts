@@ -1,9 +1,7 @@
 /**
  * Retry loop: tries engines until one answers. A failure before the first byte costs an attempt, after it the stream.
  */
-import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
-import type { Placement } from '../core/contract/placement.ts'
 import type { Refusal, RefusalReason } from '../core/contract/refusal.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
 import type { OpenRecord } from '../core/reports/request-record.ts'
@@ -12,12 +10,13 @@ import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { acquirePlacement } from './acquire.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
-import { alone, type AttemptContext, type AttemptFailed, type FailedAttempt, type Suspect } from './attempt-context.ts'
-import { failureOfAll, isGatewayFailure, unreached } from './client-failure.ts'
+import { alone, type AttemptContext, type FailedAttempt, type Suspect } from './attempt-context.ts'
+import { failureOfAll, isGatewayFailure } from './client-failure.ts'
 import type { PoolDigests } from './pool-digests.ts'
 import { abortReason } from './abort-reason.ts'
 import { endExchange, type Exchange } from './exchange.ts'
 import type { PoolRoute } from './pool-route.ts'
+import { FailedAttempts } from './failed-attempts.ts'
 import { keepsAnswer } from './kept-answer.ts'
 import { discardLacking, enginesWithoutRoute, learnLacking } from './lacking-engines.ts'
 import { type PoolSteps, stepsByPool } from './pool-steps.ts'
@@ -40,7 +39,7 @@ export async function forward(
   { suspect, stepsOf = DEFAULT_STEPS }: ForwardOptions = {},
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
-  const failed: RoutedFailure[] = []
+  const failed = new FailedAttempts(enginesWithoutRoute(exchange, ports))
   const retry: RetryState = { ports, digests, suspect, stepsOf, stages, failed, refused: null }
   try {
     return await retryLoop(exchange, retry)
@@ -51,7 +50,7 @@ export async function forward(
     const status = error instanceof Failure ? error.shape.status : unexpected
     const { refused } = retry
     Object.assign(exchange.record, NOT_PLACED, refused === null ? {} : { notes: [`refused=${refused}`] })
-    const failedAttempts = failed.map(({ failure }) => failure)
+    const failedAttempts = failed.all.map(({ failure }) => failure)
     endExchange(exchange, { status, result, failedAttempts, stages: stages.snapshot(), usage: null }, ports.now())
     throw error
   }
@@ -89,91 +88,47 @@ interface RetryState {
   readonly suspect: Suspect | undefined
   readonly stepsOf: (route: PoolRoute) => PoolSteps
   readonly stages: StageTimer
-  /** Failed attempts so far. */
-  readonly failed: RoutedFailure[]
+  readonly failed: FailedAttempts
   /** Why the clusters refused another attempt; null: they did not. */
   refused: RefusalReason | null
-}
-
-interface RoutedFailure extends AttemptFailed {
-  readonly placed: AcquiredPlacement
-  /** The leg that failed; null: the final one. */
-  readonly leg: EarlyLegRole | null
-}
-
-function legOf(placement: Placement, engine: string): EarlyLegRole | null {
-  if (placement.kind === 'whole') return null
-  if (engine === placement.prefill) return 'prefill'
-  return placement.kind === 'staged' && placement.encode.includes(engine) ? 'encode' : null
-}
-
-/** Legs that failed before the final one; null: a final leg failed. */
-function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[] | null {
-  if (failed.length === 0) return []
-  const legs = new Set(failed.map(({ leg }) => leg))
-  return legs.has(null) ? null : ([...legs] as EarlyLegRole[])
-}
-
-/** The attempt caused no work on an engine, so another one is no retry. */
-const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
-  failure === 'busy' ||
-  keepsAnswer({ failure }) ||
-  (engine.isGateway === true && (failure === 'loop' || unreached.has(failure)))
-
-/** Largest context of the engines that refused the request as too long. null: none did. */
-function largestContext(failed: readonly RoutedFailure[]): number | null {
-  const limits = failed.flatMap(({ limitTokens }) => limitTokens ?? [])
-  return limits.length === 0 ? null : Math.max(...limits)
-}
-
-/** A decode engine that failed on KV data of a prefill engine: either of the two may be at fault. */
-interface SplitBlame {
-  readonly cluster: string
-  readonly decode: string
-  readonly prefill: string
 }
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
   const { ports, digests, stepsOf, stages, failed } = retry
   const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
-  const avoid = enginesWithoutRoute(exchange, ports)
-  let blame: SplitBlame | null = null
-  let isLastTry = false
-  while (failed.length < MAX_ATTEMPTS) {
-    const placed = await acquirePlacement(exchange, ports, digests, {
-      attempt: failed.length,
-      moved: failed.length > 0 && failed.every((one) => isMoved(one) || isGatewayFailure(one)),
-      failedLegs: failedLegsOf(failed),
-      avoid,
-      beyondContextTokens: largestContext(failed),
-      stages,
-      placeOf,
-    })
+  while (failed.all.length < MAX_ATTEMPTS && !failed.isTooLate) {
+    const placed = await acquirePlacement(exchange, ports, digests, { ...failed.history(), stages, placeOf })
     if ('refused' in placed) {
       retry.refused = placed.refused.reason
-      if (blame === null) return answerOfAll(exchange, retry, placed.refused)
-      // No other decode engine is left: try this one again, with another prefill engine or alone.
-      const { cluster, decode, prefill } = blame
-      avoid.set(cluster, [...avoid.get(cluster)!.filter((id) => id !== decode), prefill])
-      blame = null
-      isLastTry = true
+      if (!failed.shiftBlame()) return answerOfAll(exchange, retry, placed.refused)
       continue
     }
     const steps = stepsOf(placed.route)
-    const outcome = await (failed.length === 0 ? steps.first : steps.again)(attemptOf(exchange, retry, placed))
+    const outcome = await (failed.all.length === 0 ? steps.first : steps.again)(attemptOf(exchange, retry, placed))
     if (!('failure' in outcome || 'failures' in outcome)) {
-      learnLacking(failed, ports)
-      discardLacking(failed)
+      learnLacking(failed.all, ports)
+      discardLacking(failed.all)
       return outcome
     }
     retry.refused = null
-    for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }])
-      addFailure(exchange, one, retry, avoid)
-    // Another engine would need as long, and the client has waited for the whole limit.
-    if (failed.some(({ failure }) => failure === 'answer_timeout')) break
-    if (!isLastTry) blame = splitBlame(placed, failed.at(-1)!) ?? blame
+    for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }]) {
+      failed.add(one)
+      report(one, exchange, retry)
+    }
   }
   return answerOfAll(exchange, retry, null)
+}
+
+/** Reports a failed engine to health checks. */
+function report(
+  { outcome, placed: { route } }: FailedAttempt,
+  exchange: Exchange,
+  { ports, suspect }: RetryState,
+): void {
+  if (outcome.failure === 'answer_timeout') return
+  const server = serverOf(outcome.engine)
+  if (outcome.isAway === true) setAside(exchange, ports, route, server)
+  if (!isGatewayFailure(outcome) && !keepsAnswer(outcome)) suspect?.(route, server)
 }
 
 function ownAnswerOf(exchange: Exchange, answer: Response, stages: StageTimes, now: number): Response {
@@ -187,7 +142,10 @@ function ownAnswerOf(exchange: Exchange, answer: Response, stages: StageTimes, n
  * one. Throws if there is none.
  */
 function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refusal | null): Response {
-  const { ports, failed } = retry
+  const {
+    ports,
+    failed: { all: failed },
+  } = retry
   const tooLong = failed.findLast(({ failure }) => failure === 'too_long')
   const used = tooLong ?? (failed.every(keepsAnswer) ? failed.at(-1) : undefined)
   if (used?.failure === 'lacks_route' && exchange.ownAnswer !== undefined) {
@@ -210,7 +168,7 @@ const attemptOf = (
   ports,
   placed,
   stages,
-  earlier: [...failed],
+  earlier: [...failed.all],
   digests,
   suspect,
   signal: exchange.signal,
@@ -218,36 +176,11 @@ const attemptOf = (
   placeOf: (route) => stepsOf(route).place,
 })
 
-/** Adds a failed attempt, whose engine is avoided from now on. */
-function addFailure(
-  exchange: Exchange,
-  { outcome, placed }: FailedAttempt,
-  { ports, failed, suspect }: RetryState,
-  avoid: Map<string, string[]>,
-): void {
-  const { route: poolRoute, placement } = placed
-  failed.push({ ...outcome, placed, leg: legOf(placement, outcome.engine.id) })
-  if (outcome.failure === 'answer_timeout') return
-  const server = serverOf(outcome.engine)
-  if (outcome.isAway === true) setAside(exchange, ports, poolRoute, server)
-  if (!isGatewayFailure(outcome) && !keepsAnswer(outcome)) suspect?.(poolRoute, server)
-  const cluster = poolRoute.cluster.id
-  const isServerWide = outcome.isServerFull === true || unreached.has(outcome.failure)
-  avoid.set(cluster, [...(avoid.get(cluster) ?? []), (isServerWide ? server : outcome.engine).id])
-}
-
 /** The engine loads, is paused or is retired: like one that sleeps, it gets no requests before its next good probe. */
 function setAside({ scope }: Exchange, ports: Ports, { cluster, pool }: PoolRoute, { id: engine }: EngineTarget): void {
   const at = ports.now()
   const signal = { kind: 'probe', engine, at, sentAt: at, healthy: true, asleep: true, stats: null } as const
   scope.background(ports.pool(cluster.id, pool.model).observe([signal]))
-}
-
-/** null: the failure is that of the engine alone. */
-function splitBlame({ route, placement }: AcquiredPlacement, { engine, failure }: AttemptFailed): SplitBlame | null {
-  const prefill = placement.kind === 'whole' ? null : placement.prefill
-  if (prefill === null || engine.id === prefill || failure !== 'status_5xx') return null
-  return { cluster: route.cluster.id, decode: engine.id, prefill }
 }
 
 /**
@@ -258,7 +191,7 @@ function splitBlame({ route, placement }: AcquiredPlacement, { engine, failure }
  */
 function exonerate({ id, scope }: Exchange, { ports, failed, refused }: RetryState): void {
   const isBudgetSpent = refused === 'retry_budget'
-  const serverErrors = failed
+  const serverErrors = failed.all
     .map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) }))
     .filter(({ failure }) => failure === 'status_5xx')
   const isProven = new Set(serverErrors.map(({ engine }) => serverOf(engine))).size > 1

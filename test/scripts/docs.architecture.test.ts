@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { importedPath, listFiles, readText, sourceFiles } from '../../scripts/source-checks/source-files.ts'
+import { listFiles, readText } from '../../scripts/source-checks/source-files.ts'
 
 const page = readText('docs/architecture.md')
 
@@ -43,12 +44,11 @@ function layerOf(file: string): string | null {
 /** Layers that the files of each layer import, types included. */
 function importsByLayer(): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>(layers.map(({ name }) => [name, new Set()]))
-  for (const file of sourceFiles()) {
-    const from = layerOf(file.path)
+  for (const file of listFiles('{src,durable}/**/*.{ts,tsx}')) {
+    const from = layerOf(file)
     if (from === null) continue
-    for (const [, specifier] of file.text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)) {
-      const path = importedPath(file, specifier!)
-      const to = path === null ? null : layerOf(path)
+    for (const [, specifier] of readText(file).matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)) {
+      const to = layerOf(join(dirname(file), specifier!))
       if (to !== null && to !== from) found.get(from)!.add(to)
     }
   }

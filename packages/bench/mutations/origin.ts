@@ -142,7 +142,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'missing routes are not learned',
     file: 'src/origin/forward.ts',
-    find: '      learnLacking(failed, ports)\n',
+    find: '      learnLacking(failed.all, ports)\n',
     replace: '',
     impact: 'each request asks the engine without the route first',
     tests: { node: ['test/node/contracts/engine-answers.test.ts'] },
