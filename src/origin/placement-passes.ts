@@ -4,7 +4,7 @@ import type { PoolRoute } from './pool-route.ts'
 /** A pass that a refusal can offer. */
 type OfferedPass = 'open_circuits' | 'queue'
 
-export type PassKind = 'second_engine' | 'one_cluster' | 'all_clusters' | OfferedPass
+type PassKind = 'second_engine' | 'one_cluster' | 'all_clusters' | OfferedPass
 
 interface PassTraits {
   /** Engines with open circuits are allowed where too few others are left. */

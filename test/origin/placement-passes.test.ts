@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { firstPass, type Pass, passAfter, type PassKind } from '../../src/origin/placement-passes.ts'
+import { firstPass, type Pass, passAfter } from '../../src/origin/placement-passes.ts'
 import type { PoolRoute } from '../../src/origin/pool-route.ts'
+
+type PassKind = Pass['kind']
 
 const route = (id: string): PoolRoute => ({ cluster: { id } }) as unknown as PoolRoute
 const [near, far, third] = [route('near'), route('far'), route('third')] as const
