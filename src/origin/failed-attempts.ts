@@ -8,7 +8,7 @@ import type { AttemptHistory } from './place-step.ts'
 import { serverOf } from './rank-targets.ts'
 
 /** A failed attempt with its placement. */
-export interface RoutedFailure extends AttemptFailed {
+interface RoutedFailure extends AttemptFailed {
   readonly placed: AcquiredPlacement
   /** The leg that failed; null: the final one. */
   readonly leg: EarlyLegRole | null
