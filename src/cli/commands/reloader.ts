@@ -1,6 +1,7 @@
 /** Reloads the configuration of a running gateway: at a signal, or when its file changes. */
 import { stat } from 'node:fs/promises'
 import type { Config } from '../../config.ts'
+import { changedPaths } from '../../config/changed-paths.ts'
 import type { Discovery } from '../../platform/node/discovery.ts'
 import { fingerprintOf } from '../../platform/node/file-fingerprint.ts'
 import { reloadable } from '../../platform/node/reloadable-config.ts'
@@ -84,6 +85,7 @@ export class Reloader {
       if (read !== null) this.#refusedAt = null
       // A new gateway does not know of a document that was refused before.
       else gateway.configRefused(this.#refusedAt)
+      const changed = changedPaths(this.#written, written)
       this.#written = written
       this.#running = config
       discovery.settle(written)
@@ -92,6 +94,7 @@ export class Reloader {
       else
         log[needsRestart.length === 0 ? 'info' : 'warn']('configuration_adopted', {
           version: config.version,
+          changed,
           ...(needsRestart.length === 0 ? {} : { needs_restart: needsRestart }),
         })
     } catch (error) {

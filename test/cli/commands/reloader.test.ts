@@ -408,13 +408,13 @@ it('a refused document is known to the gateway until another one is adopted, ove
   expect(refusals.slice(2)).toEqual([null])
 })
 
-it('settings that need a restart are reported once per configuration, not per discovered engine', async () => {
+it('changed settings, and those that need a restart, are reported once per configuration, not per discovered engine', async () => {
   const config = configOf([poolOf('m', 'a', one)])
   const lines: unknown[] = []
   const keep =
     (level: string) =>
     (event: string, fields: Readonly<Record<string, unknown>> = {}) =>
-      void lines.push([level, event, fields['needs_restart']])
+      void lines.push([level, event, fields['needs_restart'], fields['changed']])
   const log = { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
   const read = () => configOf([poolOf('m', 'a', one)], { workers: 3 })
   const reloader = new Reloader({
@@ -428,8 +428,8 @@ it('settings that need a restart are reported once per configuration, not per di
   await reloader.reload()
   await reloader.refresh()
   expect(lines).toEqual([
-    ['warn', 'configuration_adopted', ['workers']],
-    ['info', 'engines_adopted', undefined],
+    ['warn', 'configuration_adopted', ['workers'], ['workers']],
+    ['info', 'engines_adopted', undefined, undefined],
   ])
 })
 
