@@ -4,12 +4,13 @@
  * Each figure stands beside its goal. The attacks are those of an examination that found defects; see
  * SECURITY.md for the limits that bound them.
  *
- * Flags: --only uploads,memory,lateness,victim,recovery,decode-only,silent-readers,refused
+ * Flags: --only uploads,memory,lateness,victim,recovery,decode-only,silent-readers,refused,aborting-key
  * (default: all; the headline has the figures that were measured)
  * Exit code 1 when a headline figure misses its goal.
  */
 import { fileURLToPath } from 'node:url'
 import { bundleNode } from '../../scripts/bundle-node.ts'
+import { abortingKey } from './attacks/aborting-key.ts'
 import { decodeOnly } from './attacks/decode-only.ts'
 import { rowOf, worst, type Figure } from './attacks/figure.ts'
 import { lateness } from './attacks/lateness.ts'
@@ -37,6 +38,7 @@ const STEPS: readonly Readonly<Record<string, Attack>>[] = [
     'decode-only': decodeOnly,
     'silent-readers': silentReaders,
     refused,
+    'aborting-key': abortingKey,
   },
 ]
 
@@ -46,6 +48,7 @@ const HEADLINE = [
   'recovery_s_max',
   'decode_only_refused',
   'own_lateness_failures',
+  'forged_ejections',
 ] as const
 
 export default async function attacks({ flags, note }: BenchOptions): Promise<BenchResult> {
