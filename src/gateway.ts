@@ -30,6 +30,7 @@ import type { Config } from './config.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
 import { FleetHistory } from './core/reports/fleet-history.ts'
 import { memoryLimiter } from './memory-limiter.ts'
+import { withCanary } from './origin/canary/canary.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { FleetProbe } from './origin/fleet-probe.ts'
 import type { Exchange } from './origin/exchange.ts'
@@ -195,9 +196,15 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
     runningIds: carried?.runningIds ?? new RunningIds(),
     history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
-    forward: (exchange: Exchange) => forward(exchange, ports, digests, { suspect, stepsOf }),
+    forward: forwarderOf(models, ports, (exchange) => forward(exchange, ports, digests, { suspect, stepsOf })),
   }
 }
+
+type Forward = (exchange: Exchange) => Promise<Response>
+
+/** Only gateways with a pool that has a canary repeat requests. */
+const forwarderOf = ({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward =>
+  routes.some(({ pool }) => pool.canary !== null) ? withCanary(plain, ports) : plain
 
 const routesOf = (parts: ReturnType<typeof buildParts>): Gateway['routes'] => ({
   inference: inferenceRoutes(parts),

@@ -57,6 +57,10 @@ const schemas: Readonly<Record<string, Schema>> = {
     'condition_since?': milliseconds,
     'abandoned_total?': described('Requests whose client left before the first token.', number),
     'rescued_total?': described('Requests that another engine got because this one was wedged.', number),
+    'compared?': described(
+      'Answers of the semantic canary.',
+      object({ total: number, disagreed: number, stands_out_since: orNull(milliseconds) }),
+    ),
     'context_tokens?': described('Longest prompt with output.', number),
     'engine_version?': described('Version that the engine reports.', text),
     draining: flag,

@@ -107,6 +107,14 @@ const retry = strict({
   ),
 })
 
+const canary = strict({
+  share: describe(
+    'Share of greedy chats and completions (`temperature: 0`) whose first tokens are compared.',
+    withDefault(number(0.000_001, 1), 0.001),
+  ),
+  eject: describe('Engines whose answers stand out get no requests.', withDefault(z.boolean(), false)),
+})
+
 const circuit = strict({
   failures: describe('Consecutive failures that open the circuit.', withDefault(int(1, 1000), 3)),
   open_ms: describe('Time before a half-open circuit allows one trial request.', withDefault(milliseconds(), 4_000)),
@@ -177,6 +185,11 @@ export const poolShape = {
   retry: describe(
     'Budget for attempts on another engine, continuation of streams, and hedging.',
     z.prefault(retry, {}),
+  ),
+  canary: describe(
+    'Semantic canary: repeat a share of greedy requests on two engines and compare the answers (docs/recovery.md). ' +
+      'Absent: none.',
+    z.optional(canary),
   ),
   circuit: describe('Circuit breaker of each engine.', z.prefault(circuit, {})),
   ...overloadShape,

@@ -9,6 +9,7 @@ import { ranksOf } from './ranks.ts'
  */
 export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolConfig {
   const { policy, shadow, blockTokens, leaseMs, circuit, statsIntervalMs, indexEntries, slo, maxWaiting, queue } = pool
+  const { canary } = pool
   const { mode, thresholdTokens, fallback } = pool.split
   const { share, minPerS } = pool.retry
   return {
@@ -26,6 +27,7 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
     slo,
     maxWaiting,
     queue,
+    ...(canary === null ? {} : { canary: { eject: canary.eject } }),
     engines: pool.engines.map((engine) =>
       cluster.gateway === null ? toEngineSpec(engine) : { ...toEngineSpec(engine), isGateway: true },
     ),

@@ -98,6 +98,7 @@ type Add = (kind: string, tone: Concern['tone'], text: readonly [reason: string,
 function adderOf(line: EngineLine, found: Concern[]): Add {
   const { pool, engine } = line
   return (kind, tone, [reason, next]) => {
+    const startedAt = kind === 'disagrees' ? engine.compared?.stands_out_since : null
     const isOfCondition = conditionsOf[kind]?.includes(engine.condition) === true
     found.push({
       key: `${kind} ${pool.cluster} ${pool.model} ${engine.id}`,
@@ -108,6 +109,7 @@ function adderOf(line: EngineLine, found: Concern[]): Add {
       href: `#${anchorOf(line)}`,
       help: kind,
       ...(isOfCondition && engine.condition_since !== undefined ? { at: engine.condition_since } : {}),
+      ...(startedAt == null ? {} : { at: startedAt }),
     })
   }
 }
@@ -120,6 +122,8 @@ function addCondition({ engine, state }: EngineLine, add: Add): void {
       `its KV cache is full and ${plural(engine.stats?.waiting ?? 0, 'request')} wait for memory`,
       'Add engines, or limit prompts and output.',
     ])
+  if (engine.compared != null && engine.compared.stands_out_since !== null)
+    add('disagrees', 'bad', disagreementText(engine.compared, engine.available))
   if (engine.condition === 'slow')
     add('slow-engine', 'warn', [
       'its prompts take a multiple of the time of its siblings',
@@ -169,6 +173,17 @@ const conditionsOf: Readonly<Record<string, readonly Engine['condition'][]>> = {
   'slow-engine': ['slow'],
   unhealthy: ['unreachable', 'faulty'],
   circuit: ['unreachable', 'faulty'],
+}
+
+function disagreementText(
+  { total, disagreed }: NonNullable<Engine['compared']>,
+  available: Engine['available'],
+): readonly [string, string] {
+  const done = available === false ? 'it gets no requests' : 'it stays in use'
+  return [
+    `its answers differ from those of its siblings: ${disagreed} of ${plural(total, 'comparison')}; ${done}`,
+    'Compare weights, quantisation, chat template and version with those of its siblings, and restart it.',
+  ]
 }
 
 function wedgedText({ available, requests = 0, rescued_total: rescued = 0 }: Engine): readonly [string, string] {

@@ -52,6 +52,13 @@ function textsOf({ event, condition = 'well', taken_out: isOut }: PoolEvent): Al
       const { did, next } = DOWN[condition] ?? { did: NO_REQUESTS, next: null }
       return { did: isOut === false ? IN_USE : did, next }
     }
+    case 'engine_disagrees':
+      return {
+        did: isOut === true ? NO_REQUESTS : 'It stays in use.',
+        next: 'Compare its weights, quantisation, chat template and version with those of its siblings; restart it.',
+      }
+    case 'engine_agrees':
+      return { did: 'It is used like the others.', next: null }
     case 'engine_behind':
       return BEHIND[condition] ?? { did: 'It stays in use.', next: null }
     case 'ejection_withheld':
@@ -82,7 +89,7 @@ export function alertOf({ cluster, pool }: PoolName, raised: PoolEvent, now: num
     cluster,
     pool,
     engine,
-    state: event === 'engine_up' ? 'well' : condition,
+    state: event === 'engine_disagrees' ? 'disagrees' : event === 'engine_up' ? 'well' : condition,
     since: new Date(since).toISOString(),
     hurt: requests === undefined ? null : { requests, keys, models },
     ...textsOf(raised),

@@ -2,6 +2,7 @@
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { chatCompletionForm } from './chat-completion-form.ts'
 import { readChat } from './chat-messages.ts'
+import { chatComparison } from './comparison.ts'
 import { choicesGrammar, textIn } from './choices-stream.ts'
 import { chatBarrier, continuableBy } from './continuation-rules.ts'
 import { openaiErrors } from './error-shape.ts'
@@ -48,6 +49,7 @@ export const chat: Protocol = {
   splitting: openaiSplitting,
   asCompletion: chatCompletionForm,
   continuable: (body, mode) => continuableBy({ barrier: chatBarrier, defaultTokens: () => null }, body, mode),
+  comparison: chatComparison,
   stream: choicesGrammar({ textOf: textOfDelta, isOpening: isRoleAlone }),
   usage: usageOfPromptTokens,
   streamedAnswer: null,

@@ -1,5 +1,6 @@
 /** OpenAI's completions of a text or of token ids. */
 import type { JsonObject } from '../core/json.ts'
+import { completionComparison } from './comparison.ts'
 import { choicesGrammar, textIn } from './choices-stream.ts'
 import { ownCompletionForm } from './completion-form.ts'
 import { completionBarrier, continuableBy } from './continuation-rules.ts'
@@ -32,6 +33,7 @@ export const completions: Protocol = {
   splitting: openaiSplitting,
   asCompletion: ownCompletionForm,
   continuable: (body, mode) => continuableBy({ barrier: completionBarrier, defaultTokens }, body, mode),
+  comparison: completionComparison,
   stream: choicesGrammar({ textOf: ({ text }) => textIn(text), isOpening: () => false }),
   usage: usageOfPromptTokens,
   streamedAnswer: null,

@@ -2,6 +2,7 @@
 import type { Continuable, MidStream, NotContinued } from '../core/continuation/continuable.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
+import type { Comparison } from './comparison.ts'
 import type { CompletionForm } from './completion-form.ts'
 import type { ErrorShape } from './error-shape.ts'
 import type { ReportedUsage } from './reported-usage.ts'
@@ -90,6 +91,8 @@ export interface Protocol {
   readonly asCompletion: CompletionForm | null
   /** What a continuation of the stream at another engine needs, or why the stream cannot be continued. */
   continuable(body: JsonObject, mode: MidStream): Continuable | NotContinued
+  /** How answers of two engines are compared. Absent: they are not. */
+  readonly comparison?: Comparison
   /** null: answers are no streams. */
   readonly stream: StreamGrammar | null
   /** Token counts of a `usage` object of this protocol. */

@@ -172,6 +172,15 @@ export const ENGINE_METRICS: readonly Metric[] = [
     (e) => e.rescuedTotal,
     'Health',
   ),
+  counter(
+    'canary_compared_total',
+    'Answers of the semantic canary that were compared with those of another engine.',
+    (e) => e.compared?.total,
+  ),
+  counter('canary_disagreed_total', 'Those that disagreed.', (e) => e.compared?.disagreed),
+  gauge('canary_stands_out', 'Whether its answers stand out from those of other engines.', (e) =>
+    e.compared === undefined ? null : Number(e.compared.standsOutSince !== null),
+  ),
   gauge('reported_num_requests_running', 'Running requests, from the engine’s own metrics.', (e) => e.stats?.running),
   gauge('reported_num_requests_waiting', 'Waiting requests, from the engine’s own metrics.', (e) => e.stats?.waiting),
   gauge(

@@ -37,6 +37,7 @@ describe('what needs attention', () => {
       ...concerns({ kv_feed: { state: 'silent', changes: 0, resyncs: 0, lag_ms: 0 } }),
       ...concerns({ stats: { age_ms: 90_000 } as Stats }),
       ...(['wedged', 'slow', 'saturated'] as const).flatMap((condition) => concerns({ condition })),
+      ...concerns({ compared: { total: 40, disagreed: 30, stands_out_since: 5 } }),
       ...concerns({}, { gateway: { blocking_match: false } as unknown as NonNullable<Pool['gateway']> }),
     ].map(({ help }) => help)
     expect(new Set(listed)).toEqual(
@@ -49,6 +50,7 @@ describe('what needs attention', () => {
           'blocks',
           'wedged',
           'slow-engine',
+          'disagrees',
           'saturated',
         ]),
       ),
@@ -62,6 +64,14 @@ describe('what needs attention', () => {
     expect(concern).toMatchObject({ tone: 'bad', subject: 'a', help: 'wedged', at: 77 })
     expect(concern!.reason).toContain('it gets no requests; 1 request there, 3 moved to other engines')
     expect(concerns({ ...wedged, available: true })[0]!.reason).toContain('a limit of ejection keeps it in use')
+  })
+
+  it('names an engine whose answers stand out, since when, and not one that only disagreed', () => {
+    const compared = { total: 40, disagreed: 30, stands_out_since: 88 }
+    const [concern] = concerns({ compared, available: false })
+    expect(concern).toMatchObject({ tone: 'bad', help: 'disagrees', at: 88 })
+    expect(concern!.reason).toContain('30 of 40 comparisons; it gets no requests')
+    expect(found({ compared: { ...compared, stands_out_since: null } })).toEqual([])
   })
 
   it('lists slow and saturated engines without an objective', () => {

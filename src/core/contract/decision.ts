@@ -10,6 +10,8 @@ export type ExclusionReason =
   | 'circuit_open'
   /** Its output is overdue, nothing moves, and a trial was not answered. */
   | 'wedged'
+  /** Its answers stand out from those of others. */
+  | 'quarantined'
   | 'draining'
   | 'asleep'
   | 'role'

@@ -36,6 +36,8 @@ export type EngineSignal =
       readonly sentAt: number
       readonly result: 'passed' | 'failed' | 'unclear'
     }
+  /** Two engines answered one prompt of the semantic canary. */
+  | { readonly kind: 'compared'; readonly engine: string; readonly other: string; readonly agree: boolean }
 
 /** Metrics of one data-parallel rank. */
 export interface RankStats {

@@ -104,6 +104,8 @@ export interface PoolConfig {
   readonly slo?: SloConfig | null
   /** Maximum requests without a first token per engine. Absent from older edges: no limit. */
   readonly maxWaiting?: number
+  /** Engines whose answers stand out: whether they are ejected. Absent, null: answers are not compared. */
+  readonly canary?: { readonly eject: boolean } | null
   /** Requests that wait for room instead of being refused. Absent, null: none. */
   readonly queue?: { readonly maxRequests: number; readonly maxWaitMs: number } | null
   readonly engines: readonly EngineSpec[]

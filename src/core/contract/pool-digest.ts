@@ -55,6 +55,14 @@ export type Condition = 'well' | 'suspect' | 'wedged' | 'unreachable' | 'faulty'
 
 type CircuitState = 'closed' | 'open' | 'probing'
 
+/** Comparisons of an engine's answers by the semantic canary. */
+interface EngineCompared {
+  readonly total: number
+  readonly disagreed: number
+  /** Since its disagreements stand out, ms since the epoch; null: they do not. */
+  readonly standsOutSince: number | null
+}
+
 export interface EngineDigest {
   readonly id: string
   /** Server of which it is a data-parallel rank. Absent: it is none. */
@@ -80,6 +88,8 @@ export interface EngineDigest {
   readonly abandonedTotal?: number
   /** Requests that another engine got because this one was wedged. Absent from older objects. */
   readonly rescuedTotal?: number
+  /** Comparisons of its answers with those of others. Absent: none. */
+  readonly compared?: EngineCompared
   /** Longest prompt with output, as configured or reported. Absent: unknown. */
   readonly contextTokens?: number
   readonly draining: boolean

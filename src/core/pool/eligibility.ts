@@ -47,6 +47,7 @@ export function unavailability(engine: EngineState, requests: number, now: numbe
   if (!engine.healthy) return 'unhealthy'
   if (engine.asleep) return 'asleep'
   if (engine.isTakenOut) return 'wedged'
+  if (engine.isQuarantined) return 'quarantined'
   if (!admits(engine.circuit, now)) return 'circuit_open'
   return isFull(engine, requests) ? 'full' : null
 }

@@ -37,10 +37,18 @@ export function engineDigest(engine: EngineState, { load, ledger }: BookedLoad, 
   }
 }
 
-const detailsOf = ({ spec, problem, lastFailure, version, contextTokens }: EngineState): Partial<EngineDigest> => ({
+const detailsOf = ({
+  spec,
+  problem,
+  lastFailure,
+  version,
+  contextTokens,
+  compared,
+}: EngineState): Partial<EngineDigest> => ({
   ...(spec.server === undefined ? {} : { server: spec.server }),
   ...(spec.ignoresRanks === true ? { ignoresRanks: true } : {}),
   ...(problem === undefined ? {} : { problem }),
+  ...(compared === undefined ? {} : { compared }),
   ...(lastFailure === undefined ? {} : { lastFailure }),
   ...(version === undefined ? {} : { engineVersion: version }),
   ...(contextTokens === null ? {} : { contextTokens }),

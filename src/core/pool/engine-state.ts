@@ -55,6 +55,10 @@ export class EngineState implements EngineRef {
   condition: ConditionState = wellSince(0)
   /** It is wedged and gets no requests. */
   isTakenOut = false
+  /** Comparisons of its answers with those of others; undefined: none. */
+  compared: EngineDigest['compared'] = undefined
+  /** It gets no requests, because its answers stand out. */
+  isQuarantined = false
   /** Since when it serves no requests; null: it does. */
   downSince: number | null = null
   /** The gateway's own request that is on its way to it. */

@@ -10,6 +10,7 @@ import { engineDigest } from './engine-digest.ts'
 import type { EngineState } from './engine-state.ts'
 import { EngineTable } from './engine-table.ts'
 import { EngineWatch, type HurtRequests, type TrialOrder, type TrialSignal } from './engine-watch.ts'
+import { CanaryResults } from './canary-results.ts'
 import type { BookedLoad } from './booked-load.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import { RankServers } from './rank-servers.ts'
@@ -52,6 +53,8 @@ export class PoolEngines {
   readonly #ranks: RankServers
   #pool: PoolConfig | null = null
   #circuit: CircuitConfig = { failures: 1, openMs: 0 }
+  /** null: answers are not compared. */
+  #canary: CanaryResults | null = null
 
   /** @param hurt requests that wait at an engine */
   constructor(booked: BookedLoad, events: PoolEvents, hurt: (engine: EngineState) => HurtRequests) {
@@ -104,6 +107,7 @@ export class PoolEngines {
     this.#pool = given
     const pool = this.#ranks.expand(given)
     this.#circuit = pool.circuit
+    this.#adoptCanary(pool)
     for (const spec of pool.engines) {
       const known = this.table.get(spec.id)
       if (known !== undefined) known.spec = spec
@@ -116,6 +120,17 @@ export class PoolEngines {
       this.#forgetIfGone(engine)
     }
     for (const spec of pool.engines) if (this.table.get(spec.id) === undefined) this.#add(spec, now)
+  }
+
+  #adoptCanary({ canary = null }: PoolConfig): void {
+    if (canary?.eject !== true) for (const engine of this.table.all()) engine.isQuarantined = false
+    if (canary === null) return void (this.#canary = null)
+    this.#canary ??= new CanaryResults({
+      find: (id) => this.table.get(id),
+      events: this.#events,
+      mayTakeOut: (engine) => this.#mayTakeOut(engine),
+    })
+    this.#canary.ejects = canary.eject
   }
 
   /**
@@ -146,6 +161,8 @@ export class PoolEngines {
         return this.#probed(engine, signal, now)
       case 'trial':
         return this.#tried(engine, signal, now)
+      case 'compared':
+        return this.#canary?.compared(signal, now)
     }
   }
 
@@ -161,7 +178,7 @@ export class PoolEngines {
     const peers = this.table.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)
     const inUse = others.filter(
-      (one) => one.healthy && !one.asleep && one.circuit.state === 'closed' && !one.isTakenOut,
+      (one) => one.healthy && !one.asleep && one.circuit.state === 'closed' && !one.isTakenOut && !one.isQuarantined,
     )
     const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
     return inUse.length > 0 && others.length - inUse.length < limit
@@ -259,10 +276,13 @@ export class PoolEngines {
     const peers = this.table.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)
     const isLast = !others.some(
-      ({ healthy, asleep, circuit, isTakenOut }) => healthy && !asleep && !isTakenOut && circuit.state === 'closed',
+      ({ healthy, asleep, circuit, isTakenOut, isQuarantined }) =>
+        healthy && !asleep && !isTakenOut && !isQuarantined && circuit.state === 'closed',
     )
     if (client !== null && isLast) return 'last_engine'
-    const ejected = others.filter(({ circuit, isTakenOut }) => isTakenOut || circuit.state !== 'closed').length
+    const ejected = others.filter(
+      ({ circuit, isTakenOut, isQuarantined }) => isTakenOut || isQuarantined || circuit.state !== 'closed',
+    ).length
     const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
     return hasAlternative || ejected < limit ? null : 'max_ejected_share'
   }

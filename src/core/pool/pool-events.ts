@@ -6,7 +6,8 @@ export interface PoolEvent {
    * `panic_mode`: a request was placed although circuits exclude its engine. `ejection_withheld`: a circuit stayed
    * closed because of a limit of ejection. `engine_down`, `engine_up`: an engine stopped serving, or serves again.
    * `engine_behind`: it is slow or saturated. `ranks_ignored`: a server does not send requests to the chosen rank, so
-   * its ranks are one engine. `ranks_differ`: its metrics show another number of ranks than configured.
+   * its ranks are one engine. `ranks_differ`: its metrics show another number of ranks than configured. `engine_disagrees`,
+   * `engine_agrees`: its answers stand out from those of others, or no longer do.
    */
   readonly event:
     | 'panic_mode'
@@ -16,6 +17,8 @@ export interface PoolEvent {
     | 'engine_behind'
     | 'ranks_ignored'
     | 'ranks_differ'
+    | 'engine_disagrees'
+    | 'engine_agrees'
   readonly engine: string
   /** Condition of the engine; `engine_up`: the one that ended. */
   readonly condition?: Condition
@@ -25,7 +28,10 @@ export interface PoolEvent {
   readonly requests?: number
   readonly keys?: number
   readonly models?: number
-  /** `engine_down`: whether it gets no more requests. A limit of ejection may keep it in use. */
+  /** Comparisons of its answers, and those that disagreed. */
+  readonly compared?: number
+  readonly disagreed?: number
+  /** `engine_down`, `engine_disagrees`: whether it gets no more requests. A limit of ejection may keep it in use. */
   readonly taken_out?: boolean
   /** `engine_up`: for how long it was down. */
   readonly down_ms?: number

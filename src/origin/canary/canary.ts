@@ -1,0 +1,67 @@
+/** Semantic canary: repeats a share of greedy requests on two engines of their pool, and compares the answers. */
+import { concatBytes } from '../../core/bytes.ts'
+import { answersAgree } from '../../core/canary/answers-agree.ts'
+import type { PoolSettings } from '../../config.ts'
+import type { Ports } from '../../ports.ts'
+import { type Comparison, isGreedy } from '../../protocols/comparison.ts'
+import type { Exchange } from '../exchange.ts'
+import type { PoolRoute } from '../pool-route.ts'
+import { pairFor } from './idle-pair.ts'
+import { tokensFrom } from './repeated-request.ts'
+
+/** Longest request that is repeated, bytes: it stays in memory until its answer begins. */
+const MAX_BODY_BYTES = 256 * 1024
+
+type Forward = (exchange: Exchange) => Promise<Response>
+
+/** A request that will be repeated. */
+interface Copy {
+  readonly route: PoolRoute
+  readonly comparison: Comparison
+  readonly body: Uint8Array
+}
+
+/** Adds the canary to the forwarder. A pool has one comparison at a time. */
+export function withCanary(next: Forward, ports: Ports): Forward {
+  const busy = new Set<PoolSettings>()
+  return async (exchange) => {
+    const copy = copyOf(exchange, ports, busy)
+    const response = await next(exchange)
+    if (copy === null || response.status !== 200 || busy.has(copy.route.pool)) return response
+    busy.add(copy.route.pool)
+    exchange.scope.background(compared(copy, exchange, ports).finally(() => busy.delete(copy.route.pool)))
+    return response
+  }
+}
+
+/** null: the request is not repeated. */
+function copyOf(exchange: Exchange, ports: Ports, busy: ReadonlySet<PoolSettings>): Copy | null {
+  const { routes, protocol, json, pinned } = exchange
+  const route = routes.find(({ pool }) => pool.canary !== null)
+  const { comparison } = protocol
+  if (route === undefined || comparison === undefined || json === undefined || pinned !== null) return null
+  if (ports.random() >= route.pool.canary!.share || busy.has(route.pool) || !isGreedy(json)) return null
+  const parts = exchange.body(route, comparison.edit)
+  if (parts === null || parts.reduce((sum, { length }) => sum + length, 0) > MAX_BODY_BYTES) return null
+  // A copy: the memory of the client's body is used again when its answer begins. A single piece was written anew.
+  return { route, comparison, body: concatBytes(parts) }
+}
+
+/** Never rejects. */
+async function compared({ route, comparison, body }: Copy, exchange: Exchange, ports: Ports): Promise<void> {
+  const { cluster, engine, prefillEngine } = exchange.record
+  if (cluster !== route.cluster.id || engine === null || prefillEngine !== null) return
+  const pool = ports.pool(cluster, route.pool.model)
+  try {
+    const pair = pairFor(route, engine, await pool.digest(), ports.random)
+    if (pair === null) return
+    const request = { path: exchange.path, body }
+    const answers = await Promise.all(pair.map((target) => tokensFrom(target, request, comparison, ports)))
+    const [one, other] = answers
+    if (one == null || other == null) return
+    const signal = { engine: pair[0].id, other: pair[1].id, agree: answersAgree(one, other) }
+    await pool.observe([{ kind: 'compared', ...signal }])
+  } catch (error) {
+    ports.log.debug('canary_failed', { cluster, model: route.pool.model, error })
+  }
+}

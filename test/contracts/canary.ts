@@ -1,0 +1,151 @@
+/** Semantic canary: an engine whose answers are wrong is found, on any runtime. */
+import { afterEach, describe, expect, it } from 'vitest'
+import type { EngineRequest } from '../kit/engine-request.ts'
+import type { FakeAnswer } from '../kit/fake-answer.ts'
+import { FakeEngine } from '../kit/fake-engine.ts'
+import { ADMIN } from '../kit/split-gateway.ts'
+import { until } from '../wait.ts'
+
+export interface CanaryRuntime {
+  start(document: Record<string, unknown>): Promise<{ readonly url: string; close(): Promise<void> }>
+}
+
+const MODEL = 'base'
+
+interface FleetView {
+  readonly pools: readonly {
+    readonly engines: readonly {
+      readonly id: string
+      readonly available: boolean
+      readonly compared?: {
+        readonly total: number
+        readonly disagreed: number
+        readonly stands_out_since: number | null
+      }
+    }[]
+  }[]
+}
+
+/** An answer with log probabilities, as vLLM sends it. */
+const answerOf = (text: string, { json }: EngineRequest): FakeAnswer => ({
+  body: {
+    id: 'x',
+    object: 'chat.completion',
+    created: 1,
+    model: MODEL,
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', content: text },
+        finish_reason: 'stop',
+        logprobs: json['logprobs'] === true ? { content: [{ token: text, logprob: text.length * -1 }] } : null,
+      },
+    ],
+    usage: { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 },
+  },
+})
+
+const isRepeated = ({ json }: EngineRequest): boolean => json['logprobs'] === true
+
+export function canaryContract(name: string, { start }: CanaryRuntime): void {
+  describe(`the semantic canary of ${name}`, () => {
+    const open: (() => Promise<void>)[] = []
+    afterEach(async () => {
+      for (const close of open.splice(0).reverse()) await close()
+    })
+
+    const site = async (canary?: object) => {
+      const texts: Record<string, string> = { a: 'Paris', b: 'Paris', c: 'Paris' }
+      const engines: Record<string, FakeEngine> = {}
+      for (const id of Object.keys(texts)) {
+        const serve = (request: EngineRequest): FakeAnswer => answerOf(texts[id]!, request)
+        engines[id] = await FakeEngine.open({ 'POST *': serve, '*': { body: '' } })
+        open.push(() => engines[id]!.close())
+      }
+      const gateway = await start({
+        open: true,
+        admin: { secret: ADMIN },
+        log: { level: 'silent' },
+        clusters: [
+          {
+            id: 'c',
+            pools: [
+              {
+                model: MODEL,
+                policy: 'round_robin',
+                engines: Object.entries(engines).map(([id, { url }]) => ({ id, url })),
+                ...(canary === undefined ? {} : { canary }),
+              },
+            ],
+          },
+        ],
+      })
+      open.push(() => gateway.close())
+      const ask = async (more: object = { temperature: 0 }): Promise<string | null> => {
+        const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({
+            model: MODEL,
+            messages: [{ role: 'user', content: 'Capital?' }],
+            max_tokens: 99,
+            ...more,
+          }),
+        })
+        expect(response.status).toBe(200)
+        await response.text()
+        return response.headers.get('x-firstlight-engine')
+      }
+      const fleet = async () => {
+        const headers = { authorization: `Bearer ${ADMIN}` }
+        const { pools } = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, { headers })).json()) as FleetView
+        return Object.fromEntries(pools[0]!.engines.map((engine) => [engine.id, engine]))
+      }
+      const posts = (): EngineRequest[] => Object.values(engines).flatMap((engine) => engine.posts)
+      return { texts, ask, fleet, posts }
+    }
+
+    it('finds the engine whose answers are wrong, ejects it, and uses it again once it is right', async () => {
+      const { texts, ask, fleet, posts } = await site({ share: 1, eject: true })
+      texts['b'] = 'Some other text'
+      const askSome = async (): Promise<void> => {
+        for (let at = 0; at < 8; at++) await ask()
+      }
+      await until(async () => {
+        await askSome()
+        return (await fleet())['b']!.compared?.stands_out_since != null
+      })
+      expect(Object.values(await fleet()).map(({ id, available }) => [id, available])).toEqual([
+        ['a', true],
+        ['b', false],
+        ['c', true],
+      ])
+      for (const request of posts().filter(isRepeated))
+        expect(request.json).toMatchObject({ temperature: 0, stream: false, max_tokens: 32 })
+      for (let at = 0; at < 6; at++) expect(await ask()).not.toBe('b')
+      texts['b'] = 'Paris'
+      await until(async () => {
+        await askSome()
+        return (await fleet())['b']!.available
+      })
+    })
+
+    it('repeats only greedy requests with one answer', async () => {
+      const { ask, posts } = await site({ share: 1 })
+      for (const more of [{}, { temperature: 0.7 }, { temperature: 0, n: 2 }])
+        for (let at = 0; at < 4; at++) await ask(more)
+      expect(posts().filter(isRepeated)).toEqual([])
+      await until(async () => {
+        await ask()
+        return posts().some(isRepeated)
+      })
+    })
+
+    it('repeats nothing unless it is configured', async () => {
+      const { ask, fleet, posts } = await site()
+      for (let at = 0; at < 8; at++) await ask()
+      expect(posts().filter(isRepeated)).toEqual([])
+      for (const engine of Object.values(await fleet())) expect(engine).not.toHaveProperty('compared')
+    })
+  })
+}
