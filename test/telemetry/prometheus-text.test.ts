@@ -71,6 +71,7 @@ const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   condition: 'wedged',
   abandonedTotal: 4,
   rescuedTotal: 3,
+  compared: { total: 9, disagreed: 2, standsOutSince: null },
   stats: {
     running: 2,
     waiting: 1,

@@ -6,8 +6,8 @@ export interface PoolEvent {
    * `panic_mode`: a request was placed although circuits exclude its engine. `ejection_withheld`: a circuit stayed
    * closed because of a limit of ejection. `engine_down`, `engine_up`: an engine stopped serving, or serves again.
    * `engine_behind`: it is slow or saturated. `ranks_ignored`: a server does not send requests to the chosen rank, so
-   * its ranks are one engine. `ranks_differ`: its metrics show another number of ranks than configured. `engine_disagrees`,
-   * `engine_agrees`: its answers stand out from those of others, or no longer do.
+   * its ranks are one engine. `ranks_differ`: its metrics show another number of ranks than configured.
+   * `engine_disagrees`, `engine_agrees`: its answers stand out from those of others, or no longer do.
    */
   readonly event:
     | 'panic_mode'
