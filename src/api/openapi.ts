@@ -47,6 +47,8 @@ const schemas: Readonly<Record<string, Schema>> = {
   }),
   Engine: object({
     id: text,
+    'server?': described('Server of which the engine is a data-parallel rank.', text),
+    'ignores_ranks?': described('The server ignores the choice of a rank, so its ranks are one engine.', flag),
     role: { enum: ['any', 'prefill', 'decode', 'encode'] },
     weight: number,
     available: described('The engine accepts new requests.', flag),

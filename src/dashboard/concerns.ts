@@ -156,6 +156,11 @@ function engineConcerns(line: EngineLine): Concern[] {
       `cache hits are predicted but never reported: ${causes.join('; ')}`,
       'Run firstlight doctor.',
     ])
+  if (engine.ignores_ranks === true)
+    add('ranks-ignored', 'warn', [
+      'it does not send requests to the chosen rank, so its ranks are one engine',
+      'Let the proxy in front of it pass the header X-data-parallel-rank.',
+    ])
   if (engine.kv_feed?.state === 'silent')
     add('kv-feed', 'warn', ['KV events stopped', 'Check firstlight bridge beside the engine.'])
   if (state !== 'unhealthy' && isStale(engine))

@@ -24,8 +24,8 @@ export class RankHost {
   ranks: readonly SimulatedEngine[]
   /** Requests by path, those of probes included. */
   readonly calls: string[] = []
-  /** Values of the header in inference requests; null: none. */
-  readonly headers: (string | null)[] = []
+  /** Inference requests with the rank in their header; null: none. */
+  readonly chosen: { readonly path: string; readonly rank: string | null }[] = []
   readonly #options: RankHostOptions
   #server: Server | null = null
   #turn = 0
@@ -78,7 +78,7 @@ export class RankHost {
   #handle(incoming: Incoming): ReturnType<SimulatedEngine['handle']> | Answer {
     if (!isInference(incoming)) return this.ranks[0]!.handle(incoming)
     const header = incoming.headers.get(HEADER) ?? null
-    this.headers.push(header)
+    this.chosen.push({ path: incoming.path, rank: header })
     const { first = 0, numbering = 'local', ignoresHeader = false } = this.#options
     if (header === null || ignoresHeader) return this.ranks[this.#turn++ % this.ranks.length]!.handle(incoming)
     const rank = this.ranks[Number(header) - (numbering === 'global' ? first : 0)]

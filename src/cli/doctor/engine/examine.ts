@@ -5,6 +5,7 @@ import { checkClock, checkHealth, LOOP_STATUS } from './checks-health.ts'
 import { checkKey } from './checks-key.ts'
 import { checkModels } from './checks-models.ts'
 import type { ExpectedEngine } from './expected.ts'
+import { checkRanks } from './check-ranks.ts'
 import { checkCache } from './checks-cache.ts'
 import { checkExposure } from './checks-exposure.ts'
 import {
@@ -61,7 +62,10 @@ function softwareOf({ type, version }: EngineFacts): string {
 
 function judge(facts: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
   if (!checkModels(facts, expected, found)) return
-  if (checkMetrics(facts, found)) checkCache(facts, expected, found)
+  if (checkMetrics(facts, found)) {
+    checkCache(facts, expected, found)
+    checkRanks(facts, expected, found)
+  }
   checkAnswers(facts, expected, found)
   if (!facts.type.hasVllmFlags) return checkQuirks(facts, found)
   checkRequestIds(facts, found)

@@ -1,0 +1,24 @@
+import { ranksOf } from '../../../config/ranks.ts'
+import type { Findings } from '../finding.ts'
+import type { ExpectedEngine } from './expected.ts'
+import type { EngineFacts } from './facts.ts'
+
+/** Checks that data-parallel ranks are engines of their own, as many as the metrics show. */
+export function checkRanks({ metrics, type }: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
+  const shown = metrics.scraped?.ranks.length ?? 0
+  const ranks = expected === null ? null : ranksOf(expected.engine)
+  const header = type.ranks?.header
+  if (ranks !== null && ranks.count !== null && shown > 0 && shown !== ranks.count)
+    return found.problem('ranks', `/metrics shows ${shown}, and \`data_parallel\` names ${ranks.count}`, {
+      costs: 'Ranks beyond those of the server refuse requests, which move on; ranks that are not named get none.',
+      next: 'Set data_parallel of the engine to auto.',
+    })
+  if (shown < 2) return
+  if (ranks !== null) return found.ok('ranks', `${shown}, each of which is an engine`)
+  const names = Object.keys(expected?.engine.headers ?? {}).map((name) => name.toLowerCase())
+  if (header === undefined || names.includes(header)) return
+  found.warn('ranks', `${shown} data-parallel ranks are one engine`, {
+    costs: `A repeated prompt finds its cache with probability 1/${shown}; load and cache size are sums.`,
+    next: 'data_parallel: auto in the configuration of the engine.',
+  })
+}

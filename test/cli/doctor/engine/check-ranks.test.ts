@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest'
+import { FakeEngine } from '../../../kit/fake-engine.ts'
+import { visitPool } from '../ask.ts'
+
+const metrics = [0, 1].map((rank) => `vllm:num_requests_running{engine="${rank}"} 0\n`).join('')
+
+it.each([
+  ['off', 'warning', '2 data-parallel ranks are one engine'],
+  ['auto', 'ok', '2, each of which is an engine'],
+  [2, 'ok', '2, each of which is an engine'],
+  [4, 'problem', '/metrics shows 2, and `data_parallel` names 4'],
+])('finds two ranks with data_parallel: %s', async (dataParallel, mark, message) => {
+  await using engine = await FakeEngine.open({
+    'GET /metrics': { body: metrics },
+    'GET /v1/models': { body: { object: 'list', data: [{ id: 'm', object: 'model', owned_by: 'vllm' }] } },
+  })
+  const seen = await visitPool({ model: 'm', engines: [{ id: 'a', url: engine.url, data_parallel: dataParallel }] })
+  expect(seen.find('ranks')).toMatchObject({ mark, message })
+})
