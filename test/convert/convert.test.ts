@@ -95,6 +95,105 @@ routerSpec: { repository: r, routingLogic: session, sessionKey: X-User-Id, extra
     expect(out).toContain('routerSpec: repository: see the values')
   })
 
+  it('converts the command line of #670: TTFT routing with lookups', async () => {
+    const { code, document, out } = await convertFile(
+      'production-stack',
+      `vllm-router --port 9091 \\
+    --service-discovery static \\
+    --static-backends "http://localhost:9081,http://localhost:9082" \\
+    --static-models "Qwen/Qwen2-7B,Qwen/Qwen2-7B" \\
+    --engine-stats-interval 10 \\
+    --log-stats \\
+    --routing-logic ttft \\
+    --lmcache-controller-port 65432 \\
+    --lmcache-instances "instance_0,instance_1" \\
+    --enable-share-cache \\
+    --session-key SESSION \\
+    --tokenizer "Qwen/Qwen2-7B"`,
+    )
+    expect(code).toBe(0)
+    expect(poolsOf(document)).toEqual([
+      {
+        model: 'Qwen/Qwen2-7B',
+        session: { header: 'session' },
+        stats_interval_ms: 10_000,
+        policy: { name: 'ttft', shared_cache: true },
+        lmcache: { controller: 'http://lmcache-controller:9000' },
+        engines: [
+          { id: 'engine', url: 'http://localhost:9081', lmcache_instance: 'instance_0' },
+          { id: 'engine-2', url: 'http://localhost:9082', lmcache_instance: 'instance_1' },
+        ],
+      },
+    ])
+    expect(out).toContain('--tokenizer Qwen/Qwen2-7B: compile its tokenizer.json')
+    expect(out).toContain('(port 65432)')
+    expect(out).not.toContain('unknown to firstlight convert')
+  })
+
+  const ROLES =
+    '--service-discovery static --static-backends http://p:1,http://d:2,http://d2:3/ --static-models m,m,m ' +
+    '--static-model-labels p,d,d --prefill-model-labels p --decode-model-labels d'
+
+  it('answers 503 without a prefill engine, as #777 does', async () => {
+    const { document } = await convertFile(
+      'production-stack',
+      `vllm-router --routing-logic disaggregated_prefill_orchestrated ${ROLES}`,
+    )
+    expect(poolsOf(document)[0]!['split']).toEqual({ mode: 'always', connector: 'nixl', fallback: 'fail' })
+  })
+
+  const registry = JSON.stringify({
+    'http://d:2': { receiver_host: 'h', receiver_init_port: [7300], receiver_alloc_port: [7400] },
+    'http://d2:3/': { receiver_host: 'h2', receiver_init_port: [7301, 7302], receiver_alloc_port: [7401, 7402] },
+  })
+  it.each([
+    ['--routing-threshold 4096', { mode: 'threshold', threshold_tokens: 4096, estimate: 'chars4', connector: 'nixl' }],
+    ['--routing-threshold 0 --disagg-connector-type nixl', { mode: 'always', connector: 'nixl' }],
+    [
+      '--disagg-connector-type lmcache --decoder-host h --decoder-init-port 7300,7301 --decoder-alloc-port 7400,7401',
+      {
+        mode: 'always',
+        connector: 'lmcache',
+        lmcache: {
+          decoders: Object.fromEntries(
+            ['decode', 'decode-2'].map((id) => [
+              id,
+              { host: 'h', init_ports: [7300, 7301], alloc_ports: [7400, 7401] },
+            ]),
+          ),
+        },
+      },
+    ],
+    [
+      `--disagg-connector-type lmcache --decoder-registry '${registry}'`,
+      {
+        mode: 'always',
+        connector: 'lmcache',
+        lmcache: {
+          decoders: {
+            decode: { host: 'h', init_ports: [7300], alloc_ports: [7400] },
+            'decode-2': { host: 'h2', init_ports: [7301, 7302], alloc_ports: [7401, 7402] },
+          },
+        },
+      },
+    ],
+  ])('converts the flags of #890: %s', async (flags, split) => {
+    const { code, document, out } = await convertFile(
+      'production-stack',
+      `vllm-router --routing-logic disaggregated_prefill --load-balancing-strategy least_loaded ${flags} ${ROLES}`,
+    )
+    expect(code).toBe(0)
+    expect(poolsOf(document)[0]).toMatchObject({ policy: 'least_loaded', split })
+    expect(out).not.toContain('unknown to firstlight convert')
+  })
+
+  it('names a decoder of the registry that is no engine, and a missing receiver', async () => {
+    const lmcache = `vllm-router --routing-logic disaggregated_prefill --disagg-connector-type lmcache ${ROLES}`
+    const other = await convertFile('production-stack', `${lmcache} --decoder-registry '{"http://x:1": {}}'`)
+    expect(other.out).toContain('--decoder-registry http://x:1: is none of the decode engines')
+    expect((await convertFile('production-stack', lmcache)).out).toContain('the source names no receiver')
+  })
+
   it('converts a dynamic configuration with nested models', async () => {
     const { code, document } = await convertFile(
       'production-stack',

@@ -2,6 +2,7 @@
 import { Draft, baseUrlOf, compact, type Source } from './draft.ts'
 import { uniqueIds } from './engine-ids.ts'
 import { Flags } from './flags.ts'
+import { type EngineIds, splitOf } from './production-stack-split.ts'
 import { argumentsOf, commandsOf } from './shell.ts'
 import { containerCommands } from './containers.ts'
 import { documentsOf, items, text, tree, type Tree } from './documents.ts'
@@ -112,7 +113,7 @@ function reported(draft: Draft, flags: Flags): Draft {
 }
 
 /** Policy, sessions, retries and probes of every pool. */
-function routing(draft: Draft, flags: Flags): Tree {
+function routing(draft: Draft, flags: Flags, decoders: EngineIds = new Map()): Tree {
   const pool: Tree = {}
   const key = flags.one('session-key')
   if (key !== null) pool['session'] = { header: key.toLowerCase() }
@@ -125,13 +126,20 @@ function routing(draft: Draft, flags: Flags): Tree {
       'retries are limited by a share of traffic (retry.share, retry.min_per_s), which prevents retry storms.',
     )
   const controller = flags.one('lmcache-controller-port')
-  applyLogic(draft, flags, pool)
-  if (controller !== null && tree(pool['policy'])['name'] !== 'kv_aware')
-    draft.dropped('--lmcache-controller-port', 'only used by the routing logic kvaware.')
+  applyLogic(draft, flags, pool, decoders)
+  if (controller !== null && pool['lmcache'] === undefined)
+    draft.dropped('--lmcache-controller-port', 'only used by the routing logics kvaware and ttft.')
+  const tokenizer = flags.one('tokenizer')
+  if (tokenizer !== null)
+    draft.todo(
+      `--tokenizer ${tokenizer}`,
+      'compile its tokenizer.json with firstlight vocab compile, and set tokenizer of the pool to the file. Until ' +
+        'then tokens are estimated from bytes, with a ratio that is learned.',
+    )
   return pool
 }
 
-function applyLogic(draft: Draft, flags: Flags, pool: Tree): void {
+function applyLogic(draft: Draft, flags: Flags, pool: Tree, decoders: EngineIds): void {
   const logic = flags.one('routing-logic')
   if (logic === 'roundrobin' || logic === null) pool['policy'] = 'round_robin'
   else if (logic === 'session') pool['policy'] = 'session'
@@ -140,17 +148,23 @@ function applyLogic(draft: Draft, flags: Flags, pool: Tree): void {
     draft.differs('prefixaware', 'prefixes are compared by blocks of tokens, and an overloaded engine is avoided.')
   } else if (logic === 'kvaware') {
     pool['policy'] = { name: 'kv_aware', threshold: Number(flags.one('kv-aware-threshold') ?? 2000) }
-    const port = flags.one('lmcache-controller-port') ?? '9000'
-    pool['lmcache'] = { controller: 'http://lmcache-controller:9000' }
-    draft.todo(
-      'lmcache.controller',
-      `the router ran LMCache's controller itself (port ${port}). Run lmcache_controller separately and write the ` +
-        'URL of its HTTP server.',
+    setController(draft, flags, pool)
+  } else if (logic === 'ttft') {
+    // The flag has the second name, and its description in #670 the first.
+    const isShared = [flags.has('enable-share-cache'), flags.has('enable-shared-cache')].includes(true)
+    pool['policy'] = isShared ? { name: 'ttft', shared_cache: true } : 'ttft'
+    if (flags.has('lmcache-controller-port')) setController(draft, flags, pool)
+  } else if (logic === 'disaggregated_prefill_orchestrated') {
+    // The source answers 503 without a prefill engine.
+    pool['split'] = { mode: 'always', connector: 'nixl', fallback: 'fail' }
+    draft.differs(
+      'disaggregated_prefill_orchestrated',
+      'fallback: fail answers 503 without a prefill engine, as the source does; decode_only, the default, serves the ' +
+        'request on a decode engine.',
     )
-  } else if (logic === 'ttft') pool['policy'] = 'ttft'
-  else if (logic?.startsWith('disaggregated_prefill') === true) {
-    pool['split'] = { mode: 'always', connector: 'nixl' }
-    if (logic === 'disaggregated_prefill')
+  } else if (logic?.startsWith('disaggregated_prefill') === true) {
+    pool['split'] = splitOf(draft, flags, pool, decoders)
+    if (flags.one('disagg-connector-type') === null)
       draft.differs(
         'disaggregated_prefill',
         'this mode sends no transfer parameters. The engines need NixlConnector; for LMCache see split.lmcache in ' +
@@ -160,6 +174,16 @@ function applyLogic(draft: Draft, flags: Flags, pool: Tree): void {
   flags.has('kv-aware-threshold')
 }
 
+function setController(draft: Draft, flags: Flags, pool: Tree): void {
+  const port = flags.one('lmcache-controller-port') ?? '9000'
+  pool['lmcache'] = { controller: 'http://lmcache-controller:9000' }
+  draft.todo(
+    'lmcache.controller',
+    `the router ran LMCache's controller itself (port ${port}). Run lmcache_controller separately and write the ` +
+      'URL of its HTTP server.',
+  )
+}
+
 function fromBackends(draft: Draft, flags: Flags, given: string | null): void {
   const urls = flags.list('static-backends')
   const models = flags.list('static-models')
@@ -167,18 +191,22 @@ function fromBackends(draft: Draft, flags: Flags, given: string | null): void {
   const prefill = flags.list('prefill-model-labels')
   const decode = flags.list('decode-model-labels')
   flags.has('service-discovery')
+  const instances = flags.list('lmcache-instances')
   const unique = uniqueIds()
+  const decoders = new Map<string, string>()
   const byModel = new Map<string, Tree[]>()
   for (const [index, url] of urls.entries()) {
     const model = given ?? draft.modelOr(models[index] ?? null, '--static-models')
     const label = labels[index] ?? ''
     const role = prefill.includes(label) ? 'prefill' : decode.includes(label) ? 'decode' : null
     const engines = byModel.get(model) ?? []
-    engines.push(compact({ id: unique(role ?? 'engine'), url: baseUrlOf(url), role }))
+    const id = unique(role ?? 'engine')
+    engines.push(compact({ id, url: baseUrlOf(url), role, lmcache_instance: instances[index] ?? null }))
+    if (role === 'decode') decoders.set(baseUrlOf(url), id)
     byModel.set(model, engines)
   }
   if (urls.length === 0) draft.todo('--static-backends', 'the source names no engines. Add them under engines.')
-  const shared = routing(draft, flags)
+  const shared = routing(draft, flags, decoders)
   const aliases = flags.list('static-aliases').map((pair) => pair.split(':'))
   for (const [model, engines] of byModel) {
     const own = aliases.flatMap(([alias, name]) => (name === model ? [alias!] : []))
