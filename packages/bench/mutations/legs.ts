@@ -119,11 +119,11 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'events are split at half a record',
-    file: 'src/origin/relay/sse-records.ts',
-    find: "? '' : records.pop()!",
-    replace: "? '' : ''",
+    file: 'src/protocols/stream/event-splitter.ts',
+    find: 'if (whole < chunk.length) this.#hold(chunk.subarray(whole))',
+    replace: '',
     impact: 'changed streams break events that come in two pieces',
-    tests: { node: ['test/origin/disagg/first-token.test.ts'] },
+    tests: { node: ['test/origin/relay/answer-transform.test.ts'] },
   },
   {
     name: 'client that disconnects does not stop an encoder',

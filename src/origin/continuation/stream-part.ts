@@ -7,7 +7,7 @@ import type { BodyReader, OriginAnswer } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
-import { EventSplitter } from './event-splitter.ts'
+import { EventSplitter } from '../../protocols/stream/event-splitter.ts'
 import type { Segment } from './segment.ts'
 
 /** The relay of one engine's answer, with its booking. */

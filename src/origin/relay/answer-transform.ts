@@ -1,7 +1,8 @@
 import type { Usage } from '../../core/contract/outcome.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { RelayOptions } from '../../ports/relay.ts'
-import { dataRecord, payloadOf, SseRecords } from './sse-records.ts'
+import { EventSplitter } from '../../protocols/stream/event-splitter.ts'
+import { dataRecord, payloadOf } from './sse-records.ts'
 
 /** Conversion of one engine response to the client's response. */
 export interface AnswerTransform {
@@ -28,21 +29,25 @@ export function relayTransformed(answer: OriginAnswer, options: RelayOptions, tr
 
 const encoder = new TextEncoder()
 
+const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
+
 function transformedEvents(source: ReadableStream<Uint8Array>, transform: AnswerTransform): ReadableStream<Uint8Array> {
   const reader = source.getReader()
-  const records = new SseRecords()
+  const events = new EventSplitter()
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       for (;;) {
         const { done, value } = await reader.read()
         if (done) {
-          if (records.rest !== '') controller.enqueue(encoder.encode(records.rest))
+          const rest = events.end()
+          if (rest.length > 0) controller.enqueue(rest)
           controller.close()
           return
         }
-        const whole = records.take(value)
-        if (whole.length === 0) continue
-        controller.enqueue(encoder.encode(whole.map((record) => transformedRecord(record, transform)).join('')))
+        const { bytes, ends } = events.take(value)
+        const text = ends.map((end, i) => transformedRecord(utf8.decode(bytes.subarray(ends[i - 1] ?? 0, end)), transform))
+        if (text.length === 0) continue
+        controller.enqueue(encoder.encode(text.join('')))
         return
       }
     },

@@ -2,7 +2,7 @@
 import { concatBytes } from '../../core/bytes.ts'
 import { renamedAnswer, renamedEvent } from '../../protocols/answer-model.ts'
 import type { Protocol } from '../../protocols/protocol.ts'
-import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
+import { EventSplitter } from '../../protocols/stream/event-splitter.ts'
 
 /** Longest event that is held back until its end, bytes. A longer one passes unchanged. */
 const HELD_BYTES = 8 * 1024 * 1024
@@ -33,9 +33,7 @@ interface Renamer {
 class EventRenamer implements Renamer {
   readonly #protocol: Protocol
   readonly #name: Uint8Array
-  readonly #boundaries = new EventBoundaries()
-  #held: Uint8Array[] = []
-  #heldBytes = 0
+  readonly #events = new EventSplitter(HELD_BYTES)
 
   constructor(protocol: Protocol, name: Uint8Array) {
     this.#protocol = protocol
@@ -43,36 +41,12 @@ class EventRenamer implements Renamer {
   }
 
   take(chunk: Uint8Array): Piece {
-    const out: Uint8Array[] = []
-    let at = 0
-    while (at < chunk.length) {
-      const end = this.#boundaries.next(chunk, at, chunk.length)
-      if (end < 0) break
-      const event = concatBytes([...this.#held, chunk.subarray(at, end)])
-      this.#forget()
-      out.push(...renamedEvent(event, this.#protocol, this.#name))
-      at = end
-    }
-    if (at < chunk.length) this.#hold(chunk.subarray(at), out)
-    return out
+    const { bytes, ends } = this.#events.take(chunk)
+    return ends.flatMap((end, i) => renamedEvent(bytes.subarray(ends[i - 1] ?? 0, end), this.#protocol, this.#name))
   }
 
   end(): Piece {
-    const rest = this.#held
-    this.#forget()
-    return rest
-  }
-
-  #hold(piece: Uint8Array, out: Uint8Array[]): void {
-    this.#held.push(piece)
-    this.#heldBytes += piece.length
-    // A comment line must not wait: it is a heartbeat.
-    if (this.#heldBytes > HELD_BYTES || this.#boundaries.atBoundary) out.push(...this.end())
-  }
-
-  #forget(): void {
-    this.#held = []
-    this.#heldBytes = 0
+    return [this.#events.end()]
   }
 }
 
