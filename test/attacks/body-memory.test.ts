@@ -62,7 +62,8 @@ describe('the bodies of requests that engines answer', () => {
       chatBody(`${kind} ${'x'.repeat(3_000)}`, { stream: kind.startsWith('stream') })
     const kinds = ['whole', 'stream', 'streamCut', 'streamLeft', 'error', 'refused', 'reset', 'left'] as const
     both.answer = (socket, request) => {
-      const kind = /"content":"(\w+) /.exec(request)![1]!
+      // A trial of the gateway, after failures of this engine, names no kind.
+      const kind = /"content":"(\w+) /.exec(request)?.[1] ?? 'whole'
       if (kind === 'error') socket.write(jsonAnswer('{}', '500 Internal Server Error'))
       else if (kind === 'refused') socket.write(jsonAnswer('{}', '422 Unprocessable Entity'))
       else if (kind === 'reset') socket.destroy()
