@@ -45,7 +45,9 @@ function transformedEvents(source: ReadableStream<Uint8Array>, transform: Answer
           return
         }
         const { bytes, ends } = events.take(value)
-        const text = ends.map((end, i) => transformedRecord(utf8.decode(bytes.subarray(ends[i - 1] ?? 0, end)), transform))
+        const text = ends.map((end, i) =>
+          transformedRecord(utf8.decode(bytes.subarray(ends[i - 1] ?? 0, end)), transform),
+        )
         if (text.length === 0) continue
         controller.enqueue(encoder.encode(text.join('')))
         return

@@ -44,7 +44,9 @@ describe('a transformed stream', () => {
 
   it.each([1, 2, 3, 7, 1000])('has the same events in pieces of %i bytes', async (size) => {
     const { write, read, end } = transformed()
-    const body = encode('data: ä\r\n\r\n: wait\n\nid: 1\ndata: b\ndata: c\n\nevent: x\ndata: d\n\ndata: none\n\ndata: half')
+    const body = encode(
+      'data: ä\r\n\r\n: wait\n\nid: 1\ndata: b\ndata: c\n\nevent: x\ndata: d\n\ndata: none\n\ndata: half',
+    )
     for (let at = 0; at < body.length; at += size) write(body.subarray(at, at + size))
     end()
     let text = ''
