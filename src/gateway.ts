@@ -68,14 +68,19 @@ export interface Gateway {
    * @param endsWaits they are answered now; otherwise when they get a place. Default: true
    */
   supersede(next: Pick<Gateway, 'config'>, endsWaits?: boolean): void
-  /** Each group of routes as an application of its own. */
+  /**
+   * Answers like `fetch`, but has the routes of these groups only: other paths are 404. For a program that puts its own
+   * middleware in front of each group.
+   */
+  only(groups: readonly RouteGroup[]): Gateway['fetch']
+  /** Each group of routes. */
   readonly routes: Readonly<Record<RouteGroup, App>>
   readonly config: Config
   readonly carried: CarriedState
 }
 
 /** Groups of routes. */
-type RouteGroup = 'inference' | 'models' | 'health' | 'metrics' | 'admin' | 'dashboard' | 'lmcache' | 'ttft'
+export type RouteGroup = 'inference' | 'models' | 'health' | 'metrics' | 'admin' | 'dashboard' | 'lmcache' | 'ttft'
 
 /** State that a gateway passes to its successor in the same process, which has another configuration. */
 export interface CarriedState {
@@ -221,10 +226,14 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const parts = buildParts(config, ports, options)
   const { status, prober } = parts
   const routes = routesOf(parts)
-  const app = createApp(parts, Object.values(routes))
-  return {
+  const fetchOf = (groups: readonly App[]): Gateway['fetch'] => {
+    const app = createApp(parts, groups)
     // Hono reads only `method` and `url`; the handlers read the rest of a request.
-    fetch: async (request, scope) => app.fetch(request as Request, scope),
+    return async (request, scope) => app.fetch(request as Request, scope)
+  }
+  return {
+    fetch: fetchOf(Object.values(routes)),
+    only: (groups) => fetchOf(groups.map((group) => routes[group])),
     probe: () => prober.round(),
     answer: (question) => answerGroupQuery(parts, question),
     view: () => dashboardSnapshot(parts),

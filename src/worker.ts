@@ -8,6 +8,7 @@ import type { EngineSignal } from './core/contract/engine-signal.ts'
 import type { PoolConfig } from './core/contract/pool-config.ts'
 import type { TrialOrder } from './core/pool/engine-watch.ts'
 import type { PoolEvent } from './core/pool/pool-events.ts'
+import type { RouteGroup } from './gateway.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
 import { ObjectAlerts } from './platform/workers/object-alerts.ts'
@@ -45,6 +46,15 @@ export class EdgeObject extends BaseEdgeObject<GatewayEnv> {
   }
 }
 
-export default {
+interface FirstlightWorker {
+  fetch(request: Request, env: GatewayEnv, ctx: ExecutionContext): Promise<Response>
+  /** Routes of these groups only, for a Worker that puts its own middleware in front of each group. */
+  only(...groups: readonly RouteGroup[]): Pick<FirstlightWorker, 'fetch'>
+}
+
+const worker: FirstlightWorker = {
   fetch: (request, env, ctx) => gateway.fetch(request, env, ctx),
-} satisfies ExportedHandler<GatewayEnv>
+  only: (...groups) => ({ fetch: gateway.only(groups) }),
+}
+
+export default worker

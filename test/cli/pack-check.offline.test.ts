@@ -146,6 +146,19 @@ describe('the entries of the package', () => {
       env: { ...process.env, ENGINE_URL: fleet.urls[0]!, MODEL: 'sim', PORT: '0', ...env },
     })
 
+  /** Writes the programs of docs/embed.md to files, and returns their names by runtime. */
+  function embedSnippets(): { readonly node: string[]; readonly worker: string[] } {
+    const text = readFileSync(join(installed, 'docs', 'embed.md'), 'utf8')
+    const snippets = [...text.matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code!)
+    const files = snippets.map((code, at) => {
+      writeFileSync(program(`snippet-${at}.ts`), code)
+      return { name: `snippet-${at}.ts`, isWorker: code.includes("'firstlight/worker'") }
+    })
+    const named = (isWorker: boolean): string[] =>
+      files.flatMap((file) => (file.isWorker === isWorker ? file.name : []))
+    return { node: named(false), worker: named(true) }
+  }
+
   const body = JSON.stringify({ model: 'sim', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 4 })
   const chat = (url: string, headers: Record<string, string>): Promise<Response> =>
     fetch(`${url}/v1/chat/completions`, {
@@ -168,8 +181,12 @@ describe('the entries of the package', () => {
       writeFileSync(config, JSON.stringify({ compilerOptions: { ...compilerOptions, types }, files }))
       await execute(process.execPath, [join(packages, 'typescript/bin/tsc'), '-p', config])
     }
-    await check(['node'], ['embed-node.ts', 'embed-hono.ts', 'embed-ports.ts'])
+    await check(['node'], ['embed-node.ts', 'embed-hono.ts', 'embed-groups.ts', 'embed-ports.ts'])
     await check([join(root, 'worker-configuration.d.ts')], ['embed-worker/worker.ts'])
+    const { node, worker } = embedSnippets()
+    expect([node.length, worker.length]).toEqual([2, 1])
+    await check(['node'], node)
+    await check([join(root, 'worker-configuration.d.ts')], worker)
     writeFileSync(program('wrong.ts'), "import { openGateway } from 'firstlight/node'\nawait openGateway(5)\n")
     await expect(check(['node'], ['wrong.ts'])).rejects.toMatchObject({
       stdout: expect.stringContaining("'number' is not assignable to parameter of type 'string'") as string,
@@ -179,6 +196,7 @@ describe('the entries of the package', () => {
   it.each([
     ['embed-node.ts', '', { 'x-team': 'a' }],
     ['embed-hono.ts', '/llm', { authorization: 'Bearer secret' }],
+    ['embed-groups.ts', '/llm', { authorization: 'Bearer secret' }],
   ])('%s authenticates clients itself and serves them', async (file, prefix, headers) => {
     const child = start(file, { TEAM_TOKEN: 'secret' })
     const exit = ended(child)
@@ -188,6 +206,22 @@ describe('the entries of the package', () => {
     const response = await chat(url, headers as Record<string, string>)
     expect(response.status).toBe(200)
     expect(await response.json()).toMatchObject({ object: 'chat.completion', usage: { completion_tokens: 4 } })
+    child.kill('SIGTERM')
+    expect(await exit).toBe(0)
+  })
+
+  it('embed-groups.ts has the routes of each group behind the middleware of that group only', async () => {
+    const child = start('embed-groups.ts', { TEAM_TOKEN: 'team', OPERATOR_TOKEN: 'operator' })
+    const exit = ended(child)
+    const [, port] = await printed(child, /port: (\d+)/)
+    const statusOf = async (path: string, token: string): Promise<number> =>
+      (await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` } })).status
+    expect(await statusOf('/llm/v1/models', 'team')).toBe(200)
+    expect(await statusOf('/ops/v1/firstlight/fleet', 'operator')).toBe(200)
+    expect(await statusOf('/ops/metrics', 'operator')).toBe(200)
+    expect(await statusOf('/ops/v1/firstlight/fleet', 'team')).toBe(401)
+    expect(await statusOf('/llm/v1/firstlight/fleet', 'team')).toBe(404)
+    expect(await statusOf('/ops/v1/models', 'operator')).toBe(404)
     child.kill('SIGTERM')
     expect(await exit).toBe(0)
   })
@@ -226,6 +260,11 @@ describe('the entries of the package', () => {
       expect((await chat(url, {})).status).toBe(401)
       const response = await chat(url, { 'cf-access-jwt-assertion': 'signed' })
       expect(await response.json()).toMatchObject({ object: 'chat.completion' })
+      expect((await fetch(`${url}/health`)).status).toBe(200)
+      expect((await fetch(`${url}/v1/models`)).status).toBe(401)
+      const signed = { headers: { 'cf-access-jwt-assertion': 'signed' } }
+      expect((await fetch(`${url}/v1/models`, signed)).status).toBe(200)
+      expect((await fetch(`${url}/v1/firstlight/fleet`, signed)).status).toBe(404)
     } finally {
       await worker.dispose()
     }

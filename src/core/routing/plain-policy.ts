@@ -1,13 +1,11 @@
 import { type PolicyKind, readOptions } from './policy-options.ts'
 import type { Policy, Signal } from './policy.ts'
 
-/** Policy without options. */
-interface PlainPolicy<Needs extends Signal = Signal> extends Policy<Needs> {
-  /** Description, one line. */
-  readonly doc: string
-  /** Source of the rule. */
-  readonly source: string
-}
+/**
+ * Policy without options. An alias, because the declarations of the package name the types of exported policies.
+ * `doc`: description, one line. `source`: source of the rule.
+ */
+type PlainPolicy<Needs extends Signal = Signal> = Policy<Needs> & Pick<PolicyKind, 'doc' | 'source'>
 
 /** Infers `Needs` from the list, as `definePolicy` does. */
 export const definePlainPolicy = <const Needs extends Signal>(policy: PlainPolicy<Needs>): PlainPolicy<Needs> => policy

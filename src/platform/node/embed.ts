@@ -2,7 +2,7 @@
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { parseConfigText } from '../../config/parse.ts'
-import { createGateway } from '../../gateway.ts'
+import { createGateway, type Gateway, type RouteGroup } from '../../gateway.ts'
 import type { Log } from '../../ports/log.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import { Background } from './background.ts'
@@ -14,6 +14,7 @@ import { sha256 } from './load-config.ts'
 import { diskAssets } from './dashboard-assets.ts'
 import { vocabulariesIn } from './vocabulary-files.ts'
 
+export type { RouteGroup } from '../../gateway.ts'
 export { nodePorts, type NodePorts } from './ports.ts'
 
 export interface EmbedOptions {
@@ -25,12 +26,18 @@ export interface EmbedOptions {
   readonly folder?: string
 }
 
-/** A gateway without a listener. */
-export interface EmbeddedGateway {
+/** Routes of a gateway in a program that has its own server. */
+export interface EmbeddedRoutes {
   /** Request listener for `node:http`, Express, Connect or Fastify. Passes engine bytes to the socket directly. */
   readonly handler: (request: IncomingMessage, response: ServerResponse) => void
   /** Answers a web Request, as `app.mount` of Hono calls it. Never rejects. */
   readonly fetch: (request: Request) => Promise<Response>
+}
+
+/** A gateway without a listener. */
+export interface EmbeddedGateway extends EmbeddedRoutes {
+  /** The routes of these groups only, for a program that puts its own middleware in front of each group. */
+  only(...groups: readonly RouteGroup[]): EmbeddedRoutes
   /** Refuses new requests, stops health checks, waits for the release of bookings, closes connections to engines. */
   close(): Promise<void>
 }
@@ -55,12 +62,18 @@ export async function openGateway(document: string, options: EmbedOptions = {}):
     client,
     remoteAddress: client?.incoming.socket.remoteAddress ?? null,
   })
-  const serve = (request: Request, client: HttpBindings): Promise<Response> =>
-    gateway.fetch(collecting(request, new NodeBody(client.incoming)), scopeOf(client))
+  const embedded = (fetch: Gateway['fetch']): EmbeddedRoutes => {
+    const serve = (request: Request, client: HttpBindings): Promise<Response> =>
+      fetch(collecting(request, new NodeBody(client.incoming)), scopeOf(client))
+    return {
+      handler: getRequestListener((request, client) => serve(request, client as HttpBindings)),
+      fetch: (request) => fetch(request, scopeOf(null)),
+    }
+  }
   const stopProbing = probeForever(gateway, log)
   return {
-    handler: getRequestListener((request, client) => serve(request, client as HttpBindings)),
-    fetch: (request) => gateway.fetch(request, scopeOf(null)),
+    ...embedded(gateway.fetch),
+    only: (...groups) => embedded(gateway.only(groups)),
     async close() {
       gateway.drain()
       stopProbing()

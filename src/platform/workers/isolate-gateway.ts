@@ -4,7 +4,7 @@ import { openaiErrors } from '../../protocols/error-shape.ts'
 import type { Config } from '../../config.ts'
 import type { Totals } from '../../core/edge/sync.ts'
 import { Failure } from '../../failure.ts'
-import { createGateway, type Gateway } from '../../gateway.ts'
+import { createGateway, type Gateway, type RouteGroup } from '../../gateway.ts'
 import type { Log } from '../../ports/log.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
@@ -32,6 +32,12 @@ interface BuiltGateway {
   readonly edge: EdgeClient | null
 }
 
+interface Call {
+  readonly env: GatewayEnv
+  readonly ctx: ExecutionContext
+  readonly fetchOf: (built: BuiltGateway) => Gateway['fetch']
+}
+
 interface IsolateOptions {
   /** It takes views for the shared object, and is no isolate with requests of its own. Absent: false. */
   readonly isReader?: boolean
@@ -52,7 +58,21 @@ export class IsolateGateway {
     this.#log = workersLog(() => this.#built?.config.log.level ?? 'info')
   }
 
-  async fetch(request: Request, env: GatewayEnv, ctx: ExecutionContext): Promise<Response> {
+  fetch(request: Request, env: GatewayEnv, ctx: ExecutionContext): Promise<Response> {
+    return this.#answer(request, { env, ctx, fetchOf: ({ gateway }) => gateway.fetch })
+  }
+
+  /** Answers with the routes of these groups only. The result outlives configurations. */
+  only(groups: readonly RouteGroup[]): IsolateGateway['fetch'] {
+    let known: { readonly built: BuiltGateway; readonly fetch: Gateway['fetch'] } | null = null
+    const fetchOf = (built: BuiltGateway): Gateway['fetch'] => {
+      if (known?.built !== built) known = { built, fetch: built.gateway.only(groups) }
+      return known.fetch
+    }
+    return (request, env, ctx) => this.#answer(request, { env, ctx, fetchOf })
+  }
+
+  async #answer(request: Request, { env, ctx, fetchOf }: Call): Promise<Response> {
     try {
       const loaded = await this.#source.current(env, (work) => ctx.waitUntil(work))
       if ('problem' in loaded) return errorResponse(loaded.problem === 'missing' ? MISSING : INVALID)
@@ -61,7 +81,7 @@ export class IsolateGateway {
       built.gateway.configRefused(this.#source.refusedAt)
       const scope = scopeOf(request, ctx)
       built.edge?.syncIfStale(scope)
-      const answer = built.gateway.fetch(collecting(request), scope)
+      const answer = fetchOf(built)(collecting(request), scope)
       // A client disconnect would otherwise stop the request's JavaScript before its booking is released.
       ctx.waitUntil(answer)
       const response = await answer
