@@ -130,6 +130,15 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
       expect('refusal' in (await opened.cluster.wait!(admission({ tenant: 'b' }), 0))).toBe(false)
     })
 
+    it('equal requests are served in the order of their arrival', async () => {
+      const lease = await occupy()
+      const waits = [await waiting(), await waiting(), await waiting(), await waiting()]
+      expect((await served(lease, waits)).map(({ request }) => request.id)).toEqual(
+        waits.map(({ request }) => request.id),
+      )
+      expect([(await opened.cluster.digest()).bookings, await queued()]).toEqual([0, 0])
+    })
+
     it('keys share the places by their weights, and short requests go first', async () => {
       const lease = await occupy()
       const waits: Wait[] = []
