@@ -52,6 +52,14 @@ describe('the meaning of a recorded answer', () => {
 })
 
 describe('an answer', () => {
+  it('with 529 is that of a full server, whatever its text is', () => {
+    for (const { kind } of ENGINE_TYPES)
+      expect([kind, engineTypeOf(kind).answerOf({ status: 529, headers: [], body: 'later' }, SENT)]).toMatchObject([
+        kind,
+        { kind: 'busy', lasts: 'moment' },
+      ])
+  })
+
   const { answerOf } = engineTypeOf('vllm')
   const event = (text: string): AnswerMeaning =>
     answerOf({ status: 200, headers: ['content-type', 'text/event-stream'], body: text }, SENT)

@@ -100,6 +100,16 @@ describe('members with the prompt', () => {
     for (const field of ids) expect(protocol.prompt({ [field]: [1, 2, 3] })).toMatchObject({ lists: [[1, 2, 3]] })
   })
 
+  it.each(protocols.map((protocol) => [protocol.name, protocol] as const))('of %s are all named', (_, protocol) => {
+    const { texts } = protocol.promptFields
+    const candidates = ['messages', 'prompt', 'input', 'instructions', 'system']
+    for (const field of candidates) {
+      const others = { messages: [user], input: 'hi', prompt: 'hi' }
+      const shown = shapesOf('S1 text').map((value) => protocol.prompt({ ...others, [field]: value }))
+      if (JSON.stringify(shown).includes('S1 text')) expect(texts).toContain(field)
+    }
+  })
+
   it('are known for each protocol that generates text', () => {
     const generating = protocols.filter(({ splitting }) => splitting !== null)
     expect(generating.filter((protocol) => !named.includes(protocol)).map(({ name }) => name)).toEqual([])

@@ -1,3 +1,4 @@
+import { adapters } from './adapters.ts'
 import { caches } from './caches.ts'
 import { legs } from './legs.ts'
 import { measures } from './measures.ts'
@@ -19,4 +20,5 @@ export const mutations: readonly Mutation[] = [
   ...legs,
   ...objects,
   ...refusals,
+  ...adapters,
 ]

@@ -432,3 +432,24 @@ describe('chunks without text that were read in an earlier stream', () => {
     expect(readerOf(CHAT, `data: {"error":"abcde"${tail}`).error).not.toBeNull()
   })
 })
+
+describe('an event of a grammar', () => {
+  const read = (path: string, json: object, name: string | null = null) =>
+    grammarOf(path).read(name, JSON.stringify(json))
+
+  it('has the reasoning of an engine that sends it under both names once', () => {
+    const delta = { reasoning: 'why', reasoning_content: 'why' }
+    expect(read(CHAT, { choices: [{ index: 0, delta }] })).toMatchObject({ kind: 'output', text: 'why' })
+    const other = { reasoning: 'why', reasoning_content: ' not' }
+    expect(read(CHAT, { choices: [{ index: 0, delta: other }] })).toMatchObject({ kind: 'output', text: 'why not' })
+  })
+
+  it('is an error by its name, whatever its data are', () => {
+    for (const path of [CHAT, '/v1/completions', '/inference/v1/generate'])
+      expect(read(path, { text: 'gave up' }, 'error')).toMatchObject({ kind: 'error' })
+  })
+
+  it.each(['response.failed', 'response.cancelled'])('is an error if it is %s, even without a status', (type) => {
+    expect(read('/v1/responses', { type, response: { output: [] } }, type)).toMatchObject({ kind: 'error' })
+  })
+})
