@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { median } from './median.ts'
 import { measureLogAndStart } from './proxy/log-and-start.ts'
+import { measureProtocolCost } from './proxy/protocol-cost.ts'
 import { startPeer, type StartedPeer } from './proxy/peers.ts'
 import {
   rssBytes,
@@ -68,6 +69,11 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
       pairs: flags['quick'] ? 4 : 12,
       note,
     })
+    const protocolCost = await measureProtocolCost({
+      configFile: configFile(folder, urls, { policy: policyOf(flags), vocabulary: null, level: 'warn' }),
+      pairs: flags['quick'] ? 4 : 12,
+      note,
+    })
     const runs = new Map<string, LoadResult[]>()
     for (let repeat = 0; repeat < repeats; repeat++) {
       for (const scenario of scenarios) {
@@ -89,8 +95,13 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
     const rss = new Map(subjects.map(({ name, started: { pid } }) => [name, Math.round(rssBytes(pid) / 2 ** 20)]))
     const rows = rowsOf(runs, subjects, rss)
     if (typeof flags['compare'] === 'string') compare(flags['compare'], rows, note)
-    const headline = { ...headlineOf(rows), ...logAndStart.headline, rss_mb: rss.get('firstlight')! }
-    return { rows: [...rows, ...logAndStart.rows], headline }
+    const headline = {
+      ...headlineOf(rows),
+      ...logAndStart.headline,
+      ...protocolCost.headline,
+      rss_mb: rss.get('firstlight')!,
+    }
+    return { rows: [...rows, ...logAndStart.rows, ...protocolCost.rows], headline }
   } finally {
     for (const one of started) one.stop()
     rmSync(folder, { recursive: true, force: true })

@@ -15,9 +15,12 @@ interface Plan {
   readonly warmRequests?: number
   readonly pace: readonly [ttftMs: number, itlMs: number]
   readonly head?: string
+  /** Default: `/v1/chat/completions`. */
+  readonly path?: string
 }
 
 const plan = JSON.parse(process.argv[2]!) as Plan
+const { path = '/v1/chat/completions' } = plan
 const END = Buffer.from('0\r\n\r\n')
 const filler = 'lorem ipsum dolor sit amet '.repeat(Math.ceil(plan.bytes / 27)).slice(0, plan.bytes)
 let serial = 0
@@ -29,14 +32,15 @@ let errors = 0
 let ended = 0
 
 function request(): Buffer {
+  const messages = [{ role: 'user', content: `${filler} ${process.pid} ${serial++}` }]
   const body = JSON.stringify({
     model: 'fake',
     stream: true,
-    messages: [{ role: 'user', content: `${filler} ${process.pid} ${serial++}` }],
+    ...(path === '/v1/responses' ? { input: messages } : { messages }),
     user: `pace-${plan.pace[0]}-${plan.pace[1]}`,
   })
   return Buffer.from(
-    'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: ' +
+    `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: ` +
       `application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${plan.head ?? ''}\r\n${body}`,
   )
 }

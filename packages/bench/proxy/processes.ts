@@ -95,6 +95,8 @@ export interface Load {
   readonly pace: readonly [number, number]
   /** Additional lines of the request's head. */
   readonly head?: string
+  /** Path of the requests, `/v1/messages` or `/v1/responses`. Absent: chat. */
+  readonly path?: string
 }
 
 export interface LoadResult {

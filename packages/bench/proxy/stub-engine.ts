@@ -3,24 +3,11 @@
  * sockets. `node stub-engine.ts PORT`; the pace is `?ttft_ms=&itl_ms=` in the query of the request path.
  */
 import net from 'node:net'
+import { stubStreamOf, TOKENS, type StubStream } from './stub-streams.ts'
 
-const CHUNKS = 16
 const HEAD = Buffer.from(
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n',
 )
-const frame = (text: string): Buffer => Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
-const tokenFrame = (finish: string): Buffer =>
-  frame(
-    'data: ' +
-      '{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token ' +
-      `"},"finish_reason":${finish}}]}\n\n`,
-  )
-const TOKEN = tokenFrame('null')
-const LAST_TOKEN = tokenFrame('"length"')
-const USAGE = frame(
-  'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[],"usage":{"prompt_tokens":256,"total_tokens":272,"completion_tokens":16,"prompt_tokens_details":{"cached_tokens":0}}}\n\n',
-)
-const DONE = Buffer.concat([frame('data: [DONE]\n\n'), Buffer.from('0\r\n\r\n')])
 const PLAIN = '{"status":"ok"}'
 
 interface Pace {
@@ -28,21 +15,22 @@ interface Pace {
   readonly itlMs: number
 }
 
-function stream(socket: net.Socket, pace: Pace, usage: boolean): void {
-  const end = usage ? Buffer.concat([USAGE, DONE]) : DONE
+function stream(socket: net.Socket, { opening, token, lastToken }: StubStream, end: Buffer, pace: Pace): void {
   if (pace.ttftMs === 0 && pace.itlMs === 0) {
     socket.write(HEAD)
-    for (let i = 1; i < CHUNKS; i++) socket.write(TOKEN)
-    socket.write(LAST_TOKEN)
+    if (opening.length > 0) socket.write(opening)
+    for (let i = 1; i < TOKENS; i++) socket.write(token)
+    socket.write(lastToken)
     socket.write(end)
     return
   }
   socket.write(HEAD)
+  if (opening.length > 0) socket.write(opening)
   let sent = 0
   const next = (): void => {
     if (socket.destroyed) return
-    if (sent++ === CHUNKS) return void socket.write(end)
-    socket.write(sent === CHUNKS ? LAST_TOKEN : TOKEN)
+    if (sent++ === TOKENS) return void socket.write(end)
+    socket.write(sent === TOKENS ? lastToken : token)
     setTimeout(next, pace.itlMs)
   }
   setTimeout(next, pace.ttftMs)
@@ -84,8 +72,9 @@ const server = net.createServer({ noDelay: true }, (socket) => {
           ? body.toString('latin1')
           : body.toString('latin1', 0, 200) + body.toString('latin1', body.length - 200)
       const pace = /"user":\s*"pace-(\d+)-(\d+)"/.exec(ends)
-      const usage = body.includes('"include_usage":true')
-      stream(socket, { ttftMs: Number(pace?.[1] ?? 0), itlMs: Number(pace?.[2] ?? 0) }, usage)
+      const answer = stubStreamOf(/^POST (\S+)/.exec(head)![1]!)
+      const last = body.includes('"include_usage":true') ? answer.endWithUsage : answer.end
+      stream(socket, answer, last, { ttftMs: Number(pace?.[1] ?? 0), itlMs: Number(pace?.[2] ?? 0) })
     }
   })
 })
