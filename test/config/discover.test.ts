@@ -24,11 +24,18 @@ function faults(engine: object, { more = {}, listens = true }: { more?: object; 
 
 describe('discovered engines', () => {
   it('are one per address, with all settings of the template', () => {
-    const [pool] = found([poolOf([{ ...pattern, weight: 2, max_in_flight: 7 }])], {
+    const [pool] = found([poolOf([{ ...pattern, weight: 2, max_in_flight: 7, data_parallel: 'auto' }])], {
       'vllm.default.svc': ['10.0.0.1', 'fd00::7'],
     })
     expect(pool!.engines).toMatchObject([
-      { id: 'e-10.0.0.1', url: 'http://10.0.0.1:8000/base', discover: null, weight: 2, maxInFlight: 7 },
+      {
+        id: 'e-10.0.0.1',
+        url: 'http://10.0.0.1:8000/base',
+        discover: null,
+        weight: 2,
+        maxInFlight: 7,
+        dataParallel: 'auto',
+      },
       { id: 'e-fd00--7', url: 'http://[fd00::7]:8000/base', discover: null, weight: 2, maxInFlight: 7 },
     ])
   })

@@ -273,11 +273,10 @@ describe('vllm-router', () => {
     expect(out).toContain('--brand-new 7: unknown to firstlight convert')
   })
 
-  it('makes an engine of each data-parallel rank', async () => {
+  it('keeps the number of data-parallel ranks', async () => {
     const { out } = await flags('--worker-urls', 'http://a:1', '--intra-node-data-parallel-size', '2')
-    expect(poolsOf(load(out) as Record<string, unknown>)[0]!.engines.map(({ headers }) => headers)).toEqual([
-      { 'X-data-parallel-rank': '0' },
-      { 'X-data-parallel-rank': '1' },
+    expect(poolsOf(load(out) as Record<string, unknown>)[0]!.engines).toMatchObject([
+      { url: 'http://a:1', data_parallel: 2 },
     ])
   })
 })

@@ -101,26 +101,22 @@ function common(draft: Draft, flags: Flags): void {
     draft.differs('--max-concurrent-requests', `a limit per engine, max_in_flight, replaces the total of ${inFlight}.`)
 }
 
-/** Engines by URL. Data-parallel ranks of one server are engines with the same URL. */
+/** Engines by URL. Data-parallel ranks belong to their server. */
 function listed(draft: Draft, flags: Flags): Tree[] {
   flags.has('service-discovery-port')
   const unique = uniqueIds()
   const ranks = Number(flags.one('intra-node-data-parallel-size') ?? 1)
   const key = keyOf(draft, flags)
-  const engine = (url: string, role: 'prefill' | 'decode' | null): Tree[] => {
-    const base = { url: baseUrlOf(url), role, key }
-    if (ranks <= 1) return [compact({ id: unique(role ?? 'engine'), ...base })]
-    return Array.from({ length: ranks }, (_, rank) =>
-      compact({ id: unique(role ?? 'engine'), ...base, headers: { 'X-data-parallel-rank': String(rank) } }),
-    )
-  }
+  const more = ranks > 1 ? { data_parallel: ranks } : {}
+  const engine = (url: string, role: 'prefill' | 'decode' | null): Tree =>
+    compact({ id: unique(role ?? 'engine'), url: baseUrlOf(url), role, key, ...more })
   const prefill = flags.each('prefill').flatMap(([url, bootstrap = 'none']) => {
     if (bootstrap !== 'none')
       draft.dropped(`--prefill ${url} ${bootstrap}`, 'bootstrap ports are SGLang’s: not supported.')
-    return url === undefined ? [] : engine(url, 'prefill')
+    return url === undefined ? [] : [engine(url, 'prefill')]
   })
-  const decode = flags.all('decode').flatMap((url) => engine(url, 'decode'))
-  const engines = [...flags.all('worker-urls').flatMap((url) => engine(url, null)), ...prefill, ...decode]
+  const decode = flags.all('decode').map((url) => engine(url, 'decode'))
+  const engines = [...flags.all('worker-urls').map((url) => engine(url, null)), ...prefill, ...decode]
   if (engines.length === 0) draft.todo('--worker-urls', 'the source names no engines. Add them under engines.')
   return engines
 }
