@@ -1,4 +1,7 @@
-/** What an answer of an engine means for routing. One function for a status, and for the first event of a stream. */
+/**
+ * What an answer of an engine means for routing. One function for a status, and for the first event of a stream. The
+ * texts of one type are in the type's file.
+ */
 import type { AttemptFailure } from '../core/contract/outcome.ts'
 import { errorOf, firstEventOf, isErrorDocument, isHtml, type ErrorBody } from './error-body.ts'
 
