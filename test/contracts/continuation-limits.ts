@@ -105,7 +105,7 @@ export function continuationLimitsContract(runtime: Runtime): void {
     const retry = { share: 1, min_per_s: 1000, mid_stream: 'ids' }
     const open = async (pool: Json): Promise<Site> => (site = await Site.open(runtime, pool))
 
-    it('is one of at most mid_stream_max', async () => {
+    it('a stream is continued at most mid_stream_max times', async () => {
       const { engines, truncate } = bound(
         await open({ retry: { ...retry, mid_stream_max: 1 }, circuit: { failures: 1000 } }),
       )
@@ -117,7 +117,7 @@ export function continuationLimitsContract(runtime: Runtime): void {
       })
     }, 60_000)
 
-    it('needs the retry budget', async () => {
+    it('a stream is not continued if the retry budget is spent', async () => {
       const { truncate } = bound(
         await open({ retry: { ...retry, share: 0, min_per_s: 0.1 }, circuit: { failures: 1000 } }),
       )
@@ -125,7 +125,7 @@ export function continuationLimitsContract(runtime: Runtime): void {
       expect(await truncate(9)).toMatchObject({ text: OUTPUT.slice(0, 9), error: message('retry_budget') })
     }, 60_000)
 
-    it('does not hide the failure from the circuit, the records and the metrics', async () => {
+    it('the circuit, the records and the metrics count the failure of a stream that was continued', async () => {
       const { truncate, circuits, admin } = bound(await open({ retry, circuit: { failures: 3, open_ms: 600_000 } }))
       for (let count = 0; count < 3; count++) expect(await truncate(9)).toMatchObject({ text: OUTPUT, error: null })
       await vi.waitFor(async () => expect(await circuits()).toMatchObject({ e0: 'open', e1: 'closed' }), PATIENT)
@@ -136,7 +136,7 @@ export function continuationLimitsContract(runtime: Runtime): void {
       }, PATIENT)
     }, 60_000)
 
-    it('is booked with prompt and output', async () => {
+    it('the continuation of a stream is booked with its prompt and its output so far', async () => {
       const { truncate, admin } = bound(await open({ retry, circuit: { failures: 1000 } }))
       const uncut = await read(await site!.send())
       expect(uncut.text).toBe(OUTPUT)
@@ -145,7 +145,7 @@ export function continuationLimitsContract(runtime: Runtime): void {
       expect(decision).toMatchObject({ attempt: 1, prompt_tokens: PROMPT.length + 21 })
     }, 60_000)
 
-    it('does not repeat an output that took longer than mid_stream_replay_ms', async () => {
+    it('a request whose output took longer than mid_stream_replay_ms is not repeated', async () => {
       const replay = { ...retry, mid_stream: 'replay', mid_stream_replay_ms: 1 }
       const { truncate } = bound(await open({ retry: replay, circuit: { failures: 1000 } }))
       const { error, text } = await truncate(TOKENS - 4, { response_format: { type: 'json_object' }, temperature: 0 })

@@ -66,14 +66,14 @@ export function externalContract(runtime: Runtime): void {
   })
 
   describe(`a provider as the last resort, on ${name}`, () => {
-    it('gets no request while an engine serves', async () => {
+    it('a provider gets no request while an engine serves', async () => {
       for (let sent = 0; sent < 5; sent++) expect((await ask()).status).toBe(200)
       expect([own.posts.length, provider.posts.length]).toEqual([5, 0])
       expect(own.posts[0]!.json).toMatchObject({ model: 'm' })
       expect(Object.keys(own.posts[0]!.headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
     })
 
-    it('gets the request of a failed engine, with its own model name and key', async () => {
+    it('a provider gets the request of a failed engine, with its own model name and key', async () => {
       own.routes['*'] = { status: 500, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       const { status } = await ask({ model: 'alias', temperature: 0.5 })
       expect(status).toBe(200)
@@ -86,7 +86,7 @@ export function externalContract(runtime: Runtime): void {
       ])
     })
 
-    it('S19: gets no field that the client has not sent, nor private headers', async () => {
+    it('S19: a provider gets no field that the client has not sent, nor private headers', async () => {
       own.routes['*'] = { status: 500, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       await ask({ stream: true })
       const { json, headers } = provider.posts[0]!
@@ -94,7 +94,7 @@ export function externalContract(runtime: Runtime): void {
       expect(Object.keys(headers).filter((one) => /rank|override|priority/.test(one))).toEqual([])
     })
 
-    it('sends its own 429 to the client, with a retry-after', async () => {
+    it('the 429 of a provider reaches the client, with a retry-after', async () => {
       own.routes['*'] = { status: 500, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       provider.routes['*'] = { status: 429, body: ANSWER, headers: { connection: 'close' }, end: 'close' }
       const response = await post({})
@@ -102,7 +102,7 @@ export function externalContract(runtime: Runtime): void {
       expect(await response.json()).toMatchObject({ model: 'named-by-the-server' })
     })
 
-    it('is never probed', async () => {
+    it('a provider is never probed', async () => {
       // A Worker's object probes when its pool has traffic.
       await until(async () => (await ask(), own.requests.some(({ method }) => method === 'GET')))
       expect(provider.requests.filter(({ method }) => method === 'GET')).toEqual([])

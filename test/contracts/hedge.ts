@@ -260,7 +260,7 @@ export function hedgeContract(runtime: Runtime): void {
       expect(await until(() => site.metric('won'))).toBe(before + 1)
     })
 
-    it('reports the times of the engine that answered', async () => {
+    it('a hedged request reports the times of the engine that answered', async () => {
       const asking = site.ask()
       const { second } = await site.both()
       second.answer()
@@ -272,7 +272,7 @@ export function hedgeContract(runtime: Runtime): void {
     })
 
     it.each([true, false])(
-      'gets the first engine’s response if that comes first after all (stream: %s)',
+      'a hedged request gets the first engine’s response if that comes first after all (stream: %s)',
       async (stream) => {
         const asking = site.ask(stream, { label: `lost-${stream}` })
         const { first, second } = await site.both()
@@ -289,7 +289,7 @@ export function hedgeContract(runtime: Runtime): void {
       },
     )
 
-    it('gets the first engine’s response if the second refuses it', async () => {
+    it('a hedged request gets the first engine’s response if the second refuses it', async () => {
       for (const [status, message] of [
         [404, 'no such model'],
         [503, 'The engine is currently busy and cannot accept new requests.'],
@@ -304,7 +304,7 @@ export function hedgeContract(runtime: Runtime): void {
       }
     })
 
-    it('gets the second engine’s response if the first fails meanwhile', async () => {
+    it('a hedged request gets the second engine’s response if the first fails meanwhile', async () => {
       const asking = site.ask(true, { label: 'first-fails' })
       const { first, second } = await site.both()
       first.refuse(503, 'The engine is currently busy and cannot accept new requests.')
@@ -314,7 +314,7 @@ export function hedgeContract(runtime: Runtime): void {
       expect((await site.hedge('first-fails')).hedge).toBe('won')
     })
 
-    it('has one error if both engines fail', async () => {
+    it('a hedged request has one error if both engines fail', async () => {
       const busy = 'The engine is currently busy and cannot accept new requests.'
       const asking = site.ask(true, { label: 'both-fail' })
       const { first, second } = await site.both()
@@ -327,7 +327,7 @@ export function hedgeContract(runtime: Runtime): void {
       expect((await site.hedge('both-fail')).hedge).toBe('failed')
     })
 
-    it.runIf(seesLeaving(runtime))('is aborted at both engines if its client leaves', async () => {
+    it.runIf(seesLeaving(runtime))('a hedged request is aborted at both engines if its client leaves', async () => {
       const gone = new AbortController()
       const asking = site.ask(true, { signal: gone.signal }).catch(() => null)
       const { first, second } = await site.both()
@@ -336,7 +336,7 @@ export function hedgeContract(runtime: Runtime): void {
       await until(() => first.isAborted && second.isAborted)
     })
 
-    it('is not sent to an engine that drains', async () => {
+    it('a late request is not sent to an engine that drains', async () => {
       await site.admin('/v1/firstlight/engines/b/drain', 'POST')
       site.set({ delayMs: 6 * HEDGE_MS })
       const hedge = await until(async () => {
@@ -348,14 +348,14 @@ export function hedgeContract(runtime: Runtime): void {
       await site.admin('/v1/firstlight/engines/b/undrain', 'POST')
     })
 
-    it('opens no circuit', async () => {
+    it('a hedge opens no circuit', async () => {
       const { pools } = (await site.admin('/v1/firstlight/fleet')) as { pools: { engines: { circuit: unknown }[] }[] }
       expect(pools.flatMap(({ engines }) => engines.map(({ circuit }) => circuit))).toEqual(['closed', 'closed'])
     })
   })
 
   describe(`a late request on ${name}`, () => {
-    it('is not hedged if the retry budget is spent', async () => {
+    it('a late request is not hedged if the retry budget is spent', async () => {
       const site = await Site.open(runtime, { share: 0, min_per_s: 0 })
       try {
         site.set({ delayMs: 6 * HEDGE_MS })
@@ -371,7 +371,7 @@ export function hedgeContract(runtime: Runtime): void {
       }
     }, 60_000)
 
-    it('is hedged with `auto` after predictions have come true often enough, if it streams', async () => {
+    it('with `auto`, a late stream is hedged after predictions have come true often enough', async () => {
       const site = await Site.open(runtime, { hedge_ms: 'auto' })
       try {
         site.set({ delayMs: 5 })

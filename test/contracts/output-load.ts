@@ -106,7 +106,7 @@ export function outputLoadContract(runtime: Runtime): void {
       return answer
     }
 
-    it('counts its prompt as pending until its first token, then its output in blocks, then zero', async () => {
+    it('a stream counts its prompt as pending until its first token, then its output in blocks, then zero', async () => {
       const prompt = Array.from({ length: (PROMPT_BLOCKS - 1) * BLOCK_TOKENS + PARTIAL_TOKENS }, (_, at) => at)
       const answer = ask(prompt)
       await arrived()
@@ -139,7 +139,7 @@ export function outputLoadContract(runtime: Runtime): void {
       expect(await priced()).toBe(1)
     })
 
-    it('counts tokens and not events, once a stream has shown how many tokens an event has', async () => {
+    it('the load of a stream counts tokens and not events, once a stream has shown how many tokens an event has', async () => {
       const prompt = Array.from({ length: BLOCK_TOKENS }, (_, at) => 500 + at)
       const [events, tokensPerEvent] = [200, 4]
       const drafting = async (): Promise<ReadableStreamDefaultReader<Uint8Array>> => {

@@ -90,7 +90,7 @@ export function parsedStreamContract(runtime: Runtime): void {
     }
     const requests = (): number => engines.reduce((sum, { bodies }) => sum + bodies.length, 0)
 
-    it('never has a tool call as text, wherever it is cut', async () => {
+    it('a tool call never arrives as text, wherever its stream is truncated', async () => {
       for (let after = 1; after < OUTPUT.length; after++) {
         const streamed = await truncate({ after, callsAt: BEFORE }, { tools: TOOLS })
         const { content, call } = parsed(streamed)
@@ -109,12 +109,12 @@ export function parsedStreamContract(runtime: Runtime): void {
       }
     }, 60_000)
 
-    it('is continued by ids if the request forbids tool calls', async () => {
+    it('a parsed stream is continued by ids if the request forbids tool calls', async () => {
       const streamed = await truncate({ after: 9 }, { tools: TOOLS, tool_choice: 'none' })
       expect(streamed).toMatchObject({ text: OUTPUT, error: null, isClean: true })
     })
 
-    it('is requested again while the client has no output, so that reasoning stays reasoning', async () => {
+    it('a parsed stream is requested again while the client has no output, so that reasoning stays reasoning', async () => {
       const before = requests()
       const streamed = await truncate({ after: 1, thinks: BEFORE }, { temperature: 0.7 })
       expect(parsed(streamed)).toEqual({ content: CONTENT, reasoning: REASONING, call: '' })
@@ -122,7 +122,7 @@ export function parsedStreamContract(runtime: Runtime): void {
       expect(requests() - before).toBe(2)
     })
 
-    it('never has reasoning as text, and is continued by ids after it, wherever it is cut', async () => {
+    it('reasoning never arrives as text, and its stream is continued by ids after it, wherever it is truncated', async () => {
       for (let after = 2; after < OUTPUT.length; after++) {
         const merge = 1 + (after % 4)
         const streamed = await truncate({ after, thinks: BEFORE, merge }, {})

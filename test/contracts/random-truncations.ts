@@ -14,7 +14,7 @@ import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 /** @param streams `npm run bench -- continuation` has 10,000 */
 export function randomTruncationContract(runtime: Runtime, streams: number): void {
   const name = runtimeNames[runtime]
-  it(`has no gap, duplicate or prompt in ${streams} streams cut at random bytes on ${name}`, async () => {
+  it(`no gap, duplicate or prompt is in ${streams} streams that are truncated at random bytes on ${name}`, async () => {
     const engines = [0, 1, 2].map(() => new ByteEngine(SECRET, OUTPUT))
     await Promise.all(engines.map((engine) => engine.open()))
     const urls = engines.map(({ url }) => url)

@@ -59,7 +59,7 @@ export function repeatedRequestsContract(name: string): void {
   }
 
   describe(`${name}: a repeated request`, () => {
-    it('is refused without a call of the pool, with the rest of its retry time', async () => {
+    it('a repeated request is refused without a call of the pool, with the rest of its retry time', async () => {
       expect((await send('Hello')).headers.get('retry-after-ms')).toBe('2000')
       now += 99
       world.refusal = null
@@ -69,7 +69,7 @@ export function repeatedRequestsContract(name: string): void {
       expect(await again.json()).toMatchObject({ error: { type: 'rate_limit_error', code: 'overloaded' } })
     })
 
-    it('is decided anew after 100 ms, also if it was repeated or others were refused meanwhile', async () => {
+    it('a repeated request is decided anew after 100 ms, also if it was repeated or others were refused meanwhile', async () => {
       await send('Hello')
       now += 60
       for (const prompt of ['Hello', 'Hallo']) expect((await send(prompt)).status).toBe(429)
@@ -78,7 +78,7 @@ export function repeatedRequestsContract(name: string): void {
       expect([(await send('Hello')).status, admissions]).toEqual([200, 3])
     })
 
-    it('is decided anew after a shorter retry time, and if the clock was set back', async () => {
+    it('a repeated request is decided anew after a shorter retry time, and if the clock was set back', async () => {
       world.refusal = { ...overloaded, retryAfterMs: 50 }
       expect(await after(50, 'Hello')).toEqual({ status: 429, admissions: 1 })
       expect(await after(-1, 'Hello')).toEqual({ status: 429, admissions: 1 })
@@ -104,7 +104,7 @@ export function repeatedRequestsContract(name: string): void {
       expect((await after(1, 'Hello')).admissions).toBe(1)
     })
 
-    it('takes nothing more of the limits of its key, and counts as refused in its usage', async () => {
+    it('a repeated request takes nothing more of the limits of its key, and counts as refused in its usage', async () => {
       for (let times = 0; times < 5; times++) await send('Hello')
       world.refusal = null
       expect((await send('Hallo')).headers.get('x-ratelimit-remaining-requests')).toBe('98')

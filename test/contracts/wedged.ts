@@ -117,7 +117,7 @@ export function wedgedContract(runtime: Runtime): void {
       ['streams', true],
       ['do not stream', false],
     ])(
-      'loses no request that waits there (they %s), and is used again when it moves',
+      'no request that waits at a wedged engine is lost (they %s), and the engine is used again when it moves',
       async (_, stream) => {
         const { engines, ask, conditions } = await site(['a', 'b'])
         const [a, b] = engines as [StoppableEngine, StoppableEngine]
@@ -139,7 +139,7 @@ export function wedgedContract(runtime: Runtime): void {
       60_000,
     )
 
-    it('keeps its requests if no other engine is left', async () => {
+    it('a wedged engine keeps its requests if no other engine is left', async () => {
       const { engines, ask, conditions } = await site(['a', 'b'])
       for (const engine of engines) engine.isStopped = true
       const asking = ask(true)
