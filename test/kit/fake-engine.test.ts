@@ -132,3 +132,9 @@ it('requests of clients do not include the trials that a gateway sends itself', 
   expect(engine.calls).toEqual(['POST /v1/completions', 'POST /v1/chat/completions', 'POST /v1/completions'])
   expect(engine.posts.map(({ text }) => text)).toEqual(['{"prompt":"hi"}'])
 })
+
+it('a held engine answers the trials that a gateway sends itself at once', async () => {
+  await using engine = await HeldEngine.open()
+  const trial = await post(`${engine.url}/v1/completions`, { body: '{"prompt":"Are you there?"}' })
+  expect([trial.status, engine.held.length]).toEqual([200, 0])
+})
