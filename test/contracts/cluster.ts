@@ -753,6 +753,22 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   })
 
   describe(`${name}: configuration`, () => {
+    it('refuses requests with `fallback: fail` while discovery finds no engine of a role, and serves them again', async () => {
+      const split = { mode: 'always', thresholdTokens: 0, fallback: 'fail' } as const
+      const [prefill, decode] = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })]
+      await restart({ engines: [prefill, decode], split })
+      const both = await opened.cluster.admit(admission())
+      if ('refusal' in both) throw new Error(both.refusal.detail)
+      expect(both.placement.kind).toBe('split')
+      await both.lease.release(outcome())
+      await restart({ engines: [decode], split })
+      expect(await refusal()).toMatchObject({ reason: 'role_empty', emptyRole: 'role "prefill"' })
+      await restart({ engines: [decode], split: { ...split, fallback: 'decode_only' } })
+      expect((await admit()).engine).toBe('d')
+      await restart({ engines: [engine('a'), engine('b')], split })
+      await (await admit()).lease.release(outcome())
+    })
+
     it('adopts only newer versions', async () => {
       await opened.cluster.configure(5, pool({ engines: engines('c') }))
       await opened.cluster.configure(4, pool({ engines: engines('d') }))

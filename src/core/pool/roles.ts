@@ -24,8 +24,13 @@ export function rolesOf(pool: PoolConfig): Roles {
   return found
 }
 
-/** Whether the pool has dedicated prefill or decode engines, and different engines for both. */
-function splits({ engines }: PoolConfig): boolean {
+/**
+ * Whether the pool has dedicated prefill or decode engines, and different engines for both. With `fallback: fail` it
+ * still splits while discovery finds engines of one role only.
+ */
+function splits({ engines, split }: PoolConfig): boolean {
+  const isOneSided = engines.length > 0 && engines.every(({ role }) => role !== 'any')
+  if (split.fallback === 'fail' && split.mode !== 'never' && isOneSided) return true
   const prefillers = engines.filter(({ role }) => supportsRole(role, 'prefill'))
   const decoders = engines.filter(({ role }) => supportsRole(role, 'decode'))
   const dedicated = engines.some(({ role }) => role === 'prefill' || role === 'decode')
