@@ -5,9 +5,11 @@ import type { ReportedUsage } from './reported-usage.ts'
 import { JsonMembers } from './stream/json-members.ts'
 import { objectIn } from './stream/reader.ts'
 
+const USAGE = ['usage']
+
 /** Reads the usage of a JSON answer as its bytes pass. Only the top level counts, never echoed parts of the request. */
 export class AnswerReader {
-  readonly #members = new JsonMembers(['usage'])
+  readonly #members = new JsonMembers(USAGE)
   readonly #usageOf: (fields: JsonObject) => ReportedUsage
 
   constructor(usageOf: (fields: JsonObject) => ReportedUsage) {

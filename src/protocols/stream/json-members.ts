@@ -27,7 +27,7 @@ for (const byte of [QUOTE, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST]) NESTING[byte] = 
 const utf8 = new TextDecoder()
 
 export class JsonMembers {
-  readonly #keys: ReadonlySet<string>
+  readonly #keys: readonly string[]
   readonly #within: string | null
   /** Names that are looked for, `within` among them. */
   readonly #wanted: readonly string[]
@@ -53,7 +53,7 @@ export class JsonMembers {
    * @param within name of the top-level member that has the wanted ones; null: they are at the top level
    */
   constructor(keys: readonly string[], within: string | null = null) {
-    this.#keys = new Set(keys)
+    this.#keys = keys
     this.#within = within
     this.#wanted = within === null ? keys : [...keys, within]
   }
@@ -126,7 +126,7 @@ export class JsonMembers {
 
   #colon(): void {
     this.#expectsName = false
-    const isWanted = this.#depth === (this.#within === null ? 1 : 2) && this.#keys.has(this.#name ?? '')
+    const isWanted = this.#depth === (this.#within === null ? 1 : 2) && this.#name !== null && this.#keys.includes(this.#name)
     if (!isWanted) return
     this.#valueAt = this.#depth
     this.#begin()
