@@ -126,7 +126,8 @@ export class JsonMembers {
 
   #colon(): void {
     this.#expectsName = false
-    const isWanted = this.#depth === (this.#within === null ? 1 : 2) && this.#name !== null && this.#keys.includes(this.#name)
+    const isWanted =
+      this.#depth === (this.#within === null ? 1 : 2) && this.#name !== null && this.#keys.includes(this.#name)
     if (!isWanted) return
     this.#valueAt = this.#depth
     this.#begin()
