@@ -2,7 +2,7 @@
  * Time to recovery: plays each fault against one of three simulated engines behind a gateway with ordinary settings.
  * Clients send short streams and give up after 10 s without a token.
  *
- * Flags: --only NAME,NAME (faults, `healthy`, `hours`) · --engines 3 · --rate 8 (requests per second) · --parallel 3
+ * Flags: --only NAME,NAME (faults, `healthy`, `hours`, `warm-up`) · --engines 3 · --rate 8 (requests per second) · --parallel 3
  * (faults at the same time, each with its own fleet and gateway) · --seeds 24 (healthy hours in virtual time).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,6 +12,8 @@ import { falseEjections, type HealthyRow } from './recovery/healthy.ts'
 import { healthyHours } from './recovery/healthy-hours.ts'
 import { steadyLoad } from './recovery/load.ts'
 import { Site } from './recovery/site.ts'
+import { median } from './median.ts'
+import { type WarmUp, warmUp } from './recovery/warm-up.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
 /** Time without a fault, in which the gateway learns the engines, ms. */
@@ -31,7 +33,7 @@ interface Row extends Figures {
 export default async function recovery({ flags, note }: BenchOptions): Promise<BenchResult> {
   const plan = { engines: Number(flags['engines'] ?? 3), perS: Number(flags['rate'] ?? 8) }
   const only = flags['only'] === undefined ? null : String(flags['only']).split(',')
-  const known = [...faults.map(({ name }) => name), HEALTHY, HOURS]
+  const known = [...faults.map(({ name }) => name), HEALTHY, HOURS, WARM_UP]
   const unknown = only?.find((name) => !known.includes(name))
   if (unknown !== undefined) throw new Error(`--only: "${unknown}" is none of ${known.join(', ')}.`)
   const seeds = Number(flags['seeds'] ?? SEEDS)
@@ -52,7 +54,11 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
     ...(only === null || only.includes(HOURS) ? await hourRows({ seeds, engines: plan.engines }, note) : []),
   ]
   return {
-    rows: [...rows.map(shown), ...healthy.map(({ name, ejections }) => ({ fault: name, false_ejections: ejections }))],
+    rows: [
+      ...rows.map(shown),
+      ...healthy.map(({ name, ejections }) => ({ fault: name, false_ejections: ejections })),
+      ...(only === null || only.includes(WARM_UP) ? warmUpRows() : []),
+    ],
     headline: {
       ...(rows.length === 0 ? {} : headlineOf(rows, reference)),
       ...(healthy.length === 0 ? {} : { false_ejections: healthy.reduce((sum, one) => sum + one.ejections, 0) }),
@@ -62,8 +68,26 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
 
 const HEALTHY = 'healthy'
 const HOURS = 'hours'
+const WARM_UP = 'warm-up'
+const SLOW_STARTS = [0, 1, 4]
+const WARM_UP_SEEDS = 5
 const SEEDS = 24
 const HOUR_MINUTES = 60
+
+/** Rows of an engine that joins: medians over the seeds. */
+function warmUpRows(): BenchRow[] {
+  return SLOW_STARTS.map((slowStart) => {
+    const runs = Array.from({ length: WARM_UP_SEEDS }, (_, at) => warmUp({ slowStart, seed: at + 1 }))
+    const of = (value: (run: WarmUp) => number): number => median(runs.map(value))
+    return {
+      fault: `an engine joins, slow_start ${slowStart}`,
+      share_10s: of(({ share10s }) => share10s),
+      share_60s: of(({ share60s }) => share60s),
+      p99_ms: of(({ p99Ms }) => p99Ms),
+      new_engine_p99_ms: of(({ newP99Ms }) => newP99Ms),
+    }
+  })
+}
 
 async function hourRows(
   options: { readonly seeds: number; readonly engines: number },
@@ -79,7 +103,7 @@ async function hourRows(
 const shown = ({ fault, ...figures }: Row): BenchRow => ({ fault: fault.name, ...figures })
 
 async function play(fault: Fault, { engines, perS }: Plan): Promise<Figures> {
-  const site = await Site.start({ engines })
+  const site = await Site.start({ engines, pool: fault.pool ?? {} })
   try {
     const [sick] = site.fleet.engines
     const stop = new AbortController()

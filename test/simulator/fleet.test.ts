@@ -189,6 +189,20 @@ describe('faults', () => {
     expect((await fetch(`${running.urls[0]}/health`)).status).toBe(200)
   })
 
+  it('answers with other tokens while its weights are wrong', async () => {
+    const running = await start({ engines: 1 })
+    const textOf = async (): Promise<unknown> => {
+      const answer = await ask(running.urls[0]!, { max_tokens: 8, temperature: 0 })
+      return ((await answer.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content
+    }
+    const right = await textOf()
+    expect(await textOf()).toBe(right)
+    await control(running, { kind: 'wrong' })
+    expect(await textOf()).not.toBe(right)
+    await control(running, null)
+    expect(await textOf()).toBe(right)
+  })
+
   it('stops running streams when the core freezes, and continues them afterwards', async () => {
     const running = await start({ engines: 1, costModel: { stepMs: 2 } })
     const [engine] = running.engines

@@ -147,6 +147,16 @@ export const features: readonly Feature[] = [
     files: ['platform/node/recording.ts', 'platform/node/recorded-pool.ts', 'platform/node/trace-file.ts'],
     on: { root: { record: { file: '/tmp/firstlight-path-trace' } } },
   },
+  {
+    name: 'alerts',
+    files: ['telemetry/webhook.ts'],
+    on: { root: { alerts: { webhook: { url: 'http://127.0.0.1:9' } } } },
+  },
+  {
+    name: 'canary',
+    files: ['origin/canary/', 'core/canary/', 'core/pool/canary-results.ts', 'protocols/comparison.ts'],
+    on: { pool: { canary: { share: 1 } } },
+  },
   { name: 'log.routing', files: ['api/production-stack-line.ts'], on: { root: { log: { routing: true } } } },
   {
     name: 'kv events',

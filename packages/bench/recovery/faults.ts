@@ -7,12 +7,14 @@ import { chatBody } from './load.ts'
 export interface Fault {
   readonly name: string
   /** `busy` and `slow` engines still serve, and `flapping` ones at times: requests may be placed there. */
-  readonly kind: 'out' | 'slow' | 'busy' | 'flapping'
+  readonly kind: 'out' | 'slow' | 'busy' | 'flapping' | 'wrong'
   start(engine: SimulatedEngine): void
   /** Ends it; the engine is healthy from then on. */
   end(engine: SimulatedEngine): void
   /** How long it lasts, ms. Absent: that of the other faults. */
   readonly ms?: number
+  /** Settings of the pool. Absent: ordinary ones. */
+  readonly pool?: object
 }
 
 const rule = (name: string, fault: FaultRule, kind: Fault['kind'] = 'out'): Fault => ({
@@ -94,6 +96,9 @@ async function fill(engine: SimulatedEngine, signal: AbortSignal): Promise<void>
   }
 }
 
+/** Some 40 comparisons take this long on three engines with one comparison at a time. */
+const WRONG_MS = 90_000
+
 const RESTART_MS = 5_000
 
 /** Killed, and started again after five seconds with an empty cache. */
@@ -119,6 +124,8 @@ export const faults: readonly Fault[] = [
   rule('503 busy', { kind: 'status', status: 503, body: BUSY }, 'busy'),
   rule('empty 200', { kind: 'cut', after: 0 }),
   restart,
+  // With the default share of 0.001 the same number of comparisons takes longer.
+  { ...rule('wrong tokens', { kind: 'wrong' }, 'wrong'), pool: { canary: { share: 1, eject: true } }, ms: WRONG_MS },
   rule('10x slow', { kind: 'slow', factor: 10 }, 'slow'),
   rule('3x slow', { kind: 'slow', factor: 3 }, 'slow'),
   kvFull(),

@@ -15,6 +15,7 @@ export function chatBody(promptTokens: number, outputTokens: number, stream = tr
     model: 'sim',
     stream,
     max_tokens: outputTokens,
+    temperature: 0,
     ignore_eos: true,
     messages: [{ role: 'user', content: `${made} ${content}` }],
   })

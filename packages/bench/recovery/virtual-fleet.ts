@@ -66,41 +66,51 @@ type Happening = (now: number) => void
 /** Engines are fed, watched, probed and tried as a host does it. All times are ms since the start. */
 export class VirtualFleet {
   readonly state: PoolState
-  readonly models: readonly EngineModel[]
+  readonly models: EngineModel[] = []
   readonly events: ConditionEvent[] = []
   readonly served: ServedRequest[] = []
-  readonly #ids: readonly string[]
+  readonly #ids: string[] = []
   readonly #queue = new EventQueue()
-  readonly #nextAt: Float64Array
+  readonly #nextAt: number[] = []
+  readonly #prior: string | null
+  readonly #config: PoolConfig
   readonly #statsMs: number
   readonly #blockTokens: number
   #now = 0
   #sent = 0
+  #version = 0
 
   constructor({ engines, random, pool = {}, prior = null }: VirtualFleetOptions) {
-    this.#ids = engines.map((_, at) => `engine-${at}`)
-    this.models = engines.map(
-      (profile) =>
-        new EngineModel(profile, {
-          token: (sequence, at) => this.#token(sequence, at),
-          ended: (sequence, at) => this.#ended(sequence, at),
-        }),
-    )
-    this.#nextAt = new Float64Array(engines.length).fill(Infinity)
-    const config: PoolConfig = {
+    this.#prior = prior
+    this.#config = {
       ...defaultPool(),
       cluster: 'virtual',
       pool: 'virtual',
       blockTokens: engines[0]!.limits.blockTokens,
-      engines: this.#ids.map((id) => readEngine({ id, rttMs: 0, profile: prior })),
       ...pool,
     }
-    this.#statsMs = config.statsIntervalMs
-    this.#blockTokens = config.blockTokens
+    this.#statsMs = this.#config.statsIntervalMs
+    this.#blockTokens = this.#config.blockTokens
     this.state = new PoolState({ random, epoch: 'virtual' })
-    this.state.configure(1, config, 0)
+    this.join(engines)
     this.#queue.add(0, (at) => this.#probe(at))
     this.#queue.add(WATCH_MS, (at) => this.#watch(at))
+  }
+
+  /** Adds engines, which are empty. */
+  join(profiles: readonly Profile[]): void {
+    for (const profile of profiles) {
+      this.#ids.push(`engine-${this.#ids.length}`)
+      this.#nextAt.push(Infinity)
+      this.models.push(
+        new EngineModel(profile, {
+          token: (sequence, at) => this.#token(sequence, at),
+          ended: (sequence, at) => this.#ended(sequence, at),
+        }),
+      )
+    }
+    const engines = this.#ids.map((id) => readEngine({ id, rttMs: 0, profile: this.#prior }))
+    this.state.configure((this.#version += 1), { ...this.#config, engines }, this.#now)
   }
 
   get now(): number {
@@ -134,7 +144,7 @@ export class VirtualFleet {
     const { tenant, promptTokens, blocks } = request
     const admission = readAdmission({
       id,
-      configVersion: 1,
+      configVersion: this.#version,
       model: 'virtual',
       promptTokens,
       streams: true,

@@ -55,6 +55,7 @@ export class EngineProcess implements RoutedEngine {
   readonly kv: KvConnector | null
   readonly report: ReportSink | null
   sleepLevel = 0
+  hasWrongWeights = false
 
   readonly #options: ProcessOptions
   readonly #startedAt: number

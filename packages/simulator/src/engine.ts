@@ -125,6 +125,7 @@ export class SimulatedEngine {
     const { rule } = this.#faults
     this.driver.model.slowdown = rule?.kind === 'slow' ? (rule.factor ?? 1) : 1
     this.driver.freeze(rule?.kind === 'freeze')
+    this.#process.hasWrongWeights = rule?.kind === 'wrong'
   }
 
   #breakAll(): void {

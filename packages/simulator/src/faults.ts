@@ -11,6 +11,7 @@ import type { Clock } from './clock.ts'
  * - `status`: an immediate error response.
  * - `freeze`: the engine core stops: nothing moves, running answers included. The HTTP server still answers.
  * - `slow`: every step takes `factor` times as long, with `delayMs` before the head.
+ * - `wrong`: the answers are those of other weights.
  * - `close_idle`: a kept-alive connection is closed when the next request arrives on it.
  * - `malformed`: bytes that are not HTTP, a body that is not JSON, or a broken record.
  */
@@ -22,6 +23,7 @@ type Fault =
   | { readonly kind: 'status'; readonly status: number; readonly body?: unknown }
   | { readonly kind: 'freeze' }
   | { readonly kind: 'slow'; readonly factor?: number; readonly delayMs?: number }
+  | { readonly kind: 'wrong' }
   | { readonly kind: 'close_idle' }
   | { readonly kind: 'malformed'; readonly where: 'head' | 'body' | 'record' }
 
@@ -44,6 +46,7 @@ export const faultKinds = [
   'status',
   'freeze',
   'slow',
+  'wrong',
   'close_idle',
   'malformed',
 ] as const
@@ -109,6 +112,7 @@ export class FaultSwitch {
         return serve()
       case 'malformed':
         return malformed(rule.where, await serve())
+      case 'wrong':
       case 'close_idle':
       case 'freeze':
       case 'refuse':

@@ -37,6 +37,16 @@ describe('a fleet in virtual time', () => {
     expect(fleet.events.slice(1, 2)).toMatchObject([{ event: 'engine_up', engine: 'engine-0' }])
   })
 
+  it('gives requests to an engine that joins', () => {
+    const fleet = started()
+    load(fleet, 5_000)
+    fleet.join([profile])
+    load(fleet, 20_000)
+    expect(new Set(fleet.served.map(({ engine }) => engine))).toContain('engine-3')
+    fleet.run(fleet.now + 20_000)
+    expect(fleet.state.bookings).toBe(0)
+  })
+
   it('frees the engine and the booking of a client that leaves', () => {
     const fleet = started()
     fleet.send({ ...request, leavesAtMs: 50 })

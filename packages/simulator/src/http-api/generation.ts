@@ -61,7 +61,7 @@ export async function prepare(serving: Serving, input: InferenceInput): Promise<
   for (const prompt of input.prompts) {
     for (let index = 0; index < input.sampling.n; index += 1) {
       const plan = planAnswer({
-        model: input.model,
+        model: serving.hasWrongWeights ? `${input.model} with wrong weights` : input.model,
         prompt,
         sampling: input.sampling,
         roomTokens: serving.settings.limits.maxModelLen - prompt.length,

@@ -19,6 +19,8 @@ export interface Serving {
   readonly kv: KvConnector | null
   /** Destination of the stage reports before a first token; null: none. */
   readonly report: ReportSink | null
+  /** Its answers are those of another model. */
+  readonly hasWrongWeights: boolean
   /** Stored answers of /v1/responses. */
   readonly responses: StoredResponses
   /** Returns true if this encoder output already exists here or at an encode engine, and remembers it otherwise. */
