@@ -3,11 +3,13 @@
  * features' files that run, and blocks of other functions that run only with the feature on.
  */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { countAt, type CoveredFunction, identityOf } from './path/coverage.ts'
-import { documentOf, type Feature, features } from './path/features.ts'
+import { fileURLToPath } from 'node:url'
+import { documentOf, features } from './path/features.ts'
 import type { ChatAnswer, ChatOrder } from './path/one-chat.ts'
+import { blocksOf, type Chat, chatOf, functionsOf, steadyFunctions } from './path/unconfigured-code.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
+
+const SRC = fileURLToPath(new URL('../../src/', import.meta.url))
 
 /** Requests whose coverage must agree, so that timers and probes in between do not count. */
 const REQUESTS = 5
@@ -28,7 +30,7 @@ export default async function pathBench({ flags, note }: BenchOptions): Promise<
       const token = feature.on.token ?? null
       const on = await chats({ document: documentOf(ports, feature.on), token, requests: REQUESTS }, ON_RUNS)
       const functions = functionsOf(feature, off)
-      const blocks = blocksOf(feature, off, on)
+      const blocks = blocksOf(feature, { off, on }, SRC)
       for (const line of [...functions, ...blocks]) note(`${feature.name}: ${line}`)
       rows.push({ feature: feature.name, functions: functions.length, blocks: blocks.length })
     }
@@ -55,9 +57,6 @@ async function startEngine(): Promise<Engine> {
   return { child, port }
 }
 
-/** A chat's coverage: of each function, one entry for each request in which it ran. */
-type Chat = ReadonlyMap<string, readonly CoveredFunction[]>
-
 async function chats(order: ChatOrder, runs: number): Promise<Chat[]> {
   const all: Chat[] = []
   for (let run = 0; run < runs; run++) all.push(await chatsOf(order))
@@ -74,66 +73,12 @@ async function chatsOf(order: ChatOrder): Promise<Chat> {
   })
   const failed = answer.statuses.find((status) => status !== 200)
   if (failed !== undefined) throw new Error(`status ${failed} for ${JSON.stringify(order.document)}`)
-  const byFunction = new Map<string, CoveredFunction[]>()
-  for (const covered of answer.requests.flat()) {
-    const key = identityOf(covered)
-    byFunction.set(key, [...(byFunction.get(key) ?? []), covered])
-  }
-  return byFunction
-}
-
-const belongsTo = ({ files }: Feature, file: string): boolean =>
-  files.some((path) => (path.endsWith('/') ? file.startsWith(path) : file === path))
-
-/** Functions that ran in every request. */
-const steady = (chat: Chat): CoveredFunction[][] =>
-  [...chat.values()].filter(
-    (all) => all.length === REQUESTS && all.every(({ ranges }) => ranges[0]!.count > 0),
-  ) as CoveredFunction[][]
-
-function functionsOf(feature: Feature, off: readonly Chat[]): string[] {
-  return steadyIn(off).flatMap(([first]) =>
-    belongsTo(feature, first!.file) ? `${first!.file} ${first!.name || '(anonymous)'} runs` : [],
-  )
-}
-
-/** Functions that ran in every request of every process, with all their coverage. */
-const steadyIn = (samples: readonly Chat[]): CoveredFunction[][] =>
-  steady(samples[0]!).flatMap(([first]) => {
-    const all = samples.map((chat) => chat.get(identityOf(first!)) ?? [])
-    return all.every((ran) => ran.length === REQUESTS) ? [all.flat()] : []
-  })
-
-/** Blocks of other files' functions that run in every request with the feature, and in none without. */
-function blocksOf(feature: Feature, off: readonly Chat[], on: readonly Chat[]): string[] {
-  return steadyIn(off).flatMap((withoutIt) => {
-    const [first] = withoutIt
-    const { file, name, ranges } = first!
-    if (belongsTo(feature, file)) return []
-    const withIt = on.map((chat) => chat.get(identityOf(first!)) ?? [])
-    if (withIt.some((ran) => ran.length < REQUESTS)) return []
-    const runsOnlyWithIt = (offset: number): boolean =>
-      withoutIt.every((one) => countAt(one, offset) === 0) && withIt.flat().every((one) => countAt(one, offset) > 0)
-    return ranges.flatMap(({ startOffset }) =>
-      runsOnlyWithIt(startOffset) ? `${file} ${name || '(anonymous)'} ${lineOf(file, startOffset)}` : [],
-    )
-  })
-}
-
-/** Line of an offset, with its text. */
-function lineOf(file: string, offset: number): string {
-  const before = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8')
-    .slice(0, offset + 80)
-    .split('\n')
-  const line = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8')
-    .slice(0, offset)
-    .split('\n').length
-  return `line ${line}: ${before[line - 1]?.trim()}`
+  return chatOf(answer.requests)
 }
 
 /** Files, functions and calls of a plain chat by folder, as information. */
 function foldersOf(off: Chat): string {
-  const ran = steady(off).map(([first]) => first!)
+  const ran = steadyFunctions([off]).map(([first]) => first!)
   const folders = new Map<string, { files: Set<string>; functions: number; calls: number }>()
   for (const { file, ranges } of ran) {
     const folder = file

@@ -10,9 +10,15 @@ export interface CoveredFunction {
 
 const SRC = fileURLToPath(new URL('../../../src/', import.meta.url))
 
-/** Coverage of the files below `src` in this process. Open it before they are imported. */
+/** Coverage of the files below a folder in this process. Open it before they are imported. */
 export class Coverage {
   readonly #session = new Session()
+  readonly #root: string
+
+  /** @param root default: `src` */
+  constructor(root = SRC) {
+    this.#root = root
+  }
 
   async open(): Promise<void> {
     this.#session.connect()
@@ -24,10 +30,11 @@ export class Coverage {
   async take(): Promise<CoveredFunction[]> {
     const { result } = await this.#session.post('Profiler.takePreciseCoverage')
     return result.flatMap(({ url, functions }) => {
-      if (!url.startsWith(`file://${SRC}`)) return []
-      const file = fileURLToPath(url).slice(SRC.length)
-      // The first function of a file is the file itself.
-      return functions.slice(1).map(({ functionName, ranges }) => ({ file, name: functionName, ranges }))
+      if (!url.startsWith(`file://${this.#root}`)) return []
+      const file = fileURLToPath(url).slice(this.#root.length)
+      // The module itself counts as a function in the first report, but not in later ones.
+      const own = functions.filter(({ functionName, ranges }) => functionName !== '' || ranges[0]!.startOffset > 0)
+      return own.map(({ functionName, ranges }) => ({ file, name: functionName, ranges }))
     })
   }
 }
