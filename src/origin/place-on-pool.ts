@@ -207,7 +207,7 @@ function unsplittableIn({ pinned }: Exchange, { hedgeIn }: AttemptHistory): stri
 
 /** Engine of the final leg. null if an engine of the placement is unknown here. */
 function finalTarget({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
-  if (placement.kind === 'whole') return targetOf(targets, placement.engine) ?? null
+  if (placement.kind === 'whole') return targets.get(placement.engine) ?? targetOf(targets, placement.engine) ?? null
   const isKnown = legsOf(placement).every(({ engine }) => targetOf(targets, engine) !== undefined)
   return isKnown ? targetOf(targets, placement.decode)! : null
 }

@@ -4,6 +4,7 @@ import { createFleet, type Fleet } from '../../packages/simulator/src/fleet.ts'
 import { RankHost, type RankHostOptions } from '../../packages/simulator/src/node/rank-host.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { ADMIN_KEY, openGateway, type Runtime, type TestGateway } from '../kit/gateway.ts'
+import { completion } from '../kit/sse.ts'
 import { turns, until } from '../wait.ts'
 
 const MODEL = 'm'
@@ -131,6 +132,31 @@ export function ranksContract(subject: string, runtime: Runtime): void {
       expect(calls('/metrics')).toBeLessThanOrEqual(calls('/health'))
     })
 
+    it('answers at another rank if the server has fewer than configured', async () => {
+      const { host } = await openServer(2)
+      const gateway = await open({ url: host.url, data_parallel: 4 })
+      const refused = (): boolean => chosenIn(host).includes('3')
+      await until(async () => {
+        expect(['a/0', 'a/1']).toContain((await chat(gateway)).engine)
+        return refused()
+      })
+    })
+
+    it('finds the ranks of SGLang without metrics', async () => {
+      const load = { num_running_reqs: 0, num_waiting_reqs: 0 }
+      const loads = [0, 1].map((rank) => ({ dp_rank: rank, ...load, num_running_reqs: rank }))
+      const engine = await FakeEngine.open({
+        'GET /metrics': { status: 404 },
+        'GET /v1/loads': { body: { loads } },
+        [`POST ${CHAT}`]: { body: completion('hello') },
+      })
+      opened.push(engine)
+      const gateway = await open({ url: engine.url, type: 'sglang', data_parallel: 'auto' })
+      expect((await gateway.chat()).status).toBe(200)
+      await until(async () => String(await idsOf(gateway)) === 'a/0,a/1')
+      expect(await enginesOf(gateway)).toMatchObject([{ stats: { running: 0 } }, { stats: { running: 1 } }])
+    })
+
     it('follows the number of ranks, without an end of a running stream', async () => {
       const { host, fleet } = await openServer(4)
       host.ranks = fleet.engines.slice(0, 2)
@@ -208,10 +234,12 @@ export function ranksContract(subject: string, runtime: Runtime): void {
           { id: 'a', url: host.url, data_parallel: 4 },
           { id: 'b', url: other.host.url },
         ],
-        pool: { policy: 'round_robin', circuit: { failures: 1 } },
+        // No probe finds it out first.
+        pool: { policy: 'round_robin', circuit: { failures: 1 }, stats_interval_ms: 3_600_000 },
       })
       opened.push(gateway)
       await chat(gateway)
+      await until(async () => (await enginesOf(gateway)).every(({ stats }) => stats !== null))
       await host.close()
       const failures = async (): Promise<number> =>
         (await enginesOf(gateway)).reduce((sum, { failures_total: total }) => sum + Number(total), 0)

@@ -56,6 +56,16 @@ export const features: readonly Feature[] = [
     on: keyed({ edge: true }),
   },
   {
+    name: 'ranks',
+    files: [
+      'origin/rank-targets.ts',
+      'core/contract/rank-id.ts',
+      'core/pool/rank-servers.ts',
+      'core/pool/rank-check.ts',
+    ],
+    on: { engine: { data_parallel: 2 } },
+  },
+  {
     name: 'slo',
     files: ['api/middleware/refuse-repeated.ts', 'api/repeated-requests.ts', 'core/overload/refused-requests.ts'],
     on: { pool: { slo: { ttft_ms: 60_000 } } },
