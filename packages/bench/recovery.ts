@@ -3,7 +3,8 @@
  * Clients send short streams and give up after 10 s without a token.
  *
  * Flags: --only NAME,NAME (faults, `healthy`, `hours`, `warm-up`) · --engines 3 · --rate 8 (requests per second) · --parallel 3
- * (faults at the same time, each with its own fleet and gateway) · --seeds 24 (healthy hours in virtual time).
+ * (faults at the same time, each with its own fleet and gateway) · --seeds 24 (healthy hours in virtual time)
+ * · --peers FOLDER (where vllm-router, smg, nginx and sglang-router are installed; each plays the same faults).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { faults, type Fault } from './recovery/faults.ts'
@@ -14,6 +15,7 @@ import { steadyLoad } from './recovery/load.ts'
 import { Site } from './recovery/site.ts'
 import { median } from './median.ts'
 import { type WarmUp, warmUp } from './recovery/warm-up.ts'
+import { peerHeadline, peerRows, shownPeer } from './recovery/peer-rows.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
 /** Time without a fault, in which the gateway learns the engines, ms. */
@@ -22,6 +24,8 @@ const FAULT_MS = 20_000
 const HEALED_MS = 15_000
 
 interface Plan {
+  /** Another gateway instead of Firstlight. */
+  readonly peer?: { readonly name: string; readonly folder: string }
   readonly engines: number
   readonly perS: number
 }
@@ -49,6 +53,11 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
   await Promise.all(Array.from({ length: Number(flags['parallel'] ?? 3) }, next))
   rows.sort((a, b) => faults.indexOf(a.fault) - faults.indexOf(b.fault))
   const reference = rows.some(({ fault }) => fault.kind === 'slow') ? await withoutSick(plan) : null
+  const folder = flags['peers']
+  const peers =
+    typeof folder === 'string'
+      ? await peerRows(chosen, (fault, name) => play(fault, { ...plan, peer: { name, folder } }), note)
+      : []
   const healthy = [
     ...(only === null || only.includes(HEALTHY) ? await falseEjections(plan.engines, note) : []),
     ...(only === null || only.includes(HOURS) ? await hourRows({ seeds, engines: plan.engines }, note) : []),
@@ -56,11 +65,13 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
   return {
     rows: [
       ...rows.map(shown),
+      ...peers.map(shownPeer),
       ...healthy.map(({ name, ejections }) => ({ fault: name, false_ejections: ejections })),
       ...(only === null || only.includes(WARM_UP) ? warmUpRows() : []),
     ],
     headline: {
       ...(rows.length === 0 ? {} : headlineOf(rows, reference)),
+      ...(peers.length === 0 ? {} : peerHeadline(peers, rows)),
       ...(healthy.length === 0 ? {} : { false_ejections: healthy.reduce((sum, one) => sum + one.ejections, 0) }),
     },
   }
@@ -102,8 +113,8 @@ async function hourRows(
 
 const shown = ({ fault, ...figures }: Row): BenchRow => ({ fault: fault.name, ...figures })
 
-async function play(fault: Fault, { engines, perS }: Plan): Promise<Figures> {
-  const site = await Site.start({ engines, pool: fault.pool ?? {} })
+async function play(fault: Fault, { engines, perS, peer }: Plan): Promise<Figures> {
+  const site = await Site.start({ engines, pool: fault.pool ?? {}, ...(peer === undefined ? {} : { peer }) })
   try {
     const [sick] = site.fleet.engines
     const stop = new AbortController()

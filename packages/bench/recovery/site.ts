@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { startFleet, type RunningFleet } from '../../simulator/src/node/fleet-host.ts'
 import { ChildGateway } from '../chaos/child-gateway.ts'
 import { LogReader } from '../chaos/log.ts'
+import type { Incoming } from '../../simulator/src/answer.ts'
+import { type Front, startPeer } from './peer.ts'
 
 export const ADMIN_KEY = 'recovery-admin-key-of-no-use-elsewhere'
 
@@ -35,26 +37,35 @@ export interface SiteOptions {
   /** Further keys of the document. */
   readonly document?: object
   readonly pool?: object
+  /** Another gateway instead of Firstlight. */
+  readonly peer?: { readonly name: string; readonly folder: string }
 }
+
+/** Firstlight tries engines itself, under other ids. Other gateways set ids of their own. */
+const isOfClient = ({ path, headers }: Incoming, isPeer: boolean): boolean =>
+  isPeer ? path === '/v1/chat/completions' : headers.get('x-request-id')?.startsWith('client-') === true
 
 export class Site {
   readonly fleet: RunningFleet
-  readonly gateway: ChildGateway
+  readonly gateway: Front
   readonly log: PlacementLog
   readonly #folder: string
 
-  static async start({ engines, document = {}, pool = {} }: SiteOptions): Promise<Site> {
+  static async start({ engines, document = {}, pool = {}, peer }: SiteOptions): Promise<Site> {
     const fleet = await startFleet({ engines, profile: 'demo', keepRequests: 0 })
     const log = new PlacementLog()
     for (const { settings, log: requests } of fleet.engines) {
       const record = requests.record.bind(requests)
       requests.record = (incoming) => {
         record(incoming)
-        if (incoming.headers.get('x-request-id')?.startsWith('client-') === true)
-          log.placed.push({ engine: settings.id, at: performance.now() })
+        if (isOfClient(incoming, peer !== undefined)) log.placed.push({ engine: settings.id, at: performance.now() })
       }
     }
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-recovery-'))
+    if (peer !== undefined) {
+      const gateway = await startPeer({ ...peer, engines: fleet.urls, work: folder })
+      return new Site(fleet, gateway, { log, folder })
+    }
     const gateway = await ChildGateway.start({
       name: 'gateway',
       file: join(folder, 'firstlight.yaml'),
@@ -79,7 +90,7 @@ export class Site {
     return new Site(fleet, gateway, { log, folder })
   }
 
-  private constructor(fleet: RunningFleet, gateway: ChildGateway, rest: { log: PlacementLog; folder: string }) {
+  private constructor(fleet: RunningFleet, gateway: Front, rest: { log: PlacementLog; folder: string }) {
     this.fleet = fleet
     this.gateway = gateway
     this.log = rest.log
