@@ -5,10 +5,7 @@ import type { FakeAnswer } from '../kit/fake-answer.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
 import { until } from '../wait.ts'
-
-export interface CanaryRuntime {
-  start(document: Record<string, unknown>): Promise<{ readonly url: string; close(): Promise<void> }>
-}
+import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const MODEL = 'base'
 
@@ -47,8 +44,9 @@ const answerOf = (text: string, { json }: EngineRequest): FakeAnswer => ({
 
 const isRepeated = ({ json }: EngineRequest): boolean => json['logprobs'] === true
 
-export function canaryContract(name: string, { start }: CanaryRuntime): void {
-  describe(`the semantic canary of ${name}`, () => {
+export function canaryContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
+  describe(`the semantic canary of a gateway on ${name}`, () => {
     const open: (() => Promise<void>)[] = []
     afterEach(async () => {
       for (const close of open.splice(0).reverse()) await close()
@@ -62,7 +60,7 @@ export function canaryContract(name: string, { start }: CanaryRuntime): void {
         engines[id] = await FakeEngine.open({ 'POST *': serve, '*': { body: '' } })
         open.push(() => engines[id]!.close())
       }
-      const gateway = await start({
+      const gateway = await startRuntime(runtime, {
         open: true,
         admin: { secret: ADMIN },
         log: { level: 'silent' },

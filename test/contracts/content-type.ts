@@ -1,7 +1,7 @@
 /** The content type with which engines get the bodies of clients, on any runtime. */
 import { describe, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
-import { MODEL, openGateway, type Runtime } from '../kit/gateway.ts'
+import { MODEL, openGateway, type Runtime, runtimeNames } from '../kit/gateway.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const bodies: Readonly<Record<string, object>> = {
@@ -14,7 +14,8 @@ const bodies: Readonly<Record<string, object>> = {
 /** null: the client sends none. An engine would refuse the second and third, and read the last in another encoding. */
 const types = [null, 'text/plain', 'application/x-www-form-urlencoded', 'application/json; charset=utf-16']
 
-export function contentTypeContract(name: string, runtime: Runtime): void {
+export function contentTypeContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
   describe(`the content type of requests on ${name}`, () => {
     it('is JSON for every body that was read as JSON, whatever the client names it', async () => {
       const engine = await FakeEngine.open({ 'POST *': { body: { choices: [] } } })

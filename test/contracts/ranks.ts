@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { createFleet, type Fleet } from '../../packages/simulator/src/fleet.ts'
 import { RankHost, type RankHostOptions } from '../../packages/simulator/src/node/rank-host.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
-import { ADMIN_KEY, openGateway, type Runtime, type TestGateway } from '../kit/gateway.ts'
+import { ADMIN_KEY, openGateway, type Runtime, runtimeNames, type TestGateway } from '../kit/gateway.ts'
 import { completion } from '../kit/sse.ts'
 import { turns, until } from '../wait.ts'
 
@@ -35,7 +35,8 @@ interface Server {
   readonly host: RankHost
 }
 
-export function ranksContract(subject: string, runtime: Runtime): void {
+export function ranksContract(runtime: Runtime): void {
+  const subject = `a gateway on ${runtimeNames[runtime]}`
   describe(`${subject} in front of ranks`, () => {
     const opened: { close(): Promise<void> }[] = []
 

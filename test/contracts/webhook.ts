@@ -4,17 +4,15 @@ import type { Alert } from '../../src/ports/alerts.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { completion } from '../kit/sse.ts'
 import { until } from '../wait.ts'
-
-export interface WebhookRuntime {
-  start(document: Record<string, unknown>): Promise<{ readonly url: string; close(): Promise<void> }>
-}
+import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
 
 const MODEL = 'base'
 const CLIENT_KEY = 'client-key-of-no-use-elsewhere'
 const ENGINE_KEY = 'engine-key-of-no-use-elsewhere'
 
-export function webhookContract(name: string, { start }: WebhookRuntime): void {
-  describe(`the webhook of ${name}`, () => {
+export function webhookContract(runtime: Runtime): void {
+  const name = runtimeNames[runtime]
+  describe(`the webhook of a gateway on ${name}`, () => {
     const open: (() => Promise<void>)[] = []
     afterEach(async () => {
       for (const close of open.splice(0).reverse()) await close()
@@ -30,7 +28,7 @@ export function webhookContract(name: string, { start }: WebhookRuntime): void {
       const hook = await opened({ 'POST *': { status: 204 } })
       const sick = await opened({ 'POST *': { status: 500 }, '*': { body: '' } })
       const well = await opened({ 'POST *': { body: completion('hello') }, '*': { body: '' } })
-      const gateway = await start({
+      const gateway = await startRuntime(runtime, {
         keys: [{ name: 'team', secret: CLIENT_KEY }],
         log: { level: 'silent' },
         alerts: { webhook: { url: `${hook.url}/alerts?source=firstlight`, secret: 'hook-token' } },

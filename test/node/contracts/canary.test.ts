@@ -1,4 +1,3 @@
 import { canaryContract } from '../../contracts/canary.ts'
-import { startNodeGateway } from '../../kit/node-gateway.ts'
 
-canaryContract('a gateway on Node', { start: startNodeGateway })
+canaryContract('node')

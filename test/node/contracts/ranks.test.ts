@@ -1,3 +1,3 @@
 import { ranksContract } from '../../contracts/ranks.ts'
 
-ranksContract('a gateway on Node', 'node')
+ranksContract('node')

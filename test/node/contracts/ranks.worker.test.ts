@@ -1,3 +1,3 @@
 import { ranksContract } from '../../contracts/ranks.ts'
 
-ranksContract('the built Worker', 'worker')
+ranksContract('worker')

@@ -1,4 +1,3 @@
 import { webhookContract } from '../../contracts/webhook.ts'
-import { startBuiltWorker } from '../../kit/built-worker.ts'
 
-webhookContract('the built Worker', { start: startBuiltWorker })
+webhookContract('worker')
