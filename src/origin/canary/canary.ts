@@ -12,6 +12,9 @@ import { tokensFrom } from './repeated-request.ts'
 /** Longest request that is repeated, bytes: it stays in memory until its answer begins. */
 const MAX_BODY_BYTES = 256 * 1024
 
+/** Age at which a comparison counts as lost, ms: on Workers, its request may have ended. */
+const LOST_MS = 60_000
+
 type Forward = (exchange: Exchange) => Promise<Response>
 
 /** A request that will be repeated. */
@@ -23,24 +26,26 @@ interface Copy {
 
 /** Adds the canary to the forwarder. A pool has one comparison at a time. */
 export function withCanary(next: Forward, ports: Ports): Forward {
-  const busy = new Set<PoolSettings>()
+  const startedAt = new Map<PoolSettings, number>()
+  const isBusy = (pool: PoolSettings): boolean => ports.now() - (startedAt.get(pool) ?? -Infinity) < LOST_MS
   return async (exchange) => {
-    const copy = copyOf(exchange, ports, busy)
+    const copy = copyOf(exchange, ports, isBusy)
     const response = await next(exchange)
-    if (copy === null || response.status !== 200 || busy.has(copy.route.pool)) return response
-    busy.add(copy.route.pool)
-    exchange.scope.background(compared(copy, exchange, ports).finally(() => busy.delete(copy.route.pool)))
+    if (copy === null || response.status !== 200 || isBusy(copy.route.pool)) return response
+    const { pool } = copy.route
+    startedAt.set(pool, ports.now())
+    exchange.scope.background(compared(copy, exchange, ports).finally(() => startedAt.delete(pool)))
     return response
   }
 }
 
 /** null: the request is not repeated. */
-function copyOf(exchange: Exchange, ports: Ports, busy: ReadonlySet<PoolSettings>): Copy | null {
+function copyOf(exchange: Exchange, ports: Ports, isBusy: (pool: PoolSettings) => boolean): Copy | null {
   const { routes, protocol, json, pinned } = exchange
   const route = routes.find(({ pool }) => pool.canary !== null)
   const { comparison } = protocol
   if (route === undefined || comparison === undefined || json === undefined || pinned !== null) return null
-  if (ports.random() >= route.pool.canary!.share || busy.has(route.pool) || !isGreedy(json)) return null
+  if (ports.random() >= route.pool.canary!.share || isBusy(route.pool) || !isGreedy(json)) return null
   const parts = exchange.body(route, comparison.edit)
   if (parts === null || parts.reduce((sum, { length }) => sum + length, 0) > MAX_BODY_BYTES) return null
   // A copy: the memory of the client's body is used again when its answer begins. A single piece was written anew.
