@@ -1,7 +1,7 @@
 import { ChurnMap } from '../churn-map.ts'
 
 /** Delay, ms, within which output that is later than usual is no sign of a fault. */
-const MIN_ERROR_MS = 750
+const MIN_ERROR_MS = 500
 
 /** Further error of the usual time, as a share of it. */
 const ERROR_SHARE = 1
