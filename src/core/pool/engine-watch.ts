@@ -8,6 +8,7 @@ import type { EngineState } from './engine-state.ts'
 import type { ExpectedTimes } from './expected-times.ts'
 import type { PoolEvents } from './pool-events.ts'
 import { signsOf } from './condition-signs.ts'
+import { SiblingPaces } from './sibling-paces.ts'
 
 /** Interval of looks at the engines, ms. */
 const LOOK_MS = 100
@@ -68,7 +69,8 @@ export class EngineWatch {
     if (now - this.#lookedAt < LOOK_MS) return
     this.#lookedAt = now
     const engines = this.#parts.engines()
-    for (const engine of engines) this.#judge(engine, engines, now)
+    const paces = new SiblingPaces(engines, (engine) => this.#parts.expected(engine, now).paceS)
+    for (const engine of engines) this.#judge(engine, paces, now)
   }
 
   /** Returns the trials that are due, which count as sent. */
@@ -107,10 +109,10 @@ export class EngineWatch {
     return Math.min(MAX_TRIAL_MS, usualMs) + (isMoving ? queuedMs : 0)
   }
 
-  #judge(engine: EngineState, engines: readonly EngineState[], now: number): void {
+  #judge(engine: EngineState, paces: SiblingPaces, now: number): void {
     const before = engine.condition
     const silentSince = isOpaque(engine.spec) ? null : this.#silentSince(engine, now)
-    const signs = signsOf(engine, { engines, silentSince, pace: (one) => this.#parts.expected(one, now).paceS, now })
+    const signs = signsOf(engine, { silentSince, paces, now })
     const state = observed(before, signs, now)
     engine.condition = state
     if (state.condition !== 'wedged') engine.isTakenOut = false
