@@ -67,7 +67,11 @@ async function ask(
 }
 
 const logged = ({ lines }: NodeGateway, event: string) => lines.filter((line) => line['event'] === event)
-const refusals = (gateway: NodeGateway) => logged(gateway, 'request').map(({ status, reason }) => [status, reason])
+/** Answers to chats, without those to the other gateway's probes. */
+const refusals = (gateway: NodeGateway) =>
+  logged(gateway, 'request')
+    .filter(({ path }) => path === '/v1/chat/completions')
+    .map(({ status, reason }) => [status, reason])
 
 async function seenBy(
   { url }: NodeGateway,
