@@ -383,11 +383,16 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
     it('end at the deadline if the service hangs, and are skipped after several of these', async () => {
       const fake = await withCoordinator({}, { budget_ms: 25 })
       fake.instead = (request) => (request.url.endsWith(LOOKUP) ? new Promise(() => {}) : null)
-      const seen = []
-      for (let at = 0; at < 8; at += 1) seen.push(await complete(ids(1100, at)))
-      expect(seen.map(({ status }) => status)).toEqual(seen.map(() => 200))
-      expect(seen[0]!.decision.fallback?.from).toBe('kv_aware')
-      expect(fake.count(LOOKUP)).toBeLessThanOrEqual(5)
+      let sent = 0
+      const ask = async () => {
+        const { status, decision } = await complete(ids(1100, sent++))
+        expect([status, decision.fallback?.from]).toEqual([200, 'kv_aware'])
+        return fake.count(LOOKUP)
+      }
+      expect(await ask()).toBe(1)
+      // On a busy machine the circuit may be tried again between two requests.
+      for (let before = 1, after = await ask(); after > before; after = await ask()) before = after
+      expect(sent).toBeGreaterThan(2)
     })
   })
 
