@@ -106,12 +106,12 @@ export class BookingLifecycle {
   }
 
   /** Records that a running stream owes further output, if the gateway reads it and the pace is learned. */
-  #owesMore(booking: Booking, event: 'begun' | 'moved', now: number): void {
+  #owesMore(booking: Booking, step: 'begun' | 'moved', now: number): void {
     if (!isWatched(booking)) return
     for (const { engine, legRole } of booking.legs) {
       if (endsAtFirstToken(legRole) || isOpaque(engine.spec)) continue
       const { isDecodeLearned, reportMs, prefilledS } = this.#ledger.expected(engine, now)
-      if (isDecodeLearned) engine.streams[event](booking.key, { reportMs, prefilledS, now })
+      if (isDecodeLearned) engine.streams[step](booking.key, { reportMs, prefilledS, now })
     }
   }
 
