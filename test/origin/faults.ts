@@ -208,10 +208,13 @@ export function faultTable(name: string, table: FaultTable): void {
         set(mode, 0)
         const first = await Promise.all(Array.from({ length: 12 }, () => stream()))
         expect(statuses(first)).toEqual(Array(12).fill(200))
-        engines[0]!.forget()
-        const more = await times(6, stream)
-        expect(statuses(more)).toEqual(Array(6).fill(200))
-        expect(engines[0]!.requests).toBeLessThanOrEqual(1)
+        // A gateway that was late itself blames no engine, so on a busy machine it may need a second round.
+        await until(async () => {
+          engines[0]!.forget()
+          const more = await times(6, stream)
+          expect(statuses(more)).toEqual(Array(6).fill(200))
+          return engines[0]!.requests <= 1
+        }, 0)
         await quiet()
       })
     }
