@@ -180,7 +180,8 @@ export class BookingLifecycle {
 
   #judgeEnd(engine: EngineState, booking: Booking, outcome: Outcome, now: number): void {
     const signalOf = engine.spec.isGateway === true ? gatewaySignal : circuitSignal
-    const isMoving = engine.movedAt > booking.sentAt
+    // A trial is no excuse: it was sent later, and answered before.
+    const isMoving = engine.outputAt > booking.sentAt
     const { failure, failedEngine = engine.spec.id } = outcome
     if (failure !== null && failedEngine === engine.spec.id) engine.lastFailure = { failure, at: now }
     const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'

@@ -48,7 +48,9 @@ export class EngineState implements EngineRef {
   /** Longest prompt with output by its last good probe, tokens; null: not reported. */
   reportedContextTokens: number | null = null
   lastFailure: EngineDigest['lastFailure'] = undefined
-  /** When any of its responses last produced output, milliseconds since the epoch. */
+  /** When any response to a client last produced output, milliseconds since the epoch. */
+  outputAt = -Infinity
+  /** The same, or when it last answered a trial. */
   movedAt = -Infinity
   readonly owed = new OwedTokens()
   readonly streams = new StalledStreams()
@@ -106,8 +108,13 @@ export class EngineState implements EngineRef {
     return this.removed || this.draining || this.spec.weight === 0
   }
 
-  /** Records output of any of its responses. */
+  /** Records output of any response to a client. */
   moved(at: number): void {
+    this.outputAt = Math.max(this.outputAt, at)
+    this.answeredTrial(at)
+  }
+
+  answeredTrial(at: number): void {
     this.movedAt = Math.max(this.movedAt, at)
     this.owed.moved()
   }

@@ -93,7 +93,7 @@ export class EngineWatch {
     const { condition, since } = engine.condition
     const mayReturn = result === 'unclear' && condition === 'wedged' && now - since >= UNTRIED_MS
     if (result !== 'passed' && !mayReturn) return
-    engine.moved(Math.max(sentAt, now))
+    engine.answeredTrial(Math.max(sentAt, now))
     engine.owed.excuse({ now, isLearned: this.#parts.expected(engine, now).isLearned })
     engine.streams.excuse(now)
     this.#lookedAt = -Infinity

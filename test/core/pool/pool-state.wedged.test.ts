@@ -66,6 +66,15 @@ class PoolInTime {
     this.#waiting.clear()
   }
 
+  /** All requests that wait get no first byte in time. */
+  timeOutAll(): void {
+    for (const key of this.#waiting.keys()) {
+      const attempt = { ...failed, failure: 'first_byte_timeout', status: null } as const
+      this.state.release(key, attempt, this.now)
+    }
+    this.#waiting.clear()
+  }
+
   conditions(): Record<string, Condition | undefined> {
     return Object.fromEntries(this.state.digest(this.now).engines.map(({ id, condition }) => [id, condition]))
   }
@@ -92,6 +101,15 @@ describe('a pool with an engine that does not move', () => {
     site.pass(TTFT_MS + 3_000)
     expect(site.conditions()).toEqual({ a: 'wedged', b: 'well', c: 'well' })
     for (let at = 0; at < 30; at++) expect(site.send()).not.toBe('a')
+  })
+
+  it('opens its circuit at a timeout, although it has answered a trial that was sent later', () => {
+    const site = withStopped()
+    site.stopped.delete('a')
+    site.pass(3_000)
+    expect(site.conditions()['a']).toBe('well')
+    site.timeOutAll()
+    expect(site.state.circuitOf('a')).toMatchObject({ state: 'open', isHung: true })
   })
 
   it('still finds it if its clients left after the output was due', () => {
