@@ -1,26 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import type { Ports } from '../../ports.ts'
 import type { Log } from '../../ports/log.ts'
 import { fetchJson } from '../fetch-json.ts'
+import { post } from '../post.ts'
 import { nodeTimers } from './deadline.ts'
 import { socketOrigin } from './http1/origin.ts'
 import { parseLongInTurns } from './parse-long-json.ts'
 import { steadyNow } from './steady-clock.ts'
 import { yieldToEventLoop } from './yield-to-event-loop.ts'
-
-/** Time limit for a response of a trace collector. */
-const POST_MS = 10_000
-
-export const post: NonNullable<Ports['post']> = async (url, headers, body) => {
-  const answer = await fetch(url, {
-    method: 'POST',
-    headers: { ...headers },
-    body,
-    signal: AbortSignal.timeout(POST_MS),
-  })
-  await answer.body?.cancel()
-  return answer.status
-}
 
 /** The server accepts 16 KiB of headers. */
 const MEASURED_PROMPT_BYTES = 8 * 1024

@@ -6,7 +6,7 @@ import type { Webhook } from '../../telemetry/webhook.ts'
 import { webhookFor } from '../webhook-for.ts'
 import type { ConfigEnv, ConfigSource } from './config-source.ts'
 import { workersLog } from './log.ts'
-import { post } from './post.ts'
+import { post } from '../post.ts'
 
 const log = workersLog(() => 'info')
 

@@ -18,7 +18,7 @@ import { durablePools, type PoolPlace } from './durable-pools.ts'
 import { durableTtft } from './durable-ttft.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { workersOrigin } from './origin.ts'
-import { post } from './post.ts'
+import { post } from '../post.ts'
 
 export interface PortsEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>

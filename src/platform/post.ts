@@ -1,4 +1,5 @@
-import type { Ports } from '../../ports.ts'
+/** Sends a document to a service that is no engine, on any platform. */
+import type { Ports } from '../ports.ts'
 
 /** Time limit, ms, of a call to a collector or webhook. */
 const POST_MS = 10_000
