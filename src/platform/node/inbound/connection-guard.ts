@@ -67,7 +67,7 @@ export class ConnectionGuard {
 
   constructor(parts: ConnectionGuardParts) {
     this.#parts = parts
-    this.#line = new LimitedLine(parts.log, 'connections_full')
+    this.#line = new LimitedLine((fields) => parts.log.warn('connections_full', fields))
   }
 
   /** Counts a connection. false: it is beyond the limit and has been refused. */
@@ -120,7 +120,7 @@ export class ConnectionGuard {
 
   #note(socket: Socket, limit: number): void {
     this.#parts.count('connections_full')
-    this.#line.warn({
+    this.#line.write({
       limit,
       remote: socket.remoteAddress ?? null,
       next: 'Raise the limit of open files (ulimit -n), or limits.connections where that is set.',

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { type FailureReason, failures } from '../../../failure.ts'
 import type { Log } from '../../../ports/log.ts'
+import { LimitedLine } from './limited-line.ts'
 
 /** Reason of a request that was rejected before it reached a route. */
 export type HttpErrorReason = Extract<
@@ -15,9 +16,6 @@ interface HttpErrorsParts {
   readonly log: Log
   readonly now: () => number
 }
-
-/** At most one log line in this time, so that a flood of malformed requests does not flood the log. */
-const LINE_EVERY_MS = 1_000
 
 const REASONS: Readonly<Record<string, HttpErrorReason>> = {
   HPE_HEADER_OVERFLOW: 'head_too_large',
@@ -72,11 +70,12 @@ interface Connection {
 export class HttpErrors {
   readonly #parts: HttpErrorsParts
   readonly #connections = new WeakMap<Socket, Connection>()
-  #nextLineAt = -Infinity
-  #suppressed = 0
+  readonly #line: LimitedLine
 
   constructor(parts: HttpErrorsParts) {
     this.#parts = parts
+    const { log, now } = parts
+    this.#line = new LimitedLine((fields) => log.info('request_malformed', fields), now)
   }
 
   /** Remembers a request that node:http has parsed until its response is complete. */
@@ -136,21 +135,12 @@ export class HttpErrors {
 
   /** Counts one, and logs it unless a line was just written. */
   note(reason: HttpErrorReason, socket: Socket | null, code?: string): void {
-    const { count, log, now } = this.#parts
-    count(reason)
-    const at = now()
-    if (at < this.#nextLineAt) {
-      this.#suppressed++
-      return
-    }
-    this.#nextLineAt = at + LINE_EVERY_MS
-    log.info('request_malformed', {
+    this.#parts.count(reason)
+    this.#line.write({
       status: failures[reason].status,
       reason,
       ...(code === undefined ? {} : { code }),
       remote: socket?.remoteAddress ?? null,
-      ...(this.#suppressed === 0 ? {} : { suppressed: this.#suppressed }),
     })
-    this.#suppressed = 0
   }
 }

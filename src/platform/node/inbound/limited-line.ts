@@ -1,27 +1,28 @@
-import type { Log } from '../../../ports/log.ts'
+type LogFields = Readonly<Record<string, unknown>>
 
 const LINE_EVERY_MS = 1_000
 
-/** Logs an event that clients can cause as often as they like: at most one line a second, with the number left out. */
+/** Logs what clients can cause as often as they like: at most one line a second, with the number left out. */
 export class LimitedLine {
-  readonly #log: Log
-  readonly #event: string
+  readonly #write: (fields: LogFields) => void
+  readonly #now: () => number
   #nextLineAt = -Infinity
   #suppressed = 0
 
-  constructor(log: Log, event: string) {
-    this.#log = log
-    this.#event = event
+  /** @param now monotonic, ms */
+  constructor(write: (fields: LogFields) => void, now: () => number = () => performance.now()) {
+    this.#write = write
+    this.#now = now
   }
 
-  warn(fields: object): void {
-    const now = performance.now()
+  write(fields: LogFields): void {
+    const now = this.#now()
     if (now < this.#nextLineAt) {
       this.#suppressed++
       return
     }
     this.#nextLineAt = now + LINE_EVERY_MS
-    this.#log.warn(this.#event, { ...fields, ...(this.#suppressed === 0 ? {} : { suppressed: this.#suppressed }) })
+    this.#write({ ...fields, ...(this.#suppressed === 0 ? {} : { suppressed: this.#suppressed }) })
     this.#suppressed = 0
   }
 }

@@ -45,13 +45,13 @@ export function createTlsServer(parts: TlsServerParts, options: ServerOptions, l
 
 /** Without an own listener, node:https answers a failed handshake as malformed HTTP. */
 function logFailedHandshakes(server: Server, log: Log): void {
-  const line = new LimitedLine(log, 'tls_handshake_failed')
+  const line = new LimitedLine((fields) => log.warn('tls_handshake_failed', fields))
   server.removeAllListeners('tlsClientError')
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
     const { remoteAddress: remote = null } = socket as TLSSocket
     socket.destroy()
     // Load balancers connect and leave to see whether the port is open.
     if (error.code === 'ECONNRESET') log.debug('tls_handshake_failed', { why: error.message, remote })
-    else line.warn({ why: error.code ?? error.message, remote })
+    else line.write({ why: error.code ?? error.message, remote })
   })
 }
