@@ -3,24 +3,17 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import type { FakeAnswer } from '../kit/fake-answer.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
-import { ADMIN } from '../kit/split-gateway.ts'
 import { until } from '../wait.ts'
-import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
+import { MODEL, openGateway, runtimeNames, type Runtime } from '../kit/gateway.ts'
 
-const MODEL = 'base'
-
-interface FleetView {
-  readonly pools: readonly {
-    readonly engines: readonly {
-      readonly id: string
-      readonly available: boolean
-      readonly compared?: {
-        readonly total: number
-        readonly disagreed: number
-        readonly stands_out_since: number | null
-      }
-    }[]
-  }[]
+interface EngineView {
+  readonly id: string
+  readonly available: boolean
+  readonly compared?: {
+    readonly total: number
+    readonly disagreed: number
+    readonly stands_out_since: number | null
+  }
 }
 
 /** An answer with log probabilities, as vLLM sends it. */
@@ -60,45 +53,20 @@ export function canaryContract(runtime: Runtime): void {
         engines[id] = await FakeEngine.open({ 'POST *': serve, '*': { body: '' } })
         open.push(() => engines[id]!.close())
       }
-      const gateway = await startRuntime(runtime, {
-        open: true,
-        admin: { secret: ADMIN },
-        log: { level: 'silent' },
-        clusters: [
-          {
-            id: 'c',
-            pools: [
-              {
-                model: MODEL,
-                policy: 'round_robin',
-                engines: Object.entries(engines).map(([id, { url }]) => ({ id, url })),
-                ...(canary === undefined ? {} : { canary }),
-              },
-            ],
-          },
-        ],
+      const gateway = await openGateway({
+        runtime,
+        engines: Object.entries(engines).map(([id, { url }]) => ({ id, url })),
+        pool: { policy: 'round_robin', ...(canary === undefined ? {} : { canary }) },
       })
       open.push(() => gateway.close())
       const ask = async (more: object = { temperature: 0 }): Promise<string | null> => {
-        const response = await fetch(`${gateway.url}/v1/chat/completions`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({
-            model: MODEL,
-            messages: [{ role: 'user', content: 'Capital?' }],
-            max_tokens: 99,
-            ...more,
-          }),
-        })
+        const messages = [{ role: 'user', content: 'Capital?' }]
+        const response = await gateway.chat({ messages, max_tokens: 99, ...more })
         expect(response.status).toBe(200)
         await response.text()
         return response.headers.get('x-firstlight-engine')
       }
-      const fleet = async () => {
-        const headers = { authorization: `Bearer ${ADMIN}` }
-        const { pools } = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, { headers })).json()) as FleetView
-        return Object.fromEntries(pools[0]!.engines.map((engine) => [engine.id, engine]))
-      }
+      const fleet = () => gateway.engines<EngineView>()
       const posts = (): EngineRequest[] => Object.values(engines).flatMap((engine) => engine.posts)
       return { texts, ask, fleet, posts }
     }

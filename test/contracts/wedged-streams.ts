@@ -1,11 +1,9 @@
 /** Streams that stop in the middle while their engine still answers health checks, on any runtime. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { type RunningFleet, startFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import { ADMIN } from '../kit/split-gateway.ts'
 import { read, type Streamed } from './continuation.ts'
-import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
+import { MODEL, openGateway, runtimeNames, type Runtime } from '../kit/gateway.ts'
 
-const MODEL = 'base'
 const OUTPUT_TOKENS = 60
 
 export function wedgedStreamsContract(runtime: Runtime): void {
@@ -23,49 +21,23 @@ export function wedgedStreamsContract(runtime: Runtime): void {
         engines: [{ id: 'a' }, { id: 'b' }],
       })
       open.push(() => fleet.close())
-      const gateway = await startRuntime(runtime, {
-        open: true,
-        admin: { secret: ADMIN },
-        log: { level: 'silent' },
-        clusters: [
-          {
-            id: 'c',
-            pools: [
-              {
-                model: MODEL,
-                policy: 'round_robin',
-                observe_share: 1,
-                // No failed stream could move within this budget.
-                retry: { mid_stream: midStream, share: 0, min_per_s: 0 },
-                engines: ['a', 'b'].map((id, at) => ({ id, url: fleet.urls[at]! })),
-              },
-            ],
-          },
-        ],
+      const gateway = await openGateway({
+        runtime,
+        engines: ['a', 'b'].map((id, at) => ({ id, url: fleet.urls[at]! })),
+        pool: {
+          policy: 'round_robin',
+          observe_share: 1,
+          // No failed stream could move within this budget.
+          retry: { mid_stream: midStream, share: 0, min_per_s: 0 },
+        },
       })
       open.push(() => gateway.close())
-      const stream = async (): Promise<Streamed> =>
-        read(
-          await fetch(`${gateway.url}/v1/chat/completions`, {
-            method: 'POST',
-            headers: { 'content-type': 'application/json' },
-            body: JSON.stringify({
-              model: MODEL,
-              stream: true,
-              max_tokens: OUTPUT_TOKENS,
-              ignore_eos: true,
-              messages: [{ role: 'user', content: 'Tell me of the sea.' }],
-            }),
-            signal: AbortSignal.timeout(45_000),
-          }),
-        )
-      const condition = async (id: string): Promise<string | undefined> => {
-        const headers = { authorization: `Bearer ${ADMIN}` }
-        const { pools } = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, { headers })).json()) as {
-          pools: { engines: { id: string; condition: string }[] }[]
-        }
-        return pools.flatMap(({ engines }) => engines).find((engine) => engine.id === id)?.condition
+      const stream = async (): Promise<Streamed> => {
+        const messages = [{ role: 'user', content: 'Tell me of the sea.' }]
+        const request = { messages, stream: true, max_tokens: OUTPUT_TOKENS, ignore_eos: true }
+        return read(await gateway.chat(request, { signal: AbortSignal.timeout(45_000) }))
       }
+      const condition = async (id: string) => (await gateway.engines())[id]?.['condition']
       // The time between tokens is learned.
       const whole: Streamed[] = []
       for (let at = 0; at < 10; at++) whole.push(await stream())

@@ -4,12 +4,10 @@ import type { FakeAnswer } from '../kit/fake-answer.ts'
 import type { EngineRequest } from '../kit/engine-request.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { HeldAnswer } from '../kit/held-engine.ts'
-import { ADMIN } from '../kit/split-gateway.ts'
 import { completion, DONE, sseEvent, sseAnswer } from '../kit/sse.ts'
 import { until } from '../wait.ts'
-import { runtimeNames, startRuntime, type Runtime } from '../kit/gateway.ts'
+import { MODEL, openGateway, runtimeNames, type Runtime } from '../kit/gateway.ts'
 
-const MODEL = 'base'
 const USAGE = { prompt_tokens: 7, completion_tokens: 1, total_tokens: 8 }
 
 /** An engine whose health check passes all the time. */
@@ -72,42 +70,23 @@ export function wedgedContract(runtime: Runtime): void {
         await engine.open()
         open.push(() => engine.close())
       }
-      const gateway = await startRuntime(runtime, {
-        open: true,
-        admin: { secret: ADMIN },
-        log: { level: 'silent' },
-        clusters: [
-          {
-            id: 'c',
-            pools: [
-              {
-                model: MODEL,
-                policy: 'round_robin',
-                observe_share: 1,
-                engines: engines.map(({ id, url }) => ({ id, url })),
-              },
-            ],
-          },
-        ],
+      const gateway = await openGateway({
+        runtime,
+        engines: engines.map(({ id, url }) => ({ id, url })),
+        pool: { policy: 'round_robin', observe_share: 1 },
       })
       open.push(() => gateway.close())
       const ask = async (stream: boolean): Promise<string | null> => {
-        const response = await fetch(`${gateway.url}/v1/chat/completions`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hello' }], stream, max_tokens: 4 }),
-          signal: AbortSignal.timeout(30_000),
-        })
+        const messages = [{ role: 'user', content: 'hello' }]
+        const response = await gateway.chat(
+          { messages, stream, max_tokens: 4 },
+          { signal: AbortSignal.timeout(30_000) },
+        )
         await response.text()
         return response.status === 200 ? response.headers.get('x-firstlight-engine') : `status ${response.status}`
       }
-      const conditions = async (): Promise<Record<string, string>> => {
-        const headers = { authorization: `Bearer ${ADMIN}` }
-        const { pools } = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, { headers })).json()) as {
-          pools: { engines: { id: string; condition: string }[] }[]
-        }
-        return Object.fromEntries(pools.flatMap((one) => one.engines).map(({ id, condition }) => [id, condition]))
-      }
+      const conditions = async (): Promise<Record<string, unknown>> =>
+        Object.fromEntries(Object.values(await gateway.engines()).map(({ id, condition }) => [id, condition]))
       // Both engines are learned.
       for (let at = 0; at < 12; at++) await ask(true)
       return { engines, ask, conditions }

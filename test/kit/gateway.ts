@@ -97,6 +97,12 @@ export class TestGateway {
     return (await (await this.get('/v1/firstlight/fleet')).json()) as Fleet
   }
 
+  /** Engines of all pools, by id, as the fleet view shows them. */
+  async engines<View = Readonly<Record<string, unknown>>>(): Promise<Readonly<Record<string, View>>> {
+    const { pools } = await this.fleet()
+    return Object.fromEntries(pools.flatMap(({ engines }) => engines).map((engine) => [engine['id'], engine as View]))
+  }
+
   async bookings(): Promise<number> {
     return (await this.fleet()).pools.reduce((sum, pool) => sum + pool.bookings, 0)
   }
