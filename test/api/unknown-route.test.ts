@@ -18,7 +18,7 @@ it('a path below /v1 that resembles none leads to their list', () => {
   )
 })
 
-it('a client that adds /v1 twice is told so', () => {
+it('a path with /v1 twice leads to the base URL of the client', () => {
   expect(messageOf('/v1/v1/messages')).toContain('configure the base URL without /v1')
 })
 
