@@ -8,7 +8,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { faults, type Fault } from './recovery/faults.ts'
-import { type Figures, figuresOf } from './recovery/figures.ts'
+import { type Figures, figuresOf, placedTooLongS } from './recovery/figures.ts'
 import { falseEjections, type HealthyRow } from './recovery/healthy.ts'
 import { healthyHours } from './recovery/healthy-hours.ts'
 import { steadyLoad } from './recovery/load.ts'
@@ -144,7 +144,9 @@ function headlineOf(rows: readonly Row[], reference: number | null): Record<stri
   const out = rows.filter(({ fault }) => fault.kind === 'out')
   const slow = rows.find(({ fault }) => fault.name === '10x slow')?.siblings_p99_ms ?? null
   return {
-    last_placement_s_max: Math.max(0, ...out.map(({ last_placement_s: seconds }) => seconds ?? 0)),
+    // From the first overdue sign, as clients saw it.
+    last_placement_s_max: Math.max(0, ...out.map(placedTooLongS)),
+    last_placement_after_fault_s_max: Math.max(0, ...out.map(({ last_placement_s: seconds }) => seconds ?? 0)),
     lost_requests: rows.reduce((sum, { lost }) => sum + lost, 0),
     ...(slow === null || reference === null ? {} : { slow_sibling_p99_ratio: slow / reference }),
     back_in_use_s_max: Math.max(0, ...out.map(({ back_in_use_s: seconds }) => seconds ?? HEALED_MS / 1000)),

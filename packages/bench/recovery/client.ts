@@ -14,10 +14,20 @@ export interface ClientCall {
   /** null: no token came. */
   readonly firstTokenAt: number | null
   readonly isComplete: boolean
+  /** When the response ended, or its client left. */
+  readonly endedAt: number
+  /** Longest silence of the stream after its first token; null: no token came. */
+  readonly silence: Silence | null
   /** Engine that answered; null: unknown. */
   readonly engine: string | null
   /** Why it did not complete. */
   readonly problem: string | null
+}
+
+/** Part of a stream without output. */
+export interface Silence {
+  readonly from: number
+  readonly ms: number
 }
 
 export interface Ask {
@@ -36,10 +46,20 @@ export function ask({ url, id, body, key, patienceMs = PATIENCE_MS }: Ask): Prom
   return new Promise((resolve) => {
     let firstTokenAt: number | null = null
     let engine: string | null = null
+    let movedAt = 0
+    let silence: Silence | null = null
     let limit: NodeJS.Timeout
+    const moved = (): void => {
+      if (firstTokenAt === null) return
+      const [from, now] = [movedAt, performance.now()]
+      if (silence === null || now - from > silence.ms) silence = { from, ms: now - from }
+      movedAt = now
+    }
     const ended = (problem: string | null): void => {
       clearTimeout(limit)
-      resolve({ id, sentAt, firstTokenAt, isComplete: problem === null, engine, problem })
+      moved()
+      const endedAt = performance.now()
+      resolve({ id, sentAt, firstTokenAt, isComplete: problem === null, endedAt, silence, engine, problem })
     }
     const request = http.request(`${url}/v1/chat/completions`, {
       method: 'POST',
@@ -65,7 +85,9 @@ export function ask({ url, id, body, key, patienceMs = PATIENCE_MS }: Ask): Prom
       engine = (response.headers['x-firstlight-engine'] as string | undefined) ?? null
       response.setEncoding('utf8').on('data', (part: string) => {
         tail = (tail + part).slice(-4096)
-        if (firstTokenAt === null && TOKEN.test(tail)) firstTokenAt = performance.now()
+        if (firstTokenAt === null && TOKEN.test(tail)) firstTokenAt = movedAt = performance.now()
+        // Heartbeats of the gateway are no output.
+        if (part.includes('data:')) moved()
         if (firstTokenAt !== null) expire(SILENCE_MS)
       })
       response.on('error', () => ended('broken'))

@@ -1,5 +1,6 @@
 /** Figures of one fault, from what clients saw and where their requests were placed. */
 import type { ClientCall } from './client.ts'
+import { firstOverdueAt } from './overdue-sign.ts'
 import type { AttemptOnEngine } from './site.ts'
 
 export interface Observation {
@@ -13,6 +14,8 @@ export interface Observation {
 export interface Figures {
   /** Seconds from the fault to the last placement on the sick engine before it was healthy; null: none. */
   readonly last_placement_s: number | null
+  /** Seconds from the fault to the first overdue output there; null: none was overdue. */
+  readonly overdue_s: number | null
   /** Requests placed on the sick engine during the fault. */
   readonly placed: number
   /** Requests that got no token: refused, failed, or left by their client. */
@@ -29,14 +32,17 @@ export interface Figures {
 }
 
 export function figuresOf({ sent, placed, sick, faultAt, healedAt }: Observation): Figures {
-  const there = placed.filter(({ engine }) => engine === sick).map(({ at }) => at)
-  const during = there.filter((at) => at > faultAt && at < healedAt)
-  const back = there.filter((at) => at >= healedAt)
+  const there = placed.filter(({ engine }) => engine === sick)
+  const times = there.map(({ at }) => at)
+  const during = times.filter((at) => at > faultAt && at < healedAt)
+  const back = times.filter((at) => at >= healedAt)
+  const overdueAt = firstOverdueAt({ sent, there: there.filter(({ at }) => at < healedAt), faultAt })
   const before = sent.filter(({ sentAt }) => sentAt < faultAt)
   const after = sent.filter(({ sentAt }) => sentAt >= faultAt)
   const p99Before = p99(ttftsOf(before))
   return {
     last_placement_s: during.length === 0 ? null : (Math.max(...during) - faultAt) / 1000,
+    overdue_s: overdueAt === null || overdueAt >= healedAt ? null : (overdueAt - faultAt) / 1000,
     placed: during.length,
     lost: sent.filter(({ firstTokenAt }) => firstTokenAt === null).length,
     streams_ended: sent.filter(({ firstTokenAt, isComplete }) => firstTokenAt !== null && !isComplete).length,
@@ -46,6 +52,10 @@ export function figuresOf({ sent, placed, sick, faultAt, healedAt }: Observation
     back_in_use_s: back.length === 0 ? null : (Math.min(...back) - healedAt) / 1000,
   }
 }
+
+/** Seconds from the first overdue output, or from the fault if none was overdue, to the last placement; 0: none later. */
+export const placedTooLongS = ({ last_placement_s: lastS, overdue_s: overdueS }: Figures): number =>
+  Math.max(0, (lastS ?? 0) - (overdueS ?? 0))
 
 const ttftsOf = (sent: readonly ClientCall[]): number[] =>
   sent.flatMap(({ sentAt, firstTokenAt }) => (firstTokenAt === null ? [] : [firstTokenAt - sentAt]))

@@ -22,7 +22,8 @@ export function chatBody(promptTokens: number, outputTokens: number, stream = tr
 }
 
 const PROMPT_TOKENS = 200
-const OUTPUT_TOKENS = 40
+/** Output of each stream. */
+export const OUTPUT_TOKENS = 40
 
 export interface LoadOptions {
   readonly url: string

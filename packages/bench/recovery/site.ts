@@ -14,6 +14,8 @@ export const ADMIN_KEY = 'recovery-admin-key-of-no-use-elsewhere'
 export interface AttemptOnEngine {
   readonly engine: string
   readonly at: number
+  /** Id of the client's request; null: unknown. */
+  readonly id: string | null
 }
 
 /** Failures after which the engine has no record of the request. */
@@ -26,7 +28,8 @@ class PlacementLog extends LogReader {
   override read(text: string, name = ''): Readonly<Record<string, unknown>> | null {
     const line = super.read(text, name)
     const [at, event, engine] = [performance.now(), String(line?.['event']), String(line?.['engine'])]
-    if (event === 'attempt_failed' && UNPARSED.has(String(line?.['failure']))) this.placed.push({ engine, at })
+    const id = String(line?.['id'])
+    if (event === 'attempt_failed' && UNPARSED.has(String(line?.['failure']))) this.placed.push({ engine, at, id })
     if (event === 'engine_down' || event === 'engine_up') this.events.push({ event, at, engine })
     return line
   }
@@ -58,7 +61,9 @@ export class Site {
       const record = requests.record.bind(requests)
       requests.record = (incoming) => {
         record(incoming)
-        if (isOfClient(incoming, peer !== undefined)) log.placed.push({ engine: settings.id, at: performance.now() })
+        if (!isOfClient(incoming, peer !== undefined)) return
+        const id = peer === undefined ? (incoming.headers.get('x-request-id') ?? null) : null
+        log.placed.push({ engine: settings.id, at: performance.now(), id })
       }
     }
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-recovery-'))

@@ -5,6 +5,7 @@ import { peerHeadline, peerRows } from '../../../packages/bench/recovery/peer-ro
 
 const figures = (changes: Partial<Figures> = {}): Figures => ({
   last_placement_s: 1,
+  overdue_s: null,
   placed: 3,
   lost: 0,
   streams_ended: 0,
