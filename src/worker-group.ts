@@ -1,7 +1,7 @@
 /** Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. */
 import type { UsageByKey } from './core/limits/key-usage.ts'
 import type { EndedByStep } from './core/reports/ended-history.ts'
-import type { FleetProbe } from './origin/fleet-probe.ts'
+import type { FleetProbe } from './origin/probes/fleet-probe.ts'
 import type { PoolLookupCounts } from './origin/lmcache/cache-lookups.ts'
 import type { RequestScope } from './ports/request-scope.ts'
 import type { StoredResponses } from './ports/stored-responses.ts'

@@ -6,7 +6,7 @@ import { ClusterObject as BaseClusterObject } from '../durable/cluster-object.ts
 import { EdgeObject as BaseEdgeObject } from '../durable/edge-object.ts'
 import type { EngineSignal } from './core/contract/engine-signal.ts'
 import type { PoolConfig } from './core/contract/pool-config.ts'
-import type { TrialOrder } from './core/pool/engine-watch.ts'
+import type { TrialOrder } from './core/pool/condition/engine-watch.ts'
 import type { PoolEvent } from './core/pool/pool-events.ts'
 import type { RouteGroup } from './gateway.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'

@@ -1,7 +1,7 @@
 /** What happens to requests when the gateway drains or another one replaces it. */
 import type { Config, KeyConfig } from '../config.ts'
 import { drainFailure, Failure } from '../failure.ts'
-import type { WaitingRequests } from '../origin/waiting-requests.ts'
+import type { WaitingRequests } from '../origin/placement/waiting-requests.ts'
 import type { Ports } from '../ports.ts'
 import type { GatewayStatus } from './gateway-status.ts'
 

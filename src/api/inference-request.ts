@@ -1,9 +1,9 @@
 import type { Exchange } from '../origin/exchange.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import type { Caller } from './auth/caller.ts'
-import type { JsonBody } from './body.ts'
+import type { JsonBody } from './body/body.ts'
 import type { ProtocolEndpoint } from '../protocols/protocols.ts'
-import type { RequestFields, RequestOptions } from './request-fields.ts'
+import type { RequestFields, RequestOptions } from './body/request-fields.ts'
 import type { RequestContext } from './request-context.ts'
 
 /** A validated inference request with its client, model and possible routes. */

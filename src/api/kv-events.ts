@@ -2,7 +2,7 @@
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/event-delta.ts'
 import { lanesFromBase64 } from '../block-lanes.ts'
 import { Failure } from '../failure.ts'
-import { readJson } from './body.ts'
+import { readJson } from './body/body.ts'
 import type { Config } from '../config.ts'
 import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'

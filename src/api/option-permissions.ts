@@ -3,8 +3,8 @@ import { isJsonObject } from '../core/json.ts'
 import { Failure } from '../failure.ts'
 import { agentHints, HINTS } from '../protocols/agent-hints.ts'
 import type { Caller } from './auth/caller.ts'
-import { REQUEST_CLASSES, type RequestOptions } from './request-fields.ts'
-import { EXTRA_BODY, type Json } from './request-limits.ts'
+import { REQUEST_CLASSES, type RequestOptions } from './body/request-fields.ts'
+import { EXTRA_BODY, type Json } from './body/request-limits.ts'
 
 /** Overrides that affect other clients need permission. `session` has the same effect as its header. */
 const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const

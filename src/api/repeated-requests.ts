@@ -3,7 +3,7 @@ import { RefusedRequests, requestName } from '../core/overload/refused-requests.
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import { sessionIn } from './request-session.ts'
+import { sessionIn } from './body/request-session.ts'
 
 /** Longer bodies are decided anew: the comparison would delay other requests. */
 const MAX_BODY_BYTES = 1024 * 1024

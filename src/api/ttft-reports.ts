@@ -3,7 +3,7 @@ import { readPartial, type ReportPartial } from '../core/reports/report-partial.
 import type { AddedReport } from '../core/reports/report-store.ts'
 import type { RequestReport } from '../core/reports/ttft-state.ts'
 import type { Ttft } from '../ports/ttft.ts'
-import { readBounded } from './body.ts'
+import { readBounded } from './body/body.ts'
 import type { BodyMemory } from '../body-memory.ts'
 import type { Config } from '../config.ts'
 import type { Ports } from '../ports.ts'

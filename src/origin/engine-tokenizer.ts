@@ -8,7 +8,7 @@ import type { EngineType, TokenizeCall as RouteCall } from '../engines/engine-ty
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Origin } from '../ports/origin.ts'
 import { ServiceCircuit } from './service-circuit.ts'
-import { jsonOf } from './engine-detection.ts'
+import { jsonOf } from './probes/engine-detection.ts'
 import { knownEngines } from './known-engines.ts'
 
 export interface TokenizeCall {

@@ -9,7 +9,7 @@ import type { RequestScope } from '../ports/request-scope.ts'
 import type { Protocol } from '../protocols/protocol.ts'
 import type { BodyEdit } from './body-edit.ts'
 import type { PoolRoute } from './pool-route.ts'
-import type { WaitingRequests } from './waiting-requests.ts'
+import type { WaitingRequests } from './placement/waiting-requests.ts'
 
 /** An authorized request as `forward` needs it, independent of HTTP frameworks. */
 export interface Exchange {

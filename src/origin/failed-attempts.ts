@@ -1,10 +1,10 @@
 import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { Placement } from '../core/contract/placement.ts'
-import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { AcquiredPlacement } from './placement/acquired-placement.ts'
 import type { AttemptFailed, FailedAttempt } from './attempt-context.ts'
 import { isGatewayFailure, unreached } from './client-failure.ts'
 import { keepsAnswer } from './kept-answer.ts'
-import type { AttemptHistory } from './place-step.ts'
+import type { AttemptHistory } from './placement/place-step.ts'
 import { serverOf } from './rank-targets.ts'
 
 /** A failed attempt with its placement. */

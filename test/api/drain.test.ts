@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { supersede } from '../../src/api/drain.ts'
 import type { GatewayStatus } from '../../src/api/gateway-status.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import { WaitingRequests } from '../../src/origin/waiting-requests.ts'
+import { WaitingRequests } from '../../src/origin/placement/waiting-requests.ts'
 
 const configOf = (keys: readonly object[]) =>
   parseConfig(

@@ -2,7 +2,7 @@
  * A gateway whose pools have a past: requests that were booked in virtual time. It shows rates and streams that HTTP
  * could not carry within the seconds of a test.
  */
-import { LocalPool } from '../../src/origin/local-pool.ts'
+import { LocalPool } from '../../src/origin/pools/local-pool.ts'
 import { configurePools } from '../../src/platform/node/configure-pools.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { nodePorts } from '../../src/platform/node/ports.ts'

@@ -1,6 +1,6 @@
 /** Prompts that an edge has measured and its region does not measure again, on any runtime. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { MEASURED_PROMPT_HEADER } from '../../src/api/measured-prompt.ts'
+import { MEASURED_PROMPT_HEADER } from '../../src/api/prompt/measured-prompt.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 
 const CLIENT = 'client-key-1'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import net from 'node:net'
 import { afterEach, expect, it } from 'vitest'
-import { tryEngine } from '../../src/origin/engine-trial.ts'
+import { tryEngine } from '../../src/origin/probes/engine-trial.ts'
 import { workersLog } from '../../src/platform/workers/log.ts'
 import type { Origin, OriginRequest } from '../../src/ports/origin.ts'
 import { SILENCE, type Routes } from './fake-answer.ts'

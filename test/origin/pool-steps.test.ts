@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { toTargets } from '../../src/config/engine-targets.ts'
 import type { PoolRoute } from '../../src/origin/pool-route.ts'
-import { placeOnPool } from '../../src/origin/place-on-pool.ts'
+import { placeOnPool } from '../../src/origin/placement/place-on-pool.ts'
 import { stepsByPool } from '../../src/origin/pool-steps.ts'
 
 const engines = ['a', 'b'].map((id) => ({ id, url: `http://${id}:8000` }))

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BodyMemory, countIn } from '../../src/body-memory.ts'
-import type { BodySource } from '../../src/api/body.ts'
+import type { BodySource } from '../../src/api/body/body.ts'
 import { collecting } from '../../src/platform/workers/request-body.ts'
 
 type Collected = Extract<BodySource, { collect: unknown }>

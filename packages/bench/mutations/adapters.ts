@@ -364,19 +364,19 @@ export const adapters: readonly Mutation[] = [
   },
   {
     name: 'routes that were missing are never asked for again',
-    file: 'src/origin/engine-probe.ts',
+    file: 'src/origin/probes/engine-probe.ts',
     find: 'const KEPT_MS = 600_000',
     replace: 'const KEPT_MS = Infinity',
     impact: 'an engine that is replaced between two probes keeps the old version',
-    tests: { node: ['test/origin/fleet-probe.test.ts'] },
+    tests: { node: ['test/origin/probes/fleet-probe.test.ts'] },
   },
   {
     name: 'a model list is not read again after a failure',
-    file: 'src/origin/fleet-probe.ts',
+    file: 'src/origin/probes/fleet-probe.ts',
     find: 'forgetContext(this.#memory, server)',
     replace: '',
     impact: 'an engine that lacked the model keeps an unknown context',
-    tests: { node: ['test/origin/fleet-probe.test.ts'] },
+    tests: { node: ['test/origin/probes/fleet-probe.test.ts'] },
   },
   {
     name: 'an aborted answer that is no stream is free',

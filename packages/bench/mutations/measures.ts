@@ -117,7 +117,7 @@ export const measures: readonly Mutation[] = [
     find: 'Math.max(MIN_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S)',
     replace: 'SHARED_PROBE_MS',
     impact: 'the queues of engines with random load from other sources are known too late',
-    tests: { node: ['test/core/pool/foreign-load.test.ts', 'test/origin/fleet-probe.test.ts'] },
+    tests: { node: ['test/core/pool/foreign-load.test.ts', 'test/origin/probes/fleet-probe.test.ts'] },
   },
   {
     name: 'a prefill of another source ends while the engine computes own prompts',

@@ -24,7 +24,7 @@ export const refusals: readonly Mutation[] = [
   },
   {
     name: 'edge does not report its refusals',
-    file: 'src/origin/remote-pool.ts',
+    file: 'src/origin/pools/remote-pool.ts',
     find: 'if (edgeRefusals === 0)',
     replace: 'if (edgeRefusals >= 0)',
     impact: 'the refusals are missing in the metrics, and edges stop to answer while the overload lasts',
@@ -32,7 +32,7 @@ export const refusals: readonly Mutation[] = [
   },
   {
     name: 'edge asks the pool for each request',
-    file: 'src/origin/remote-pool.ts',
+    file: 'src/origin/pools/remote-pool.ts',
     find: 'if (refusal !== null) return { refusal }',
     replace: '',
     impact: 'each refusal is a call of the Durable Object',

@@ -52,7 +52,7 @@ export const features: readonly Feature[] = [
   },
   {
     name: 'edge keys',
-    files: ['api/edge-prompts.ts', 'api/measured-prompt.ts', 'api/blocking-fingerprint.ts'],
+    files: ['api/prompt/edge-prompts.ts', 'api/prompt/measured-prompt.ts', 'api/prompt/blocking-fingerprint.ts'],
     on: keyed({ edge: true }),
   },
   {
@@ -73,10 +73,11 @@ export const features: readonly Feature[] = [
   {
     name: 'queue',
     files: [
-      'origin/wait-for-room.ts',
-      'origin/waiting-requests.ts',
-      'core/pool/waiting-room.ts',
-      'core/pool/waiting-queue.ts',
+      'origin/placement/wait-for-room.ts',
+      'origin/placement/waiting-requests.ts',
+      'core/pool/queue/waiting-room.ts',
+      'core/pool/queue/waiting-queue.ts',
+      'core/pool/queue/request-demand.ts',
     ],
     on: { pool: { queue: { max_requests: 100, max_wait_ms: 10_000 } } },
   },
@@ -143,7 +144,7 @@ export const features: readonly Feature[] = [
   { name: 'ttft comment', files: ['origin/relay/last-comment.ts'], on: { root: { ttft: { comment: true } } } },
   {
     name: 'regions',
-    files: ['origin/regions/', 'core/edge/', 'core/routing/cluster-order.ts', 'core/pool/request-demand.ts'],
+    files: ['origin/regions/', 'core/edge/', 'core/routing/cluster-order.ts'],
     on: { clusters: [{ id: 'far', weight: 0, gateway: { url: 'http://127.0.0.1:9', models: [{ model: 'fake' }] } }] },
   },
   {

@@ -11,7 +11,7 @@ import type { CacheLookups } from '../../origin/lmcache/cache-lookups.ts'
 import type { Ports } from '../../ports.ts'
 import { Failure } from '../../failure.ts'
 import type { PoolRoute } from '../../origin/pool-route.ts'
-import { readJson } from '../body.ts'
+import { readJson } from '../body/body.ts'
 import { jsonResponse } from '../json-response.ts'
 import { admitServer, type RegistryAccessParts } from './registry-access.ts'
 import {

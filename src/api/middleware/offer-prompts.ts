@@ -1,4 +1,4 @@
-import type { EdgePrompts } from '../edge-prompts.ts'
+import type { EdgePrompts } from '../prompt/edge-prompts.ts'
 import type { Middleware } from './middleware.ts'
 
 /** Tells an edge which prompts it need not leave to this gateway. */

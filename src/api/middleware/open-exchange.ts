@@ -1,7 +1,7 @@
 import type { Ports } from '../../ports.ts'
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
 import { type ExchangeParts, InferenceExchange } from '../inference-exchange.ts'
-import { ownCount } from '../own-token-count.ts'
+import { ownCount } from '../prompt/own-token-count.ts'
 import type { Middleware } from './middleware.ts'
 import { keepResponse, type StoredResponseParts } from '../stored-responses.ts'
 

@@ -1,5 +1,5 @@
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
-import { parseInferenceRequest, type ParseParts } from '../parse-request.ts'
+import { parseInferenceRequest, type ParseParts } from '../body/parse-request.ts'
 import type { Middleware } from './middleware.ts'
 
 /** Reads the body within the limits of the configuration, validates it and finds the pools of its model. */

@@ -3,9 +3,9 @@
  * exports its digest.
  */
 import * as z from 'zod/mini'
-import { blockingFingerprints } from '../../api/blocking-fingerprint.ts'
+import { blockingFingerprints } from '../../api/prompt/blocking-fingerprint.ts'
 import { ModelRegistry } from '../../api/model-registry.ts'
-import { PromptAnalyzers } from '../../api/prompt-analyzers.ts'
+import { PromptAnalyzers } from '../../api/prompt/prompt-analyzers.ts'
 import { VERSION } from '../../version.ts'
 import type { ClusterConfig } from '../../config.ts'
 import { didYouMean } from '../../config/suggest.ts'

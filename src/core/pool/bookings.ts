@@ -5,7 +5,7 @@ import type { Placement } from '../contract/placement.ts'
 import type { BookingRef, Leg } from './booking-ref.ts'
 import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
-import type { HurtRequests } from './engine-watch.ts'
+import type { HurtRequests } from './condition/engine-watch.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 
 /** Returns the key of one attempt of a request. Ids are made by the gateway, so clients cannot collide. */

@@ -4,10 +4,10 @@ import type { EngineSpec } from '../contract/pool-config.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { EngineRef } from './booking-ref.ts'
 import { type Circuit, closed } from './circuit.ts'
-import { type ConditionState, wellSince } from './engine-condition.ts'
+import { type ConditionState, wellSince } from './condition/engine-condition.ts'
 import { EngineSignals } from './engine-signals.ts'
-import { OwedTokens } from './owed-tokens.ts'
-import { StalledStreams } from './stalled-streams.ts'
+import { OwedTokens } from './condition/owed-tokens.ts'
+import { StalledStreams } from './condition/stalled-streams.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1

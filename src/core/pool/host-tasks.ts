@@ -1,4 +1,4 @@
-import type { TrialOrder } from './engine-watch.ts'
+import type { TrialOrder } from './condition/engine-watch.ts'
 import type { PoolEvent } from './pool-events.ts'
 
 /** Tasks of a pool for its host: what the pool, which has no I/O, cannot do itself. */

@@ -16,7 +16,7 @@ import type { RetryBudget } from './retry-budget.ts'
 import { forecastOf } from './first-token-forecast.ts'
 import { pressureOf } from './engine-pressure.ts'
 import type { SignalReader } from './signal-reader.ts'
-import { type RequestDemand, expectedWork } from './request-demand.ts'
+import { type RequestDemand, expectedWork } from './queue/request-demand.ts'
 
 interface PlacerParts {
   readonly random: Random

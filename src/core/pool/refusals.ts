@@ -35,6 +35,22 @@ export const notWedged: Refusal = {
   retryAfterMs: MIN_RETRY_MS,
 }
 
+/** Someone else waits, so a new request may not take the room. */
+export const behindOthers: Refusal = {
+  reason: 'overloaded',
+  limit: 'queue',
+  detail: 'other requests wait for room',
+  retryAfterMs: FULL_RETRY_MS,
+}
+
+/** Why a request that left, or whose connection was replaced, is not placed. */
+export const leftQueue: Refusal = { ...behindOthers, detail: 'the request does not wait any more' }
+
+export const queueFull: Refusal = { ...behindOthers, detail: 'the queue of the pool is full' }
+
+/** Why waiting requests are answered when the configuration changes. */
+export const queueClosed: Refusal = { ...behindOthers, detail: 'the pool has no queue any more' }
+
 interface RefusalFacts {
   readonly now: number
   readonly statsIntervalMs: number

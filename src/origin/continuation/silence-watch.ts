@@ -1,5 +1,5 @@
 /** Asks, while a stream is silent, whether it should leave its engine because that is wedged. */
-import { firstQuestionMs, nextQuestionMs } from '../../core/pool/rescue-times.ts'
+import { firstQuestionMs, nextQuestionMs } from '../../core/pool/condition/rescue-times.ts'
 import type { Timer, Timers } from '../../ports/timers.ts'
 
 interface SilenceParts {

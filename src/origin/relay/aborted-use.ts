@@ -1,7 +1,7 @@
 /** Tokens of a request whose client leaves before the answer shows its output. */
 import type { UsedTokens } from '../../core/limits/used-tokens.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import type { AcquiredPlacement } from '../acquired-placement.ts'
+import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import type { Exchange } from '../exchange.ts'
 import { OutputPace } from './output-pace.ts'
 

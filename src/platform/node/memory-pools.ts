@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { PoolState } from '../../core/pool/pool-state.ts'
-import { type PoolSource, withAutoConfigure } from '../../origin/auto-configure.ts'
-import { LocalPool } from '../../origin/local-pool.ts'
+import { type PoolSource, withAutoConfigure } from '../../origin/pools/auto-configure.ts'
+import { LocalPool } from '../../origin/pools/local-pool.ts'
 import type { PoolPort } from '../../ports/pool.ts'
 
 /** Interval of the check for expired bookings; a lease is many times longer. */

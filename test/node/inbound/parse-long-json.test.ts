@@ -3,8 +3,8 @@
  */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readJson } from '../../../src/api/body.ts'
-import { estimateTokensByChars } from '../../../src/api/split-estimate.ts'
+import { readJson } from '../../../src/api/body/body.ts'
+import { estimateTokensByChars } from '../../../src/api/prompt/split-estimate.ts'
 import { Utf8Text } from '../../../src/core/tokens/utf8-text.ts'
 import { parseLong, parseLongInTurns } from '../../../src/platform/node/parse-long-json.ts'
 import { hasControl, Unescaper } from '../../../src/platform/node/json-text.ts'

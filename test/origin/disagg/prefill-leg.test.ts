@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { rewriteBody } from '../../../src/api/body-rewrite.ts'
+import { rewriteBody } from '../../../src/api/body/body-rewrite.ts'
 import { protocolOf } from '../../../src/protocols/protocols.ts'
 
 function prefilled(path: string, json: Record<string, unknown>): unknown {

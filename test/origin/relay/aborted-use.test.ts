@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { AcquiredPlacement } from '../../../src/origin/acquired-placement.ts'
+import type { AcquiredPlacement } from '../../../src/origin/placement/acquired-placement.ts'
 import type { Exchange } from '../../../src/origin/exchange.ts'
 import { abortedUse, outputPace } from '../../../src/origin/relay/aborted-use.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'

@@ -1,4 +1,4 @@
-import { WAKE_MS } from '../../../../src/core/pool/waiting-room.ts'
+import { WAKE_MS } from '../../../../src/core/pool/queue/waiting-room.ts'
 import { EventQueue } from './event-queue.ts'
 import { Job } from './job.ts'
 import type { LmcacheStore } from './lmcache-store.ts'

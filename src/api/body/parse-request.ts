@@ -1,0 +1,54 @@
+import { Failure } from '../../failure.ts'
+import type { StoredResponse } from '../../ports/stored-responses.ts'
+import type { Caller } from '../auth/caller.ts'
+import { readJson } from './body.ts'
+import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
+import type { Config } from '../../config.ts'
+import type { Ports } from '../../ports.ts'
+import { readFields, readOptions, type RequestFields } from './request-fields.ts'
+import { readForm } from './multipart.ts'
+import type { InferenceRequest } from '../inference-request.ts'
+import type { Authorize } from '../option-permissions.ts'
+import type { RequestContext } from '../request-context.ts'
+import { enforceLimits } from './request-limits.ts'
+import type { ModelRegistry } from '../model-registry.ts'
+import { routeOf, type StoredResponseParts, storedResponseOf } from '../stored-responses.ts'
+
+export interface ParseParts extends Pick<StoredResponseParts, 'storedResponses'> {
+  readonly config: Pick<Config, 'limits'>
+  readonly ports: Pick<Ports, 'parseLong'>
+  readonly models: ModelRegistry
+  readonly authorize: Authorize
+}
+
+/** Reads and validates a request up to routing. */
+export async function parseInferenceRequest(
+  parts: ParseParts,
+  endpoint: ProtocolEndpoint,
+  incoming: RequestContext,
+  caller: Caller,
+): Promise<InferenceRequest> {
+  const { form } = endpoint
+  const { limits } = parts.config
+  const { request, memory } = incoming
+  const body = form
+    ? await readForm(request, limits, memory)
+    : await readJson(request, limits, { parseLong: parts.ports.parseLong, memory })
+  const { json } = body
+  // Fields of a form are texts. The gateway uses only these two.
+  const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
+  const clientOptions = readOptions(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
+  const options = parts.authorize({ options: clientOptions, json, isForm: form }, caller)
+  const stored = endpoint.storesResponses ? await storedResponseOf(parts, fields, caller) : null
+  const model = modelOf(parts.models, fields, caller, stored)
+  const offer = parts.models.offer(model, caller)
+  enforceLimits(body, limits)
+  const routes = stored === null ? offer.routes : [routeOf(parts.models, stored)]
+  return { incoming, endpoint, caller, body, fields, options, model, routes, pinned: stored }
+}
+
+function modelOf(models: ModelRegistry, fields: RequestFields, caller: Caller, stored: StoredResponse | null): string {
+  if (fields.model) return fields.model
+  if (stored !== null) return stored.model
+  throw new Failure('model_missing', `The request names no model. ${models.hint(caller)}`, { param: 'model' })
+}

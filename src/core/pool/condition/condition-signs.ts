@@ -1,0 +1,44 @@
+/** Signs of an engine's condition, from its bookings, probes, circuit and learned pace. */
+import type { Signs } from './engine-condition.ts'
+import type { EngineState } from '../engine-state.ts'
+import type { SiblingPaces } from './sibling-paces.ts'
+
+/** Age from which reported values are no sign, ms. */
+const STATS_VALID_MS = 60_000
+
+/** Share of KV memory in use from which waiting requests wait for memory. */
+const FULL_SHARE = 0.95
+
+/** Silence of an engine that does not serve trials after which none is needed, ms. */
+const UNTRIED_MS = 10_000
+
+const CONTACT_FAILURES: ReadonlySet<string> = new Set(['connect', 'connect_timeout'])
+
+interface SignSources {
+  /** Since when output is overdue and nothing moves; null: it moves. */
+  readonly silentSince: number | null
+  readonly paces: SiblingPaces
+  readonly now: number
+}
+
+export function signsOf(engine: EngineState, { silentSince, paces, now }: SignSources): Signs {
+  const isOpen = engine.circuit.state !== 'closed'
+  const hasStatus = engine.problem?.startsWith('status_') === true
+  return {
+    isSilent: silentSince !== null,
+    hasFailedTrial:
+      silentSince !== null &&
+      (engine.trialFailedAt >= silentSince || (engine.isUntriable && now - silentSince >= UNTRIED_MS)),
+    isOutOfContact:
+      (!engine.healthy && !hasStatus) || (isOpen && CONTACT_FAILURES.has(engine.lastFailure?.failure ?? '')),
+    isFailing: isOpen || (!engine.healthy && hasStatus),
+    isFull: isFull(engine, now),
+    isBehind: paces.isBehind(engine),
+  }
+}
+
+function isFull({ stats }: EngineState, now: number): boolean {
+  if (stats === null || now - stats.at > STATS_VALID_MS) return false
+  const { waiting, kvUsage } = stats.value
+  return waiting > 0 && kvUsage !== null && kvUsage >= FULL_SHARE
+}

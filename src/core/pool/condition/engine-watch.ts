@@ -1,0 +1,166 @@
+/** Watches the engines of a pool: their condition, trials of silent ones, and events for the log. */
+import type { EngineSignal } from '../../contract/engine-signal.ts'
+import { isOpaque } from '../../contract/pool-config.ts'
+import type { Condition } from '../../contract/pool-digest.ts'
+import { ownTrialAt } from '../circuit.ts'
+import { isDown, observed } from './engine-condition.ts'
+import type { EngineState } from '../engine-state.ts'
+import type { ExpectedTimes } from './expected-times.ts'
+import type { PoolEvents } from '../pool-events.ts'
+import { signsOf } from './condition-signs.ts'
+import { SiblingPaces } from './sibling-paces.ts'
+
+/** Interval of looks at the engines, ms. */
+const LOOK_MS = 100
+
+/** Interval of trials while an engine is out of use, ms. */
+const TRIAL_EVERY_MS = 1_000
+
+const MIN_TRIAL_MS = 1_000
+const MAX_TRIAL_MS = 10_000
+
+/** Multiple of the predicted time after which a trial has failed, besides `MIN_TRIAL_MS`. */
+const TRIAL_TIMES = 4
+
+/** Share of the longest prefill of a waiting request for which a trial waits. */
+const PREFILL_SHARE = 0.5
+
+/** Time after its limit at which a trial without a result is repeated, ms. */
+const LOST_TRIAL_MS = 2_000
+
+/** Time until an engine that cannot answer trials gets requests again, ms. */
+const UNTRIED_MS = 10_000
+
+export type TrialSignal = Extract<EngineSignal, { readonly kind: 'trial' }>
+
+/** A one-token request that the gateway sends on its own account. */
+export interface TrialOrder {
+  readonly engine: string
+  readonly limitMs: number
+}
+
+/** Requests that wait at an engine. */
+export interface HurtRequests {
+  readonly requests: number
+  readonly keys: number
+  readonly models: number
+}
+
+interface WatchParts {
+  readonly engines: () => readonly EngineState[]
+  readonly events: PoolEvents
+  /** Times that the engine should need. */
+  readonly expected: (engine: EngineState, now: number) => ExpectedTimes
+  /** Whether one more engine may be taken out of use. */
+  readonly mayTakeOut: (engine: EngineState) => boolean
+  readonly hurt: (engine: EngineState) => HurtRequests
+}
+
+export class EngineWatch {
+  readonly #parts: WatchParts
+  #lookedAt = -Infinity
+
+  constructor(parts: WatchParts) {
+    this.#parts = parts
+  }
+
+  /** Judges all engines, at most every `LOOK_MS`. */
+  look(now: number): void {
+    if (now - this.#lookedAt < LOOK_MS) return
+    this.#lookedAt = now
+    const engines = this.#parts.engines()
+    const paces = new SiblingPaces(engines, (engine) => this.#parts.expected(engine, now).paceS)
+    for (const engine of engines) this.#judge(engine, paces, now)
+  }
+
+  /** Returns the trials that are due, which count as sent. */
+  watch(now: number): readonly TrialOrder[] {
+    this.look(now)
+    return this.#parts.engines().flatMap((engine) => {
+      if (!needsTrial(engine, now)) return []
+      const limitMs = this.#limitMs(engine, now)
+      engine.trial = { sentAt: now, limitMs }
+      return [{ engine: engine.spec.id, limitMs }]
+    })
+  }
+
+  /** Applies the result of a trial. */
+  tried(engine: EngineState, { sentAt, result }: TrialSignal, now: number): void {
+    engine.trial = null
+    engine.triedAt = now
+    engine.isUntriable = result === 'unclear'
+    if (result === 'failed') engine.trialFailedAt = now
+    const { condition, since } = engine.condition
+    const mayReturn = result === 'unclear' && condition === 'wedged' && now - since >= UNTRIED_MS
+    if (result !== 'passed' && !mayReturn) return
+    engine.answeredTrial(Math.max(sentAt, now))
+    engine.owed.excuse({ now, isLearned: this.#parts.expected(engine, now).isLearned })
+    engine.streams.excuse(now)
+    this.#lookedAt = -Infinity
+    this.look(now)
+  }
+
+  /** If first tokens come in time and only running streams are silent, a trial waits behind the queue. */
+  #limitMs(engine: EngineState, now: number): number {
+    const { owed, movedAt } = engine
+    const { trialMs, queuedMs, isLearned } = this.#parts.expected(engine, now)
+    const usualMs = Math.max(MIN_TRIAL_MS, TRIAL_TIMES * trialMs, PREFILL_SHARE * owed.longestPrefillMs)
+    const isMoving = owed.overdueSince(movedAt, { now, isLearned }) === null
+    return Math.min(MAX_TRIAL_MS, usualMs) + (isMoving ? queuedMs : 0)
+  }
+
+  #judge(engine: EngineState, paces: SiblingPaces, now: number): void {
+    const before = engine.condition
+    const silentSince = isOpaque(engine.spec) ? null : this.#silentSince(engine, now)
+    const signs = signsOf(engine, { silentSince, paces, now })
+    const state = observed(before, signs, now)
+    engine.condition = state
+    if (state.condition !== 'wedged') engine.isTakenOut = false
+    else if (!engine.isTakenOut && this.#parts.mayTakeOut(engine)) engine.isTakenOut = true
+    if (state.condition !== before.condition) this.#changed(engine, before.condition, now)
+  }
+
+  /** First tokens are overdue, or the running streams have stopped. */
+  #silentSince(engine: EngineState, now: number): number | null {
+    const { owed, streams, movedAt } = engine
+    if (!owed.hasEvidence && streams.size === 0) return null
+    const { isLearned, prefilledS } = this.#parts.expected(engine, now)
+    const firstSince = owed.overdueSince(movedAt, { now, isLearned })
+    const streamsSince = streams.overdueSince(now, { prefilledS, longUntil: owed.longPrefillUntil(movedAt, isLearned) })
+    return firstSince === null || streamsSince === null
+      ? (firstSince ?? streamsSince)
+      : Math.min(firstSince, streamsSince)
+  }
+
+  #changed(engine: EngineState, before: Condition, now: number): void {
+    const { events, hurt } = this.#parts
+    const { condition, since } = engine.condition
+    const id = engine.spec.id
+    if (isDown(condition)) {
+      engine.downSince ??= since
+      if (!isDown(before))
+        events.raise(
+          { event: 'engine_down', engine: id, condition, since, ...hurt(engine), taken_out: isOut(engine) },
+          now,
+        )
+    } else if (engine.downSince !== null && condition !== 'suspect') {
+      events.raise({ event: 'engine_up', engine: id, condition: before, since, down_ms: now - engine.downSince }, now)
+      engine.downSince = null
+    } else if (condition === 'slow' || condition === 'saturated')
+      events.raise({ event: 'engine_behind', engine: id, condition, since, ...hurt(engine) }, now)
+  }
+}
+
+/** Whether the engine gets no requests because of its condition. */
+const isOut = ({ condition: { condition }, isTakenOut }: EngineState): boolean =>
+  condition === 'wedged' ? isTakenOut : true
+
+/** An engine that fails its health checks shows by them that it is back. */
+function needsTrial(engine: EngineState, now: number): boolean {
+  const { condition, circuit, trial, spec, healthy, asleep, isLeaving } = engine
+  if (isOpaque(spec) || !healthy || asleep || isLeaving) return false
+  const isSilent = condition.condition === 'suspect' || condition.condition === 'wedged'
+  if (!isSilent && now < (ownTrialAt(circuit) ?? Infinity)) return false
+  if (trial !== null) return now - trial.sentAt > trial.limitMs + LOST_TRIAL_MS
+  return now - engine.triedAt >= TRIAL_EVERY_MS
+}

@@ -1,0 +1,87 @@
+import type { Admission } from '../../contract/admission.ts'
+import { tokenSeconds } from '../../latency/decode-cost-model.ts'
+import { prefillSeconds } from '../../latency/prefill-cost-model.ts'
+import type { EngineRef } from '../booking-ref.ts'
+import type { EngineEstimators } from '../engine-estimators.ts'
+
+/** Samples from which a pace counts as learned. */
+const LEARNED_SAMPLES = 3
+
+const USUAL_PROMPT = { promptTokens: 1_000, cachedTokens: 0 }
+const TRIAL_PROMPT = { promptTokens: 8, cachedTokens: 0 }
+
+/** Multiple of the usual output up to which an answer is not late. */
+const LONG_ANSWER = 4
+
+/** Output of an answer where none has been seen, tokens. */
+const UNKNOWN_OUTPUT_TOKENS = 256
+
+interface ExpectedTimesParts {
+  readonly engine: EngineRef
+  readonly estimators: EngineEstimators
+  readonly blockTokens: number
+  /** Usual output of the pool's responses; null: none yet. */
+  readonly outputTokens: number | null
+  readonly now: number
+}
+
+/** Times that an engine should need, from which the gateway finds out that it is late. */
+export class ExpectedTimes {
+  readonly #parts: ExpectedTimesParts
+
+  constructor(parts: ExpectedTimesParts) {
+    this.#parts = parts
+  }
+
+  /** Whether the pace of the engine is learned, from itself or from a sibling. */
+  get isLearned(): boolean {
+    const { learner, kind } = this.#parts.estimators
+    return Math.max(learner.samples, kind.surest?.learner.samples ?? 0) >= LEARNED_SAMPLES
+  }
+
+  /** Whether the time between tokens is learned, from the engine or its hardware class. */
+  get isDecodeLearned(): boolean {
+    const { decode, kind } = this.#parts.estimators
+    return Math.max(decode.samples, kind.decode.samples) >= LEARNED_SAMPLES
+  }
+
+  /** Usual time in which a running stream fills one block, after which its output is reported, ms. */
+  get reportMs(): number {
+    const { estimators, blockTokens, now } = this.#parts
+    return 1000 * blockTokens * tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0)
+  }
+
+  /** Prefill work that waits or runs, ms. */
+  get queuedMs(): number {
+    const { estimators, now } = this.#parts
+    estimators.queue.settle(now)
+    return 1000 * estimators.queue.seconds(now)
+  }
+
+  /** Prefill work that the engine has done so far, s. */
+  get prefilledS(): number {
+    const { estimators, now } = this.#parts
+    estimators.queue.settle(now)
+    return estimators.prefilledS(now)
+  }
+
+  /** Seconds of a usual prompt by the engine's own pace; null: not learned. */
+  get paceS(): number | null {
+    const { learner } = this.#parts.estimators
+    return learner.samples < LEARNED_SAMPLES ? null : prefillSeconds(learner.costModel, USUAL_PROMPT)
+  }
+
+  /** Time of a one-token request on the idle engine, ms. */
+  get trialMs(): number {
+    const { engine, estimators, now } = this.#parts
+    return engine.spec.rttMs + 1000 * prefillSeconds(estimators.costModel(now), TRIAL_PROMPT)
+  }
+
+  /** Longest usual time from the first token to the end of an answer that does not stream, ms. */
+  answerMs({ outputLimitTokens = Infinity, sequences = 1 }: Admission): number {
+    const { estimators, blockTokens, outputTokens, now } = this.#parts
+    const tokens = Math.min(outputLimitTokens, LONG_ANSWER * (outputTokens ?? UNKNOWN_OUTPUT_TOKENS))
+    const costModel = estimators.decodeCostModel(blockTokens, now)
+    return 1000 * tokens * tokenSeconds(costModel, estimators.requests + sequences, 0)
+  }
+}

@@ -1,0 +1,217 @@
+/** Places a request on one pool: ranks and books in one call. */
+import type { Admission } from '../../core/contract/admission.ts'
+import { legsOf } from '../../core/contract/legs.ts'
+import { endedAs } from '../../core/contract/outcome.ts'
+import type { Placement } from '../../core/contract/placement.ts'
+import { serverIdOf } from '../../core/contract/rank-id.ts'
+import type { Refusal } from '../../core/contract/refusal.ts'
+import type { Ports } from '../../ports.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { AdmitResult } from '../../ports/pool.ts'
+import type { Timers } from '../../ports/timers.ts'
+import { DeadlineError, withDeadline } from '../../timeout.ts'
+import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { PoolDigests } from '../pool-digests.ts'
+import { itemsToEncode } from '../disagg/encode-stage.ts'
+import type { Exchange } from '../exchange.ts'
+import { reportPoolEvents } from '../pool-alerts.ts'
+import type { PoolRoute } from '../pool-route.ts'
+import { type BookingParts, LeaseKeeper } from '../lease-keeper.ts'
+import type { AttemptHistory, PlaceStep } from './place-step.ts'
+import { targetOf } from '../rank-targets.ts'
+import { waitForRoom } from './wait-for-room.ts'
+
+/** Time limit of `admit`, ms. A booking that arrives later is released. */
+const ADMIT_MS = 2_000
+
+/**
+ * An object with a newer configuration than this edge may choose engines that the edge does not have. It is asked again
+ * without these engines, up to this many.
+ */
+const MAX_UNKNOWN = 64
+
+/** Places the request on one pool. The pool may choose engines that this configuration does not have, a few times. */
+export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, history }, route) => {
+  let unknown: readonly string[] = none
+  while (unknown.length < MAX_UNKNOWN) {
+    const startedAt = ports.now()
+    const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
+    const parts = bookingParts(exchange, ports, route, pass.isLastResort ? { ...base, isLastResort: true } : base)
+    const result = pass.waits
+      ? await waitOn(exchange, ports, route, parts)
+      : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
+    history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - startedAt)
+    if ('refusal' in result) return result
+    const engine = finalTarget(route, result.placement)
+    if (engine !== null) return acquired(result, route, engine, parts.admission)
+    void result.booking.release(endedAs('abandoned'))
+    ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
+    unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !targetOf(route.targets, id))]
+  }
+  return 'unknown_engine'
+}
+
+function acquired(
+  { booking, placement, policy, predictedTtftMs, notes }: AdmittedPlacement,
+  route: PoolRoute,
+  engine: EngineTarget,
+  { promptTokens, sequences }: Admission,
+): AcquiredPlacement {
+  return { route, engine, placement, policy, predictedTtftMs, booking, promptTokens, sequences, notes }
+}
+
+function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {
+  return {
+    pool: ports.pool(route.cluster.id, route.pool.model),
+    admission,
+    leaseMs: route.pool.leaseMs,
+    log: ports.log,
+    timers: exchange.scope.timers ?? ports.timers,
+    scope: exchange.scope,
+    ports,
+    route,
+  }
+}
+
+type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
+
+type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & { readonly ports: Ports; readonly route: PoolRoute }
+
+async function waitOn(
+  { signal, scope, waits }: Exchange,
+  ports: Ports,
+  { pool: settings }: PoolRoute,
+  parts: AdmitContext,
+): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
+  const { pool, admission, timers } = parts
+  const { maxWaitMs } = settings.queue!
+  const now = (): number => ports.now()
+  return toPlacement(
+    await waitForRoom({ pool, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }),
+    parts,
+  )
+}
+
+/** Admits synchronously. null: the ledger is not in this process. */
+function admitNow(parts: AdmitContext): AdmittedPlacement | { readonly refusal: Refusal } | null {
+  const admitted = parts.pool.admitNow?.(parts.admission) ?? null
+  return admitted === null ? null : toPlacement(admitted, parts)
+}
+
+async function admitOn(
+  ports: Ports,
+  digests: PoolDigests,
+  route: PoolRoute,
+  parts: AdmitContext,
+): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
+  const { pool, admission } = parts
+  const limitMs = pool.admitLimitMs?.() ?? null
+  try {
+    return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts.timers), parts)
+  } catch (error) {
+    const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
+    if (!isLate) ports.log.warn('pool_unreachable', { id: admission.id, cluster: route.cluster.id, error })
+    // Without the object the retry budget is unknown.
+    const placement = admission.hedge === true ? null : digests.fallback(admission, route, isLate)
+    if (placement === null)
+      return {
+        refusal: {
+          reason: 'engines_unavailable',
+          detail: 'the cluster is out of reach and no engine is left',
+          retryAfterMs: 1_000,
+        },
+      }
+    const context = isLate ? { ...parts, admission: withLateKey(admission) } : parts
+    const booking = new LeaseKeeper({ ...context, lease: null, placement })
+    if (isLate) booking.sendBooking()
+    const note = isLate ? 'fallback=object_late' : 'fallback=object_unreachable'
+    return { placement, policy: 'rendezvous', predictedTtftMs: null, booking, notes: [note] }
+  }
+}
+
+/** Another key, because the late answer has a booking of this key, which is released. */
+const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `${admission.id}~` })
+
+function toPlacement(
+  admitted: AdmitResult,
+  { pool, admission, leaseMs, log, timers, scope, ports, route }: AdmitContext,
+): AdmittedPlacement | { readonly refusal: Refusal } {
+  if ('refusal' in admitted) return admitted
+  const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
+  if (events.length > 0) reportPoolEvents(ports, { cluster: route.cluster.id, pool: route.pool.model }, events, scope)
+  return {
+    placement,
+    policy,
+    predictedTtftMs,
+    booking: new LeaseKeeper({ pool, admission, leaseMs, log, timers, scope, lease, placement }),
+    notes: none,
+  }
+}
+
+const none: readonly string[] = []
+
+/** Releases a lease that comes after the limit. */
+async function admitInTime(
+  admitting: Promise<AdmitResult>,
+  limitMs: number | null,
+  timers: Timers | undefined,
+): Promise<AdmitResult> {
+  try {
+    return await withDeadline(Math.min(limitMs ?? ADMIT_MS, ADMIT_MS), admitting, { timers })
+  } catch (error) {
+    if (error instanceof DeadlineError) admitting.then(abandon).catch(() => {})
+    throw error
+  }
+}
+
+async function abandon(admitted: AdmitResult): Promise<void> {
+  if (!('refusal' in admitted)) await admitted.lease.release(endedAs('abandoned'))
+}
+
+interface AdmissionParts {
+  readonly exchange: Exchange
+  readonly route: PoolRoute
+  readonly history: AttemptHistory
+  /** Time since the request arrived. */
+  readonly elapsedMs: number
+}
+
+function admissionFor({ exchange, route, history, elapsedMs }: AdmissionParts, unknown: readonly string[]): Admission {
+  const failed = history.avoid.get(route.cluster.id) ?? []
+  const { pinned } = exchange
+  // A request bound to one engine avoids all others. What it is bound to is at the server, so any rank may answer.
+  const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== serverIdOf(pinned.engine))
+  const admission = exchange.admission(route)
+  const { ttftDeadlineMs: deadlineMs } = admission
+  return {
+    ...admission,
+    configVersion: exchange.configVersion,
+    attempt: history.attempt,
+    ...(history.moved ? { moved: true } : {}),
+    ...(history.beyondContextTokens == null ? {} : { beyondContextTokens: history.beyondContextTokens }),
+    ...(history.attempt > 0 && history.failedLegs !== null ? { failedLegs: history.failedLegs } : {}),
+    ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
+    avoid: [...failed, ...others, ...unknown],
+    ...(exchange.stream && exchange.observe && exchange.protocol.stream !== null ? { reportsOutput: true } : {}),
+    ...(history.hedgeIn === undefined ? {} : { hedge: true }),
+    ...(history.rescueFrom === undefined ? {} : { rescueFrom: history.rescueFrom }),
+    unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
+    encodeItems: admission.encodeItems > 0 && history.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
+  }
+}
+
+function unsplittableIn({ pinned }: Exchange, { hedgeIn }: AttemptHistory): string | null {
+  if (pinned !== null) return 'it is bound to one engine'
+  return hedgeIn === undefined ? null : 'another attempt runs'
+}
+
+/** Engine of the final leg. null if an engine of the placement is unknown here. */
+function finalTarget({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
+  if (placement.kind === 'whole') return targets.get(placement.engine) ?? targetOf(targets, placement.engine) ?? null
+  const isKnown = legsOf(placement).every(({ engine }) => targetOf(targets, engine) !== undefined)
+  return isKnown ? targetOf(targets, placement.decode)! : null
+}
+
+function engineIdsOf(placement: Placement): readonly string[] {
+  return [...legsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
+}

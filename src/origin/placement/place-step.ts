@@ -1,0 +1,43 @@
+import type { EarlyLegRole } from '../../core/contract/legs.ts'
+import type { Refusal } from '../../core/contract/refusal.ts'
+import type { Ports } from '../../ports.ts'
+import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { PoolDigests } from '../pool-digests.ts'
+import type { Exchange } from '../exchange.ts'
+import type { PoolRoute } from '../pool-route.ts'
+import type { Pass } from './placement-passes.ts'
+import type { StageTimer } from '../stage-timer.ts'
+
+/** Asks one pool for engines. */
+export type PlaceStep = (
+  pass: Pass,
+  exchange: Exchange,
+  context: PlacementContext,
+  route: PoolRoute,
+) => Promise<AcquiredPlacement | { readonly refusal: Refusal } | 'unknown_engine'>
+
+/** Results of earlier attempts of the same request. */
+export interface AttemptHistory {
+  readonly attempt: number
+  /** They went to gateways that were full or out of reach. */
+  readonly moved: boolean
+  /** As in `Admission`. null: the engine of the final leg failed. */
+  readonly failedLegs: readonly EarlyLegRole[] | null
+  /** As in `Admission`. null or absent: no engine has refused the request as too long. */
+  readonly beyondContextTokens?: number | null
+  /** Cluster id → engines that failed this request. */
+  readonly avoid: ReadonlyMap<string, readonly string[]>
+  /** Receives the time of lookups and admits. */
+  readonly stages: StageTimer
+  readonly placeOf: (route: PoolRoute) => PlaceStep
+  /** The earlier attempt still runs in this pool, which is asked for a second engine. Absent: it failed. */
+  readonly hedgeIn?: PoolRoute
+  /** Engine of the earlier attempt: another one is wanted only if this one is wedged. */
+  readonly rescueFrom?: string
+}
+
+export interface PlacementContext {
+  readonly ports: Ports
+  readonly digests: PoolDigests
+  readonly history: AttemptHistory
+}

@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest'
+import { firstPass, type Pass, passAfter } from '../../../src/origin/placement/placement-passes.ts'
+import type { PoolRoute } from '../../../src/origin/pool-route.ts'
+
+type PassKind = Pass['kind']
+
+const route = (id: string): PoolRoute => ({ cluster: { id } }) as unknown as PoolRoute
+const [near, far, third] = [route('near'), route('far'), route('third')] as const
+
+const KINDS: readonly PassKind[] = ['second_engine', 'one_cluster', 'all_clusters', 'open_circuits', 'queue']
+
+const pass = (kind: PassKind, mayWait: readonly PoolRoute[] = []): Pass => ({
+  ...firstPass([near, far], undefined),
+  kind,
+  mayWait,
+})
+
+describe('the first pass', () => {
+  it.each([
+    ['one cluster', [near], undefined, { kind: 'one_cluster', isLastResort: true, isChosen: false }],
+    ['no cluster', [], undefined, { kind: 'one_cluster', isLastResort: true, isChosen: false }],
+    ['two clusters', [near, far], undefined, { kind: 'all_clusters', isLastResort: false, isChosen: true }],
+    ['a second engine', [], far, { kind: 'second_engine', isLastResort: false, isChosen: false, routes: [far] }],
+  ] as const)('of a request for %s', (_, routes, hedgeIn, expected) => {
+    expect(firstPass(routes, hedgeIn)).toMatchObject({ ...expected, waits: false, notes: [], mayWait: [] })
+  })
+})
+
+/** Pass that follows, by what the pools have offered: panic mode (P), a place in the queue now (W) or before (w). */
+const TRANSITIONS: Readonly<Record<PassKind, Readonly<Record<string, PassKind | null>>>> = {
+  second_engine: { '': null, P: null, W: null, w: null, PW: null, Pw: null, Ww: null, PWw: null },
+  one_cluster: { '': null, P: null, W: 'queue', w: 'queue', PW: 'queue', Pw: 'queue', Ww: 'queue', PWw: 'queue' },
+  all_clusters: {
+    '': null,
+    P: 'open_circuits',
+    W: 'queue',
+    w: 'queue',
+    PW: 'open_circuits',
+    Pw: 'open_circuits',
+    Ww: 'queue',
+    PWw: 'open_circuits',
+  },
+  open_circuits: { '': null, P: null, W: 'queue', w: 'queue', PW: 'queue', Pw: 'queue', Ww: 'queue', PWw: 'queue' },
+  queue: { '': null, P: null, W: null, w: null, PW: null, Pw: null, Ww: null, PWw: null },
+}
+
+describe('the pass after a refusal', () => {
+  const cases = KINDS.flatMap((kind) =>
+    Object.entries(TRANSITIONS[kind]).map(([offers, next]) => ({ kind, offers, next })),
+  )
+
+  it.each(cases)('in $kind with the offers "$offers" is $next', ({ kind, offers, next }) => {
+    const has = (offer: string): PoolRoute[] => (offers.includes(offer) ? [near] : [])
+    const after = passAfter(pass(kind, has('w')), { mayPanic: has('P'), mayWait: has('W'), notes: [] })
+    expect(after?.kind ?? null).toBe(next)
+  })
+
+  it('asks all pools that offered panic mode, in order, and keeps the notes', () => {
+    const notes = ['failover=near:engines_unavailable', 'failover=far:engines_unavailable']
+    const after = passAfter(pass('all_clusters'), { mayPanic: [near, far], mayWait: [third], notes })
+    expect(after).toMatchObject({ routes: [near, far], isLastResort: true, waits: false, isChosen: true, notes })
+    expect(after!.mayWait).toEqual([third])
+  })
+
+  it('waits in the first pool that has offered a place, of the first pass that had one', () => {
+    const after = passAfter(pass('open_circuits', [far, third]), { mayPanic: [], mayWait: [near], notes: [] })
+    expect(after).toMatchObject({ kind: 'queue', routes: [far], isLastResort: true, waits: true })
+  })
+
+  it('never returns to a pass, so that every search ends', () => {
+    for (const kind of KINDS) {
+      const seen: PassKind[] = []
+      let next: Pass | null = pass(kind)
+      while (next !== null) {
+        expect(seen).not.toContain(next.kind)
+        seen.push(next.kind)
+        next = passAfter(next, { mayPanic: [near], mayWait: [near], notes: [] })
+      }
+    }
+  })
+})

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest'
+import { tryEngine } from '../../../src/origin/probes/engine-trial.ts'
+import { type Origin, type OriginAnswer, OriginError, type OriginRequest } from '../../../src/ports/origin.ts'
+import { workersLog } from '../../../src/platform/workers/log.ts'
+
+const parts = { log: workersLog(() => 'silent'), now: () => 1_000 }
+const target = { id: 'a', url: 'http://a', headers: [], binding: null, model: 'base', type: 'vllm' } as const
+
+const originOf = (send: (request: OriginRequest) => Promise<Partial<OriginAnswer>>): Origin =>
+  ({ send }) as unknown as Origin
+
+const answering = (status: number, body: unknown): Origin =>
+  originOf(async () => ({
+    status,
+    headers: [],
+    read: async () => new TextEncoder().encode(typeof body === 'string' ? body : JSON.stringify(body)),
+  }))
+
+const error = (message: string, code: number): object => ({ error: { message, type: 'x', param: null, code } })
+
+describe('a trial of an engine', () => {
+  it.each([
+    ['passed', 'a token', answering(200, { choices: [{ text: 'y' }] })],
+    ['failed', 'an empty answer', answering(200, ' ')],
+    ['failed', 'an error of its own', answering(500, error('EngineCore died', 500))],
+    ['failed', 'no such model', answering(404, error('The model `base` does not exist.', 404))],
+    ['unclear', 'no such route', answering(404, { detail: 'Not Found' })],
+    ['unclear', 'being busy', answering(503, error('The server is overloaded. Please retry later.', 503))],
+    ['unclear', 'a request that it does not serve', answering(400, error('This model does not generate.', 400))],
+    ['failed', 'a broken connection', originOf(() => Promise.reject(new OriginError('reset', 'reset by a')))],
+    [
+      'unclear',
+      'a gateway without descriptors',
+      originOf(() => Promise.reject(new OriginError('gateway_limit', 'EMFILE'))),
+    ],
+  ] as const)('is %s after %s', async (result, _, origin) => {
+    expect(await tryEngine({ ...parts, origin }, target, 1_000)).toBe(result)
+  })
+
+  it('is failed after its limit, and its request is ended', async () => {
+    let signal: OriginRequest['signal'] | null = null
+    const origin = originOf((request) => {
+      signal = request.signal
+      return new Promise(() => {})
+    })
+    expect(await tryEngine({ ...parts, origin }, target, 20)).toBe('failed')
+    expect(signal!.aborted).toBe(true)
+  })
+
+  it('is made by chat if the engine has no completions, and later at once', async () => {
+    const paths: string[] = []
+    const origin = originOf((request) => {
+      paths.push(request.path)
+      const isChat = request.path === '/v1/chat/completions'
+      return (isChat ? answering(200, { choices: [{ message: {} }] }) : answering(404, { detail: 'Not Found' })).send(
+        request,
+      )
+    })
+    expect(await tryEngine({ ...parts, origin }, target, 1_000)).toBe('passed')
+    expect(await tryEngine({ ...parts, origin }, target, 1_000)).toBe('passed')
+    expect(paths).toEqual(['/v1/completions', '/v1/chat/completions', '/v1/chat/completions'])
+  })
+
+  it('is failed if the engine refuses completions and does not answer a chat', async () => {
+    const origin = originOf((request) =>
+      request.path === '/v1/chat/completions'
+        ? new Promise(() => {})
+        : answering(400, error('This model only supports chat.', 400)).send(request),
+    )
+    expect(await tryEngine({ ...parts, origin }, target, 20)).toBe('failed')
+  })
+
+  it('asks for one token of the pool’s model, with the headers of the engine’s target', async () => {
+    let sent: OriginRequest | null = null
+    const origin = originOf((request) => {
+      sent = request
+      return answering(200, { choices: [{ text: 'y' }] }).send(request)
+    })
+    await tryEngine({ ...parts, origin }, target, 1_000)
+    expect(sent).toMatchObject({ target, method: 'POST', path: '/v1/completions' })
+    const body = JSON.parse(new TextDecoder().decode(sent!.body![0])) as object
+    expect(body).toMatchObject({ model: 'base', max_tokens: 1 })
+  })
+})
