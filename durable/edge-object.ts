@@ -4,8 +4,10 @@ import type { PoolDigest, PoolSummary } from '../src/core/contract/pool-digest.t
 import { type EdgeSnapshot, EdgeState } from '../src/core/edge/edge-state.ts'
 import { readBatch } from '../src/core/edge/read-batch.ts'
 import type { RequestRow, SyncAnswer, SyncBatch, Totals } from '../src/core/edge/sync.ts'
+import type { IssuedKey, IssuedKeys } from '../src/core/keys/issued-key.ts'
 import { Alarm } from './alarm.ts'
 import { edgeRouter } from './edge-router.ts'
+import { IssuedKeyTable } from './issued-key-table.ts'
 import { LiveFrames } from './live-frames.ts'
 
 /** Interval of snapshots, ms. Isolates repeat their totals, so a crash in between loses nothing of live isolates. */
@@ -18,12 +20,14 @@ export class EdgeObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   readonly #state = new EdgeState(crypto.randomUUID())
   readonly #router: ReturnType<typeof edgeRouter>
   readonly #alarm: Alarm
+  readonly #issuedKeys: IssuedKeyTable
   #savedAt = 0
   #isSaved = true
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.#alarm = new Alarm(ctx.storage, () => this.now())
+    this.#issuedKeys = new IssuedKeyTable(ctx.storage)
     const frames = new LiveFrames(() => this.view())
     this.#router = edgeRouter(this, frames)
     this.#restore()
@@ -66,6 +70,21 @@ export class EdgeObject<Env = Cloudflare.Env> extends DurableObject<Env> {
 
   async request(id: string): Promise<RequestRow | null> {
     return this.#state.request(id)
+  }
+
+  /** Keys that operators have made at run time. null: the version is still `known`. */
+  async readIssuedKeys(known: string | null): Promise<IssuedKeys | null> {
+    return this.#issuedKeys.read(known)
+  }
+
+  /** false: there is a key with this name. */
+  addIssuedKey(key: IssuedKey): Promise<boolean> {
+    return this.#issuedKeys.add(key)
+  }
+
+  /** false: there is no key with this name. */
+  removeIssuedKey(name: string): Promise<boolean> {
+    return this.#issuedKeys.remove(name)
   }
 
   /** State of the connection, for a reader that is no isolate. */

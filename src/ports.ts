@@ -1,5 +1,6 @@
 /** Interfaces to everything outside the product. The entry points choose the implementations. */
 import type { Alerts } from './ports/alerts.ts'
+import type { IssuedKeyStore } from './ports/issued-keys.ts'
 import type { KibCount } from './ports/kib-count.ts'
 import type { Limiter } from './ports/limiter.ts'
 import type { Log } from './ports/log.ts'
@@ -26,6 +27,8 @@ export interface Ports {
   readonly ttft?: Ttft
   /** Locations of stored responses, shared with other threads or replicas. Absent: this gateway keeps its own. */
   readonly storedResponses?: StoredResponses
+  /** Keys made at run time. Absent: `issued_keys` is not configured, or there is no place for them. */
+  readonly issuedKeys?: IssuedKeyStore | undefined
   /** Memory of request bodies in all threads. Absent: the gateway has the only thread. */
   readonly bodyCount?: KibCount
   /** Limits per key, shared with other threads or isolates. Absent: this gateway keeps its own. */

@@ -8,6 +8,7 @@ import { rankIdOf, rankNumberOf, serverIdOf } from '../core/contract/rank-id.ts'
 import { Failure } from '../failure.ts'
 import { hasEnded } from '../core/reports/request-record.ts'
 import { AdmissionBuilder, type AdmissionSources } from './prompt/admission-builder.ts'
+import { audit } from './audit.ts'
 import type { Config } from '../config.ts'
 import type { DigestCache } from '../origin/digest-cache.ts'
 import type { CacheLookups } from '../origin/lmcache/cache-lookups.ts'
@@ -43,21 +44,6 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
 
 export interface WatchParts {
   readonly shared: Pick<WorkerGroup, 'live'> | null
-}
-
-/** Logs who changed what. Requests without the admin key are in the access log, with status 401. */
-function audit(
-  { ports }: { readonly ports: Pick<Ports, 'log'> },
-  { requestId, scope }: RequestContext,
-  { moveAt, ...change }: { action: string; cluster: string | undefined; engine: string; moveAt?: number },
-): void {
-  ports.log.info('admin_action', {
-    request_id: requestId,
-    key: 'admin',
-    remote: scope.remoteAddress,
-    ...change,
-    ...(moveAt === undefined ? {} : { move_at: moveAt }),
-  })
 }
 
 /**
@@ -211,7 +197,11 @@ export async function setDraining(
     ),
   )
   const facts = { cluster: clusters[0], engine }
-  audit(parts, incoming, { action: draining ? 'drain' : 'undrain', ...facts, ...(moveAt === null ? {} : { moveAt }) })
+  audit(parts, incoming, {
+    action: draining ? 'drain' : 'undrain',
+    ...facts,
+    ...(moveAt === null ? {} : { move_at: moveAt }),
+  })
   return jsonResponse(incoming, { ...facts, draining, ...(moveAt === null ? {} : { move_at: moveAt }) })
 }
 

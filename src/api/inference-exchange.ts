@@ -145,7 +145,7 @@ export class InferenceExchange implements Exchange {
       !this.stream ||
       chance < routes[0]!.pool.observeShare ||
       routes[0]!.pool.retry.midStream !== 'off' ||
-      countsTokens(parsed.caller.limits)
+      countsTokens(parsed.caller)
     this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && canRequestUsage(body.json)
     this.writeMs = config.limits.writeMs
     this.heartbeatMs = this.stream ? config.limits.heartbeatMs : 0

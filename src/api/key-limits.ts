@@ -30,13 +30,58 @@ export interface Permit {
   settle(tokens: number | null): Promise<void>
 }
 
-/** Reserves a request. null: the key has no limits. Rejects with `rate_limited`. */
+interface LimiterParts {
+  readonly ports: Pick<Ports, 'log'>
+  readonly limiter: Limiter
+}
+
+/** Whose requests are counted together: a key, or a team. */
+interface Account {
+  /** Name at the limiter. */
+  readonly key: string
+  /** For messages: `This key`. */
+  readonly subject: string
+  readonly limits: KeyLimits
+}
+
+/** Accounts of a caller that have limits: its key's, and its team's. The names of keys have no colon. */
+const accountsOf = ({ tenant, limits, team }: LimitedCaller): readonly Account[] =>
+  [
+    { key: tenant, subject: 'This key', limits },
+    ...(team === null ? [] : [{ key: `team:${team.name}`, subject: `The team ${team.name}`, limits: team.limits }]),
+  ].filter((account) => isLimited(account.limits))
+
+type LimitedCaller = Pick<Caller, 'tenant' | 'limits' | 'team'>
+
+/** Whether a caller's requests are counted. */
+export const hasLimits = ({ limits, team }: LimitedCaller): boolean =>
+  isLimited(limits) || (team !== null && isLimited(team.limits))
+
+/** Reserves a request in all accounts of its caller, or in none. null: none has limits. Rejects with `rate_limited`. */
 export async function reserve(
-  { ports, limiter }: { readonly ports: Pick<Ports, 'log'>; readonly limiter: Limiter },
-  { tenant: key, limits }: Pick<Caller, 'tenant' | 'limits'>,
+  parts: LimiterParts,
+  caller: LimitedCaller,
   request: LimitedRequest,
 ): Promise<Permit | null> {
-  if (!isLimited(limits)) return null
+  const permits: Permit[] = []
+  try {
+    for (const account of accountsOf(caller)) permits.push(await reserveIn(parts, account, request))
+  } catch (error) {
+    await settleAll(permits, 0)
+    throw error
+  }
+  const [first] = permits
+  if (first === undefined) return null
+  // Of two limits the client sees those of its key.
+  return { headers: first.headers, settle: (tokens) => settleAll(permits, tokens) }
+}
+
+async function settleAll(permits: readonly Permit[], tokens: number | null): Promise<void> {
+  await Promise.all(permits.map((permit) => permit.settle(tokens)))
+}
+
+async function reserveIn({ ports, limiter }: LimiterParts, account: Account, request: LimitedRequest): Promise<Permit> {
+  const { key, limits } = account
   const { id, timers } = request
   const answer = await limiter.reserve({ key, id, limits, tokens: estimateOf(request) })
   const headers = headersOf(answer)
@@ -46,7 +91,7 @@ export async function reserve(
       'The gateway cannot check the limits of this key at the moment. Try again shortly.',
       { retryAfterMs: answer.retryAfterMs },
     )
-  if (answer.exceeded !== null) throw limitFailure(answer.exceeded, answer, { limits, headers })
+  if (answer.exceeded !== null) throw limitFailure(answer.exceeded, answer, { account, headers })
   const renewal = limits.concurrent === null ? null : startRenewal(limiter, { key, id }, timers)
   return {
     headers,
@@ -80,8 +125,11 @@ function estimateOf({ promptTokens, sequences, outputLimit }: LimitedRequest): n
   return promptTokens + sequences * (outputLimit ?? DEFAULT_OUTPUT_TOKENS)
 }
 
-/** Whether a key's limits need the token counts of its streams. */
-export const countsTokens = ({ tokensPerMin, tokensPerDay }: KeyLimits): boolean =>
+/** Whether the limits of a caller need the token counts of its streams. */
+export const countsTokens = ({ limits, team }: LimitedCaller): boolean =>
+  limitsTokens(limits) || (team !== null && limitsTokens(team.limits))
+
+const limitsTokens = ({ tokensPerMin, tokensPerDay }: KeyLimits): boolean =>
   tokensPerMin !== null || tokensPerDay !== null
 
 const RULES: Readonly<Record<LimitName, (limits: KeyLimits) => string>> = {
@@ -94,12 +142,13 @@ const RULES: Readonly<Record<LimitName, (limits: KeyLimits) => string>> = {
 function limitFailure(
   exceeded: LimitName,
   answer: LimitAnswer,
-  { limits, headers }: { readonly limits: KeyLimits; readonly headers: readonly string[] },
+  { account, headers }: { readonly account: Account; readonly headers: readonly string[] },
 ): Failure {
   const pairs = headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1]!] as const] : []))
   return new Failure(
     'rate_limited',
-    `This key has reached its limit of ${RULES[exceeded](limits)}. Try again in ${duration(answer.retryAfterMs)}.`,
+    `${account.subject} has reached its limit of ${RULES[exceeded](account.limits)}. ` +
+      `Try again in ${duration(answer.retryAfterMs)}.`,
     { retryAfterMs: Math.max(1, answer.retryAfterMs), headers: Object.fromEntries(pairs) },
   )
 }

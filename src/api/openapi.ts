@@ -41,6 +41,25 @@ const gateway = {
   'isolates?': described('Workers: isolates that reported.', number),
 }
 
+const keyView = object({
+  name: text,
+  source: described('`issued`: made at run time.', { enum: ['configuration', 'issued'] }),
+  'owner?': orNull(text),
+  team: orNull(text),
+  models: orNull(listOf(text)),
+  class: { enum: ['critical', 'standard', 'sheddable'] },
+  weight: number,
+  priority: orNull(number),
+  allow_overrides: flag,
+  ttft_deadline_ms: orNull(number),
+  limits: orNull({ type: 'object' }),
+  'expires?': orNull(text),
+  'created_at?': milliseconds,
+  'edge?': flag,
+  'secrets?': described('Times of each secret of a configured key.', listOf({ type: 'object' })),
+  'usage?': { type: 'object' },
+})
+
 const schemas: Readonly<Record<string, Schema>> = {
   Error: object({
     error: object({ message: text, type: text, param: orNull(text), code: text, 'request_id?': text }),
@@ -182,6 +201,10 @@ const schemas: Readonly<Record<string, Schema>> = {
     ttft_report: orNull({ type: 'object' }),
     decision: orNull(ref('Decision')),
   }),
+  Keys: object({ keys: listOf(ref('Key')) }),
+  Key: keyView,
+  NewKey: { allOf: [ref('Key'), object({ key: described('The secret.', text) })] },
+  RevokedKey: object({ name: text, revoked: flag }),
   DryRun: object({ decision: orNull(ref('Decision')), refusals: listOf({ type: 'object' }) }),
   Drain: object({ cluster: text, engine: text, draining: flag, 'move_at?': milliseconds }),
   Ready: object({ status: { enum: ['ready', 'not_ready'] }, 'reason?': text }),
@@ -213,6 +236,13 @@ const operations: Readonly<Record<string, Operation>> = {
     media: 'text/event-stream',
   },
   'get /v1/firstlight/usage': { summary: 'Requests, refusals and tokens of each key.', schema: 'Usage' },
+  'get /v1/firstlight/keys': { summary: 'Keys of clients, without secrets.', schema: 'Keys' },
+  'post /v1/firstlight/keys': {
+    summary: 'Makes a key. The response alone has its secret.',
+    schema: 'NewKey',
+    body: 'Name and rights of the key, as in `keys` of the configuration.',
+  },
+  'delete /v1/firstlight/keys/{id}': { summary: 'Revokes a key that was made here.', schema: 'RevokedKey' },
   'post /v1/firstlight/route': {
     summary: 'Dry run: ranks the request in the body without sending it.',
     schema: 'DryRun',
@@ -247,7 +277,7 @@ const parameter = (name: string, place: 'path' | 'query', description: string): 
 function operationOf(key: string, { summary, schema, media, security = ADMIN, query = {}, body }: Operation): Schema {
   const content = { [media ?? 'application/json']: schema === null ? {} : { schema: ref(schema) } }
   const parameters = [
-    ...(key.includes('{id}') ? [parameter('id', 'path', 'Engine, decision or request.')] : []),
+    ...(key.includes('{id}') ? [parameter('id', 'path', 'Engine, key, decision or request.')] : []),
     ...Object.entries(query).map(([name, description]) => parameter(name, 'query', description)),
   ]
   const failure = { description: 'Error.', content: { 'application/json': { schema: ref('Error') } } }

@@ -2,21 +2,25 @@
 import type { Config, KeySecret } from '../config.ts'
 import type { KeyLimits } from '../core/limits/key-limits.ts'
 
-export function callersText({ keys, jwt, open, loopback }: Config): string {
-  const tokens = jwt === null ? [] : [`tokens of ${jwt.issuer}`]
-  if (keys === null && jwt !== null) return tokens.join('')
+export function callersText({ keys, jwt, issuedKeys, open, loopback }: Config): string {
+  const others = [
+    ...(jwt === null ? [] : [`tokens of ${jwt.issuer}`]),
+    ...(issuedKeys === null ? [] : ['keys made at run time']),
+  ]
+  if (keys === null && others.length > 0) return others.join(', ')
   if (keys === null) return open ? 'anyone who can reach it' : loopback ? 'anyone on this machine' : 'no one'
   return keys
     .map((key) => {
       const models = key.models === null ? 'all models' : key.models.join(', ')
+      const team = key.team === null ? '' : `; team ${key.team}`
       const rights = `${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}`
       const valid = secretsText(key.secrets)
       const priority = key.priority === null ? '' : `; priority ${key.priority}`
       const requestClass = key.class === 'standard' ? '' : `; ${key.class}`
       const limits = key.limits === null ? '' : `; ${limitsText(key.limits)}`
-      return `${key.name} (${models}${rights}${priority}${requestClass}${limits}${valid})`
+      return `${key.name} (${models}${team}${rights}${priority}${requestClass}${limits}${valid})`
     })
-    .concat(tokens)
+    .concat(others)
     .join(', ')
 }
 

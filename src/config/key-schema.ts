@@ -27,19 +27,18 @@ export const keyLimits = strict({
   concurrent: describe('Requests that run at the same time. Absent: no limit.', z.optional(int(1, 1_000_000))),
 })
 
+const models = z.array(clientModel).check(z.minLength(1))
+
 /** What the owner of a key may do, and how its requests are treated. */
 const rights = {
+  team: describe('Team of `teams` that the key belongs to. Absent: none.', z.optional(id)),
   models: describe(
-    'Models and aliases that the key may use, also patterns of `aliases`. Absent: all.',
-    z.optional(z.array(clientModel).check(z.minLength(1))),
+    'Models and aliases that the key may use, also patterns of `aliases`. Absent: those of its team, or all.',
+    z.optional(models),
   ),
   allow_overrides: describe(
     'Whether requests with this key may override the routing policy and its weights.',
     withDefault(z.boolean(), false),
-  ),
-  cache_salt: describe(
-    'Isolates this key’s cached prefixes from those of other keys, in the gateway and in the engines. Absent: shared.',
-    z.optional(secretText),
   ),
   priority: describe(
     '`priority` of all requests with this key at the engines, instead of the client’s value (vLLM with ' +
@@ -68,6 +67,11 @@ const rights = {
     z.optional(milliseconds()),
   ),
 } as const
+
+const cacheSalt = describe(
+  'Isolates this key’s cached prefixes from those of other keys, in the gateway and in the engines. Absent: shared.',
+  z.optional(secretText),
+)
 
 const expires = describe(
   'Time from which the key is rejected: a date (start of the day, UTC) or a time with a zone, such as ' +
@@ -99,7 +103,38 @@ export const key = strict({
       '`/v1/firstlight/digest`.',
     withDefault(z.boolean(), false),
   ),
+  cache_salt: cacheSalt,
   ...rights,
+})
+
+/** Body with which an operator makes a key at run time: no secrets, which could name variables of the environment. */
+export const issuedKey = strict({
+  name: describe('Owner of the key, logged as `tenant`.', id),
+  owner: describe('Person or system that uses the key, for the operator.', z.optional(text(200))),
+  expires,
+  ...rights,
+})
+
+export const issuedKeys = strict({
+  file: describe(
+    'Node only: file with the hashes of the keys, relative to the configuration’s folder. Its folder must be ' +
+      'writable. Required on Node; without effect on Workers, where the object `EdgeObject` has the keys.',
+    z.optional(text(1024)),
+  ),
+  refresh_ms: describe(
+    'Age at which a gateway reads the keys again before it accepts one: a key that was revoked at another thread, ' +
+      'process or isolate is accepted for so long at most. A new key is accepted at once.',
+    withDefault(int(100, 600_000), 5_000),
+  ),
+})
+
+export const team = strict({
+  name: describe('Name of the team.', id),
+  models: describe('Models of keys of the team that name none. Absent: all.', z.optional(models)),
+  limits: describe(
+    'Limits of all keys of the team together, beside the limits of each key (docs/key-limits.md). Absent: none.',
+    z.optional(keyLimits),
+  ),
 })
 
 export const jwt = strict({
@@ -118,5 +153,6 @@ export const jwt = strict({
       'Bearer`.',
     z.optional(headerName),
   ),
+  cache_salt: cacheSalt,
   ...rights,
 })

@@ -9,7 +9,7 @@ import { vllm } from '../engines/vllm.ts'
 import { address } from './address.ts'
 import { cluster } from './cluster-schema.ts'
 import { describe, headerName, hostName, id, int, number, oneOf, strict, text, withDefault } from './fields.ts'
-import { jwt, key, keyLimits } from './key-schema.ts'
+import { issuedKeys, jwt, key, keyLimits, team } from './key-schema.ts'
 import { secret, secretText } from './secret-fields.ts'
 import { tls } from './tls-schema.ts'
 import { threads } from './threads.ts'
@@ -263,6 +263,11 @@ const document = strict({
     'Accept JSON Web Tokens of an identity provider as keys (docs/authentication.md). Absent: none.',
     z.optional(jwt),
   ),
+  issued_keys: describe(
+    'Keys that operators make and revoke at run time, through the admin API (docs/authentication.md). Absent: none.',
+    z.optional(issuedKeys),
+  ),
+  teams: describe('Teams of keys, with limits that their keys share.', withDefault(z.array(team), [])),
   allowed_hosts: describe(
     'Node only: further `Host` names of a gateway on loopback without keys, such as `host.docker.internal` or ' +
       '`*.example.internal`. Loopback names are always allowed; others get 403, so that no web page reaches the ' +

@@ -8,8 +8,10 @@ import { type Path, renderPath } from './path.ts'
 import { didYouMean } from './suggest.ts'
 
 export function checkKeys(findings: Finding[], document: Config, listens: boolean): void {
-  const { keys, jwt } = document
-  if (keys === null && jwt === null) {
+  const { keys, jwt, issuedKeys } = document
+  checkTeams(findings, document)
+  checkIssuedKeys(findings, document, listens)
+  if (keys === null && jwt === null && issuedKeys === null) {
     if (listens && !document.open && !isLoopback(document.listen.host)) {
       findings.push({
         path: ['listen'],
@@ -18,21 +20,58 @@ export function checkKeys(findings: Finding[], document: Config, listens: boolea
     }
     return
   }
-  const names = keys === null ? 'jwt' : 'keys'
+  const names = keys !== null ? 'keys' : jwt !== null ? 'jwt' : 'issued_keys'
   if (document.open) findings.push({ path: ['open'], rule: `contradicts \`${names}\`: leave one of them out` })
   checkDuplicates(
     findings,
     (keys ?? []).map((key, index) => [key.name, ['keys', index, 'name']]),
   )
-  const served = new Set(document.clusters.flatMap((cluster) => cluster.pools.flatMap(modelNames)))
+  const granted = (keys ?? []).map(({ models, team }, index) => ({ models, team, path: ['keys', index] as Path }))
+  if (jwt !== null) granted.push({ models: jwt.models, team: jwt.team, path: ['jwt'] })
+  for (const { models, team, path } of granted) {
+    checkGrantedModels(findings, document, models ?? [], path)
+    checkTeam(findings, document, team, path)
+  }
+}
+
+function checkTeams(findings: Finding[], document: Config): void {
+  const { teams } = document
+  checkDuplicates(
+    findings,
+    teams.map((team, index) => [team.name, ['teams', index, 'name']]),
+  )
+  for (const [index, { models }] of teams.entries())
+    checkGrantedModels(findings, document, models ?? [], ['teams', index])
+}
+
+/** A team that a key names exists. `at`: path of the key. */
+export function checkTeam(findings: Finding[], { teams }: Pick<Config, 'teams'>, team: string | null, at: Path): void {
+  const names = teams.map(({ name }) => name)
+  if (team !== null && !names.includes(team))
+    findings.push({ path: [...at, 'team'], rule: `is not a team of \`teams\`${didYouMean(team, names)}` })
+}
+
+function checkIssuedKeys(findings: Finding[], { issuedKeys, admin }: Config, listens: boolean): void {
+  if (issuedKeys === null) return
+  if (admin === null)
+    findings.push({ path: ['issued_keys'], rule: 'needs `admin`: only its key may make and revoke keys' })
+  if (listens && issuedKeys.file === null)
+    findings.push({ path: ['issued_keys', 'file'], rule: 'is required: a file for the hashes of the keys' })
+}
+
+/** Models that a key or team names are served. `at`: path of the object that has `models`. */
+export function checkGrantedModels(
+  findings: Finding[],
+  { clusters }: Pick<Config, 'clusters'>,
+  models: readonly string[],
+  at: Path,
+): void {
+  const served = new Set(clusters.flatMap((cluster) => cluster.pools.flatMap(modelNames)))
   const patterns = [...served].filter(isPattern)
-  const granted = (keys ?? []).map(({ models }, index) => ({ models, path: ['keys', index] as Path }))
-  if (jwt !== null) granted.push({ models: jwt.models, path: ['jwt'] })
-  for (const { models, path } of granted)
-    for (const [at, model] of (models ?? []).entries()) {
-      if (!served.has(model) && !patterns.some((pattern) => matchesPattern(model, pattern)))
-        findings.push({ path: [...path, 'models', at], rule: `is served by no pool${didYouMean(model, [...served])}` })
-    }
+  for (const [index, model] of models.entries()) {
+    if (!served.has(model) && !patterns.some((pattern) => matchesPattern(model, pattern)))
+      findings.push({ path: [...at, 'models', index], rule: `is served by no pool${didYouMean(model, [...served])}` })
+  }
 }
 
 /** Each key has one secret or a list of them, and each secret of a list is accepted for some time. */

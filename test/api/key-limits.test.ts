@@ -30,7 +30,7 @@ function setUp() {
   }
   const context = { limiter, ports: openRecordingPorts().ports }
   const ask = (limits: Partial<KeyLimits>) =>
-    reserve(context, { tenant: 'team', limits: { ...UNLIMITED, ...limits } }, request)
+    reserve(context, { tenant: 'ada', limits: { ...UNLIMITED, ...limits }, team: null }, request)
   const request = { id: 'r', timers, promptTokens: 1, sequences: 1, outputLimit: null }
   return { renewed, settled, ask, ring: () => ring?.(), isSet: () => ring !== null }
 }
@@ -40,7 +40,7 @@ it('a request with a limit of concurrent requests is renewed until it is settled
   const permit = await ask({ concurrent: 3 })
   ring()
   ring()
-  expect(renewed).toEqual(['team r', 'team r'])
+  expect(renewed).toEqual(['ada r', 'ada r'])
   await permit!.settle(null)
   expect(settled).toEqual(['r'])
   expect(isSet()).toBe(false)

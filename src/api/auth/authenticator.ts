@@ -1,21 +1,45 @@
 import type { Config, KeySecret } from '../../config.ts'
-import { isLimited } from '../../core/limits/key-limiter.ts'
 import { Failure } from '../../failure.ts'
+import type { IssuedKeyStore } from '../../ports/issued-keys.ts'
+import { hasLimits } from '../key-limits.ts'
 import { bearer, type HeaderReader, keyFailure } from './bearer.ts'
 import { refuseForeignHost, refuseForeignPages } from './browser-guard.ts'
-import { ANYONE, type Caller, callerOf } from './caller.ts'
+import { ANYONE, type Caller, callerOf, issuedCallerOf } from './caller.ts'
+import { IssuedKeyCache } from './issued-key-cache.ts'
 import { KeyStore } from './key-store.ts'
 import { looksLikeToken, type TokenPorts, TokenVerifier } from './token-verifier.ts'
 
 /** Why requests are accepted: by key, because the gateway is open, or because it listens on loopback; or not at all. */
 type TrustMode = 'keys' | 'open' | 'loopback' | 'unconfigured'
 
-type AccessConfig = Pick<Config, 'keys' | 'jwt' | 'keyLimits' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'>
+type AccessConfig = Pick<
+  Config,
+  'keys' | 'jwt' | 'issuedKeys' | 'teams' | 'keyLimits' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'
+>
 
-function trustOf({ keys, jwt, open, loopback }: Pick<AccessConfig, 'keys' | 'jwt' | 'open' | 'loopback'>): TrustMode {
-  if (keys !== null || jwt !== null) return 'keys'
+type TrustConfig = Pick<Config, 'keys' | 'jwt' | 'issuedKeys' | 'open' | 'loopback'>
+
+interface AuthenticatorPorts extends TokenPorts {
+  /** Absent: no keys are made at run time. */
+  readonly issuedKeys?: IssuedKeyStore | undefined
+}
+
+function trustOf({ keys, jwt, issuedKeys, open, loopback }: TrustConfig): TrustMode {
+  if (keys !== null || jwt !== null || issuedKeys !== null) return 'keys'
   if (open) return 'open'
   return loopback ? 'loopback' : 'unconfigured'
+}
+
+/** Whom a secret belongs to, and when it is accepted. */
+type Holder = { readonly caller: Caller } & Pick<KeySecret, 'from' | 'expires'>
+
+function issuedKeysOf(
+  config: AccessConfig,
+  { issuedKeys: store, now, log }: AuthenticatorPorts,
+): IssuedKeyCache | null {
+  if (config.issuedKeys === null || store === undefined) return null
+  const { refreshMs } = config.issuedKeys
+  return new IssuedKeyCache({ store, refreshMs, callerOf: (key) => issuedCallerOf(key, config), now, log })
 }
 
 /** Authenticates requests. One per gateway. */
@@ -25,20 +49,22 @@ export class Authenticator {
   readonly hasLimits: boolean
   /** Some key belongs to a gateway in front of this one. */
   readonly hasEdges: boolean
-  readonly #callers: KeyStore<{ readonly caller: Caller } & Pick<KeySecret, 'from' | 'expires'>>
+  readonly #callers: KeyStore<Holder>
   readonly #tokens: { readonly verifier: TokenVerifier; readonly header: string | null; readonly caller: Caller } | null
+  /** null: no keys are made at run time. */
+  readonly #issued: IssuedKeyCache | null
   readonly #now: () => number
   readonly #admins: KeyStore<true> | null
   readonly #cors: Config['cors']
   readonly #allowedHosts: readonly string[]
 
-  constructor(config: AccessConfig, ports: TokenPorts) {
-    const { jwt, keyLimits } = config
+  constructor(config: AccessConfig, ports: AuthenticatorPorts) {
+    const { jwt } = config
     this.trust = trustOf(config)
     this.#cors = config.cors
     this.#allowedHosts = config.allowedHosts
     const holders = (config.keys ?? []).flatMap((key) => {
-      const caller = callerOf(key.name, key, keyLimits)
+      const caller = callerOf(key.name, key, config)
       return key.secrets.map(({ secret, from, expires }) => ({ secret, holder: { caller, from, expires } }))
     })
     this.#callers = new KeyStore(holders)
@@ -49,14 +75,15 @@ export class Authenticator {
         : {
             verifier: new TokenVerifier(jwt, ports),
             header: jwt.header,
-            caller: callerOf('', { ...jwt, edge: false }, keyLimits),
+            caller: callerOf('', { ...jwt, edge: false }, config),
           }
     const callers = [
       ...holders.map(({ holder }) => holder.caller),
       ...(this.#tokens === null ? [] : [this.#tokens.caller]),
     ]
     this.hasEdges = callers.some(({ edge }) => edge)
-    this.hasLimits = callers.some(({ limits }) => isLimited(limits))
+    this.#issued = issuedKeysOf(config, ports)
+    this.hasLimits = this.#issued !== null || callers.some(hasLimits)
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
   }
 
@@ -80,7 +107,7 @@ export class Authenticator {
       return { ...this.#tokens.caller, tenant: await this.#tokens.verifier.name(token) }
     if (secret === null || secret === '')
       throw keyFailure('key_missing', 'No API key was given. Send it as `authorization: Bearer <key>`.')
-    const found = await this.#callers.find(secret)
+    const found = await this.#holderOf(secret)
     if (found === null)
       throw keyFailure('key_wrong', 'Invalid API key. Check the key, or ask the operator of this gateway for one.')
     const { caller, from, expires } = found
@@ -92,6 +119,18 @@ export class Authenticator {
         `This API key expired on ${expires}. Ask the operator of this gateway for another.`,
       )
     return caller
+  }
+
+  /** Keys were made or revoked here: the next request reads them again. */
+  issuedKeysChanged(): void {
+    this.#issued?.expire()
+  }
+
+  async #holderOf(secret: string): Promise<Holder | null> {
+    const issued = this.#issued
+    if (issued === null) return this.#callers.find(secret)
+    if (issued.has(secret)) return (await issued.find(secret)) ?? (await this.#callers.find(secret))
+    return (await this.#callers.find(secret)) ?? (await issued.find(secret))
   }
 
   /** The token of the configured header, or the key if it looks like one. null: none. */

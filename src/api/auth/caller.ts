@@ -1,4 +1,5 @@
 import type { Config, KeyConfig } from '../../config.ts'
+import type { IssuedKey } from '../../core/keys/issued-key.ts'
 import type { RequestClass } from '../../core/contract/admission.ts'
 import { UNLIMITED } from '../../core/limits/key-limiter.ts'
 import type { KeyLimits } from '../../core/limits/key-limits.ts'
@@ -21,6 +22,13 @@ export interface Caller {
   /** Deadline of the first token, ms; null: none. */
   readonly ttftDeadlineMs: number | null
   readonly limits: KeyLimits
+  /** Team whose limits its keys share; null: none. */
+  readonly team: Team | null
+}
+
+interface Team {
+  readonly name: string
+  readonly limits: KeyLimits
 }
 
 /** Without keys there are no tenants to separate: clients may choose policy, weights and priority. */
@@ -35,28 +43,41 @@ export const ANYONE: Caller = {
   weight: 1,
   ttftDeadlineMs: null,
   limits: UNLIMITED,
+  team: null,
 }
 
 type KeyRights = Omit<KeyConfig, 'name' | 'secrets'>
 
-export const callerOf = (
-  name: string,
-  { models, allowOverrides, edge, cacheSalt, priority, limits, ...overload }: KeyRights,
-  defaults: Config['keyLimits'],
-): Caller => ({
-  tenant: name,
-  models,
-  allowOverrides,
-  edge,
-  cacheSalt,
-  priority,
-  requestClass: overload.class,
-  weight: overload.weight,
-  ttftDeadlineMs: overload.ttftDeadlineMs,
-  limits: {
-    requestsPerMin: limits?.requestsPerMin ?? defaults?.requestsPerMin ?? null,
-    tokensPerMin: limits?.tokensPerMin ?? defaults?.tokensPerMin ?? null,
-    tokensPerDay: limits?.tokensPerDay ?? defaults?.tokensPerDay ?? null,
-    concurrent: limits?.concurrent ?? defaults?.concurrent ?? null,
-  },
+type LimitsOfKey = NonNullable<KeyConfig['limits']>
+
+/** What callers get that their keys do not name. */
+type Defaults = Pick<Config, 'keyLimits' | 'teams'>
+
+export function callerOf(name: string, rights: KeyRights, { keyLimits, teams }: Defaults): Caller {
+  const { models, allowOverrides, edge, cacheSalt, priority, limits, weight, ttftDeadlineMs } = rights
+  const team = teams.find((one) => one.name === rights.team) ?? null
+  return {
+    tenant: name,
+    models: models ?? team?.models ?? null,
+    allowOverrides,
+    edge,
+    cacheSalt,
+    priority,
+    requestClass: rights.class,
+    weight,
+    ttftDeadlineMs,
+    limits: withDefaults(limits, keyLimits),
+    team: team === null ? null : { name: team.name, limits: team.limits ?? UNLIMITED },
+  }
+}
+
+/** Caller of a key that was made at run time. */
+export const issuedCallerOf = (key: IssuedKey, defaults: Defaults): Caller =>
+  callerOf(key.name, { ...key, edge: false, cacheSalt: null }, defaults)
+
+const withDefaults = (limits: LimitsOfKey | null, defaults: LimitsOfKey | null): KeyLimits => ({
+  requestsPerMin: limits?.requestsPerMin ?? defaults?.requestsPerMin ?? null,
+  tokensPerMin: limits?.tokensPerMin ?? defaults?.tokensPerMin ?? null,
+  tokensPerDay: limits?.tokensPerDay ?? defaults?.tokensPerDay ?? null,
+  concurrent: limits?.concurrent ?? defaults?.concurrent ?? null,
 })

@@ -1,11 +1,10 @@
-import { isLimited } from '../../core/limits/key-limiter.ts'
 import { Failure } from '../../failure.ts'
 import { rejectExchange } from '../../origin/forward.ts'
 import type { Ports } from '../../ports.ts'
 import type { Limiter } from '../../ports/limiter.ts'
 import { timersOf } from '../../timers.ts'
 import type { InferenceExchange } from '../inference-exchange.ts'
-import { type Permit, reserve } from '../key-limits.ts'
+import { hasLimits, type Permit, reserve } from '../key-limits.ts'
 import type { Middleware } from './middleware.ts'
 
 interface LimitKeysParts {
@@ -13,14 +12,14 @@ interface LimitKeysParts {
   readonly limiter: Limiter
 }
 
-/** Reserves the request in the limits of its key. Rejects with `rate_limited`. */
+/** Reserves the request in the limits of its key and of the key's team. Rejects with `rate_limited`. */
 export const limitKeys =
   (parts: LimitKeysParts): Middleware =>
   async (c, next) => {
-    const { limits, tenant } = c.get('caller')
-    if (isLimited(limits)) {
+    const caller = c.get('caller')
+    if (hasLimits(caller)) {
       const exchange = c.get('exchange')
-      const permit = await permitOf(parts, exchange, { limits, tenant })
+      const permit = await permitOf(parts, exchange, caller)
       exchange.permit = permit
       if (permit !== null) exchange.clientHeaders = [...exchange.clientHeaders, ...permit.headers]
     }
@@ -31,13 +30,13 @@ export const limitKeys =
 async function permitOf(
   parts: LimitKeysParts,
   exchange: InferenceExchange,
-  key: Parameters<typeof reserve>[1],
+  caller: Parameters<typeof reserve>[1],
 ): Promise<Permit | null> {
   const { promptTokens, sequences = 1 } = exchange.admission(exchange.routes[0]!)
   const timers = timersOf(exchange.scope, parts.ports)
   const outputLimit = exchange.protocol.bounds.limit(exchange.json)
   try {
-    return await reserve(parts, key, { id: exchange.id, timers, promptTokens, sequences, outputLimit })
+    return await reserve(parts, caller, { id: exchange.id, timers, promptTokens, sequences, outputLimit })
   } catch (error) {
     if (error instanceof Failure) {
       rejectExchange(exchange, error, parts.ports.now())

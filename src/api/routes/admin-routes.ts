@@ -4,6 +4,7 @@ import type { Ports } from '../../ports.ts'
 import { type AdminParts, decision, dryRun, fleet, request, setDraining, usage } from '../admin.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
+import { type IssuedKeyParts, issueKey, listKeys, revokeKey } from '../issued-keys.ts'
 import { applyKvEvents, type KvEventParts } from '../kv-events.ts'
 import { authenticateAdmin } from '../middleware/authenticate-admin.ts'
 import { authenticateKeyOrAdmin } from '../middleware/authenticate-key-or-admin.ts'
@@ -15,10 +16,12 @@ import type { Chain } from '../middleware/middleware.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 import { regionDigest, type RegionDigestParts } from '../region-digest.ts'
 
-interface AdminRouteParts extends AdminParts, RegionDigestParts, RouteMiddlewareParts {
+interface AdminRouteParts extends AdminParts, IssuedKeyParts, RegionDigestParts, RouteMiddlewareParts {
   readonly config: Config
   readonly ports: Ports
   readonly models: AdminParts['models']
+  readonly lookups: AdminParts['lookups']
+  readonly shared: AdminParts['shared']
   readonly status: AdminParts['status']
   readonly digests: AdminParts['digests'] & RegionDigestParts['digests']
   readonly authenticator: Authenticator
@@ -48,6 +51,9 @@ function mountOperators(app: App, parts: AdminRouteParts): void {
   app.post('/v1/firstlight/route', ...admin, accepting, (c) => dryRun(parts, c.get('incoming')))
   app.get('/v1/firstlight/fleet', ...admin, (c) => fleet(parts, c.get('incoming')))
   app.get('/v1/firstlight/usage', ...admin, (c) => usage(parts, c.get('incoming')))
+  app.get('/v1/firstlight/keys', ...admin, (c) => listKeys(parts, c.get('incoming')))
+  app.post('/v1/firstlight/keys', ...admin, (c) => issueKey(parts, c.get('incoming')))
+  app.delete('/v1/firstlight/keys/:id', ...admin, (c) => revokeKey(parts, c.get('incoming'), c.req.param('id')))
   app.get('/v1/firstlight/decisions/:id', ...admin, (c) => decision(parts, c.get('incoming'), c.req.param('id')))
   app.get('/v1/firstlight/requests/:id', ...admin, (c) => request(parts, c.get('incoming'), c.req.param('id')))
   app.post(`/v1/firstlight/engines/${ENGINE}/drain`, ...admin, (c) =>

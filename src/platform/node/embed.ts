@@ -2,6 +2,7 @@
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { parseConfigText } from '../../config/parse.ts'
+import { withIssuedKeys } from './issued-key-file.ts'
 import { createGateway, type Gateway, type RouteGroup } from '../../gateway.ts'
 import type { Log } from '../../ports/log.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
@@ -52,7 +53,7 @@ export async function openGateway(document: string, options: EmbedOptions = {}):
   const log = options.log ?? openLog(config.log.level, undefined, null, config.log.format)
   const vocabularies = await vocabulariesIn(folder, (opened) => opened)(config)
   const ports = nodePorts(config, log)
-  const gateway = createGateway(config, ports, {
+  const gateway = createGateway(config, withIssuedKeys(ports, config, folder), {
     assets: diskAssets(),
     vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
   })

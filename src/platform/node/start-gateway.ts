@@ -15,6 +15,7 @@ import { nodePorts, type RuntimeHooks } from './ports.ts'
 import { ReloadableGateway } from './reloadable-gateway.ts'
 import { openReports } from './report-listener.ts'
 import { listen } from './listen.ts'
+import { withIssuedKeys } from './issued-key-file.ts'
 import { vocabulariesIn } from './vocabulary-files.ts'
 import { warmUp } from './warm-up.ts'
 
@@ -93,9 +94,9 @@ export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway
 
 /** Creates a gateway for a configuration and its open vocabularies, with the state of its predecessor. */
 const gatewayFactory =
-  (ports: Ports, shared: WorkerGroup | undefined) =>
+  (ports: Ports, shared: WorkerGroup | undefined, folder: string) =>
   (config: Config, vocabularies: OpenOptions['vocabularies'], carried?: CarriedState): Gateway =>
-    createGateway(config, ports, {
+    createGateway(config, withIssuedKeys(ports, config, folder), {
       assets: diskAssets(),
       vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
       ...(shared === undefined ? {} : { shared }),
@@ -110,7 +111,7 @@ export async function openGateway(
 ): Promise<OpenGateway> {
   const { log } = ports
   warmUp(vocabularies.values())
-  const create = gatewayFactory(ports, shared)
+  const create = gatewayFactory(ports, shared, folder)
   const gateway = new ReloadableGateway(create(config, vocabularies))
   const reusePort = shared !== undefined
   let { limits } = config

@@ -7,6 +7,7 @@ import { FallbackLimiter } from '../fallback-limiter.ts'
 import type { Config } from '../../config.ts'
 import { toStoreLimits } from '../../config/normalize.ts'
 import { toPoolConfig } from '../../config/to-pool-config.ts'
+import type { IssuedKeys } from '../../core/keys/issued-key.ts'
 import type { LimitedRequest } from '../../core/limits/key-limits.ts'
 import type { LimitShare } from '../../core/limits/limit-share.ts'
 import type { Ports } from '../../ports.ts'
@@ -16,8 +17,9 @@ import { webhookFor } from '../webhook-for.ts'
 import { fetchJson } from '../fetch-json.ts'
 import { durablePools, type PoolPlace } from './durable-pools.ts'
 import { durableTtft } from './durable-ttft.ts'
-import type { EdgeClient } from './edge-client.ts'
+import { EDGE_OBJECT, type EdgeClient } from './edge-client.ts'
 import { workersOrigin } from './origin.ts'
+import { withDeadline } from '../../timeout.ts'
 import { post } from '../post.ts'
 
 export interface PortsEnv {
@@ -48,14 +50,18 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
     ...(alerts === undefined ? {} : { alerts }),
     ...(config.ttft.enabled ? ttftOf(config, env, log) : {}),
     ...(hasLimits(config) ? limiterOf(config, env, log) : {}),
+    ...(config.issuedKeys === null ? {} : issuedKeysOf(env, log)),
     fetchJson,
     measuredPromptBytes: MEASURED_PROMPT_BYTES,
     post,
   }
 }
 
-const hasLimits = ({ keyLimits, keys, jwt }: Config): boolean =>
-  keyLimits !== null || jwt?.limits != null || (keys ?? []).some(({ limits }) => limits !== null)
+const hasLimits = ({ keyLimits, keys, jwt, issuedKeys, teams }: Config): boolean =>
+  keyLimits !== null ||
+  issuedKeys !== null ||
+  jwt?.limits != null ||
+  [...(keys ?? []), ...teams].some(({ limits }) => limits !== null)
 
 /** Longest wait of a request for the object that counts the limits of its key, ms. */
 const LIMIT_MS = 2_000
@@ -91,6 +97,25 @@ function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Pick<Ports, 'ttft
   if (TTFT !== undefined) return { ttft: durableTtft(TTFT, toStoreLimits(config.ttft)) }
   log.error('ttft_unbound', { missing: 'TTFT', see: 'the durable object TtftObject in wrangler.toml' })
   return {}
+}
+
+/** Longest wait for the object that has the issued keys, ms. */
+const KEYS_MS = 2_000
+
+function issuedKeysOf({ EDGE }: PortsEnv, log: Log): Pick<Ports, 'issuedKeys'> {
+  if (EDGE === undefined) {
+    log.error('issued_keys_unbound', { missing: 'EDGE', see: 'the durable object EdgeObject in wrangler.toml' })
+    return {}
+  }
+  // A stub that failed stays unusable, so each call gets a new one.
+  const open = () => EDGE.getByName(EDGE_OBJECT)
+  return {
+    issuedKeys: {
+      read: (known) => withDeadline(KEYS_MS, open().readIssuedKeys(known) as Promise<IssuedKeys | null>),
+      add: (key) => withDeadline(KEYS_MS, open().addIssuedKey(key) as Promise<boolean>),
+      remove: (name) => withDeadline(KEYS_MS, open().removeIssuedKey(name) as Promise<boolean>),
+    },
+  }
 }
 
 function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {

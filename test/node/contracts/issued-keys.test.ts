@@ -1,0 +1,3 @@
+import { issuedKeysContract } from '../../contracts/issued-keys.ts'
+
+issuedKeysContract('node')
