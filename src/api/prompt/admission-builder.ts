@@ -78,6 +78,11 @@ export class AdmissionBuilder {
     this.#measure = measure
   }
 
+  /** The prompt, which is read once. */
+  get prompt(): Prompt {
+    return (this.#prompt ??= readPrompt(this.#parsed))
+  }
+
   of(route: PoolRoute): Admission {
     return this.#poolAdmission(route).admission
   }
@@ -122,7 +127,12 @@ export class AdmissionBuilder {
       measure: own,
       salt: request.salts[0] ?? null,
       byEngine: (tokenizer, call) =>
-        this.#analyzers.measureByEngine(route, { request: { ...request, withIds: true }, own }, tokenizer, call),
+        this.#analyzers.measureByEngine(
+          route,
+          { request: { ...request, prompt: request.prompt, withIds: true }, own },
+          tokenizer,
+          call,
+        ),
       background: (work) => this.#parsed.incoming.scope.background(work),
     })
     entry.prompt = measure
@@ -149,18 +159,41 @@ export class AdmissionBuilder {
   #requestIn(route: PoolRoute): PromptRequest {
     const { endpoint, body, caller, fields, model } = this.#parsed
     const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
-    const read = (): Prompt => (this.#prompt ??= readPrompt(this.#parsed))
-    return {
-      // A prompt that an edge has measured is not read here.
-      get prompt() {
-        return read()
-      },
+    return new UnreadPromptRequest(this, {
       bodyBytes: body.bytes.byteLength,
       adapter: engineModel(model, route.pool).adapter,
       salts: salt === null ? UNSALTED : [salt],
-      tenant: null,
       withIds: this.#wanted(route),
-    }
+    })
+  }
+}
+
+/**
+ * Reads the prompt when it is needed: one that an edge has measured is not read here. A class, because V8 creates a
+ * hidden class for each object literal with a getter, and keeps all that the getter refers to until the next full
+ * garbage collection.
+ */
+class UnreadPromptRequest implements PromptRequest {
+  readonly #source: { readonly prompt: Prompt }
+  readonly bodyBytes: number
+  readonly adapter: string | null
+  readonly salts: readonly string[]
+  readonly tenant = null
+  readonly withIds: boolean
+
+  constructor(
+    source: { readonly prompt: Prompt },
+    { bodyBytes, adapter, salts, withIds }: Required<Omit<PromptRequest, 'prompt' | 'tenant'>>,
+  ) {
+    this.#source = source
+    this.bodyBytes = bodyBytes
+    this.adapter = adapter
+    this.salts = salts
+    this.withIds = withIds
+  }
+
+  get prompt(): Prompt {
+    return this.#source.prompt
   }
 }
 
