@@ -17,8 +17,11 @@ import { EdgePrompts } from './api/prompt/edge-prompts.ts'
 import type { ExchangeParts } from './api/inference-exchange.ts'
 import type { App } from './api/new-app.ts'
 import { type MeasurePrompt, noLookups } from './api/prompt/admission-builder.ts'
-import { authorizeAll, authorizeByKey } from './api/option-permissions.ts'
+import { permittedOptions } from './api/option-permissions.ts'
+import type { ParseParts } from './api/body/parse-request.ts'
+import { editsByPool } from './api/body/pool-edits.ts'
 import { requestEnd } from './api/request-end.ts'
+import { requestedOptions } from './api/body/requested-options.ts'
 import { ModelRegistry } from './api/model-registry.ts'
 import { PromptAnalyzers, type VocabularyOf } from './api/prompt/prompt-analyzers.ts'
 import type { HttpRequest } from './api/request-context.ts'
@@ -143,6 +146,12 @@ function promptParts(
   }
 }
 
+/** How options are read from a request, and how its body is changed for engines. */
+const bodyParts = ({ trust }: Authenticator): Pick<ExchangeParts, 'editsOf'> & Pick<ParseParts, 'optionsOf'> => ({
+  optionsOf: trust === 'keys' ? permittedOptions(requestedOptions) : requestedOptions,
+  editsOf: editsByPool(),
+})
+
 /** LMCache lookups, if a pool has them. */
 function lookupParts({ routes }: ModelRegistry, ports: Ports) {
   const lookups = routes.some(({ pool }) => pool.lmcache !== null) ? new CacheLookups(ports) : null
@@ -190,7 +199,7 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
       carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
     ...promptParts(config, ports, { analyzers, fingerprintOf, authenticator }),
-    authorize: authenticator.trust === 'keys' ? authorizeByKey : authorizeAll,
+    ...bodyParts(authenticator),
     end: requestEnd({ config, ports, telemetry, usage, shared, authenticator }),
     bodyMemory: bodyMemoryFor(config, ports, carried),
     usage,

@@ -4,7 +4,7 @@
  */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { documentOf, features } from './path/features.ts'
+import { documentOf, features, otherPlainChats, type Switch } from './path/features.ts'
 import type { ChatAnswer, ChatOrder } from './path/one-chat.ts'
 import { blocksOf, type Chat, chatOf, functionsOf, steadyFunctions } from './path/unconfigured-code.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
@@ -22,15 +22,15 @@ export default async function pathBench({ flags, note }: BenchOptions): Promise<
   const engines = await Promise.all([startEngine(), startEngine()])
   try {
     const ports = engines.map(({ port }) => port)
-    const plain: ChatOrder = { document: documentOf(ports, {}), token: null, requests: REQUESTS }
-    const off = await chats(plain, OFF_RUNS)
+    const off = await chats(orderOf(ports, {}), OFF_RUNS)
+    const others: Chat[] = []
+    for (const form of otherPlainChats) others.push(await chatsOf(orderOf(ports, form)))
     const only = typeof flags['feature'] === 'string' ? flags['feature'] : null
     const rows: BenchRow[] = []
     for (const feature of features.filter(({ name }) => only === null || name === only)) {
-      const token = feature.on.token ?? null
-      const on = await chats({ document: documentOf(ports, feature.on), token, requests: REQUESTS }, ON_RUNS)
+      const on = await chats(orderOf(ports, feature.on), ON_RUNS)
       const functions = functionsOf(feature, off)
-      const blocks = blocksOf(feature, { off, on }, SRC)
+      const blocks = blocksOf(feature, { off, others, on }, SRC)
       for (const line of [...functions, ...blocks]) note(`${feature.name}: ${line}`)
       rows.push({ feature: feature.name, functions: functions.length, blocks: blocks.length })
     }
@@ -55,6 +55,12 @@ async function startEngine(): Promise<Engine> {
     child.stdout.once('data', (line: Buffer) => resolve((JSON.parse(String(line)) as { port: number }).port))
   })
   return { child, port }
+}
+
+function orderOf(ports: readonly number[], form: Switch): ChatOrder {
+  const { token, headers = {}, body = {} } = form
+  const sent = token === undefined ? headers : { ...headers, authorization: `Bearer ${token}` }
+  return { document: documentOf(ports, form), headers: sent, body, requests: REQUESTS }
 }
 
 async function chats(order: ChatOrder, runs: number): Promise<Chat[]> {

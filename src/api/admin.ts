@@ -26,7 +26,7 @@ import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
 import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import { gatewayView, poolViews } from './fleet-view.ts'
-import { authorizeAll } from './option-permissions.ts'
+import { requestedOptions } from './body/requested-options.ts'
 import { parseInferenceRequest, type ParseParts } from './body/parse-request.ts'
 import { reportView } from './ttft-reports.ts'
 import { toSnakeCase } from '../snake-case.ts'
@@ -88,7 +88,7 @@ export async function watch(
 export async function dryRun(parts: AdminParts, incoming: RequestContext): Promise<Response> {
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
   const caller: Caller = { ...ANYONE, tenant: 'admin', edge: false }
-  const parsed = await parseInferenceRequest({ ...parts, authorize: authorizeAll }, endpoint, incoming, caller)
+  const parsed = await parseInferenceRequest({ ...parts, optionsOf: requestedOptions }, endpoint, incoming, caller)
   const admissions = new AdmissionBuilder(parsed, parts)
   const admission = (route: PoolRoute) => admissions.of(route)
   const refusals: unknown[] = []

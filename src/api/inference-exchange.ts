@@ -1,5 +1,4 @@
 import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
-import type { RequestClass } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import { hasEnded, type OpenRecord, openRecord, type RequestRecord } from '../core/reports/request-record.ts'
@@ -19,6 +18,7 @@ import { AdmissionBuilder, type AdmissionSources, saltOf } from './prompt/admiss
 import { canRequestUsage, rewriteBody } from './body/body-rewrite.ts'
 import type { JsonBody } from './body/body.ts'
 import { replaceFormModel } from './body/multipart.ts'
+import type { PoolEdit } from './body/pool-edits.ts'
 import { MAX_SESSION_CHARS } from './body/request-fields.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { countsTokens, type Permit } from './key-limits.ts'
@@ -43,13 +43,6 @@ function describeRequest(record: OpenRecord, admissions: AdmissionBuilder, route
   if (session !== null) record.session = session
 }
 
-/** vLLM serves lower values first; 0 is its default. */
-const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
-  critical: -1,
-  standard: undefined,
-  sheddable: 1,
-}
-
 /** Without an engine nothing is used. */
 const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 
@@ -64,6 +57,8 @@ export interface ExchangeParts extends AdmissionSources {
   readonly waits: WaitingRequests
   readonly runningIds: RunningIds
   readonly recent: RequestHistory
+  /** Changes of a pool to the bodies of its requests. */
+  readonly editsOf: (pool: PoolRoute['pool']) => PoolEdit
   /** Receives each request at its end. */
   readonly end: RequestEnd
 }
@@ -114,9 +109,10 @@ export class InferenceExchange implements Exchange {
   clientHeaders: readonly string[]
   /** null: unknown. */
   #used: UsedTokens | null = NOTHING_USED
-  readonly #parsed: InferenceRequest
+  readonly parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #end: RequestEnd
+  readonly #editsOf: ExchangeParts['editsOf']
   readonly #edgePrompts: EdgePrompts | null
   readonly #runningIds: RunningIds
   /** `x-request-id` at engines. */
@@ -132,7 +128,7 @@ export class InferenceExchange implements Exchange {
     const { incoming, endpoint, body, fields, routes } = parsed
     const { request, requestId } = incoming
     const { config } = parts
-    this.#parsed = parsed
+    this.parsed = parsed
     this.id = incoming.id
     this.requestId = requestId
     this.receivedAt = incoming.receivedAt
@@ -159,6 +155,7 @@ export class InferenceExchange implements Exchange {
     this.clientHeaders = incoming.cors ?? NO_HEADERS
     this.#edgePrompts = parts.edgePrompts
     this.#end = parts.end
+    this.#editsOf = parts.editsOf
     this.#admissions = new AdmissionBuilder(parsed, parts)
     const edge = incoming.elapsedMs()
     // Measures the prompt.
@@ -181,18 +178,18 @@ export class InferenceExchange implements Exchange {
   }
 
   get requestedModel(): string {
-    return this.#parsed.model
+    return this.parsed.model
   }
 
   get json(): JsonBody['json'] {
-    return this.#parsed.body.json
+    return this.parsed.body.json
   }
 
   /** A stream may run for hours, so it releases its prompt. */
   onResponseStart(written: boolean): void {
-    const { request, memory } = this.#parsed.incoming
+    const { request, memory } = this.parsed.incoming
     memory?.release()
-    this.#parsed.body = NO_BODY
+    this.parsed.body = NO_BODY
     this.#rewritten = []
     this.#rewrittenFor = null
     const unread = this.#admissions.begun()
@@ -200,35 +197,12 @@ export class InferenceExchange implements Exchange {
   }
 
   body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
-    const { body, endpoint, caller, fields, model } = this.#parsed
-    const provider = leg?.providerModel
-    const name = provider ?? engineModel(model, pool).model
+    const { body, endpoint, caller, fields, model } = this.parsed
+    const name = leg?.providerModel ?? engineModel(model, pool).model
     if (endpoint.form) return replaceFormModel(body, name)
     const mayAdd = (field: AddableField): boolean => leg?.addable?.includes(field) ?? true
     const cacheSalt = mayAdd('cache_salt') && endpoint.salted ? saltOf(caller, fields) : null
-    const { split } = pool
-    const priority = mayAdd('priority') && endpoint.salted ? this.#priorityIn(pool) : undefined
-    const needsTokenIds = mayAdd('return_token_ids') && this.#continuationIn(pool, priority)
-    // A client's own transfer parameters could name another client's prefill. NIXL's field is removed in every pool.
-    const handOver =
-      split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
-    // If engines have no priority queue, the client's priority is removed and none is added.
-    const dropsPriority = !endpoint.salted && caller.priority !== null && Object.hasOwn(body.json, 'priority')
-    const edit =
-      handOver === null && priority === undefined && !dropsPriority && !needsTokenIds
-        ? leg
-        : {
-            set: {
-              ...(priority === undefined ? {} : { priority: String(priority) }),
-              ...(needsTokenIds ? { return_token_ids: 'true' } : {}),
-              ...leg?.set,
-            },
-            remove: [
-              ...(leg?.remove ?? []),
-              ...(handOver === null ? [] : [handOver]),
-              ...(dropsPriority ? ['priority'] : []),
-            ],
-          }
+    const edit = this.#editsOf(pool)(this, leg)
     // Every attempt has its own legs, so nothing is cached.
     if (edit !== undefined) {
       const includeUsage = this.hideUsage && mayAdd('stream_options') && !edit.remove.includes('stream_options')
@@ -241,22 +215,13 @@ export class InferenceExchange implements Exchange {
     return this.#rewritten
   }
 
-  /** Priority to set for the engine. undefined: that of the client stays, or none is needed. */
-  #priorityIn({ classPriority }: PoolRoute['pool']): number | undefined {
-    const { body, caller, options } = this.#parsed
-    if (options.priority !== undefined) return options.priority
-    if (!classPriority || (body.json['priority'] ?? null) !== null) return undefined
-    return CLASS_PRIORITIES[options.class ?? caller.requestClass]
-  }
-
   continuation(): Continuable | NotContinued | null {
     return this.#continuable
   }
 
-  /** Decides whether the stream can be continued, while the body is there. true: the engine must send token ids. */
-  #continuationIn({ retry }: PoolRoute['pool'], priority: number | undefined): boolean {
+  needsTokenIds({ retry }: PoolRoute['pool'], priority: string | undefined): boolean {
     if (!this.stream || retry.midStream === 'off') return false
-    const json = priority === undefined ? this.json : { ...this.json, priority }
+    const json = priority === undefined ? this.json : { ...this.json, priority: Number(priority) }
     this.#continuable ??= this.protocol.continuable(json, retry.midStream)
     return typeof this.#continuable !== 'string'
   }
@@ -266,7 +231,7 @@ export class InferenceExchange implements Exchange {
   }
 
   forGateway(route: PoolRoute, target: EngineTarget): readonly string[] {
-    const { options, caller } = this.#parsed
+    const { options, caller } = this.parsed
     const session = caller.tenant === ANYONE.tenant ? null : this.#admissions.sessionIn(route)
     // The region has one key for all clients of this gateway.
     const sent = session === null ? options : { ...options, session: regionSession(caller.tenant, session.id) }
@@ -291,10 +256,10 @@ export class InferenceExchange implements Exchange {
     const { cluster, model, usage } = this.record
     const route = this.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
     if (usage !== null && route !== undefined) this.#admissions.learn(route, usage)
-    this.#parsed.incoming.memory?.release()
+    this.parsed.incoming.memory?.release()
     this.#runningIds.release(this.#engineId)
     const { record } = this
     if (!hasEnded(record)) throw new Error(`request ${record.id} has no result: fill in its record first`)
-    this.#end({ record, used: this.#used, exchange: this, parsed: this.#parsed })
+    this.#end({ record, used: this.#used, exchange: this, parsed: this.parsed })
   }
 }

@@ -5,28 +5,22 @@ import { agentHints, HINTS } from '../protocols/agent-hints.ts'
 import type { Caller } from './auth/caller.ts'
 import { REQUEST_CLASSES, type RequestOptions } from './body/request-fields.ts'
 import { EXTRA_BODY, type Json } from './body/request-limits.ts'
+import type { ReadOptions } from './body/requested-options.ts'
 
 /** Overrides that affect other clients need permission. `session` has the same effect as its header. */
 const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
 
-interface RequestedRights {
-  readonly options: RequestOptions
-  readonly json: Json
-  readonly isForm: boolean
-}
-
-/** Returns the options of a request with what its key fixes. Fails with `forbidden`. */
-export type Authorize = (requested: RequestedRights, caller: Caller) => RequestOptions
-
-/** For a gateway without keys: clients may set everything. */
-export const authorizeAll: Authorize = ({ options }) => options
-
-export const authorizeByKey: Authorize = ({ options, json, isForm }, caller) => {
-  if (!isForm) authorizeHints(json, caller)
-  authorizeOptions(options, caller)
-  authorizePriority(json, caller, isForm)
-  return caller.priority === null ? options : { ...options, priority: caller.priority }
-}
+/** The options of a request with what its key fixes. Fails with `forbidden`. */
+export const permittedOptions =
+  (read: ReadOptions): ReadOptions =>
+  (source, caller) => {
+    const { json, isForm } = source
+    const options = read(source, caller)
+    if (!isForm) authorizeHints(json, caller)
+    authorizeOptions(options, caller)
+    authorizePriority(json, caller, isForm)
+    return caller.priority === null ? options : { ...options, priority: caller.priority }
+  }
 
 /** Fails with `forbidden` and names the override. */
 function authorizeOptions(options: RequestOptions, caller: Caller): void {

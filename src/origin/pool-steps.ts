@@ -4,11 +4,13 @@ import { attemptWith } from './attempt.ts'
 import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
 import { preparatoryLegs } from './disagg/preparatory-legs.ts'
 import type { PoolRoute } from './pool-route.ts'
+import { hedge } from './hedge.ts'
 import { raced } from './race.ts'
 import { placeOnPool } from './placement/place-on-pool.ts'
 import { countedInFlight } from './placement/counted-in-flight.ts'
 import type { PlaceStep } from './placement/place-step.ts'
 import { withLookups } from './placement/with-lookups.ts'
+import { rescue } from './rescue.ts'
 import { commented, continued, passed, type RelayStep, renamed, transformed } from './relay/relay-steps.ts'
 
 export interface PoolSteps {
@@ -37,6 +39,7 @@ export function stepsByPool(options: StepOptions): (route: PoolRoute) => PoolSte
 }
 
 function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters }: StepOptions): PoolSteps {
+  const { hedgeMs } = pool.retry
   const splits = pool.engines.some(({ role }) => role !== 'any')
   let relay: RelayStep = passed
   if (splits) relay = transformed(relay)
@@ -47,7 +50,7 @@ function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters }: StepOpt
   const again = attemptWith({ legs: splits ? preparatoryLegs : onlyLeg, relay })
   return {
     place: pool.lmcache === null ? placed : withLookups(placed),
-    first: raced(again),
+    first: raced(again, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),
     again,
   }
 }

@@ -1,39 +1,46 @@
 /**
- * Races: a request is also sent to a second engine, because its first byte is late (hedging, if configured) or because
- * its engine is wedged (rescue). The engine whose first byte comes first answers, the other attempt is aborted. Both
+ * Races: a request is also sent to a second engine, because its first byte is late (hedge.ts, if configured) or because
+ * its engine is wedged (rescue.ts). The engine whose first byte comes first answers, the other attempt is aborted. Both
  * are booked; the end of the loser is no evidence about its engine.
  */
 import { AbortListeners } from '../abort-listeners.ts'
 import { endedAs } from '../core/contract/outcome.ts'
-import { FirstByteLimit } from '../core/latency/first-byte-limit.ts'
-import { firstQuestionMs, nextQuestionMs } from '../core/pool/condition/rescue-times.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
-import type { Timer } from '../ports/timers.ts'
-import { timersOf } from '../timers.ts'
 import { acquirePlacement } from './placement/acquire.ts'
 import type { AcquiredPlacement } from './placement/acquired-placement.ts'
 import type { AttemptContext, AttemptFailed, AttemptStep, FailedAttempt, RaceEntry } from './attempt-context.ts'
-import type { PoolRoute } from './pool-route.ts'
 import { StageTimer } from './stage-timer.ts'
 
-/** Shortest delay of a hedge with `auto`, ms: below it, timers and the network decide who is late. */
-const MIN_DELAY_MS = 50
-
-/** Learned per process or isolate. The entries end with the pools of a configuration. */
-const limits = new WeakMap<PoolRoute['pool'], FirstByteLimit>()
-
-function limitOf(pool: PoolRoute['pool']): FirstByteLimit {
-  const known = limits.get(pool) ?? new FirstByteLimit()
-  limits.set(pool, known)
-  return known
+/** Asks for a second engine while the first attempt of a race runs. */
+export interface RaceTrigger {
+  /** The answer of a stream has its first byte. */
+  began(winner: RaceStart, all: readonly RaceStart[]): void
+  /** No second engine is needed any more. */
+  end(): void
 }
 
-/** Also sends an attempt to a second engine if it is late, or if its engine is wedged. */
+/** Start of one attempt. */
+export interface RaceStart {
+  readonly startedAt: number
+  /** Predicted time to the first byte. null: unknown */
+  readonly predictedMs: number | null
+}
+
+/** A race as its triggers see it. */
+export interface OpenRace {
+  readonly first: AttemptContext
+  /** The client has an answer or left, or a second engine was asked for. */
+  readonly isDecided: boolean
+  /** Asks for a second engine. `rescueFrom`: only if this one is wedged. false: none is needed, or none was free. */
+  askSecond(rescueFrom?: string): Promise<boolean>
+}
+
+/** Also sends an attempt to a second engine if a trigger asks for one. */
 export const raced =
-  (next: SingleAttempt): AttemptStep =>
+  (next: SingleAttempt, triggers: readonly ((race: OpenRace) => RaceTrigger)[]): AttemptStep =>
   (attempt) =>
-    mayRace(attempt) ? new Race(attempt, next).run() : next(attempt)
+    mayRace(attempt) ? new Race(attempt, next).run(triggers) : next(attempt)
 
 type RaceOutcome = Response | { readonly failures: readonly FailedAttempt[] }
 
@@ -50,18 +57,14 @@ export function mayRace({ exchange, placed }: AttemptContext): boolean {
 const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']): boolean =>
   isGateway !== true && external === undefined
 
-/** Runs the first attempt of a request, and a second one beside it if the first byte is late. */
-class Race {
+/** Runs the first attempt of a request, and a second one beside it if a trigger asks for one. */
+class Race implements OpenRace {
   readonly #single: SingleAttempt
-  readonly #first: AttemptContext
+  readonly first: AttemptContext
   readonly #earlier: AttemptFailed[]
   readonly #entries: RacingAttempt[] = []
-  readonly #limit: FirstByteLimit | null
   #resolve!: (outcome: RaceOutcome) => void
-  #timer: Timer | null = null
-  #rescueTimer: Timer | null = null
-  /** Interval of the last question. */
-  #rescueMs: number | null = null
+  #triggers: readonly RaceTrigger[] = []
   #second: Promise<Response | FailedAttempt | null> | null = null
   #winner: RacingAttempt | null = null
   #firstFailed = false
@@ -72,23 +75,18 @@ class Race {
 
   constructor(first: AttemptContext, single: SingleAttempt) {
     this.#single = single
-    this.#first = first
+    this.first = first
     this.#earlier = [...first.earlier]
     this.booked = first.earlier.length + 1
-    const { pool } = first.placed.route
-    // Without a stream the first byte comes with the last one, and no prediction covers that.
-    this.#limit = pool.retry.hedgeMs === 'auto' && first.exchange.stream ? limitOf(pool) : null
   }
 
   /** Resolves with the response for the client, or with all failures if another engine may try. Throws if none may. */
-  run(): Promise<RaceOutcome> {
-    const delayMs = this.#delayMs()
-    if (delayMs !== null) this.#hedgeLater(delayMs)
-    this.#rescueLater(firstQuestionMs(this.#first.placed.predictedTtftMs))
+  run(triggers: readonly ((race: OpenRace) => RaceTrigger)[]): Promise<RaceOutcome> {
+    this.#triggers = triggers.map((start) => start(this))
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
       // The winner's response does not wait for the end of the loser.
-      this.#enter(this.#first).then(
+      this.#enter(this.first).then(
         (outcome) => resolve(this.#ended(outcome)),
         (error: unknown) => {
           this.#end()
@@ -98,33 +96,22 @@ class Race {
     })
   }
 
-  #hedgeLater(delayMs: number): void {
-    const { exchange, ports } = this.#first
-    this.#timer = timersOf(exchange.scope, ports).set(delayMs, () => {
-      this.#second = this.#hedge()
-      // If the first attempt decides, no code waits for the second one.
-      this.#second.catch(() => {})
-    })
+  get isDecided(): boolean {
+    return this.#isOver || this.#second !== null || this.first.exchange.signal.aborted
   }
 
-  /** Asks again and again, less and less often, whether the engine is wedged. */
-  #rescueLater(delayMs: number): void {
-    const { exchange, ports } = this.#first
-    this.#rescueTimer = timersOf(exchange.scope, ports).set(delayMs, () => {
-      if (this.#isOver || this.#second !== null || exchange.signal.aborted) return
-      const rescue = this.#hedge(this.#first.placed.engine.id)
-      this.#second = rescue
-      rescue.then(
-        (outcome) => {
-          if (outcome !== null || this.#isOver) return
-          this.#second = null
-          this.#rescueMs = nextQuestionMs(this.#rescueMs)
-          this.#rescueLater(this.#rescueMs)
-        },
-        // If the first attempt decides, no code waits for the second one.
-        () => {},
-      )
-    })
+  async askSecond(rescueFrom?: string): Promise<boolean> {
+    const second = this.#runSecond(rescueFrom)
+    this.#second = second
+    try {
+      if ((await second) !== null) return true
+    } catch {
+      // The client left: the first attempt ends the race.
+      return true
+    }
+    // Another one may be asked for, unless it was already.
+    if (this.#second === second && rescueFrom !== undefined) this.#second = null
+    return false
   }
 
   /** The first entry that claims the response answers. A second engine's refusal does not, while the first may. */
@@ -136,21 +123,11 @@ class Race {
     if (entry.lost) return 'lost'
     if (status >= 300 && entry !== this.#entries[0] && !this.#firstFailed) return 'refused'
     this.#winner = entry
-    if (sse && status < 300 && !early) this.#learn(entry)
+    if (sse && status < 300 && !early) for (const trigger of this.#triggers) trigger.began(entry, this.#entries)
     if (this.#entries.length > 1 && !this.#isRescue)
-      this.#first.exchange.record.hedge = entry === this.#entries[0] ? 'lost' : 'won'
+      this.first.exchange.record.hedge = entry === this.#entries[0] ? 'lost' : 'won'
     this.#end()
     return 'won'
-  }
-
-  /** Time after which the first byte is late; null: unknown. */
-  #delayMs(): number | null {
-    const { route, predictedTtftMs } = this.#first.placed
-    const { hedgeMs } = route.pool.retry
-    if (typeof hedgeMs === 'number') return hedgeMs
-    if (this.#limit === null) return null
-    const { ratio } = this.#limit
-    return ratio === null || predictedTtftMs === null ? null : Math.max(MIN_DELAY_MS, ratio * predictedTtftMs)
   }
 
   #enter(attempt: AttemptContext): Promise<Response | AttemptFailed> {
@@ -161,8 +138,7 @@ class Race {
 
   /** The first attempt has ended. */
   #ended(outcome: Response | AttemptFailed): RaceOutcome | Promise<RaceOutcome> {
-    this.#timer?.cancel()
-    this.#rescueTimer?.cancel()
+    this.#endTriggers()
     if (!('failure' in outcome)) return outcome
     if (this.#winner === null) {
       this.#firstFailed = true
@@ -170,7 +146,7 @@ class Race {
       // The client has waited for the whole limit.
       if (outcome.failure === 'answer_timeout') this.#end()
     }
-    return this.#afterSecond({ outcome, placed: this.#first.placed })
+    return this.#afterSecond({ outcome, placed: this.first.placed })
   }
 
   async #afterSecond(first: FailedAttempt): Promise<RaceOutcome> {
@@ -182,17 +158,20 @@ class Race {
   /** Aborts all but the winner. */
   #end(): void {
     this.#isOver = true
-    this.#timer?.cancel()
-    this.#rescueTimer?.cancel()
+    this.#endTriggers()
     for (const entry of this.#entries) if (entry !== this.#winner) entry.lose()
+  }
+
+  #endTriggers(): void {
+    for (const trigger of this.#triggers) trigger.end()
   }
 
   /**
    * null: not sent, or not needed any more. Rejects only if the client disconnects.
    * @param rescueFrom the engine from which a rescue is wanted. Absent: the first byte is late
    */
-  async #hedge(rescueFrom?: string): Promise<Response | FailedAttempt | null> {
-    const { exchange, ports, stages } = this.#first
+  async #runSecond(rescueFrom?: string): Promise<Response | FailedAttempt | null> {
+    const { exchange, ports, stages } = this.first
     try {
       const ownStages = new StageTimer(stages.snapshot())
       const placed = await this.#place(ownStages, rescueFrom)
@@ -202,11 +181,11 @@ class Race {
       ports.log.debug(this.#isRescue ? 'rescue_sent' : 'hedge_sent', {
         id: exchange.id,
         cluster: placed.route.cluster.id,
-        late: this.#first.placed.engine.id,
+        late: this.first.placed.engine.id,
         engine: placed.engine.id,
         waited_ms: Math.round(ports.now() - this.#entries[0]!.startedAt),
       })
-      const outcome = await this.#enter({ ...this.#first, placed, stages: ownStages })
+      const outcome = await this.#enter({ ...this.first, placed, stages: ownStages })
       if ('failure' in outcome) {
         if (this.#winner === null) this.#earlier.push(outcome)
         return { outcome, placed }
@@ -222,7 +201,7 @@ class Race {
 
   /** Books a second engine. null: none takes the request, or it is not needed any more. */
   async #place(stages: StageTimer, rescueFrom?: string): Promise<AcquiredPlacement | null> {
-    const { exchange, ports, digests, placeOf, placed: first } = this.#first
+    const { exchange, ports, digests, placeOf, placed: first } = this.first
     if (this.#isOver || exchange.signal.aborted) return null
     const { route } = first
     const others = [...route.targets.values()].filter((engine) => !isOwnEngine(engine)).map(({ id }) => id)
@@ -247,19 +226,12 @@ class Race {
     if (released !== null) exchange.scope.background(released)
     return null
   }
-
-  #learn(winner: RacingAttempt): void {
-    const now = this.#first.ports.now()
-    for (const { startedAt, predictedMs } of this.#entries)
-      if (predictedMs !== null && winner.startedAt === startedAt) this.#limit?.add(predictedMs, now - startedAt)
-      else if (predictedMs !== null) this.#limit?.addLater(predictedMs, now - startedAt)
-  }
 }
 
 const LOST = new Error('another engine answered first')
 
 /** One of the attempts of a race. */
-class RacingAttempt extends AbortListeners implements RaceEntry, AbortSignalLike {
+class RacingAttempt extends AbortListeners implements RaceEntry, RaceStart, AbortSignalLike {
   readonly startedAt: number
   readonly predictedMs: number | null
   readonly #race: Race

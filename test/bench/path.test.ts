@@ -19,6 +19,12 @@ export const composed = (options) => (log) => {
   log.push('served')
 }
 `,
+  'reaches.mjs': `import { count } from './feature.mjs'
+export const composed = (options) => (log) => {
+  if (options.feature || options.form) log.push('long form')
+  log.push('served')
+}
+`,
   'calls.mjs': `import { isWanted } from './feature.mjs'
 export const composed = (options) => (log) => {
   isWanted(options)
@@ -38,7 +44,7 @@ const [root, path, feature] = process.argv.slice(2)
 const coverage = new Coverage(root)
 await coverage.open()
 const { composed } = await import(root + path)
-const serve = composed({ feature: feature === 'on' })
+const serve = composed({ feature: feature === 'on', form: feature === 'other form' })
 serve([])
 const requests = []
 for (let sent = 0; sent < 3; sent++) {
@@ -58,17 +64,20 @@ beforeAll(() => {
 
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 
-function chat(path: string, feature: 'on' | 'off'): Chat {
+function chat(path: string, feature: 'on' | 'off' | 'other form'): Chat {
   const text = execFileSync(process.execPath, [join(root, 'run.mjs'), root, path, feature], { encoding: 'utf8' })
   return chatOf(JSON.parse(text) as CoveredFunction[][])
 }
 
 const feature = { files: ['feature.mjs'] }
 
-function countedIn(path: string): { readonly functions: string[]; readonly blocks: string[] } {
+function countedIn(
+  path: string,
+  others: readonly Chat[] = [],
+): { readonly functions: string[]; readonly blocks: string[] } {
   const off = [chat(path, 'off'), chat(path, 'off')]
   const on = [chat(path, 'on')]
-  return { functions: functionsOf(feature, off), blocks: blocksOf(feature, { off, on }, root) }
+  return { functions: functionsOf(feature, off), blocks: blocksOf(feature, { off, others, on }, root) }
 }
 
 describe('code of a feature that is off', () => {
@@ -81,6 +90,12 @@ describe('code of a feature that is off', () => {
       functions: [],
       blocks: ['asks.mjs (anonymous) line 3: if (options.feature) count(log)'],
     })
+  })
+
+  it('is not counted if a plain chat of another form runs it too', () => {
+    const block = "reaches.mjs (anonymous) line 3: if (options.feature || options.form) log.push('long form')"
+    expect(countedIn('reaches.mjs').blocks).toContain(block)
+    expect(countedIn('reaches.mjs', [chat('reaches.mjs', 'other form')]).blocks).toEqual([])
   })
 
   it('is not counted if the feature is asked for once, in the composition', () => {

@@ -1,7 +1,7 @@
 /** Features that a configuration can switch, for `npm run bench -- path`. */
 
 /** Keys of a document, merged into the plain one by `documentOf`. */
-interface Switch {
+export interface Switch {
   readonly root?: Readonly<Record<string, unknown>>
   /** Keys of the pool. */
   readonly pool?: Readonly<Record<string, unknown>>
@@ -13,7 +13,28 @@ interface Switch {
   readonly engine?: Readonly<Record<string, unknown>>
   /** Bearer token of the request. */
   readonly token?: string
+  /** Further headers of the request. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Further keys of the request's body. */
+  readonly body?: Readonly<Record<string, unknown>>
+  /** Engines of the pool. Default: 2. */
+  readonly engineCount?: number
 }
+
+/**
+ * Other plain chats, in which all features are off too. A block that runs in one of them does not belong to a feature,
+ * although the first plain chat does not reach it.
+ */
+export const otherPlainChats: readonly Switch[] = [
+  { engineCount: 1 },
+  { engine: { models: ['other'] } },
+  { engine: { prefix_caching: 'off' } },
+  { pool: { observe_share: 0 } },
+  { pool: { response_model: 'requested' } },
+  { pool: { policy: 'kv_aware' } },
+  { body: { stream_options: { include_usage: true } } },
+  { headers: { 'x-firstlight-options': '{"priority":1}' } },
+]
 
 export interface Feature {
   readonly name: string
@@ -83,7 +104,7 @@ export const features: readonly Feature[] = [
   },
   {
     name: 'hedging',
-    files: ['core/latency/first-byte-limit.ts'],
+    files: ['origin/hedge.ts', 'core/latency/first-byte-limit.ts'],
     on: { pool: { retry: { hedge_ms: 10_000 } } },
   },
   {
@@ -106,7 +127,12 @@ export const features: readonly Feature[] = [
   },
   {
     name: 'lmcache registry',
-    files: ['api/lmcache/', 'core/lmcache/cache-registry.ts', 'core/lmcache/chunk-directory.ts'],
+    files: [
+      'api/lmcache/',
+      'core/lmcache/registry-slot.ts',
+      'core/lmcache/cache-registry.ts',
+      'core/lmcache/chunk-directory.ts',
+    ],
     on: {
       pool: { policy: 'kv_aware', lmcache: { registry: true, model: 'fake', world_size: 1 } },
       engines: (at) => ({ lmcache_instance: `instance-${at}` }),
@@ -179,9 +205,9 @@ export const features: readonly Feature[] = [
 /** Document of a gateway in front of two engines, with the features' keys. */
 export function documentOf(
   ports: readonly number[],
-  { root = {}, pool = {}, clusters = [], engines: keysOf = () => ({}), engine = {} }: Switch,
+  { root = {}, pool = {}, clusters = [], engines: keysOf = () => ({}), engine = {}, engineCount = 2 }: Switch,
 ): object {
-  const engines = ports.map((port, at) => ({
+  const engines = ports.slice(0, engineCount).map((port, at) => ({
     id: `engine-${at}`,
     url: `http://127.0.0.1:${port}`,
     ...keysOf(at),

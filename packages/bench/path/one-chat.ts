@@ -1,12 +1,14 @@
 /**
  * A gateway in a process of its own that serves streamed chats under coverage. `fork one-chat.ts`; receives a document
- * and a token, and sends the coverage of single requests.
+ * and what requests have, and sends the coverage of single requests.
  */
 import { Coverage, type CoveredFunction } from './coverage.ts'
 
 export interface ChatOrder {
   readonly document: object
-  readonly token: string | null
+  /** Further headers and keys of each request. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Readonly<Record<string, unknown>>
   /** Requests whose coverage is taken one by one. */
   readonly requests: number
 }
@@ -21,7 +23,9 @@ const WARM_UP = 40
 
 const SETTLED_MS = 40
 
-async function serve({ document, token, requests }: ChatOrder): Promise<ChatAnswer> {
+const PLAIN = { model: 'fake', stream: true, messages: [{ role: 'user', content: 'Hello, gateway!' }] }
+
+async function serve({ document, headers, body, requests }: ChatOrder): Promise<ChatAnswer> {
   const coverage = new Coverage()
   await coverage.open()
   // Imported under coverage, so that V8 counts blocks from the start.
@@ -40,9 +44,9 @@ async function serve({ document, token, requests }: ChatOrder): Promise<ChatAnsw
       headers: {
         'content-type': 'application/json',
         origin: 'https://chat.example.com',
-        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+        ...headers,
       },
-      body: JSON.stringify({ model: 'fake', stream: true, messages: [{ role: 'user', content: 'Hello, gateway!' }] }),
+      body: JSON.stringify({ ...PLAIN, ...body }),
     })
     await response.text()
     return response.status

@@ -48,11 +48,12 @@ export function functionsOf(feature: FeatureFiles, off: readonly Chat[]): string
 
 /**
  * Blocks of other files' functions that run in every request with the feature, and in none without.
+ * @param chats `off`: plain ones; `others`: without the feature as well, of another form; `on`: with it
  * @param root folder of the files
  */
 export function blocksOf(
   feature: FeatureFiles,
-  { off, on }: { readonly off: readonly Chat[]; readonly on: readonly Chat[] },
+  { off, others, on }: Record<'off' | 'others' | 'on', readonly Chat[]>,
   root: string,
 ): string[] {
   return steadyFunctions(off).flatMap((withoutIt) => {
@@ -60,8 +61,10 @@ export function blocksOf(
     if (belongsTo(feature, file)) return []
     const withIt = on.map((chat) => inAllRequests(chat, identityOf(withoutIt[0]!)))
     if (withIt.some(({ length }) => length === 0)) return []
+    const key = identityOf(withoutIt[0]!)
+    const without = [...withoutIt, ...others.flatMap(({ functions }) => functions.get(key) ?? [])]
     const runsOnlyWithIt = (offset: number): boolean =>
-      withoutIt.every((one) => countAt(one, offset) === 0) && withIt.flat().every((one) => countAt(one, offset) > 0)
+      without.every((one) => countAt(one, offset) === 0) && withIt.flat().every((one) => countAt(one, offset) > 0)
     return ranges.flatMap(({ startOffset }) =>
       runsOnlyWithIt(startOffset) ? `${file} ${name || '(anonymous)'} ${lineOf(join(root, file), startOffset)}` : [],
     )

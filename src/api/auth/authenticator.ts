@@ -1,13 +1,22 @@
-import type { Config, KeySecret } from '../../config.ts'
+import type { Config } from '../../config.ts'
 import { Failure } from '../../failure.ts'
 import type { IssuedKeyStore } from '../../ports/issued-keys.ts'
 import { hasLimits } from '../key-limits.ts'
 import { bearer, type HeaderReader, keyFailure } from './bearer.ts'
 import { refuseForeignHost, refuseForeignPages } from './browser-guard.ts'
-import { ANYONE, type Caller, callerOf, issuedCallerOf } from './caller.ts'
+import { type Caller, callerOf, issuedCallerOf } from './caller.ts'
+import {
+  callerByKey,
+  callerByToken,
+  type FindCaller,
+  type KeyHolders,
+  loopbackCaller,
+  noCaller,
+  openCaller,
+} from './find-caller.ts'
 import { IssuedKeyCache } from './issued-key-cache.ts'
 import { KeyStore } from './key-store.ts'
-import { looksLikeToken, type TokenPorts, TokenVerifier } from './token-verifier.ts'
+import { type TokenPorts, TokenVerifier } from './token-verifier.ts'
 
 /** Why requests are accepted: by key, because the gateway is open, or because it listens on loopback; or not at all. */
 type TrustMode = 'keys' | 'open' | 'loopback' | 'unconfigured'
@@ -30,9 +39,6 @@ function trustOf({ keys, jwt, issuedKeys, open, loopback }: TrustConfig): TrustM
   return loopback ? 'loopback' : 'unconfigured'
 }
 
-/** Whom a secret belongs to, and when it is accepted. */
-type Holder = { readonly caller: Caller } & Pick<KeySecret, 'from' | 'expires'>
-
 function issuedKeysOf(
   config: AccessConfig,
   { issuedKeys: store, now, log }: AuthenticatorPorts,
@@ -42,6 +48,57 @@ function issuedKeysOf(
   return new IssuedKeyCache({ store, refreshMs, callerOf: (key) => issuedCallerOf(key, config), now, log })
 }
 
+interface AccessSources {
+  readonly ports: TokenPorts
+  /** null: no keys are made at run time. */
+  readonly issued: IssuedKeyCache | null
+}
+
+/** Configured keys, and those that are made at run time. */
+const withIssued = (configured: KeyHolders, issued: IssuedKeyCache): KeyHolders => ({
+  find: async (secret) => {
+    if (issued.has(secret)) return (await issued.find(secret)) ?? (await configured.find(secret))
+    return (await configured.find(secret)) ?? (await issued.find(secret))
+  },
+})
+
+interface Access {
+  readonly find: FindCaller
+  /** Callers that have keys or tokens. */
+  readonly callers: readonly Caller[]
+}
+
+function accessOf(config: AccessConfig, trust: TrustMode, { ports, issued }: AccessSources): Access {
+  if (trust === 'unconfigured') return { find: noCaller, callers: [] }
+  if (trust === 'open') return { find: openCaller(config.cors), callers: [] }
+  if (trust === 'loopback') return { find: loopbackCaller(config.cors, config.allowedHosts), callers: [] }
+  const byKey = keyAccess(config, { ports, issued })
+  return config.jwt === null ? byKey : tokenAccess(byKey, config.jwt, { config, ports })
+}
+
+function keyAccess(config: AccessConfig, { ports, issued }: AccessSources): Access {
+  const holders = (config.keys ?? []).flatMap((key) => {
+    const caller = callerOf(key.name, key, config)
+    return key.secrets.map(({ secret, from, expires }) => ({ secret, holder: { caller, from, expires } }))
+  })
+  const configured = new KeyStore(holders)
+  const all = issued === null ? configured : withIssued(configured, issued)
+  return {
+    find: callerByKey(all, () => ports.now()),
+    callers: holders.map(({ holder }) => holder.caller),
+  }
+}
+
+function tokenAccess(
+  { find, callers }: Access,
+  jwt: NonNullable<AccessConfig['jwt']>,
+  { config, ports }: { readonly config: AccessConfig; readonly ports: TokenPorts },
+): Access {
+  const caller = callerOf('', { ...jwt, edge: false }, config)
+  const tokens = { verifier: new TokenVerifier(jwt, ports), header: jwt.header, caller }
+  return { find: callerByToken(find, tokens), callers: [...callers, caller] }
+}
+
 /** Authenticates requests. One per gateway. */
 export class Authenticator {
   readonly trust: TrustMode
@@ -49,96 +106,26 @@ export class Authenticator {
   readonly hasLimits: boolean
   /** Some key belongs to a gateway in front of this one. */
   readonly hasEdges: boolean
-  readonly #callers: KeyStore<Holder>
-  readonly #tokens: { readonly verifier: TokenVerifier; readonly header: string | null; readonly caller: Caller } | null
-  /** null: no keys are made at run time. */
+  /** Finds the client of a request. */
+  readonly caller: FindCaller
   readonly #issued: IssuedKeyCache | null
-  readonly #now: () => number
   readonly #admins: KeyStore<true> | null
-  readonly #cors: Config['cors']
   readonly #allowedHosts: readonly string[]
 
   constructor(config: AccessConfig, ports: AuthenticatorPorts) {
-    const { jwt } = config
     this.trust = trustOf(config)
-    this.#cors = config.cors
     this.#allowedHosts = config.allowedHosts
-    const holders = (config.keys ?? []).flatMap((key) => {
-      const caller = callerOf(key.name, key, config)
-      return key.secrets.map(({ secret, from, expires }) => ({ secret, holder: { caller, from, expires } }))
-    })
-    this.#callers = new KeyStore(holders)
-    this.#now = () => ports.now()
-    this.#tokens =
-      jwt === null
-        ? null
-        : {
-            verifier: new TokenVerifier(jwt, ports),
-            header: jwt.header,
-            caller: callerOf('', { ...jwt, edge: false }, config),
-          }
-    const callers = [
-      ...holders.map(({ holder }) => holder.caller),
-      ...(this.#tokens === null ? [] : [this.#tokens.caller]),
-    ]
-    this.hasEdges = callers.some(({ edge }) => edge)
     this.#issued = issuedKeysOf(config, ports)
+    const { find, callers } = accessOf(config, this.trust, { ports, issued: this.#issued })
+    this.caller = find
+    this.hasEdges = callers.some(({ edge }) => edge)
     this.hasLimits = this.#issued !== null || callers.some(hasLimits)
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
-  }
-
-  /** `apiKeyHeader`: also accept `x-api-key`, as Anthropic's clients send it. */
-  async caller(headers: HeaderReader, apiKeyHeader: boolean): Promise<Caller> {
-    if (this.trust === 'unconfigured') {
-      throw new Failure(
-        'not_configured',
-        'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can ' +
-          'reach it.',
-      )
-    }
-    if (this.trust !== 'keys') {
-      refuseForeignPages(headers, this.#cors)
-      if (this.trust === 'loopback') refuseForeignHost(headers, this.#allowedHosts)
-      return ANYONE
-    }
-    const secret = bearer(headers) ?? (apiKeyHeader ? headers.get('x-api-key') : null)
-    const token = this.#tokenIn(headers, secret)
-    if (this.#tokens !== null && token !== null)
-      return { ...this.#tokens.caller, tenant: await this.#tokens.verifier.name(token) }
-    if (secret === null || secret === '')
-      throw keyFailure('key_missing', 'No API key was given. Send it as `authorization: Bearer <key>`.')
-    const found = await this.#holderOf(secret)
-    if (found === null)
-      throw keyFailure('key_wrong', 'Invalid API key. Check the key, or ask the operator of this gateway for one.')
-    const { caller, from, expires } = found
-    if (from !== null && this.#now() < Date.parse(from))
-      throw keyFailure('key_wrong', `This API key is accepted from ${from} on. Until then send the previous one.`)
-    if (expires !== null && this.#now() >= Date.parse(expires))
-      throw keyFailure(
-        'key_expired',
-        `This API key expired on ${expires}. Ask the operator of this gateway for another.`,
-      )
-    return caller
   }
 
   /** Keys were made or revoked here: the next request reads them again. */
   issuedKeysChanged(): void {
     this.#issued?.expire()
-  }
-
-  async #holderOf(secret: string): Promise<Holder | null> {
-    const issued = this.#issued
-    if (issued === null) return this.#callers.find(secret)
-    if (issued.has(secret)) return (await issued.find(secret)) ?? (await this.#callers.find(secret))
-    return (await this.#callers.find(secret)) ?? (await issued.find(secret))
-  }
-
-  /** The token of the configured header, or the key if it looks like one. null: none. */
-  #tokenIn(headers: HeaderReader, secret: string | null): string | null {
-    if (this.#tokens === null) return null
-    const { header } = this.#tokens
-    if (header !== null) return headers.get(header)
-    return secret !== null && looksLikeToken(secret) ? secret : null
   }
 
   /** Without keys on a loopback listener the admin API is open. Otherwise it needs `admin.secret`. */

@@ -5,11 +5,11 @@ import { readJson } from './body.ts'
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
 import type { Config } from '../../config.ts'
 import type { Ports } from '../../ports.ts'
-import { readFields, readOptions, type RequestFields } from './request-fields.ts'
+import { readFields, type RequestFields } from './request-fields.ts'
 import { readForm } from './multipart.ts'
 import type { InferenceRequest } from '../inference-request.ts'
-import type { Authorize } from '../option-permissions.ts'
 import type { RequestContext } from '../request-context.ts'
+import type { ReadOptions } from './requested-options.ts'
 import { enforceLimits } from './request-limits.ts'
 import type { ModelRegistry } from '../model-registry.ts'
 import { routeOf, type StoredResponseParts, storedResponseOf } from '../stored-responses.ts'
@@ -18,7 +18,7 @@ export interface ParseParts extends Pick<StoredResponseParts, 'storedResponses'>
   readonly config: Pick<Config, 'limits'>
   readonly ports: Pick<Ports, 'parseLong'>
   readonly models: ModelRegistry
-  readonly authorize: Authorize
+  readonly optionsOf: ReadOptions
 }
 
 /** Reads and validates a request up to routing. */
@@ -37,8 +37,8 @@ export async function parseInferenceRequest(
   const { json } = body
   // Fields of a form are texts. The gateway uses only these two.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
-  const clientOptions = readOptions(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
-  const options = parts.authorize({ options: clientOptions, json, isForm: form }, caller)
+  const header = request.headers.get('x-firstlight-options')
+  const options = parts.optionsOf({ json, isForm: form, header }, caller)
   const stored = endpoint.storesResponses ? await storedResponseOf(parts, fields, caller) : null
   const model = modelOf(parts.models, fields, caller, stored)
   const offer = parts.models.offer(model, caller)

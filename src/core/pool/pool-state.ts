@@ -11,7 +11,7 @@ import type { Refusal } from '../contract/refusal.ts'
 import { type RegionDigest, regionDigestOf } from '../contract/region-digest.ts'
 import type { Resume } from '../contract/resume.ts'
 import type { StageTimes } from '../contract/stages.ts'
-import { CacheRegistry } from '../lmcache/cache-registry.ts'
+import { type AddHints, RegistrySlot } from '../lmcache/registry-slot.ts'
 import { OverloadControl } from '../overload/overload-control.ts'
 import { HistoryRecorder } from '../reports/history-recorder.ts'
 import type { Random } from '../routing/policy.ts'
@@ -70,7 +70,8 @@ interface PoolStateParts {
  */
 export class PoolState {
   /** LMCache registry, for pools that use the gateway as one. */
-  readonly registry = new CacheRegistry()
+  readonly registry = new RegistrySlot((addHints) => (this.#addHints = addHints))
+  #addHints: AddHints = (admission) => admission
   readonly #epoch: string
   readonly #load = new LoadStats()
   readonly #ledger = new PoolLedger(this.#load)
@@ -152,15 +153,14 @@ export class PoolState {
 
   /** Ranks and books. A repeated call for a live booking (lost response) returns the same placement. */
   admit(request: Admission, now: number): AdmittedBooking | { readonly refusal: Refusal } {
-    const key = bookingKey(request)
-    const held = this.#bookings.get(key)
+    const held = this.#bookings.get(bookingKey(request))
     if (held !== undefined) return this.#again(held, now)
     const { edgeRefusals = 0 } = request
     if (edgeRefusals > 0) {
       this.#counts.refusedByEdge(edgeRefusals)
       this.#overload.refusedByEdges(edgeRefusals, now)
     }
-    const admission = this.registry.withHints(request, now)
+    const admission = this.#addHints(request, now)
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     this.#engines.look(now)
     if (admission.rescueFrom !== undefined && !this.#engines.isWedged(admission.rescueFrom))
@@ -179,7 +179,7 @@ export class PoolState {
     const key = bookingKey(request)
     const held = this.#bookings.get(key)
     if (held !== undefined) return done(this.#again(held, now))
-    const admission = this.registry.withHints(request, now)
+    const admission = this.#addHints(request, now)
     if (this.#lacksConfiguration(admission)) return done({ refusal: unconfigured })
     if (this.#ended.has(key)) return done({ refusal: leftQueue })
     if (this.#waiting instanceof WaitingRoom) this.#waiting.join(admission, terms)
@@ -246,7 +246,7 @@ export class PoolState {
   /** Ranks without booking or any other effect. */
   rank(admission: Admission, now: number): { readonly decision: Decision } | { readonly refusal: Refusal } {
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
-    const hinted = this.registry.withHints(admission, now)
+    const hinted = this.#addHints(admission, now)
     const chosen = this.#placer.choose({ admission: hinted, reading: this.#read(hinted, now), now }, this.#configured!)
     if ('refusal' in chosen) return chosen
     const decision = toDecision(chosen)

@@ -21,6 +21,8 @@ import { RecentPrefixes } from './recent-prefixes.ts'
 const BYTES_PER_ENTRY = 40
 const HOLDING_BYTES = HOLDING_STRIDE * 4
 
+const nothingReported = (): void => {}
+
 /** Record of a live request's blocks. Pass it to `release` once. */
 export interface Pin {
   readonly engine: number
@@ -118,6 +120,7 @@ export class PrefixIndex {
 
   /** Applies stored and removed blocks of KV events. false: not enough room for all. */
   applyKvEvents(engine: number, stored: Uint32Array, removed: Uint32Array): boolean {
+    this.#addReported = this.#addKvEvents
     this.exact.setAll(engine, removed, false)
     return this.exact.setAll(engine, stored, true, this.#maxEntries)
   }
@@ -172,7 +175,7 @@ export class PrefixIndex {
       end = start
       if (depth > 0) part = tree.length(tree.path[depth - 1]!)
     }
-    if (this.exact.entries > 0) this.#addKvEvents(blocks, count)
+    this.#addReported(blocks, count)
   }
 
   /** Stamp of the engine's last use of the matched blocks; the current stamp if they are live or none matched. */
@@ -185,8 +188,12 @@ export class PrefixIndex {
     return usedSince(this.#holdings, engine, stamp)
   }
 
+  /** Adds the blocks that engines have reported to `cached`. */
+  #addReported: (blocks: Uint32Array, count: number) => void = nothingReported
+
   #addKvEvents(blocks: Uint32Array, count: number): void {
     const { exact, cached } = this
+    if (exact.entries === 0) return
     exact.match(blocks, count)
     for (let engine = Math.min(cached.length, exact.reach.length) - 1; engine >= 0; engine--)
       cached[engine] = Math.max(cached[engine]!, exact.reach[engine]!)

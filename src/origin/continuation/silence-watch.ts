@@ -20,7 +20,7 @@ export class SilenceWatch {
 
   constructor(parts: SilenceParts) {
     this.#parts = parts
-    this.#wait(firstQuestionMs(null))
+    this.#wait(firstQuestionMs(0))
   }
 
   end(): void {
@@ -34,12 +34,12 @@ export class SilenceWatch {
 
   async #wake(): Promise<void> {
     const since = this.#parts.silentSince()
-    const leftMs = since === null ? firstQuestionMs(null) : since + firstQuestionMs(null) - this.#parts.now()
+    const leftMs = since === null ? firstQuestionMs(0) : since + firstQuestionMs(0) - this.#parts.now()
     if (leftMs > 1) {
       this.#intervalMs = null
       return this.#wait(leftMs)
     }
     this.#intervalMs = (await this.#parts.ask()) ? null : nextQuestionMs(this.#intervalMs)
-    this.#wait(this.#intervalMs ?? firstQuestionMs(null))
+    this.#wait(this.#intervalMs ?? firstQuestionMs(0))
   }
 }

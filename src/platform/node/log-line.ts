@@ -23,7 +23,7 @@ const NEVER: ReadonlySet<string> = new Set([
  */
 export function logLine(start: string, time: string, event: string, fields: Fields): string {
   const text = members(fields)
-  const separator = text === '' ? '' : ','
+  const separator = text && ','
   const message = JSON.stringify(logMessage(event))
   return `${start}"${time}","event":${JSON.stringify(event)},${text}${separator}"message":${message}}\n`
 }

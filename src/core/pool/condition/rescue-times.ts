@@ -10,10 +10,9 @@ const MAX_INTERVAL_MS = 4_000
 
 /**
  * Time until the first question, ms: no engine can be found wedged before.
- * @param predictedMs predicted time to the first byte; null: unknown
+ * @param expectedMs predicted time to the next byte; 0: unknown
  */
-export function firstQuestionMs(predictedMs: number | null): number {
-  const expectedMs = predictedMs ?? 0
+export function firstQuestionMs(expectedMs: number): number {
   return expectedMs + predictionErrorMs(expectedMs, true) + TRIAL_MS
 }
 

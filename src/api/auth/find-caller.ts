@@ -1,0 +1,85 @@
+/** Ways to find the client of a request. A gateway has one of them, composed of what it has configured. */
+import type { Config, KeySecret } from '../../config.ts'
+import { Failure } from '../../failure.ts'
+import { bearer, type HeaderReader, keyFailure } from './bearer.ts'
+import { refuseForeignHost, refuseForeignPages } from './browser-guard.ts'
+import { ANYONE, type Caller } from './caller.ts'
+import type { KeyStore } from './key-store.ts'
+import { looksLikeToken, type TokenVerifier } from './token-verifier.ts'
+
+/**
+ * Returns the client of a request, or fails with a Failure.
+ * @param acceptsApiKeyHeader also accept `x-api-key`, as Anthropic's clients send it
+ */
+export type FindCaller = (headers: HeaderReader, acceptsApiKeyHeader: boolean) => Promise<Caller>
+
+/** The gateway has no keys, and serves others than its own host. */
+export const noCaller: FindCaller = async () => {
+  throw new Failure(
+    'not_configured',
+    'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can ' +
+      'reach it.',
+  )
+}
+
+/** Everyone who can reach an open gateway, except for pages of other sites. */
+export const openCaller =
+  (cors: Config['cors']): FindCaller =>
+  async (headers) => {
+    refuseForeignPages(headers, cors)
+    return ANYONE
+  }
+
+/** Every program of this host. */
+export const loopbackCaller =
+  (cors: Config['cors'], allowedHosts: readonly string[]): FindCaller =>
+  async (headers) => {
+    refuseForeignPages(headers, cors)
+    refuseForeignHost(headers, allowedHosts)
+    return ANYONE
+  }
+
+const secretIn = (headers: HeaderReader, acceptsApiKeyHeader: boolean): string | null =>
+  bearer(headers) ?? (acceptsApiKeyHeader ? headers.get('x-api-key') : null)
+
+/** Finds the holder of a key, and when the key is valid. */
+export type KeyHolders = Pick<KeyStore<{ readonly caller: Caller } & Pick<KeySecret, 'from' | 'expires'>>, 'find'>
+
+/** The holder of a key, while the key is valid. */
+export const callerByKey =
+  (holders: KeyHolders, now: () => number): FindCaller =>
+  async (headers, acceptsApiKeyHeader) => {
+    const secret = secretIn(headers, acceptsApiKeyHeader)
+    if (secret === null || secret === '')
+      throw keyFailure('key_missing', 'No API key was given. Send it as `authorization: Bearer <key>`.')
+    const found = await holders.find(secret)
+    if (found === null)
+      throw keyFailure('key_wrong', 'Invalid API key. Check the key, or ask the operator of this gateway for one.')
+    const { caller, from, expires } = found
+    if (from !== null && now() < Date.parse(from))
+      throw keyFailure('key_wrong', `This API key is accepted from ${from} on. Until then send the previous one.`)
+    if (expires !== null && now() >= Date.parse(expires))
+      throw keyFailure(
+        'key_expired',
+        `This API key expired on ${expires}. Ask the operator of this gateway for another.`,
+      )
+    return caller
+  }
+
+interface TokenAccess {
+  readonly verifier: Pick<TokenVerifier, 'name'>
+  /** Header of the token. null: `authorization`, if the key looks like a token. */
+  readonly header: string | null
+  /** Rights of all owners of tokens. */
+  readonly caller: Caller
+}
+
+/** The owner of a token. Requests without a token need a key. */
+export const callerByToken =
+  (next: FindCaller, { verifier, header, caller }: TokenAccess): FindCaller =>
+  async (headers, acceptsApiKeyHeader) => {
+    const token = header === null ? tokenOf(secretIn(headers, acceptsApiKeyHeader)) : headers.get(header)
+    return token === null ? next(headers, acceptsApiKeyHeader) : { ...caller, tenant: await verifier.name(token) }
+  }
+
+const tokenOf = (secret: string | null): string | null => (secret !== null && looksLikeToken(secret) ? secret : null)

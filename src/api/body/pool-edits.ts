@@ -1,0 +1,95 @@
+/** Changes to the body of a request that its pool demands, composed of what the pool has configured. */
+import type { RequestClass } from '../../core/contract/admission.ts'
+import type { AddableField } from '../../engines/engine-type.ts'
+import type { BodyEdit } from '../../origin/body-edit.ts'
+import type { PoolRoute } from '../../origin/pool-route.ts'
+import type { InferenceRequest } from '../inference-request.ts'
+
+/** What a change reads of the request. */
+interface EditedRequest {
+  readonly parsed: InferenceRequest
+  /** Decides whether the stream can be continued. true: the engine must send token ids. `priority`: to be set. */
+  needsTokenIds(pool: PoolRoute['pool'], priority: string | undefined): boolean
+}
+
+/** Returns the edit of a leg with the changes of its pool. undefined: the body stays as the client sent it. */
+export type PoolEdit = (request: EditedRequest, leg: BodyEdit | undefined) => BodyEdit | undefined
+
+/** Returns the changes of a pool, which are composed once. */
+export function editsByPool(): (pool: PoolRoute['pool']) => PoolEdit {
+  const known = new WeakMap<PoolRoute['pool'], PoolEdit>()
+  return (pool) => {
+    let edit = known.get(pool)
+    if (edit === undefined) known.set(pool, (edit = editOf(pool)))
+    return edit
+  }
+}
+
+function editOf(pool: PoolRoute['pool']): PoolEdit {
+  let edit: PoolEdit = pool.classPriority ? withClassPriority(ofRequest) : ofRequest
+  if (pool.retry.midStream !== 'off') edit = withTokenIds(edit, pool)
+  if (pool.split.connector === 'response') edit = withoutField(edit, pool.split.responseField)
+  return edit
+}
+
+const mayAdd = (leg: BodyEdit | undefined, field: AddableField): boolean => leg?.addable?.includes(field) ?? true
+
+/** vLLM serves lower values first; 0 is its default. */
+const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
+  critical: -1,
+  standard: undefined,
+  sheddable: 1,
+}
+
+/** Priority of the request's options. */
+const ofRequest: PoolEdit = ({ parsed }, leg) => {
+  const { body, caller, endpoint, options } = parsed
+  // If engines have no priority queue, the client's priority is removed and none is added.
+  if (!endpoint.salted)
+    return caller.priority !== null && Object.hasOwn(body.json, 'priority') ? removing(leg, 'priority') : leg
+  return options.priority === undefined || !mayAdd(leg, 'priority') ? leg : withPriority(leg, options.priority)
+}
+
+/** Priority of the request's class, if neither its options nor its body have one. */
+const withClassPriority =
+  (next: PoolEdit): PoolEdit =>
+  (request, leg) => {
+    const { body, caller, endpoint, options } = request.parsed
+    const isSet = options.priority !== undefined || (body.json['priority'] ?? null) !== null
+    const priority = isSet ? undefined : CLASS_PRIORITIES[options.class ?? caller.requestClass]
+    const edited = next(request, leg)
+    return priority === undefined || !endpoint.salted || !mayAdd(leg, 'priority')
+      ? edited
+      : withPriority(edited, priority)
+  }
+
+/** Token ids in the stream, with which another engine can continue it. */
+const withTokenIds =
+  (next: PoolEdit, pool: PoolRoute['pool']): PoolEdit =>
+  (request, leg) => {
+    const edited = next(request, leg)
+    if (!mayAdd(leg, 'return_token_ids') || !request.needsTokenIds(pool, edited?.set['priority'])) return edited
+    return setting(edited, { return_token_ids: 'true' })
+  }
+
+/** Without a client's own transfer parameters, which could name another client's prefill. NIXL's are always removed. */
+const withoutField =
+  (next: PoolEdit, field: string): PoolEdit =>
+  (request, leg) =>
+    Object.hasOwn(request.parsed.body.json, field) ? removing(next(request, leg), field) : next(request, leg)
+
+const withPriority = (edit: BodyEdit | undefined, priority: number): BodyEdit =>
+  setting(edit, { priority: String(priority) })
+
+/** What the leg sets itself stays. */
+const setting = (edit: BodyEdit | undefined, set: BodyEdit['set']): BodyEdit => ({
+  ...edit,
+  set: { ...set, ...edit?.set },
+  remove: edit?.remove ?? [],
+})
+
+const removing = (edit: BodyEdit | undefined, field: string): BodyEdit => ({
+  ...edit,
+  set: edit?.set ?? {},
+  remove: [...(edit?.remove ?? []), field],
+})
