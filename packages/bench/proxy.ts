@@ -71,6 +71,7 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
     })
     const protocolCost = await measureProtocolCost({
       configFile: configFile(folder, urls, { policy: policyOf(flags), vocabulary: null, level: 'warn' }),
+      urls,
       pairs: flags['quick'] ? 4 : 12,
       note,
     })

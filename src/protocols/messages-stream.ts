@@ -11,6 +11,7 @@ const NAMED: ReadonlyMap<string, EventKind> = new Map([
   ['content_block_delta', 'output'],
   ['content_block_start', 'structure'],
   ['content_block_stop', 'structure'],
+  ['message_stop', 'end'],
 ])
 
 export const messagesGrammar: StreamGrammar = {

@@ -62,8 +62,9 @@ export const usageWithoutOutput = (fields: JsonObject): ReportedUsage => ({
 /** Merges two `usage` objects of one stream: the later value of each field counts. */
 export const mergedFields = (earlier: JsonObject | null, later: JsonObject): JsonObject => {
   if (earlier === null) return later
-  const given = Object.entries(later).filter(([, value]) => value !== null && value !== undefined)
-  return { ...earlier, ...Object.fromEntries(given) }
+  const merged: Record<string, unknown> = { ...earlier }
+  for (const key of Object.keys(later)) if (later[key] !== null && later[key] !== undefined) merged[key] = later[key]
+  return merged
 }
 
 /** The usage for reports. null: the engine did not report the prompt's length. */

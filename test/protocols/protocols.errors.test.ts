@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { faultOfAnswer } from '../../src/protocols/answer.ts'
+import { faultOfAnswer, judgeAnswer } from '../../src/protocols/answer.ts'
 import { protocolOf } from '../../src/protocols/protocols.ts'
 import { HEARTBEAT } from '../../src/protocols/stream/event.ts'
 import { encode, readerOf } from './read-stream.ts'
@@ -62,7 +62,7 @@ describe('answers with a success status (O4)', () => {
     ['text', 'upstream connect error', null],
     ['half a document', '{"id":"x"', null],
   ])('are faults if they are %s', (_case, text, status) => {
-    expect(faultOfAnswer(encode(text), true)?.status).toBe(status)
+    expect(faultOfAnswer(encode(text))?.status).toBe(status)
   })
 
   it.each([
@@ -72,14 +72,14 @@ describe('answers with a success status (O4)', () => {
     '{"tokens":[1],"count":1}',
     '[0.5]',
   ])('are none if they are answers: %s', (text) => {
-    expect(faultOfAnswer(encode(text), true)).toBeNull()
+    expect(faultOfAnswer(encode(text))).toBeNull()
   })
 
   it('are judged by their beginning while the rest is to come', () => {
-    expect(faultOfAnswer(encode('{"id":"c","choi'), false)).toBeNull()
-    expect(faultOfAnswer(encode(''), false)).toBeNull()
-    expect(faultOfAnswer(encode('{"error": {"message'), false)).not.toBeNull()
-    expect(faultOfAnswer(encode('<!doctype'), false)).not.toBeNull()
+    expect(judgeAnswer(encode('{"id":"c","choi'), false).fault).toBeNull()
+    expect(judgeAnswer(encode(''), false).fault).toBeNull()
+    expect(judgeAnswer(encode('{"error": {"message'), false).fault).not.toBeNull()
+    expect(judgeAnswer(encode('<!doctype'), false).fault).not.toBeNull()
   })
 
   it('are JSON except for speech and transcripts in text formats', () => {

@@ -1,7 +1,10 @@
-/** CPU of streams of Messages and Responses, against chats with the same tokens. */
+/**
+ * CPU of streams of Messages and Responses, against chats with the same tokens: of the gateway, and of a pipe that reads
+ * nothing. A stream of Responses has nearly twice the bytes of a chat's, and the pipe shows what they cost by themselves.
+ */
 import { median } from '../median.ts'
 import type { BenchRow } from '../result.ts'
-import { runLoad, startServed } from './processes.ts'
+import { runLoad, startScript, startServed, type StartedProcess } from './processes.ts'
 
 const CHAT = '/v1/chat/completions'
 const OTHERS = [
@@ -14,6 +17,8 @@ const WARM_REQUESTS = 20_000
 
 interface ProtocolSite {
   readonly configFile: string
+  /** Engines of the pipe. */
+  readonly urls: readonly string[]
   readonly pairs: number
   readonly note: (line: string) => void
 }
@@ -23,38 +28,54 @@ interface ProtocolCost {
   readonly headline: Readonly<Record<string, number>>
 }
 
-/** Measures slices of load in turns on one gateway that is warm in all protocols. */
-export async function measureProtocolCost({ configFile, pairs, note }: ProtocolSite): Promise<ProtocolCost> {
+/** Measures slices of load in turns on one gateway and one pipe that are warm in all protocols. */
+export async function measureProtocolCost({ configFile, urls, pairs, note }: ProtocolSite): Promise<ProtocolCost> {
   const gateway = await startServed(configFile)
-  const cpuOf = async (path: string, requests: number): Promise<number> => {
-    const load = { ...BURST, path, port: gateway.port, requests, warmRequests: BURST.connections }
-    return (await runLoad(load, gateway.pid)).cpu_us!
-  }
   try {
-    for (const path of [CHAT, ...OTHERS.map(([, other]) => other)]) await cpuOf(path, WARM_REQUESTS)
-    const rows = []
-    for (const [name, path] of OTHERS) {
-      const us: number[] = []
-      const ratios: number[] = []
-      for (let pair = 0; pair < pairs; pair++) {
-        note(`${pair + 1}/${pairs} ${name} and chat`)
-        const isFirst = pair % 2 === 0
-        const before = isFirst ? await cpuOf(path, REQUESTS) : null
-        const chat = await cpuOf(CHAT, REQUESTS)
-        const own = before ?? (await cpuOf(path, REQUESTS))
-        us.push(own)
-        ratios.push(own / chat)
+    const pipe = await startScript('http-pipe.ts', urls)
+    try {
+      const subjects = { firstlight: gateway, pipe }
+      for (const subject of Object.values(subjects))
+        for (const path of [CHAT, ...OTHERS.map(([, other]) => other)]) await cpuOf(subject, path, WARM_REQUESTS)
+      const rows = []
+      for (const [name, path] of OTHERS)
+        for (const [subject, started] of Object.entries(subjects)) {
+          note(`${subject}: ${pairs} pairs of ${name} and chat`)
+          rows.push({ subject, name, ...(await compare(started, path, pairs)) })
+        }
+      return {
+        rows: rows.map(({ subject, name, us, ratio }) => ({
+          scenario: '1k burst c64',
+          subject: `${subject}, ${name}`,
+          cpu_us: us,
+          cpu_ratio_vs_chat: ratio,
+        })),
+        headline: Object.fromEntries(
+          rows.map(({ subject, name, ratio }) => [`cpu_${name}_vs_chat${subject === 'pipe' ? '_pipe' : ''}`, ratio]),
+        ),
       }
-      rows.push({
-        scenario: '1k burst c64',
-        subject: `firstlight, ${name}`,
-        cpu_us: median(us),
-        cpu_ratio_vs_chat: median(ratios),
-      })
+    } finally {
+      pipe.stop()
     }
-    const figures = rows.map(({ cpu_ratio_vs_chat: ratio }, at) => [`cpu_${OTHERS[at]![0]}_vs_chat`, ratio])
-    return { rows, headline: Object.fromEntries(figures) as Record<string, number> }
   } finally {
     gateway.stop()
   }
+}
+
+/** Medians of the CPU of a path, and of its ratio to chats before or after it. */
+async function compare(subject: StartedProcess, path: string, pairs: number): Promise<{ us: number; ratio: number }> {
+  const us: number[] = []
+  const ratios: number[] = []
+  for (let pair = 0; pair < pairs; pair++) {
+    const before = pair % 2 === 0 ? await cpuOf(subject, path, REQUESTS) : null
+    const chat = await cpuOf(subject, CHAT, REQUESTS)
+    us.push(before ?? (await cpuOf(subject, path, REQUESTS)))
+    ratios.push(us.at(-1)! / chat)
+  }
+  return { us: median(us), ratio: median(ratios) }
+}
+
+async function cpuOf({ port, pid }: StartedProcess, path: string, requests: number): Promise<number> {
+  const load = { ...BURST, path, port, requests, warmRequests: BURST.connections }
+  return (await runLoad(load, pid)).cpu_us!
 }

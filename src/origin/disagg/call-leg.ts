@@ -65,7 +65,7 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
     const bytes = await answer.read(ANSWER_BYTES)
     const json = objectOf(bytes)
     if (json === null) return { failed: failedBy(call.target, 'malformed', answer.status) }
-    const failed = classifyFault(attempt, received, faultOfAnswer(bytes, true))
+    const failed = classifyFault(attempt, received, faultOfAnswer(bytes))
     if (failed !== null) return { failed: withoutAnswer(failed) }
     return { answer: { json, usage: usageOf(json, call.path) } }
   } catch (error) {

@@ -7,6 +7,7 @@ import { EventBoundaries } from '../../protocols/stream/boundaries.ts'
 import type { StreamOutcome } from '../../protocols/stream/event.ts'
 import { OPAQUE } from '../../protocols/stream/opaque.ts'
 import { StreamReader } from '../../protocols/stream/reader.ts'
+import type { AnswerStart } from './answer-start.ts'
 import { isOneEvent } from './is-one-event.ts'
 
 /** Limit, bytes, of an incomplete event that is held back. A longer one is no usage event and passes at once. */
@@ -49,10 +50,14 @@ interface ObservedAnswer {
   readonly hidesUsage: boolean
   /** Reader of the bytes before. null: there are none, or they are read again. */
   readonly reader: StreamReader | null
+  /** Beginning of the answer. null: nothing was read. */
+  readonly start: AnswerStart | null
 }
 
-export function observeAnswer({ sse, protocol, isEncoded, hidesUsage, reader }: ObservedAnswer): AnswerObserver {
-  if (isEncoded || !sse) return new BodyObserver(isEncoded ? null : new AnswerReader(protocol.usage))
+export function observeAnswer(answer: ObservedAnswer): AnswerObserver {
+  const { sse, protocol, isEncoded, hidesUsage, reader, start } = answer
+  if (isEncoded) return new BodyObserver(null)
+  if (!sse) return new BodyObserver(start?.answerReader(protocol) ?? new AnswerReader(protocol.usage))
   const used = reader ?? new StreamReader(protocol.stream ?? OPAQUE)
   return hidesUsage ? new UsageRemover(used) : new StreamObserver(used)
 }

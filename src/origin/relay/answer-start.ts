@@ -1,5 +1,6 @@
 /** The beginning of an answer, which is held back until it has output: before, another engine can still be tried. */
-import { faultOfAnswer } from '../../protocols/answer.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { AnswerReader, judgeAnswer } from '../../protocols/answer.ts'
 import type { EngineError } from '../../protocols/engine-error.ts'
 import { OPAQUE } from '../../protocols/stream/opaque.ts'
 import { StreamReader } from '../../protocols/stream/reader.ts'
@@ -43,6 +44,8 @@ export class AnswerStart {
   /** null: the answer is no stream, or cannot be read. */
   readonly #reader: StreamReader | null
   readonly #isDocument: boolean
+  /** A document that was parsed whole. */
+  #json: JsonObject | null = null
   #bytes = 0
   #hasEnded = false
 
@@ -79,6 +82,11 @@ export class AnswerStart {
     return hidesUsage && (reader.usageEvents > 0 || !reader.isBetween) ? null : reader
   }
 
+  /** Reader of an answer that is no stream. It reads no bytes if the answer was parsed here. */
+  answerReader(protocol: Protocol): AnswerReader {
+    return new AnswerReader(protocol.usage, this.#json)
+  }
+
   /** The stream has output: later bytes change nothing, and need not be taken. */
   get hasOutput(): boolean {
     return this.#reader?.hasBegun === true
@@ -94,7 +102,11 @@ export class AnswerStart {
    * @param firstBytes bytes that were taken, or the first of them
    */
   fault(firstBytes: () => Uint8Array): EngineError | null {
-    if (this.#isDocument) return faultOfAnswer(firstBytes(), this.#hasEnded)
+    if (this.#isDocument) {
+      const { fault, json } = judgeAnswer(firstBytes(), this.#hasEnded)
+      this.#json = json
+      return fault
+    }
     const reader = this.#reader
     if (reader === null) return null
     if (reader.earlyError !== null || reader.hasBegun) return reader.earlyError

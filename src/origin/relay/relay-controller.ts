@@ -50,8 +50,9 @@ export class RelayController {
     const hidesUsage = hideUsage && traits.strips
     const reader = start?.readerFor(protocol, reads && hidesUsage) ?? null
     this.#readBytes = reader === null ? 0 : start!.bytes
-    this.observer = observeAnswer({ sse, protocol, isEncoded, hidesUsage, reader: reads ? reader : null })
-    this.#prelude = reads ? null : observeAnswer({ sse, protocol, isEncoded, hidesUsage: false, reader })
+    const answer = { sse, protocol, isEncoded, start }
+    this.observer = observeAnswer({ ...answer, hidesUsage, reader: reads ? reader : null })
+    this.#prelude = reads ? null : observeAnswer({ ...answer, hidesUsage: false, reader })
     this.#idFinder = ResponseIdFinder.for(options.onResponseId)
   }
 

@@ -10,16 +10,16 @@ import { EventBoundaries, fieldsOf } from './boundaries.ts'
 import { ChoiceSet } from './choice-set.ts'
 import { DONE, GAVE_UP, type EventKind, type StreamEvent, type StreamGrammar, type StreamOutcome } from './event.ts'
 import { JsonMembers } from './json-members.ts'
+import { isLineAt, type NamedLine, NamedLines } from './named-lines.ts'
 import { PlainChunk, PlainChunks } from './plain-chunk.ts'
 import { RepeatedChunks } from './repeated-chunk.ts'
 
 /** Limit, bytes, of an event that is kept until its end. Of a longer one only the name and wanted members are read. */
 const KEPT_BYTES = 64 * 1024
-const NAME_LINE = /^(?:\uFEFF)?event: ?([^\r\n]*)\r?\n/
-/** Longer names are no known ones. */
-const NAME_BYTES = 80
-/** First lines of named events that are compared with each event. */
-const MAX_NAMES = 4
+/** Shorter events are parsed whole, which costs less than a search for their members. */
+const PARSED_BYTES = 2048
+/** Limit, bytes, of an event that is copied for its number. */
+const SAMPLE_BYTES = 1024
 /** Templates that are made without a hit: the events of some streams differ in more than a text. */
 const MAX_MISSES = 8
 /** Chunks that a stream adds to the repeated ones: the events of some streams are all different. */
@@ -35,29 +35,34 @@ const utf8 = new TextDecoder()
 interface Pieces {
   held: Uint8Array[] | null
   bytes: number
-  name: string | null
+  /** First line of a long event. null: no known one, or the event is not long. */
+  line: NamedLine | null
   members: JsonMembers | null
 }
 
-/** Chunks that need no parser. */
-interface KnownChunks {
+/** A copy of an event that has a number. */
+interface NumberedEvent {
+  readonly event: Uint8Array
+  /** Events before it. */
+  readonly at: number
+}
+
+/** Events of a grammar that need no parser. */
+interface KnownEvents {
   readonly plain: PlainChunks
   readonly repeated: RepeatedChunks
+  readonly lines: NamedLines
 }
 
-const knownChunks = new WeakMap<StreamGrammar, KnownChunks>()
+const knownEvents = new WeakMap<StreamGrammar, KnownEvents>()
 
-function knownChunksOf(grammar: StreamGrammar): KnownChunks {
-  let known = knownChunks.get(grammar)
-  if (known === undefined)
-    knownChunks.set(grammar, (known = { plain: new PlainChunks(), repeated: new RepeatedChunks() }))
+function knownEventsOf(grammar: StreamGrammar): KnownEvents {
+  let known = knownEvents.get(grammar)
+  if (known === undefined) {
+    known = { plain: new PlainChunks(), repeated: new RepeatedChunks(), lines: new NamedLines(grammar) }
+    knownEvents.set(grammar, known)
+  }
   return known
-}
-
-/** First line of named events, which is compared instead of decoded. */
-interface NamedLine {
-  readonly line: Uint8Array
-  readonly name: string
 }
 
 export class StreamReader {
@@ -69,9 +74,9 @@ export class StreamReader {
   usageEvents = 0
   readonly grammar: StreamGrammar
   readonly #boundaries = new EventBoundaries()
-  /** First lines of the last named events. */
-  readonly #names: NamedLine[] = []
-  readonly #known: KnownChunks
+  readonly #known: KnownEvents
+  /** First line of the last named event: most are alike. */
+  #lastLine: NamedLine | null = null
   /** Template of the last ordinary output event. */
   #last: PlainChunk | null = null
   /** Templates made since the last hit. */
@@ -89,6 +94,8 @@ export class StreamReader {
   /** A finish reason of an engine that gave up. */
   #gaveUp: EngineError | null = null
   #firstSequence: number | null = null
+  /** An event that is read for its number if an error event needs one. null: none was short enough. */
+  #sample: NumberedEvent | null = null
   /** Choices that began, and those with a finish reason. */
   readonly #choices = new ChoiceSet()
   readonly #finished = new ChoiceSet()
@@ -97,7 +104,7 @@ export class StreamReader {
 
   constructor(grammar: StreamGrammar) {
     this.grammar = grammar
-    this.#known = knownChunksOf(grammar)
+    this.#known = knownEventsOf(grammar)
   }
 
   /** The engine has sent a part of its output: its first token is there. */
@@ -142,7 +149,9 @@ export class StreamReader {
 
   /** Number of the next event, for an error event of the gateway. null: the protocol has none. */
   get nextSequence(): number | null {
-    return this.grammar.numbered ? (this.#firstSequence ?? 0) + this.events : null
+    if (!this.grammar.numbered) return null
+    if (this.#firstSequence === null && this.#sample !== null) this.#firstSequence = firstSequenceOf(this.#sample)
+    return (this.#firstSequence ?? 0) + this.events
   }
 
   /** How the stream ended. Call it after the last byte. */
@@ -180,26 +189,35 @@ export class StreamReader {
   /** Reads a range that is exactly one event with the blank line that ends it. */
   event(bytes: Uint8Array, from: number, to: number): EventKind {
     if (this.#last !== null && this.#last.matches(bytes, from, to)) return this.#plainOutput()
+    const line = bytes[from] === LETTER_E ? this.#lineAt(bytes, from, to) : null
+    if (line !== null) return this.#lined(line, bytes, from, to)
     if (bytes[from] === LETTER_D) {
       if (this.#findsPlain(bytes, from, to)) return this.#plainOutput()
       const repeated = this.#hasEnded ? null : this.#known.repeated.find(bytes, from, to)
       if (repeated !== null) return this.#note(repeated)
     }
-    const name = bytes[from] === LETTER_E ? this.#nameAt(bytes, from, to) : null
-    if (name === null) return this.#parsed(bytes.subarray(from, to))
-    if (this.#firstSequence === null && this.grammar.numbered) this.#firstSequence = sequenceIn(bytes, from, to)
-    const kind = this.grammar.named.get(name)
-    if (kind !== undefined) return this.#named(kind)
-    const outline = this.grammar.outlines.get(name)
-    if (outline === undefined) return this.#parsed(bytes.subarray(from, to))
-    const members = new JsonMembers(outline.keys, outline.within)
+    return this.#parsed(bytes.subarray(from, to))
+  }
+
+  #lineAt(bytes: Uint8Array, from: number, to: number): NamedLine | null {
+    if (this.#lastLine !== null && isLineAt(bytes, from, to, this.#lastLine)) return this.#lastLine
+    return (this.#lastLine = this.#known.lines.find(bytes, from, to))
+  }
+
+  /** Reads an event by its first line. */
+  #lined(line: NamedLine, bytes: Uint8Array, from: number, to: number): EventKind {
+    if (this.grammar.numbered && this.#sample === null && to - from <= SAMPLE_BYTES && line.kind !== 'comment')
+      this.#sample = { event: new Uint8Array(bytes.subarray(from, to)), at: this.events }
+    if (line.outline === null) return this.#named(line.kind!)
+    if (to - from <= PARSED_BYTES && !this.#hasEnded) return this.#parsed(bytes.subarray(from, to))
+    const members = new JsonMembers(line.outline.keys, line.outline.within)
     members.take(bytes, from, to)
-    return this.#outlined(name, members)
+    return this.#outlined(line.name, members)
   }
 
   /** Reads a part of an event. Returns its kind at its end; null before. */
   part(bytes: Uint8Array, from: number, to: number, isLast: boolean): EventKind | null {
-    const pieces = (this.#pieces ??= { held: [], bytes: 0, name: null, members: null })
+    const pieces = (this.#pieces ??= { held: [], bytes: 0, line: null, members: null })
     pieces.bytes += to - from
     // A copy: the caller may reuse the memory.
     if (pieces.held !== null) pieces.held.push(new Uint8Array(bytes.subarray(from, to)))
@@ -210,31 +228,19 @@ export class StreamReader {
     }
     this.#pieces = null
     if (pieces.held !== null) return this.event(concatBytes(pieces.held, pieces.bytes), 0, pieces.bytes)
-    if (pieces.members !== null) return this.#outlined(pieces.name!, pieces.members)
-    const kind = pieces.name === null ? undefined : this.grammar.named.get(pieces.name)
-    return this.#named(kind ?? 'output')
+    if (pieces.members !== null) return this.#outlined(pieces.line!.name, pieces.members)
+    return this.#named(pieces.line?.kind ?? 'output')
   }
 
   /** Stops keeping a long event. */
   #release(pieces: Pieces): void {
     const held = concatBytes(pieces.held!, pieces.bytes)
     pieces.held = null
-    pieces.name = this.#nameAt(held, 0, held.length)
-    const outline = pieces.name === null ? undefined : this.grammar.outlines.get(pieces.name)
-    if (outline === undefined) return
+    pieces.line = this.#known.lines.find(held, 0, held.length)
+    const outline = pieces.line?.outline ?? null
+    if (outline === null) return
     pieces.members = new JsonMembers(outline.keys, outline.within)
     pieces.members.take(held, 0, held.length)
-  }
-
-  /** Name of the event, if its first line has it. */
-  #nameAt(bytes: Uint8Array, from: number, to: number): string | null {
-    for (const { line, name } of this.#names) if (isAt(bytes, from, to, line)) return name
-    const found = NAME_LINE.exec(utf8.decode(bytes.subarray(from, Math.min(to, from + NAME_BYTES))))
-    if (found === null || found[0].startsWith('\uFEFF')) return null
-    const line = new TextEncoder().encode(found[0])
-    this.#names.unshift({ line, name: found[1]! })
-    if (this.#names.length > MAX_NAMES) this.#names.pop()
-    return found[1]!
   }
 
   #findsPlain(bytes: Uint8Array, from: number, to: number): boolean {
@@ -262,6 +268,7 @@ export class StreamReader {
     if (kind === 'output') this.outputs++
     if (kind === 'output' || kind === 'structure') this.#hasBegun = true
     this.#trails ||= this.#hasEnded
+    if (kind === 'end') this.#hasEnded = true
     return kind
   }
 
@@ -345,18 +352,12 @@ export class StreamReader {
   }
 }
 
-/** Number of an event; 0: it has none. */
-function sequenceIn(bytes: Uint8Array, from: number, to: number): number {
+/** Number of the first event, by that of a later one; 0: it has none. */
+function firstSequenceOf({ event, at }: NumberedEvent): number {
   const members = new JsonMembers(['sequence_number'])
-  members.take(bytes, from, to)
-  const number = Number(members.found.get('sequence_number'))
-  return Number.isSafeInteger(number) && number >= 0 ? number : 0
-}
-
-function isAt(bytes: Uint8Array, from: number, to: number, wanted: Uint8Array): boolean {
-  if (from + wanted.length > to) return false
-  for (let at = 0; at < wanted.length; at++) if (bytes[from + at] !== wanted[at]) return false
-  return true
+  members.take(event, 0, event.length)
+  const first = Number(members.found.get('sequence_number')) - at
+  return Number.isSafeInteger(first) && first >= 0 ? first : 0
 }
 
 /** The JSON object of an event's data. null: it is none. */

@@ -8,7 +8,7 @@ import { completeUsage } from '../../../src/protocols/reported-usage.ts'
 import { responses } from '../../../src/protocols/responses.ts'
 
 const observe = (sse: boolean, hidesUsage: boolean, protocol: Protocol = chat) =>
-  open({ sse, protocol, isEncoded: false, hidesUsage, reader: null })
+  open({ sse, protocol, isEncoded: false, hidesUsage, reader: null, start: null })
 const usageIn = (observer: AnswerObserver) => {
   const usage = observer.usage()
   return usage === null ? null : completeUsage(usage)

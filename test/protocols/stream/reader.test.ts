@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { StreamReader } from '../../../src/protocols/stream/reader.ts'
 import {
   chatChunk,
@@ -261,6 +261,44 @@ describe('numbers of events (S13)', () => {
     const resumed = readerOf('/v1/responses', event('response.output_text.delta', 40))
     expect(resumed.nextSequence).toBe(41)
     expect(readerOf(CHAT, ROLE).nextSequence).toBeNull()
+  })
+
+  it('are read from the first short event, which a keep-alive is not', () => {
+    const event = (type: string, number: number, response: object = {}): string =>
+      named({ type, response, sequence_number: number } as { type: string })
+    const large = { instructions: 'x'.repeat(4000) }
+    const text =
+      event('keepalive', 0) + event('response.created', 5, large) + event('response.output_item.added', 6)
+    expect(readerOf('/v1/responses', text).nextSequence).toBe(7)
+  })
+})
+
+describe('first lines of named events', () => {
+  const block = JSON.stringify({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'x' } })
+  it.each(['event: NAME\n', 'event:NAME\n', 'event: NAME\r\n', 'event:NAME\r\n'])('are known as %j', (line) => {
+    const reader = readerOf('/v1/messages', '')
+    const bytes = encode(`${line.replace('NAME', 'content_block_delta')}data: ${block}\n\n`)
+    const parse = vi.spyOn(JSON, 'parse')
+    try {
+      expect(reader.event(bytes, 0, bytes.length)).toBe('output')
+      expect(parse).not.toHaveBeenCalled()
+    } finally {
+      parse.mockRestore()
+    }
+  })
+
+  it('are unlike names that begin or end as they do', () => {
+    const events = ['content_block_delta2', 'ontent_block_delta', 'message_stops'].map(
+      (name) => `event: ${name}\ndata: {"type":"ping"}\n\n`,
+    )
+    expect(kindsOf('/v1/messages', events.join(''))).toEqual(['other', 'other', 'other'])
+  })
+
+  it('end a message once', () => {
+    const stop = named({ type: 'message_stop' })
+    const delta = named({ type: 'message_delta', delta: { stop_reason: 'end_turn' } } as { type: string })
+    expect(readerOf('/v1/messages', delta + stop).outcome()).toBe('complete')
+    expect(readerOf('/v1/messages', delta + stop + stop).outcome()).toBe('truncated')
   })
 })
 
