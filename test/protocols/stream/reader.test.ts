@@ -267,8 +267,7 @@ describe('numbers of events (S13)', () => {
     const event = (type: string, number: number, response: object = {}): string =>
       named({ type, response, sequence_number: number } as { type: string })
     const large = { instructions: 'x'.repeat(4000) }
-    const text =
-      event('keepalive', 0) + event('response.created', 5, large) + event('response.output_item.added', 6)
+    const text = event('keepalive', 0) + event('response.created', 5, large) + event('response.output_item.added', 6)
     expect(readerOf('/v1/responses', text).nextSequence).toBe(7)
   })
 })
