@@ -6,6 +6,7 @@ import { chatComparison } from './comparison.ts'
 import { choicesGrammar, textIn } from './choices-stream.ts'
 import { chatBarrier, continuableBy } from './continuation-rules.ts'
 import { openaiErrors } from './error-shape.ts'
+import { chatMedia } from './media-items.ts'
 import { openaiSplitting } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
 import { PLAIN_ENDPOINT, type Protocol } from './protocol.ts'
@@ -43,6 +44,7 @@ export const chat: Protocol = {
   endpoints: [{ ...PLAIN_ENDPOINT, path: '/v1/chat/completions', streams: true, usageOnRequest: true, salted: true }],
   promptFields: { texts: ['messages'], ids: [] },
   prompt: (body) => readChat(body) ?? UNREADABLE,
+  media: (body) => chatMedia(body['messages']),
   bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: sequencesOf },
   computesAll: scoresPrompt,
   answersJson: () => true,

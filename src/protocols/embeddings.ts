@@ -3,6 +3,7 @@ import type { JsonObject } from '../core/json.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
 import { readChat } from './chat-messages.ts'
 import { NOTHING_DECODED, ONE_PASS } from './one-pass.ts'
+import { chatMedia } from './media-items.ts'
 import { readTexts, UNREADABLE } from './prompt-texts.ts'
 import { PLAIN_ENDPOINT, type PromptFields, type Protocol } from './protocol.ts'
 
@@ -23,6 +24,7 @@ export const embeddings: Protocol = {
   endpoints: ['/v1/embeddings', '/classify'].map((path) => ({ ...endpoint, path })),
   promptFields: PROMPT_FIELDS,
   prompt: readInput,
+  media: (body) => chatMedia(body['messages']),
 }
 
 export const pooling: Protocol = {
@@ -32,6 +34,7 @@ export const pooling: Protocol = {
   endpoints: [{ ...endpoint, path: '/pooling' }],
   promptFields: PROMPT_FIELDS,
   prompt: readInput,
+  media: (body) => chatMedia(body['messages']),
   // With an answer per token, vLLM computes all tokens. The default task of a model is unknown.
   computesAll: ({ task }) => task === 'token_embed' || task === 'token_classify',
 }

@@ -1,5 +1,5 @@
-/** Images, audio and videos of a request as separate items, for the encode stage. */
-import type { JsonObject } from '../core/json.ts'
+/** Images, audio and videos of a request as separate items, for the encode stage. Which parts are media is each protocol's matter. */
+import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { chainText } from '../core/tokens/block-hash.ts'
 
 export interface MediaItem {
@@ -9,43 +9,42 @@ export interface MediaItem {
   readonly key: string
 }
 
-/** Content parts that an encoder reads, by the field with their content. */
-const CHAT_PARTS: ReadonlySet<string> = new Set(['image_url', 'audio_url', 'input_audio', 'video_url'])
-
 /**
- * Returns the items in the order of the request, without duplicates. Never throws: the engine reports malformed parts.
- * @testing
+ * Returns the items in the order of the request, without duplicates.
+ * @param parts content parts of a chat, as `media` of the protocol gives them
  */
-export function mediaItemsOf(json: JsonObject): readonly MediaItem[] {
+export function mediaItemsOf(parts: readonly JsonObject[]): readonly MediaItem[] {
   const found = new Map<string, MediaItem>()
-  for (const list of [json['messages'], json['input']]) {
-    if (!Array.isArray(list)) continue
-    for (const message of list as (JsonObject | null)[]) {
-      const content = message?.['content']
-      if (!Array.isArray(content)) continue
-      for (const given of content as unknown[]) {
-        const part = chatPart(given)
-        if (part === null) continue
-        const key = keyOf(part)
-        if (key !== null && !found.has(key)) found.set(key, { part, key })
-      }
-    }
+  for (const part of parts) {
+    const key = keyOf(part)
+    if (key !== null && !found.has(key)) found.set(key, { part, key })
   }
   return [...found.values()]
 }
 
-/** null: text, or a part that no encoder reads. */
-function chatPart(given: unknown): JsonObject | null {
-  if (typeof given !== 'object' || given === null) return null
-  const part = given as JsonObject
+/** Content parts that an encoder reads, by the field with their content. */
+const CHAT_PARTS: ReadonlySet<unknown> = new Set(['image_url', 'audio_url', 'input_audio', 'video_url'])
+
+/** A part of a chat that an encoder reads. */
+export const isMedia = (part: JsonObject): boolean => {
   const { type } = part
-  if (typeof type !== 'string') return null
-  if (CHAT_PARTS.has(type)) return part[type] === undefined ? null : part
-  // The Responses API has the URL itself in this field.
-  if (type === 'input_image' && typeof part['image_url'] === 'string')
-    return { type: 'image_url', image_url: { url: part['image_url'] } }
-  return null
+  return CHAT_PARTS.has(type) && part[type as string] !== undefined
 }
+
+/** Lists the media of a chat's messages. */
+export const chatMedia = (list: unknown): readonly JsonObject[] => contentParts(list).filter(isMedia)
+
+/** Lists the objects among the content parts of each message of a list. Never throws. */
+export function contentParts(list: unknown): readonly JsonObject[] {
+  if (!Array.isArray(list)) return []
+  return list.flatMap((message: unknown) => objectsIn(isJsonObject(message) ? message['content'] : null))
+}
+
+export const objectsIn = (list: unknown): readonly JsonObject[] =>
+  Array.isArray(list) ? list.filter(isJsonObject) : []
+
+/** Makes the part of a chat with an image. */
+export const imagePart = (url: string): JsonObject => ({ type: 'image_url', image_url: { url } })
 
 /** null: nested too deeply for JSON text, so it cannot be sent to an encoder either. */
 function keyOf(part: JsonObject): string | null {

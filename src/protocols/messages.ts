@@ -6,6 +6,7 @@ import { functionTools, readContent, reasoningFields, toolCall, Transcript } fro
 import { notContinuable } from './continuation-rules.ts'
 import { anthropicErrors } from './error-shape.ts'
 import { messagesGrammar } from './messages-stream.ts'
+import { contentParts, imagePart, objectsIn } from './media-items.ts'
 import { prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
 import { PLAIN_ENDPOINT, type LegEdit, type PromptRules, type Protocol } from './protocol.ts'
@@ -89,6 +90,19 @@ function chatTool(tool: unknown): unknown {
   }
 }
 
+/** Images of a block, or of a tool's result, in the form that vLLM makes of them (entrypoints/anthropic/serving.py). */
+function mediaOf(block: JsonObject): readonly JsonObject[] {
+  if (block['type'] === 'tool_result') return objectsIn(block['content']).flatMap(imageOf)
+  return imageOf(block)
+}
+
+function imageOf({ type, source }: JsonObject): readonly JsonObject[] {
+  if (type !== 'image' || !isJsonObject(source)) return []
+  const { type: kind = 'base64', media_type: mediaType = 'image/jpeg', data, url } = source
+  const image = kind === 'url' ? url : kind === 'base64' && isText(data) ? `data:${mediaType};base64,${data}` : null
+  return typeof image === 'string' && image !== '' ? [imagePart(image)] : []
+}
+
 function prefillLeg(body: JsonObject): LegEdit {
   const { tool_choice: choice, output_config: config } = body
   const type = isJsonObject(choice) ? choice['type'] : null
@@ -127,6 +141,7 @@ export const messages: Protocol = {
   ],
   promptFields: { texts: ['system', 'messages'], ids: [] },
   prompt: (body, rules = HOISTS) => readTurns(body, rules) ?? UNREADABLE,
+  media: (body) => contentParts(body['messages']).flatMap(mediaOf),
   bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: () => 1 },
   computesAll: () => false,
   answersJson: () => true,

@@ -81,6 +81,8 @@ export interface Protocol {
   /** Reads the prompt: texts, token ids, or messages for the chat template. Never throws. */
   prompt(body: JsonObject, rules?: PromptRules): Prompt
   readonly bounds: OutputBounds
+  /** Images, sounds and videos of the prompt, as content parts of a chat. Never throws. Absent: it has none. */
+  readonly media?: (body: JsonObject) => readonly JsonObject[]
   /** The engine computes the whole prompt of this request and reads no cache. */
   computesAll(body: JsonObject): boolean
   /** Answers that are no stream are JSON, so anything else with a success status is a fault. */

@@ -4,6 +4,7 @@ import { isText } from '../core/tokens/utf8-text.ts'
 import { functionTools, readContent, reasoningFields, toolCall, Transcript } from './chat-messages.ts'
 import { notContinuable } from './continuation-rules.ts'
 import { responsesErrors } from './error-shape.ts'
+import { contentParts, imagePart, isMedia } from './media-items.ts'
 import { freeToolChoice, prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
 import { PLAIN_ENDPOINT, type LegEdit, type Protocol } from './protocol.ts'
@@ -52,6 +53,13 @@ function chatTool(tool: unknown): unknown {
   return { type, function: named }
 }
 
+/** The protocol has the URL itself in this field. Engines accept the parts of a chat, too. */
+function mediaOf(part: JsonObject): readonly JsonObject[] {
+  const { type, image_url: url } = part
+  if (type === 'input_image') return typeof url === 'string' ? [imagePart(url)] : []
+  return isMedia(part) ? [part] : []
+}
+
 function prefillLeg(body: JsonObject): LegEdit {
   const { text } = body
   const { format, ...others } = isJsonObject(text) ? text : {}
@@ -74,6 +82,7 @@ export const responses: Protocol = {
   endpoints: [{ ...PLAIN_ENDPOINT, path: '/v1/responses', streams: true, salted: true, storesResponses: true }],
   promptFields: { texts: ['instructions', 'input'], ids: [] },
   prompt: (body) => readConversation(body) ?? UNREADABLE,
+  media: (body) => contentParts(body['input']).flatMap(mediaOf),
   bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: () => 1 },
   computesAll: () => false,
   answersJson: () => true,

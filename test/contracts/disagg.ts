@@ -686,5 +686,25 @@ function plans(name: string, runtime: Runtime): void {
       expect((await bench.decision(text)).placement['kind']).toBe('split')
       await bench.quiet()
     })
+
+    it('encodes the images of a message and of its tool results', async () => {
+      const png = (data: string) => ({ type: 'image', source: { type: 'base64', media_type: 'image/png', data } })
+      const before = ['e0', 'e1'].flatMap((id) => bench.bodies(id, 'images')).length
+      const answer = await bench.ask('/v1/messages', {
+        model: 'images',
+        max_tokens: 2,
+        messages: [
+          { role: 'user', content: [{ type: 'text', text: 'hi' }, png('m1')] },
+          { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'look', input: {} }] },
+          { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: [png('m2')] }] },
+        ],
+      })
+      expect(answer.status, answer.text).toBe(200)
+      const sent = ['e0', 'e1'].flatMap((id) => bench.bodies(id, 'images')).map((body) => JSON.stringify(body))
+      expect(sent.length - before).toBe(2)
+      for (const data of ['m1', 'm2'])
+        expect(sent.filter((body) => body.includes(`"url":"data:image/png;base64,${data}"`))).toHaveLength(1)
+      await bench.quiet()
+    })
   })
 }

@@ -1,8 +1,14 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { EncoderCache } from '../../src/origin/disagg/encoder-cache.ts'
-import { mediaItemsOf } from '../../src/protocols/media-items.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import { chat } from '../../src/protocols/chat.ts'
+import { mediaItemsOf as itemsOf } from '../../src/protocols/media-items.ts'
+import { messages as anthropic } from '../../src/protocols/messages.ts'
+import { protocols } from '../../src/protocols/protocols.ts'
+import { responses } from '../../src/protocols/responses.ts'
 
+const mediaItemsOf = (body: JsonObject, protocol = chat) => itemsOf(protocol.media!(body))
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 
 describe('media items of a request', () => {
@@ -33,7 +39,45 @@ describe('media items of a request', () => {
         ],
       },
     ]
-    expect(mediaItemsOf({ input }).map(({ part }) => part)).toEqual([image('data:a')])
+    expect(mediaItemsOf({ input }, responses).map(({ part }) => part)).toEqual([image('data:a')])
+  })
+
+  it('of Messages become parts of a chat, those of tool results too', () => {
+    const png = { type: 'base64', media_type: 'image/png', data: 'AAAA' }
+    const messages = [
+      { role: 'user', content: 'text' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'x' },
+          { type: 'image', source: png },
+          { type: 'image', source: { type: 'url', url: 'https://host/a.png' } },
+          { type: 'image', source: { data: 'BBBB' } },
+        ],
+      },
+      {
+        role: 'user',
+        content: [
+          { type: 'tool_result', content: 'text' },
+          {
+            type: 'tool_result',
+            content: [
+              { type: 'text', text: 'y' },
+              { type: 'image', source: { ...png, data: 'CC' } },
+            ],
+          },
+          { type: 'image' },
+          { type: 'image', source: { type: 'file', file_id: 'f' } },
+          { type: 'image', source: { type: 'url', url: '' } },
+        ],
+      },
+    ]
+    expect(mediaItemsOf({ messages }, anthropic).map(({ part }) => part)).toEqual([
+      image('data:image/png;base64,AAAA'),
+      image('https://host/a.png'),
+      image('data:image/jpeg;base64,BBBB'),
+      image('data:image/png;base64,CC'),
+    ])
   })
 
   it('are distinguished by content only', () => {
@@ -45,7 +89,7 @@ describe('media items of a request', () => {
   it('are empty for any other body', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) =>
-        Array.isArray(mediaItemsOf({ messages, input })),
+        protocols.every(({ media }) => Array.isArray(itemsOf(media?.({ messages, input }) ?? []))),
       ),
     )
     const deep = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`) as unknown

@@ -205,8 +205,8 @@ export const adapters: readonly Mutation[] = [
   {
     name: 'empty answer is a success',
     file: 'src/protocols/answer.ts',
-    find: "return isWhole ? { status: null, message: 'The answer is empty.', body: '' } : null",
-    replace: 'return null',
+    find: "return isWhole ? faulty({ status: null, message: 'The answer is empty.', body: '' }) : NO_FAULT",
+    replace: 'return NO_FAULT',
     impact: 'an engine that sends nothing keeps its circuit closed',
     tests: { node: ['test/protocols/protocols.errors.test.ts'] },
   },

@@ -14,9 +14,11 @@ import { encoderCacheOf } from './encoder-cache.ts'
 const encoder = new TextEncoder()
 
 /** Items that no encoder holds. */
-function missingItems({ json }: Exchange, route: PoolRoute): readonly MediaItem[] {
+function missingItems({ json, protocol }: Exchange, route: PoolRoute): readonly MediaItem[] {
+  const parts = json === undefined ? [] : (protocol.media?.(json) ?? [])
+  if (parts.length === 0) return []
   const encoded = encoderCacheOf(route)
-  return json === undefined ? [] : mediaItemsOf(json).filter(({ key }) => !encoded.has(key))
+  return mediaItemsOf(parts).filter(({ key }) => !encoded.has(key))
 }
 
 /** Number of items that an encode stage would encode. 0 if the pool has no encoders. */
