@@ -1,4 +1,7 @@
-/** Images, audio and videos of a request as separate items, for the encode stage. Which parts are media is each protocol's matter. */
+/**
+ * Images, audio and videos of a request as separate items, for the encode stage. Which parts are media is each
+ * protocol’s matter.
+ */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { chainText } from '../core/tokens/block-hash.ts'
 
