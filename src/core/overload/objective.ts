@@ -19,11 +19,18 @@ const LONG_SHARE = 0.7
 
 const MIN_ADMITTED = 0.75
 
-/** Share of its own prefill that counts for a long prompt while long prompts have got less than their share. */
-const OWED_PREFILL = 0.5
+/**
+ * Shares of its own prefill that count for a long prompt while long prompts have got less than their share: of the time
+ * that it takes from later streams, and of that from the running ones.
+ */
+const OWED_PREFILL = 0.55
+const OWED_STALL = 0.16
 
 /** Maximum counted part of a prefill, ms: a longer one is admitted where there is room for this much. */
 const MAX_PREFILL_MS = PREFILL_WINDOW_MS / 2
+
+/** Maximum counted time that a prefill takes from the running streams, ms. */
+const MAX_STALL_MS = MAX_PREFILL_MS / 2
 
 /** Minimum share of an engine's time that decodes are assumed to get. */
 const MIN_DECODE_SHARE = 0.02
@@ -97,11 +104,15 @@ export class Objective implements ObjectiveChecks {
     const ceiling = CLASS_CEILINGS[requestClass] * (this.#keys.isOver(tenant, now) ? OVER_CEILING : 1)
     const isOwed = this.#owesLong && this.isLong(admission, prefill)
     // A prefill on another engine delays no decode of this one.
-    const ownMs = prefill === decode ? (isOwed ? OWED_PREFILL : 1) * Math.min(MAX_PREFILL_MS, prefill.prefillMs) : 0
+    const ownMs = prefill === decode ? Math.min(MAX_PREFILL_MS, prefill.prefillMs) : 0
+    const stallMs = Math.min(MAX_STALL_MS, ownMs)
+    const taken = isOwed
+      ? { shareMs: OWED_PREFILL * ownMs, stallMs: OWED_STALL * stallMs }
+      : { shareMs: ownMs, stallMs }
     // An engine without requests always admits one.
     if (decode.requests > 0) {
       if (this.slo.ttftMs !== null && decode.memoryShare > ceiling) return 'memory'
-      if (tokenMs(decode, ownMs) > decode.stepLimitMs * ceiling) return 'itl'
+      if (tokenMs(decode, taken) > decode.stepLimitMs * ceiling) return 'itl'
     }
     // Lateness is measured; the rest of the wait is an estimate that may be no more than a prior.
     const waitMs = prefill.overdueMs + (prefill.samples >= MIN_SAMPLES ? prefill.waitMs : 0)
@@ -162,7 +173,18 @@ class AdmittedShare {
   }
 }
 
-/** Predicted time between the tokens of the engine's streams with a further prefill. */
-function tokenMs({ stepMs, prefillShare }: Pressure, prefillMs: number): number {
-  return stepMs / Math.max(MIN_DECODE_SHARE, 1 - prefillShare - prefillMs / PREFILL_WINDOW_MS)
+/** Time that a further prefill takes: of the share of the engine's time, and from the running streams. */
+interface TakenTime {
+  readonly shareMs: number
+  readonly stallMs: number
+}
+
+/**
+ * Predicted time between the tokens of the engine's streams with a further prefill: the decode step within the share of
+ * time that prefills leave, and for each token a part of the prefills that are queued already.
+ */
+function tokenMs(decode: Pressure, { shareMs, stallMs }: TakenTime): number {
+  const { stepMs, prefillShare, queuedMs, outputTokens } = decode
+  const decodeShare = Math.max(MIN_DECODE_SHARE, 1 - prefillShare - shareMs / PREFILL_WINDOW_MS)
+  return stepMs / decodeShare + (queuedMs + stallMs) / Math.max(1, outputTokens ?? DEFAULT_OUTPUT_TOKENS)
 }

@@ -9,6 +9,10 @@ export interface Pressure {
   readonly stepMs: number
   /** Share of the engine's time that prefills take, without this request. */
   readonly prefillShare: number
+  /** Prefills that the running streams have to wait for. */
+  readonly queuedMs: number
+  /** Usual output of a response, tokens; null: unknown. */
+  readonly outputTokens: number | null
   /** Share of the KV cache that live requests use, with this one. */
   readonly memoryShare: number
   /** Learned limit of the time between tokens; Infinity: none. */

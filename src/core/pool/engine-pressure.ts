@@ -25,6 +25,8 @@ export function pressureOf(reading: SignalReader, engine: EngineRef): Pressure {
     stepMs:
       1000 * tokenSeconds(estimators.step.blendedCostModel(estimators.kind.step, blockTokens, now), requests, blocks),
     prefillShare: estimators.prefillShare.share(now),
+    queuedMs: 1000 * estimators.queue.seconds(now),
+    outputTokens: sources.output.tokens,
     memoryShare: blocks / (estimators.capacity.declared ?? Infinity),
     stepLimitMs: estimators.stepLimit.limitMs(now),
     requests: estimators.requests,

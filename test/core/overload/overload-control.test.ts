@@ -15,6 +15,8 @@ const IDLE: Pressure = {
   overdueMs: 0,
   stepMs: 20,
   prefillShare: 0,
+  queuedMs: 0,
+  outputTokens: null,
   memoryShare: 0,
   stepLimitMs: 100,
   requests: 1,
@@ -72,6 +74,13 @@ describe('admission of a request', () => {
     expect(limitOf(judge({ a: { prefillShare: 0.85 } }).verdict)).toBe('itl')
     expect(judge({ a: { prefillShare: 0.75 } }).verdict.kind).toBe('admit')
     expect(limitOf(judge({ a: { prefillMs: 15_000, prefillShare: 0.5 } }).verdict)).toBe('itl')
+  })
+
+  it('is refused if the queued prefills alone stop the streams for too long', () => {
+    const queued = { stepMs: 60, queuedMs: 4_000, prefillMs: 500 }
+    expect(limitOf(judge({ a: { ...queued, outputTokens: 100 } }).verdict)).toBe('itl')
+    expect(judge({ a: { ...queued, outputTokens: 200 } }).verdict.kind).toBe('admit')
+    expect(judge({ a: queued }).verdict.kind).toBe('admit')
   })
 
   it('is refused if the KV cache has no room, but not by an engine without requests', () => {

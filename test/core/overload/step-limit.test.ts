@@ -79,6 +79,15 @@ describe('the work of prefills', () => {
     expect(work.share(8 * PREFILL_WINDOW_MS)).toBeLessThan(0.02)
   })
 
+  it('is known of a new engine after seconds, in which a burst is no load', () => {
+    const busy = new PrefillShare()
+    for (let at = 0; at <= 8_000; at += 500) busy.add(0.5, at)
+    expect(busy.share(8_000)).toBeCloseTo(1, 0)
+    const burst = new PrefillShare()
+    burst.add(2, 0)
+    expect(burst.share(0)).toBeLessThan(0.6)
+  })
+
   it('is not lengthened by a clock that jumps back, and never below nothing', () => {
     const work = new PrefillShare()
     work.add(4, 3_600_000)
