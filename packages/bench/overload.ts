@@ -52,9 +52,7 @@ const bench: Bench = async ({ flags, args, note }) => {
       ? [...shippedKinds, ...baselineKinds]
       : [shippedKinds.find(({ name }) => name === 'predicted')!]
   const rows: BenchRow[] = []
-  const fleet = fleetOf(8, { kind: 'vllm', profile: profileNamed('agentic') })
-  const generated = { name: GENERATED, fleet, trace: workloadNamed(GENERATED).trace }
-  const traces = tracesOf(args, fleet)
+  const { traces, generated } = workloadsOf(args)
   const subjects = traces.length === 0 ? [generated] : traces
   const workloads = [...traces, generated]
   for (const { name, trace, fleet } of workloads) {
@@ -100,12 +98,14 @@ const bench: Bench = async ({ flags, args, note }) => {
 
 export default bench
 
-function tracesOf(files: readonly string[], fleet: FleetPlan): Workload[] {
-  return files.map((file, at) => ({
+function workloadsOf(files: readonly string[]): { readonly traces: Workload[]; readonly generated: Workload } {
+  const fleet = fleetOf(8, { kind: 'vllm', profile: profileNamed('agentic') })
+  const traces = files.map((file, at) => ({
     name: basename(file),
     fleet,
     trace: readTrace(basename(file), readFileSync(file, 'utf8'), { limit: REQUESTS[at] ?? 2000 }),
   }))
+  return { traces, generated: { name: GENERATED, fleet, trace: workloadNamed(GENERATED).trace } }
 }
 
 function rowOf(trace: string, load: number, policy: string, figures: readonly OverloadFigures[]): BenchRow {
@@ -129,8 +129,7 @@ function rowOf(trace: string, load: number, policy: string, figures: readonly Ov
 const round = (value: number): number => Number(value.toFixed(3))
 
 function rowIn(rows: readonly BenchRow[], trace: string, load: number): (policy: string) => BenchRow {
-  return (policy) =>
-    rows.find((row) => row['trace'] === trace && row['load'] === load && row['policy'] === policy)!
+  return (policy) => rows.find((row) => row['trace'] === trace && row['load'] === load && row['policy'] === policy)!
 }
 
 /** Goodput relative to that of the best static rule with true engine state. */
