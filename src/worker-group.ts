@@ -3,12 +3,16 @@ import type { UsageByKey } from './core/limits/key-usage.ts'
 import type { EndedByStep } from './core/reports/ended-history.ts'
 import type { FleetProbe } from './origin/probes/fleet-probe.ts'
 import type { PoolLookupCounts } from './origin/lmcache/cache-lookups.ts'
+import type { FencedEngines } from './origin/running-bookings.ts'
 import type { RequestScope } from './ports/request-scope.ts'
 import type { StoredResponses } from './ports/stored-responses.ts'
 import type { RecentRequest } from './core/reports/recent-request.ts'
 
-/** `counts` returns GatewayCounts; `request` a RecentRequest, or null. */
-export type GroupQuery = { readonly about: 'counts' } | { readonly about: 'request'; readonly id: string }
+/** `counts` returns GatewayCounts; `request` a RecentRequest, or null; `fence` the number of answers that it ended. */
+export type GroupQuery =
+  | { readonly about: 'counts' }
+  | { readonly about: 'request'; readonly id: string }
+  | { readonly about: 'fence'; readonly fenced: FencedEngines }
 
 /** Interface of a gateway to the other threads. */
 export interface WorkerGroup {

@@ -6,6 +6,8 @@ import { sumCounts } from './sum-counts.ts'
 import type { CacheLookups, PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
 import type { KeyUsage } from '../core/limits/key-usage.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
+import { runningBookings } from '../origin/running-bookings.ts'
+import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { RequestHistory } from './request-history.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
@@ -24,10 +26,15 @@ export interface CountParts {
 
 /** Answers a query of another thread. */
 export async function answerGroupQuery(
-  parts: CountParts,
+  parts: CountParts & { readonly ports: Pick<Ports, 'origin'> },
   question: GroupQuery,
-): Promise<GatewayCounts | RecentRequest | null> {
+): Promise<GatewayCounts | RecentRequest | number | null> {
   if (question.about === 'request') return parts.recent.find(question.id)
+  if (question.about === 'fence') return runningBookings(parts.ports.origin).fence(question.fenced)
+  return countsOf(parts)
+}
+
+async function countsOf(parts: CountParts): Promise<GatewayCounts> {
   // The counts include the rollups of ended requests.
   await parts.telemetry.flush()
   const { droppedRecords, droppedSpans, refusals } = parts.telemetry
@@ -43,7 +50,7 @@ export async function answerGroupQuery(
 
 /** Sums the counts of all threads. */
 export async function aggregateCounts(parts: CountParts): Promise<GatewayCounts> {
-  const own = answerGroupQuery(parts, { about: 'counts' }) as Promise<GatewayCounts>
+  const own = countsOf(parts)
   const others = (parts.shared?.ask({ about: 'counts' }) ?? []) as
     | readonly GatewayCounts[]
     | Promise<readonly GatewayCounts[]>

@@ -2,6 +2,7 @@
  * OpenAPI 3.1 document of the admin API, served at `/openapi.json`. Tests compare its paths with the routes and its
  * schemas with responses of both runtimes.
  */
+import { PAUSE_MODES } from '../engines/engine-type.ts'
 import type { RequestContext } from './request-context.ts'
 import { jsonResponse } from './json-response.ts'
 import { VERSION } from '../version.ts'
@@ -87,6 +88,7 @@ const schemas: Readonly<Record<string, Schema>> = {
     draining: flag,
     'move_at?': milliseconds,
     asleep: flag,
+    'paused?': object({ keeps: flag, weights: orNull(text) }),
     circuit: { enum: ['closed', 'open', 'probing'] },
     requests: described('Requests of this gateway in flight.', number),
     'active_blocks?': number,
@@ -207,6 +209,9 @@ const schemas: Readonly<Record<string, Schema>> = {
   RevokedKey: object({ name: text, revoked: flag }),
   DryRun: object({ decision: orNull(ref('Decision')), refusals: listOf({ type: 'object' }) }),
   Drain: object({ cluster: text, engine: text, draining: flag, 'move_at?': milliseconds }),
+  Pause: object({ pool: text, mode: { enum: [...PAUSE_MODES] }, paused: flag, engines: ref('PausedEngines') }),
+  Resume: object({ pool: text, resumed: flag, engines: ref('PausedEngines') }),
+  PausedEngines: listOf(object({ cluster: text, engine: text, state: text, weight_version: orNull(text) })),
   Ready: object({ status: { enum: ['ready', 'not_ready'] }, 'reason?': text }),
 }
 
@@ -257,6 +262,23 @@ const operations: Readonly<Record<string, Operation>> = {
     query: {
       cluster: 'Cluster of the engine, if its name is ambiguous.',
       deadline_s: 'Seconds after which streams that can be continued move to another engine.',
+    },
+  },
+  'post /v1/firstlight/pools/{id}/pause': {
+    summary: 'Holds the requests of a pool back and pauses its engines. 502: an engine did not obey.',
+    schema: 'Pause',
+    query: {
+      mode: 'What happens to running requests: wait, abort or keep.',
+      timeout_s: 'Longest wait for running requests, seconds. Default: 300.',
+      cluster: 'Cluster of the pool. Default: all that have it.',
+    },
+  },
+  'post /v1/firstlight/pools/{id}/resume': {
+    summary: 'Lets a paused pool go on. Answers that would mix two versions of the weights end or start again.',
+    schema: 'Resume',
+    query: {
+      weights: 'compare (default): versions that differ or are unknown count as changed. same: nothing changed.',
+      cluster: 'Cluster of the pool. Default: all that have it.',
     },
   },
   'post /v1/firstlight/engines/{id}/undrain': {

@@ -20,7 +20,15 @@ const queue = strict({
     'Maximum number of waiting requests. Further ones are refused.',
     withDefault(int(1, 10_000), 256),
   ),
-  max_wait_ms: describe('Maximum wait. After it, the request is refused.', withDefault(int(1, 10_000), 2_000)),
+  max_wait_ms: describe(
+    'Maximum wait for room. After it, the request is refused. Requests wait as long for a pool that is paused.',
+    withDefault(int(1, 10_000), 2_000),
+  ),
+  no_engine_wait_ms: describe(
+    'Maximum wait while no engine can serve: none is there yet, or all are unhealthy, asleep or paused ' +
+      '(docs/overload.md#waiting-for-engines). 0: such requests are refused at once, except while the pool is paused.',
+    withDefault(int(0, 3_600_000), 0),
+  ),
 })
 
 export const overloadShape = {

@@ -46,7 +46,9 @@ export function summarisePool(pool: PoolSettings): PoolConfigSummary {
       ...(pool.retry.midStream !== 'off' && { continued: continuationText(pool.retry) }),
       ...(pool.slo !== null && { slo: sloText(pool.slo) }),
       ...(pool.queue !== null && {
-        queue: `${pool.queue.maxRequests} requests, up to ${durationText(pool.queue.maxWaitMs)}`,
+        queue:
+          `${pool.queue.maxRequests} requests, up to ${durationText(pool.queue.maxWaitMs)}` +
+          (pool.queue.noEngineWaitMs > 0 ? `, ${durationText(pool.queue.noEngineWaitMs)} without an engine` : ''),
       }),
       sessions: sessionText(pool.session),
       ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),

@@ -10,11 +10,17 @@ export const SERVER_KINDS = ['vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'tgi
 /** `firstlight`: another gateway. `external`: a provider. */
 export type EngineKind = (typeof SERVER_KINDS)[number] | 'external' | 'unknown'
 
-/** A request to an engine's management routes. */
-interface EngineCall {
-  readonly method: 'GET' | 'POST'
+/** A POST to an engine's management routes. */
+export interface EngineCall {
   readonly path: string
+  /** JSON. Absent: an empty object. */
+  readonly body?: object
 }
+
+/** What happens to the requests of an engine that is paused: it ends them first, aborts them, or keeps them. */
+export const PAUSE_MODES = ['wait', 'abort', 'keep'] as const
+
+export type PauseMode = (typeof PAUSE_MODES)[number]
 
 /** Signs of the type, from strong to weak in this order. */
 interface Detection {
@@ -110,10 +116,12 @@ interface SleepRules {
   readonly states: readonly { readonly path: string; readonly field: string; readonly means: 'asleep' | 'paused' }[]
   readonly sleep: EngineCall | null
   readonly wake: EngineCall | null
-  readonly pause: EngineCall | null
+  readonly pause: ((mode: PauseMode) => EngineCall) | null
   readonly resume: EngineCall | null
   /** The KV cache is empty after the engine has slept (for vLLM: at level 1 and above). */
   readonly dropsCache: boolean
+  /** Route with the version of the weights. */
+  readonly weights: { readonly path: string; readonly read: (text: string) => string | null }
   /** Settings that these routes need. null: none. */
   readonly enabledBy: string | null
 }

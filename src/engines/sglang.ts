@@ -109,6 +109,11 @@ const KV_EVENTS: KvEventRules = {
   enabledBy: '--kv-events-config {"publisher":"zmq"}',
 }
 
+function weightVersion(text: string): string | null {
+  const match = /"weight_version": ?("[^"\\]{1,200}"|-?\d{1,20})/.exec(text)
+  return match === null ? null : match[1]!
+}
+
 export const sglang: EngineType = {
   ...PLAIN,
   kind: 'sglang',
@@ -148,20 +153,25 @@ export const sglang: EngineType = {
   checksModel: false,
   adapters: {
     nameFor: (base, adapter) => `${base}:${adapter}`,
-    load: { method: 'POST', path: '/load_lora_adapter' },
-    unload: { method: 'POST', path: '/unload_lora_adapter' },
+    load: { path: '/load_lora_adapter' },
+    unload: { path: '/unload_lora_adapter' },
   },
   sleep: {
     states: [],
-    sleep: { method: 'POST', path: '/release_memory_occupation' },
-    wake: { method: 'POST', path: '/resume_memory_occupation' },
-    pause: { method: 'POST', path: '/pause_generation' },
-    resume: { method: 'POST', path: '/continue_generation' },
+    sleep: { path: '/release_memory_occupation' },
+    wake: { path: '/resume_memory_occupation' },
+    // Nothing of the gateway runs when it has waited. Requests of others go on afterwards.
+    pause: (mode) => ({
+      path: '/pause_generation',
+      body: { mode: { wait: 'retract', abort: 'abort', keep: 'in_place' }[mode] },
+    }),
+    resume: { path: '/continue_generation' },
     dropsCache: true,
+    weights: { path: '/model_info', read: weightVersion },
     enabledBy: '--enable-memory-saver for sleep',
   },
   cacheReset: {
-    call: { method: 'POST', path: '/flush_cache' },
+    call: { path: '/flush_cache' },
     // 400 while requests run.
     succeeded: (status) => status === 200,
     enabledBy: null,

@@ -66,6 +66,13 @@ function kvEventSources(json: unknown): readonly KvEventSource[] | null {
   })
 }
 
+function weightVersion(text: string): string | null {
+  const version = text.trim().slice(0, MAX_VERSION_CHARS)
+  return /^(?:|\{\}|null)$/.test(version) ? null : version
+}
+
+const MAX_VERSION_CHARS = 1000
+
 export const vllm: EngineType = {
   ...PLAIN,
   kind: 'vllm',
@@ -88,8 +95,8 @@ export const vllm: EngineType = {
   }),
   adapters: {
     nameFor: (_, adapter) => adapter,
-    load: { method: 'POST', path: '/v1/load_lora_adapter' },
-    unload: { method: 'POST', path: '/v1/unload_lora_adapter' },
+    load: { path: '/v1/load_lora_adapter' },
+    unload: { path: '/v1/unload_lora_adapter' },
   },
   tokenize: {
     calls: (prompt, model) =>
@@ -107,15 +114,18 @@ export const vllm: EngineType = {
       { path: '/is_sleeping', field: 'is_sleeping', means: 'asleep' },
       { path: '/is_paused', field: 'is_paused', means: 'paused' },
     ],
-    sleep: { method: 'POST', path: '/sleep' },
-    wake: { method: 'POST', path: '/wake_up' },
-    pause: { method: 'POST', path: '/pause' },
-    resume: { method: 'POST', path: '/resume' },
+    sleep: { path: '/sleep' },
+    wake: { path: '/wake_up' },
+    // The cache is cleared unless requests stay in it.
+    pause: (mode) => ({ path: `/pause?mode=${mode}&clear_cache=${mode !== 'keep'}` }),
+    resume: { path: '/resume' },
     dropsCache: true,
+    // Its fields were not verified, so the whole answer is the version.
+    weights: { path: '/weight_info', read: weightVersion },
     enabledBy: 'VLLM_SERVER_DEV_MODE=1; sleep also needs --enable-sleep-mode',
   },
   cacheReset: {
-    call: { method: 'POST', path: '/reset_prefix_cache' },
+    call: { path: '/reset_prefix_cache' },
     // `success` is false while running requests hold blocks.
     succeeded: (status, json) => status === 200 && !(isJsonObject(json) && json['success'] === false),
     enabledBy: 'VLLM_SERVER_DEV_MODE=1',

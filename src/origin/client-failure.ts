@@ -62,7 +62,9 @@ export const isGatewayFailure = ({ failure }: AttemptFailed): boolean => failure
 
 /** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
 export function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
-  const others = failed.filter(({ failure }) => failure !== 'loop' && !keepsAnswer({ failure }))
+  const others = failed.filter(
+    ({ failure }) => failure !== 'loop' && !(failure === 'paused' && refusal !== null) && !keepsAnswer({ failure }),
+  )
   const hasOnlyUnreached = others.length > 0 && others.every(({ failure }) => unreached.has(failure))
   // Engines that could not be reached are away; those that are left have no room.
   if (hasOnlyUnreached && refusal !== null && isPoolFull(refusal)) return refusalFailure(refusal)

@@ -4,6 +4,9 @@ import type { Timers } from '../ports/timers.ts'
 import { defaultTimers } from '../timers.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { classifyRefusal, isSuccess } from './classify.ts'
+import { FencedSignal } from './fenced-signal.ts'
+import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import { completions } from '../protocols/completions.ts'
 import type { FinalLeg } from './disagg/final-leg.ts'
 
@@ -48,9 +51,15 @@ function requestOf(
     // A leg may be a request of another protocol, whose answer is transformed.
     protocol: transform === null ? exchange.protocol : completions,
     expectsJson: exchange.expectsJson === true,
-    signal,
+    signal: fencedBy(placed.booking, signal),
     timers: exchange.scope.timers ?? ports.timers,
   }
+}
+
+function fencedBy(booking: AcquiredPlacement['booking'], client: AbortSignalLike): AbortSignalLike {
+  const signal = new FencedSignal(client)
+  booking.onFence(() => signal.fence())
+  return signal
 }
 
 interface DispatchParts {

@@ -21,9 +21,11 @@ export interface RouteAnswer {
   readonly server: string | null
 }
 
-interface RouteLimits {
+interface RouteOptions {
   readonly limitMs?: number
   readonly limitBytes?: number
+  /** JSON to post. Absent: the route is read with GET. */
+  readonly posted?: object
 }
 
 /** Rejects with an OriginError. */
@@ -31,14 +33,14 @@ export async function readRoute(
   origin: Origin,
   target: EngineTarget,
   path: string,
-  { limitMs = ANSWER_MS, limitBytes = ROUTE_BYTES }: RouteLimits = {},
+  { limitMs = ANSWER_MS, limitBytes = ROUTE_BYTES, posted }: RouteOptions = {},
 ): Promise<RouteAnswer> {
   const answer = await origin.send({
     target,
-    method: 'GET',
+    method: posted === undefined ? 'GET' : 'POST',
     path,
-    headers: ['accept-encoding', 'identity'],
-    body: null,
+    headers: ['accept-encoding', 'identity', ...(posted === undefined ? [] : ['content-type', 'application/json'])],
+    body: posted === undefined ? null : [new TextEncoder().encode(JSON.stringify(posted))],
     connectMs: CONNECT_MS,
     firstByteMs: limitMs,
     signal: new AbortController().signal,

@@ -21,13 +21,15 @@ interface SplitBlame {
   readonly prefill: string
 }
 
-type NextAttempt = Pick<AttemptHistory, 'attempt' | 'moved' | 'failedLegs' | 'avoid' | 'beyondContextTokens'>
+type NextAttempt = Pick<AttemptHistory, 'attempt' | 'moved' | 'failedLegs' | 'avoid' | 'away' | 'beyondContextTokens'>
 
 /** Failed attempts of one request, and what follows from them for the next one. */
 export class FailedAttempts {
   /** In the order in which they failed. */
   readonly all: RoutedFailure[] = []
   readonly #avoid: Map<string, string[]>
+  /** Engines that take requests again when they return. */
+  readonly #away = new Set<string>()
   #blame: SplitBlame | null = null
   #hasShiftedBlame = false
 
@@ -49,6 +51,7 @@ export class FailedAttempts {
       moved: all.length > 0 && all.every((one) => isMoved(one) || isGatewayFailure(one)),
       failedLegs: failedLegsOf(all),
       avoid: this.#avoid,
+      away: this.#away,
       beyondContextTokens: largestContext(all),
     }
   }
@@ -59,7 +62,9 @@ export class FailedAttempts {
     this.all.push({ ...outcome, placed, leg: legOf(placed.placement, engine.id) })
     if (failure === 'answer_timeout') return
     const isServerWide = isServerFull || unreached.has(failure)
-    this.#avoidIn(placed.route.cluster.id, (isServerWide ? serverOf(engine) : engine).id)
+    const avoided = (isServerWide ? serverOf(engine) : engine).id
+    this.#avoidIn(placed.route.cluster.id, avoided)
+    if (outcome.isAway === true || failure === 'paused') this.#away.add(avoided)
     if (!this.#hasShiftedBlame) this.#blame = splitBlame(placed, outcome) ?? this.#blame
   }
 
@@ -101,6 +106,7 @@ function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[]
 /** The attempt caused no work on an engine, so another one is no retry. */
 const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
   failure === 'busy' ||
+  failure === 'paused' ||
   keepsAnswer({ failure }) ||
   (engine.isGateway === true && (failure === 'loop' || unreached.has(failure)))
 

@@ -125,7 +125,7 @@ function report(
   exchange: Exchange,
   { ports, suspect }: RetryState,
 ): void {
-  if (outcome.failure === 'answer_timeout') return
+  if (outcome.failure === 'answer_timeout' || outcome.failure === 'paused') return
   const server = serverOf(outcome.engine)
   if (outcome.isAway === true) setAside(exchange, ports, route, server)
   if (!isGatewayFailure(outcome) && !keepsAnswer(outcome)) suspect?.(route, server)

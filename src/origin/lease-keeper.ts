@@ -1,5 +1,5 @@
 /** Renews the booking of a request while it runs, and releases it exactly once. */
-import type { EarlyLegRole } from '../core/contract/legs.ts'
+import { engineIdsOf, type EarlyLegRole } from '../core/contract/legs.ts'
 import type { Admission } from '../core/contract/admission.ts'
 import type { Outcome, Usage } from '../core/contract/outcome.ts'
 import type { Placement } from '../core/contract/placement.ts'
@@ -10,6 +10,8 @@ import type { PoolPort } from '../ports/pool.ts'
 import type { Lease } from '../ports/lease.ts'
 import type { Log } from '../ports/log.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
+import { serverIdOf } from '../core/contract/rank-id.ts'
+import type { RunningBookings } from './running-bookings.ts'
 import type { InFlightPrompt } from './regions/region-estimator.ts'
 import { defaultTimers } from '../timers.ts'
 
@@ -24,6 +26,8 @@ export interface BookingParts {
   readonly timers?: Timers | undefined
   /** Keeps messages of the booking alive. */
   readonly scope?: RequestScope | undefined
+  /** Pool of the booking, and the set that has it while it runs. Absent: it cannot be fenced. */
+  readonly place?: { readonly cluster: string; readonly pool: string; readonly running: RunningBookings }
 }
 
 type LeaseCall = (lease: Lease) => Promise<void>
@@ -50,9 +54,12 @@ export class LeaseKeeper {
   #progressQueued = false
   #released = false
   #endInFlight: () => void = nothingSent
+  #isFenced = false
+  #onFence: () => void = nothingSent
 
   constructor(parts: BookingParts) {
     this.#parts = parts
+    parts.place?.running.add(this)
     this.#lease = parts.lease
     this.#known = parts.lease !== null
     this.#renewal = this.#renewLater()
@@ -69,6 +76,26 @@ export class LeaseKeeper {
       this.#endInFlight = nothingSent
       sent.end()
     }
+  }
+
+  /** Whether the booking has one of these engines, or a rank of one of these servers. */
+  isAt(cluster: string, pool: string, engines: readonly string[]): boolean {
+    const { place, placement } = this.#parts
+    if (place?.cluster !== cluster || place.pool !== pool) return false
+    return engineIdsOf(placement).some((id) => engines.includes(id) || engines.includes(serverIdOf(id)))
+  }
+
+  /** Ends the call to the engine, because its answer may not go on. */
+  fence(): void {
+    this.#isFenced = true
+    this.#onFence()
+  }
+
+  /** Calls `end` when the booking is fenced, at once if it was. */
+  onFence(end: () => void): void {
+    const { scope } = this.#parts
+    this.#onFence = scope?.entered?.(end) ?? end
+    if (this.#isFenced) end()
   }
 
   /** Ends the legs of this part. Has effect once per part. */
@@ -105,6 +132,7 @@ export class LeaseKeeper {
   release(outcome: Outcome): Promise<void> | null {
     if (!this.#released) {
       this.#released = true
+      this.#parts.place?.running.delete(this)
       this.#endInFlight()
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {

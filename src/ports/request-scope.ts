@@ -12,6 +12,11 @@ export interface RequestScope {
   readonly isClosing?: () => boolean
   /** The request came in at `ttft.listen`, whose reporters have no keys. */
   readonly isReportListener?: boolean
+  /**
+   * Returns a function that has the callback run in this request, for callers outside it. Absent: any request may call
+   * it.
+   */
+  readonly entered?: (callback: () => void) => () => void
   /** Timers of this request, if a clock may not be shared. Absent: the timers of the ports. */
   readonly timers?: Timers
 }

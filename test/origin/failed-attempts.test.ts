@@ -26,6 +26,7 @@ describe('the next attempt', () => {
       moved: false,
       failedLegs: [],
       avoid: new Map(),
+      away: new Set(),
       beyondContextTokens: null,
     })
   })

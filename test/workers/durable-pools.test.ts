@@ -4,6 +4,7 @@ import { durablePools } from '../../src/platform/workers/durable-pools.ts'
 import { circuitContract } from '../contracts/circuits.ts'
 import { admitted, clusterContract } from '../contracts/cluster.ts'
 import { admission, engine, engines, outcome, pool } from '../kit/pool-fixtures.ts'
+import { engineWaitContract } from '../contracts/engine-wait.ts'
 import { kvFeedContract } from '../contracts/kv-feed.ts'
 import { queueContract } from '../contracts/queue.ts'
 import { openCluster } from './open-cluster.ts'
@@ -12,6 +13,7 @@ clusterContract('durablePools', openCluster)
 circuitContract('durablePools', openCluster)
 kvFeedContract('durablePools', openCluster)
 queueContract('durablePools', openCluster)
+engineWaitContract('durablePools', openCluster)
 
 it('a pool with a jurisdiction has its object there', async () => {
   const objects: string[] = []

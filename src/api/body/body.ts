@@ -62,16 +62,25 @@ export async function readJson(
   // Most bodies are parsed already, and awaiting costs more than parsing.
   const long = parsing instanceof Promise ? await parsing : parsing
   if (isShort && long === null) checkComplexity(bytes, maxJsonCost)
-  const json: unknown = long ?? parse(bytes)
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
-    throw new Failure('bad_body', `The request body must be a JSON object, not ${kind}.`)
-  }
-  const { vllm_xargs: xargs, sampling_params: sampling } = json as Record<string, unknown>
+  const json = asObject(long ?? parse(bytes))
+  const { vllm_xargs: xargs, sampling_params: sampling } = json
   if (hasBackslashKey(json) || hasBackslashKey(xargs) || hasBackslashKey(sampling)) {
     throw new Failure('bad_body', 'A field name must not contain a backslash.')
   }
-  return { bytes, json: json as Record<string, unknown> }
+  return { bytes, json }
+}
+
+function asObject(json: unknown): Record<string, unknown> {
+  if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json as Record<string, unknown>
+  const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
+  throw new Failure('bad_body', `The request body must be a JSON object, not ${kind}.`)
+}
+
+/** Reads a short JSON object. A request without a body has an empty one. */
+export async function readShortJson(request: BodySource, limitBytes: number): Promise<Record<string, unknown>> {
+  refuseEncoding(request.headers.get('content-encoding'))
+  const bytes = await readBounded(request, limitBytes).catch(throwUnreadable)
+  return bytes.length === 0 ? {} : asObject(parse(bytes))
 }
 
 function checkComplexity(bytes: Uint8Array, limit: number): void {

@@ -12,11 +12,12 @@ import { authenticate } from '../middleware/authenticate.ts'
 import { refuseWhileDraining } from '../middleware/refuse-while-draining.ts'
 import { type App, newApp } from '../new-app.ts'
 import { openApi } from '../openapi.ts'
+import { pause, type PoolPauseParts, resume } from '../pool-pause.ts'
 import type { Chain } from '../middleware/middleware.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 import { regionDigest, type RegionDigestParts } from '../region-digest.ts'
 
-interface AdminRouteParts extends AdminParts, IssuedKeyParts, RegionDigestParts, RouteMiddlewareParts {
+interface AdminRouteParts extends AdminParts, IssuedKeyParts, RegionDigestParts, RouteMiddlewareParts, PoolPauseParts {
   readonly config: Config
   readonly ports: Ports
   readonly models: AdminParts['models']
@@ -59,6 +60,9 @@ function mountOperators(app: App, parts: AdminRouteParts): void {
   app.post(`/v1/firstlight/engines/${ENGINE}/drain`, ...admin, (c) =>
     setDraining(parts, c.get('incoming'), c.req.param('id'), true),
   )
+  // Names of models may have slashes.
+  app.post('/v1/firstlight/pools/:id{.+}/pause', ...admin, (c) => pause(parts, c.get('incoming'), c.req.param('id')))
+  app.post('/v1/firstlight/pools/:id{.+}/resume', ...admin, (c) => resume(parts, c.get('incoming'), c.req.param('id')))
   app.post(`/v1/firstlight/engines/${ENGINE}/undrain`, ...admin, (c) =>
     setDraining(parts, c.get('incoming'), c.req.param('id'), false),
   )

@@ -13,6 +13,8 @@ export type ExclusionReason =
   /** Its answers stand out from those of others. */
   | 'quarantined'
   | 'draining'
+  /** The operator holds requests back. */
+  | 'paused'
   | 'asleep'
   | 'role'
   | 'model'

@@ -21,6 +21,9 @@ export type EngineSignal =
     }
   /** `moveAt`, ms since the epoch: streams that still run then are continued at other engines. Absent: they run on. */
   | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean; readonly moveAt?: number }
+  /** The operator holds requests for the engine back (`paused`), or lets them in again. `isCold`: its cache is empty. */
+  | { readonly kind: 'pause'; readonly engine: string; readonly paused: PausedEngine }
+  | { readonly kind: 'pause'; readonly engine: string; readonly paused: null; readonly isCold: boolean }
   /**
    * The failure of this booking (`bookingKey`) is the request's fault, since several engines failed it. `doubtful`: no
    * other engine could be asked.
@@ -38,6 +41,14 @@ export type EngineSignal =
     }
   /** Two engines answered one prompt of the semantic canary. */
   | { readonly kind: 'compared'; readonly engine: string; readonly other: string; readonly agree: boolean }
+
+/** State of an engine at an operator's pause. */
+export interface PausedEngine {
+  /** Requests may wait inside the engine. */
+  readonly keeps: boolean
+  /** Version of its weights; null: unknown. */
+  readonly weights: string | null
+}
 
 /** Metrics of one data-parallel rank. */
 export interface RankStats {

@@ -27,6 +27,9 @@ export function legsOf(placement: Placement): readonly { readonly engine: string
   }
 }
 
+/** Ids of the engines of a placement. */
+export const engineIdsOf = (placement: Placement): readonly string[] => legsOf(placement).map(({ engine }) => engine)
+
 /** Whether a leg of this role ends at the first token or before it. */
 export function endsAtFirstToken(legRole: LegRole): legRole is EarlyLegRole {
   return legRole === 'encode' || legRole === 'prefill'

@@ -21,6 +21,8 @@ export type AttemptFailure =
   | 'lacks_route'
   /** The request is too long for this engine, and may fit a larger one. Never the failure of an outcome. */
   | 'too_long'
+  /** The operator paused the engine, and the answer may not go on there. The engine is not at fault. */
+  | 'paused'
   /** The gateway has no descriptors or ports left. The engine is not at fault. */
   | 'gateway_limit'
   /** Routing loop: the address leads to a gateway that the request has passed. */

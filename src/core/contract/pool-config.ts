@@ -82,6 +82,14 @@ export interface SloConfig {
   readonly itlMs: number | null
 }
 
+/** Limits of the requests that wait in a pool. */
+export interface QueueConfig {
+  readonly maxRequests: number
+  readonly maxWaitMs: number
+  /** Longest wait while no engine can serve, ms. Absent from older edges: 0, such requests are refused. */
+  readonly noEngineWaitMs?: number
+}
+
 /** Configuration of a pool for its PoolState. */
 export interface PoolConfig {
   readonly cluster: string
@@ -107,6 +115,6 @@ export interface PoolConfig {
   /** Engines whose answers stand out: whether they are ejected. Absent, null: answers are not compared. */
   readonly canary?: { readonly eject: boolean } | null
   /** Requests that wait for room instead of being refused. Absent, null: none. */
-  readonly queue?: { readonly maxRequests: number; readonly maxWaitMs: number } | null
+  readonly queue?: QueueConfig | null
   readonly engines: readonly EngineSpec[]
 }

@@ -1,5 +1,5 @@
 import type { Decision } from './decision.ts'
-import type { EngineStats } from './engine-signal.ts'
+import type { EngineStats, PausedEngine } from './engine-signal.ts'
 import type { AttemptFailure } from './outcome.ts'
 import type { Role } from './pool-config.ts'
 import type { PoolHistory } from './pool-history.ts'
@@ -96,6 +96,8 @@ export interface EngineDigest {
   /** Time at which streams leave the draining engine, ms since the epoch. Absent: they do not. */
   readonly moveAt?: number
   readonly asleep: boolean
+  /** The operator holds requests back. Absent: no. */
+  readonly paused?: PausedEngine
   readonly circuit: CircuitState
   /** Requests booked and not released. */
   readonly requests: number

@@ -16,6 +16,11 @@ export interface Refusal {
   readonly detail: string
   /** The role without an engine, with its engines' labels: `role "prefill" (app=prefill)`. */
   readonly emptyRole?: string
+  /**
+   * All engines that could serve the request are away, and one may come back. `paused`: the operator holds requests
+   * back. Absent: waiting for an engine is no use.
+   */
+  readonly away?: 'paused' | 'gone'
   /** A request with `isLastResort` would be tried. Absent: it would not. */
   readonly mayPanic?: boolean
   /** The request may wait for room in the queue of the pool (`PoolPort.wait`). Absent: it may not. */

@@ -183,7 +183,8 @@ export class BookingLifecycle {
     // A trial is no excuse: it was sent later, and answered before.
     const isMoving = engine.outputAt > booking.sentAt
     const { failure, failedEngine = engine.spec.id } = outcome
-    if (failure !== null && failedEngine === engine.spec.id) engine.lastFailure = { failure, at: now }
+    if (failure !== null && failure !== 'paused' && failedEngine === engine.spec.id)
+      engine.lastFailure = { failure, at: now }
     const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'
     const isOfServer = isUnreachable || (outcome.failure === 'reset' && !booking.firstTokenSeen)
     const signal = signalOf(engine.spec.id, booking, outcome, isMoving)

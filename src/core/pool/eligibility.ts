@@ -44,6 +44,7 @@ function isFull({ spec: { maxInFlight }, share }: EngineState, requests: number)
 /** Returns why an engine with this many requests accepts no new ones; null: it does. */
 export function unavailability(engine: EngineState, requests: number, now: number): ExclusionReason | null {
   if (engine.isLeaving) return 'draining'
+  if (engine.paused !== null) return 'paused'
   if (!engine.healthy) return 'unhealthy'
   if (engine.asleep) return 'asleep'
   if (engine.isTakenOut) return 'wedged'

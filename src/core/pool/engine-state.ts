@@ -1,4 +1,4 @@
-import type { EngineStats } from '../contract/engine-signal.ts'
+import type { EngineStats, PausedEngine } from '../contract/engine-signal.ts'
 import type { Usage } from '../contract/outcome.ts'
 import type { EngineSpec } from '../contract/pool-config.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
@@ -36,6 +36,10 @@ export class EngineState implements EngineRef {
   healthy = true
   asleep = false
   draining = false
+  /** The operator holds requests for it back; null: no. */
+  paused: PausedEngine | null = null
+  /** When it was last let in again, ms since the epoch: earlier checks may have found it paused. */
+  resumedAt = -Infinity
   /** Time at which streams leave the draining engine, ms since the epoch; undefined: never. */
   moveAt: number | undefined = undefined
   /** Removed from the configuration; kept until its last booking ends. */

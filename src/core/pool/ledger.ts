@@ -118,6 +118,11 @@ export class PoolLedger {
     this.#estimators(engine).revived(this.#index.stamp)
   }
 
+  /** The cache of an engine is empty now. */
+  emptied(engine: EngineRef): void {
+    this.#index.flush(this.#estimators(engine).number)
+  }
+
   observed(engine: EngineRef, stats: EngineStats, now: number): void {
     const estimators = this.#estimators(engine)
     const cached = estimators.caches(engine.spec)

@@ -12,10 +12,11 @@ import { EngineTable } from './engine-table.ts'
 import { EngineWatch, type HurtRequests, type TrialOrder, type TrialSignal } from './condition/engine-watch.ts'
 import { CanaryResults } from './canary-results.ts'
 import type { BookedLoad } from './booked-load.ts'
+import { paused } from './engine-pause.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import { RankServers } from './rank-servers.ts'
 import { overlaps, supportsRole } from './roles.ts'
-import type { EngineSnapshot } from './snapshot.ts'
+import { engineSnapshot, type EngineSnapshot } from './snapshot.ts'
 
 /** Age from which reported KV use is unknown, ms. */
 const STATS_VALID_MS = 60_000
@@ -154,6 +155,8 @@ export class PoolEngines {
         engine.draining = signal.draining
         engine.moveAt = signal.draining ? signal.moveAt : undefined
         return
+      case 'pause':
+        return paused(engine, signal, this.#booked.ledger, now)
       case 'excused':
         engine.circuit = circuits.excused(engine.circuit, signal.booking, now, signal.doubtful)
         return
@@ -196,7 +199,10 @@ export class PoolEngines {
       this.#booked.ledger.revived(engine)
     } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
     engine.healthy = signal.healthy
-    engine.asleep = signal.asleep
+    const wasAsleep = engine.asleep
+    engine.asleep = signal.asleep && (signal.sentAt ?? at) >= engine.resumedAt
+    // Most engines drop their cache while they sleep.
+    if (wasAsleep && !engine.asleep) this.#booked.ledger.emptied(engine)
     engine.problem = signal.problem
     if (signal.healthy) engine.reportedContextTokens = signal.contextTokens ?? engine.reportedContextTokens
     engine.version = signal.version ?? (signal.healthy ? undefined : engine.version)
@@ -332,20 +338,7 @@ export class PoolEngines {
   }
 
   snapshot(): EngineSnapshot[] {
-    return this.table
-      .all()
-      .map(({ spec, removed, circuit, healthy, asleep, draining, moveAt, ttftMs, requestsTotal, failuresTotal }) => ({
-        spec,
-        removed,
-        circuit,
-        healthy,
-        asleep,
-        draining,
-        ...(moveAt === undefined ? {} : { moveAt }),
-        ttftMs,
-        requestsTotal,
-        failuresTotal,
-      }))
+    return this.table.all().map(engineSnapshot)
   }
 
   /** Restores a snapshot. Call after `adopt` and before the bookings are restored. */

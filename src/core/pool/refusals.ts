@@ -67,15 +67,22 @@ export function refuse(
   facts: RefusalFacts,
 ): Refusal {
   const panic = facts.mayPanic === true ? { mayPanic: true } : {}
-  const serving = [...engines].filter((engine) => !engine.removed && serves(engine.spec, admission))
+  const present = [...engines].filter(({ removed }) => !removed)
+  const serving = present.filter((engine) => serves(engine.spec, admission))
   if (serving.length === 0)
-    return { reason: 'no_engine', detail: `no engine serves "${admission.model}"`, retryAfterMs: CONFIG_RETRY_MS }
+    return {
+      reason: 'no_engine',
+      detail: `no engine serves "${admission.model}"`,
+      retryAfterMs: CONFIG_RETRY_MS,
+      ...(present.length === 0 ? { away: 'gone' } : {}),
+    }
   const able = serving.filter((engine) => supportsRole(engine.spec.role, 'whole'))
   const away = excluded.filter(({ engine }) => able.includes(engine))
   if (away.length < able.length || able.length === 0)
     return {
       ...roleEmpty(facts.missing ?? 'decode', serving, excluded),
       retryAfterMs: clamp(facts.statsIntervalMs),
+      away: 'gone',
       ...panic,
     }
   if (away.some(({ reason }) => reason === 'full'))
@@ -83,9 +90,23 @@ export function refuse(
   const retryMs = clamp(Math.min(...away.map((one) => retryAfterMs(one, facts))))
   // Decode engines also serve whole requests, so without them prefill engines are of no use.
   if (serving.some(({ spec }) => spec.role === 'prefill'))
-    return { ...roleEmpty('decode', serving, excluded), retryAfterMs: retryMs, ...panic }
-  return { reason: 'engines_unavailable', detail: summary(away), retryAfterMs: retryMs, ...panic }
+    return { ...roleEmpty('decode', serving, excluded), retryAfterMs: retryMs, away: 'gone', ...panic }
+  return {
+    reason: 'engines_unavailable',
+    detail: summary(away),
+    retryAfterMs: retryMs,
+    ...returning(away),
+    ...panic,
+  }
 }
+
+function returning(excluded: readonly Exclusion[]): Pick<Refusal, 'away'> {
+  if (excluded.some(({ reason }) => reason === 'paused')) return { away: 'paused' }
+  return excluded.some(({ reason }) => RETURNING.has(reason)) ? { away: 'gone' } : {}
+}
+
+/** Reasons that end without another request: the engine starts, wakes or is let in again. */
+const RETURNING: ReadonlySet<ExclusionReason> = new Set(['unhealthy', 'asleep', 'draining', 'circuit_open', 'wedged'])
 
 /** Labels named in a refusal. */
 const MAX_LABELS = 4

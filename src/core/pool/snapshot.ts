@@ -1,8 +1,10 @@
 import type { Admission } from '../contract/admission.ts'
+import type { PausedEngine } from '../contract/engine-signal.ts'
 import type { EarlyLegRole } from '../contract/legs.ts'
 import type { Placement } from '../contract/placement.ts'
 import type { EngineSpec, PoolConfig } from '../contract/pool-config.ts'
 import type { Circuit } from './circuit.ts'
+import type { EngineState } from './engine-state.ts'
 
 /** Version of the snapshot. Raise it if the meaning of a field changes; other versions are not read. */
 export const SNAPSHOT_VERSION = 3
@@ -29,10 +31,37 @@ export interface EngineSnapshot {
   readonly draining: boolean
   /** As in EngineDigest. */
   readonly moveAt?: number
+  readonly paused?: PausedEngine
   readonly ttftMs: number | null
   readonly requestsTotal: number
   readonly failuresTotal: number
 }
+
+export const engineSnapshot = ({
+  spec,
+  removed,
+  circuit,
+  healthy,
+  asleep,
+  draining,
+  moveAt,
+  paused,
+  ttftMs,
+  requestsTotal,
+  failuresTotal,
+}: EngineState): EngineSnapshot => ({
+  spec,
+  removed,
+  circuit,
+  healthy,
+  asleep,
+  draining,
+  ...(moveAt === undefined ? {} : { moveAt }),
+  ...(paused === null ? {} : { paused }),
+  ttftMs,
+  requestsTotal,
+  failuresTotal,
+})
 
 export interface BookingSnapshot {
   readonly admission: Admission

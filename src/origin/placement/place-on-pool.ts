@@ -1,6 +1,6 @@
 /** Places a request on one pool: ranks and books in one call. */
 import type { Admission } from '../../core/contract/admission.ts'
-import { legsOf } from '../../core/contract/legs.ts'
+import { engineIdsOf, legsOf } from '../../core/contract/legs.ts'
 import { endedAs } from '../../core/contract/outcome.ts'
 import type { Placement } from '../../core/contract/placement.ts'
 import { serverIdOf } from '../../core/contract/rank-id.ts'
@@ -19,6 +19,7 @@ import type { PoolRoute } from '../pool-route.ts'
 import { type BookingParts, LeaseKeeper } from '../lease-keeper.ts'
 import type { AttemptHistory, PlaceStep } from './place-step.ts'
 import { targetOf } from '../rank-targets.ts'
+import { runningBookings } from '../running-bookings.ts'
 import { waitForRoom } from './wait-for-room.ts'
 
 /** Time limit of `admit`, ms. A booking that arrives later is released. */
@@ -35,7 +36,8 @@ export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, h
   let unknown: readonly string[] = none
   while (unknown.length < MAX_UNKNOWN) {
     const startedAt = ports.now()
-    const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
+    const elapsedMs = startedAt - exchange.receivedAt
+    const base = admissionFor({ exchange, route, history, elapsedMs, waits: pass.waits }, unknown)
     const parts = bookingParts(exchange, ports, route, pass.isLastResort ? { ...base, isLastResort: true } : base)
     const result = pass.waits
       ? await waitOn(exchange, ports, route, parts)
@@ -46,7 +48,7 @@ export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, h
     if (engine !== null) return acquired(result, route, engine, parts.admission)
     void result.booking.release(endedAs('abandoned'))
     ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
-    unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !targetOf(route.targets, id))]
+    unknown = [...unknown, ...consideredIn(result.placement).filter((id) => !targetOf(route.targets, id))]
   }
   return 'unknown_engine'
 }
@@ -70,12 +72,17 @@ function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admiss
     scope: exchange.scope,
     ports,
     route,
+    place: { cluster: route.cluster.id, pool: route.pool.model, running: runningBookings(ports.origin) },
   }
 }
 
 type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
 
-type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & { readonly ports: Ports; readonly route: PoolRoute }
+type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & {
+  readonly ports: Ports
+  readonly route: PoolRoute
+  readonly place: NonNullable<BookingParts['place']>
+}
 
 async function waitOn(
   { signal, scope, waits }: Exchange,
@@ -84,7 +91,8 @@ async function waitOn(
   parts: AdmitContext,
 ): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
   const { pool, admission, timers } = parts
-  const { maxWaitMs } = settings.queue!
+  const { maxWaitMs: roomMs, noEngineWaitMs } = settings.queue!
+  const maxWaitMs = noEngineWaitMs > 0 ? noEngineWaitMs + roomMs : roomMs
   const now = (): number => ports.now()
   return toPlacement(
     await waitForRoom({ pool, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }),
@@ -134,7 +142,7 @@ const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `$
 
 function toPlacement(
   admitted: AdmitResult,
-  { pool, admission, leaseMs, log, timers, scope, ports, route }: AdmitContext,
+  { pool, admission, leaseMs, log, timers, scope, ports, route, place }: AdmitContext,
 ): AdmittedPlacement | { readonly refusal: Refusal } {
   if ('refusal' in admitted) return admitted
   const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
@@ -143,7 +151,7 @@ function toPlacement(
     placement,
     policy,
     predictedTtftMs,
-    booking: new LeaseKeeper({ pool, admission, leaseMs, log, timers, scope, lease, placement }),
+    booking: new LeaseKeeper({ pool, admission, leaseMs, log, timers, scope, lease, placement, place }),
     notes: none,
   }
 }
@@ -174,10 +182,16 @@ interface AdmissionParts {
   readonly history: AttemptHistory
   /** Time since the request arrived. */
   readonly elapsedMs: number
+  /** The request waits for room or an engine. */
+  readonly waits: boolean
 }
 
-function admissionFor({ exchange, route, history, elapsedMs }: AdmissionParts, unknown: readonly string[]): Admission {
-  const failed = history.avoid.get(route.cluster.id) ?? []
+function admissionFor(
+  { exchange, route, history, elapsedMs, waits }: AdmissionParts,
+  unknown: readonly string[],
+): Admission {
+  const avoided = history.avoid.get(route.cluster.id) ?? []
+  const failed = waits ? avoided.filter((id) => history.away?.has(id) !== true) : avoided
   const { pinned } = exchange
   // A request bound to one engine avoids all others. What it is bound to is at the server, so any rank may answer.
   const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== serverIdOf(pinned.engine))
@@ -212,6 +226,6 @@ function finalTarget({ targets }: PoolRoute, placement: Placement): EngineTarget
   return isKnown ? targetOf(targets, placement.decode)! : null
 }
 
-function engineIdsOf(placement: Placement): readonly string[] {
-  return [...legsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
+function consideredIn(placement: Placement): readonly string[] {
+  return [...engineIdsOf(placement), ...placement.runnersUp]
 }

@@ -27,6 +27,8 @@ export interface AttemptHistory {
   readonly beyondContextTokens?: number | null
   /** Cluster id → engines that failed this request. */
   readonly avoid: ReadonlyMap<string, readonly string[]>
+  /** Those of `avoid` that were paused, asleep or loading: a request that waits may get them. Absent: none. */
+  readonly away?: ReadonlySet<string>
   /** Receives the time of lookups and admits. */
   readonly stages: StageTimer
   readonly placeOf: (route: PoolRoute) => PlaceStep

@@ -191,9 +191,10 @@ export class PullAnswer implements OriginAnswer {
     }
   }
 
-  /** Ends the response: the client disconnected, or the gateway gave up. */
+  /** Ends the response: the client disconnected, or the gateway gave up; with an OriginError, like a failed engine. */
   abandon(reason: unknown): void {
     this.source.stop(reason)
+    if (reason instanceof OriginError) return
     this.#relay?.clientGone()
     this.takenOver?.()
   }

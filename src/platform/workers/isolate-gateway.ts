@@ -177,5 +177,13 @@ function scopeOf(request: Request, ctx: ExecutionContext): RequestScope {
     client: ctx,
     remoteAddress: request.headers.get('cf-connecting-ip'),
     timers: new RequestTimers(),
+    entered,
   }
+}
+
+/** The runtime continues a promise in the request that waits for it, and refuses I/O for another request. */
+function entered(callback: () => void): () => void {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  void promise.then(callback)
+  return resolve
 }

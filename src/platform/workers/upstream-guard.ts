@@ -35,7 +35,7 @@ export class UpstreamGuard {
 
   /** The client disconnected, or the gateway gave up. */
   get clientGone(): boolean {
-    return this.#signal.aborted
+    return this.#signal.aborted && !(this.#signal.reason instanceof OriginError)
   }
 
   answered(answer: GuardedAnswer): void {

@@ -1,5 +1,6 @@
 import { circuitContract } from '../../contracts/circuits.ts'
 import { clusterContract } from '../../contracts/cluster.ts'
+import { engineWaitContract } from '../../contracts/engine-wait.ts'
 import { kvFeedContract } from '../../contracts/kv-feed.ts'
 import { queueContract } from '../../contracts/queue.ts'
 import { openCluster } from './open-cluster.ts'
@@ -8,3 +9,4 @@ clusterContract('memoryPools', openCluster)
 circuitContract('memoryPools', openCluster)
 kvFeedContract('memoryPools', openCluster)
 queueContract('memoryPools', openCluster)
+engineWaitContract('memoryPools', openCluster)

@@ -111,7 +111,8 @@ export class EngineWatch {
 
   #judge(engine: EngineState, paces: SiblingPaces, now: number): void {
     const before = engine.condition
-    const silentSince = isOpaque(engine.spec) ? null : this.#silentSince(engine, now)
+    const isExcused = isOpaque(engine.spec) || engine.asleep || engine.paused !== null
+    const silentSince = isExcused ? null : this.#silentSince(engine, now)
     const signs = signsOf(engine, { silentSince, paces, now })
     const state = observed(before, signs, now)
     engine.condition = state
@@ -157,8 +158,8 @@ const isOut = ({ condition: { condition }, isTakenOut }: EngineState): boolean =
 
 /** An engine that fails its health checks shows by them that it is back. */
 function needsTrial(engine: EngineState, now: number): boolean {
-  const { condition, circuit, trial, spec, healthy, asleep, isLeaving } = engine
-  if (isOpaque(spec) || !healthy || asleep || isLeaving) return false
+  const { condition, circuit, trial, spec, healthy, asleep, isLeaving, paused } = engine
+  if (isOpaque(spec) || !healthy || asleep || isLeaving || paused !== null) return false
   const isSilent = condition.condition === 'suspect' || condition.condition === 'wedged'
   if (!isSilent && now < (ownTrialAt(circuit) ?? Infinity)) return false
   if (trial !== null) return now - trial.sentAt > trial.limitMs + LOST_TRIAL_MS

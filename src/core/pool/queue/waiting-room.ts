@@ -1,6 +1,6 @@
 import type { Admission } from '../../contract/admission.ts'
 import type { Usage } from '../../contract/outcome.ts'
-import type { PoolConfig } from '../../contract/pool-config.ts'
+import type { QueueConfig } from '../../contract/pool-config.ts'
 import { isPoolFull, type Refusal } from '../../contract/refusal.ts'
 import type { AdmissionResult } from '../admission-result.ts'
 import { bookingKey } from '../bookings.ts'
@@ -35,7 +35,11 @@ interface Waiter extends WaitingItem {
   /** Time on the clock of the queue, ms. */
   readonly since: number
   /** Time on the clock of the queue, ms. */
-  readonly expiresAt: number
+  expiresAt: number
+  /** Longest wait for an engine, ms; null: it has not waited for one, only for room. */
+  engineWaitMs: number | null
+  /** An engine was there at its last try, so its time for room runs. */
+  isForRoom: boolean
   readonly done: (answer: AdmissionResult) => void
   /** Refusal of its last attempt. */
   refusal: Refusal
@@ -49,8 +53,6 @@ interface PlacedRequest {
   readonly work: number
 }
 
-type QueueConfig = NonNullable<PoolConfig['queue']>
-
 export interface WaitingRoomParts {
   readonly demandOf: (admission: Admission, now: number) => RequestDemand
   /** Places a request that has waited for `waitedMs`. */
@@ -61,9 +63,13 @@ export interface WaitingRoomParts {
   readonly refused: (admission: Admission, refusal: Refusal) => AdmissionResult
 }
 
-/** Whether waiting may help a refused request. */
+/** Whether waiting for room may help a refused request. */
 const mayWait = ({ attempt, hedge = false }: Admission, refusal: Refusal): boolean =>
   attempt === 0 && !hedge && isPoolFull(refusal) && refusal.limit !== 'deadline'
+
+/** Whether waiting for an engine may help. No engine has worked on the request yet. */
+const mayAwaitEngine = ({ attempt, moved, hedge = false }: Admission, { away }: Refusal): boolean =>
+  away !== undefined && !hedge && (attempt === 0 || moved === true)
 
 /** Requests of a pool that wait for room: each is answered once. Only pools with a queue have it. */
 export class WaitingRoom implements PoolQueue {
@@ -72,6 +78,8 @@ export class WaitingRoom implements PoolQueue {
   readonly #parts: WaitingRoomParts
   #limits: QueueConfig
   #isAwake = false
+  /** Longest wait for an engine of the request that was tried last, ms; 0: it waits for room. */
+  #lastEngineWaitMs = 0
   /** Clock of the queue, which runs while requests wait: waits do not end together when the host's clock is set. */
   #clock = { at: 0, elapsedMs: 0 }
 
@@ -85,8 +93,16 @@ export class WaitingRoom implements PoolQueue {
   }
 
   takes(admission: Admission, refusal: Refusal, now: number): boolean {
+    if (this.#engineWaitMs(admission, refusal) > 0) return true
     if (!mayWait(admission, refusal)) return false
     return this.#queue.get(bookingKey(admission)) !== undefined || this.#isOfUse(admission, now)
+  }
+
+  /** Longest wait for an engine, ms; 0: none. Who pauses a pool brings it back soon, so its queue is enough. */
+  #engineWaitMs(admission: Admission, refusal: Refusal): number {
+    if (!mayAwaitEngine(admission, refusal)) return 0
+    const { maxWaitMs, noEngineWaitMs = 0 } = this.#limits
+    return refusal.away === 'paused' ? Math.max(maxWaitMs, noEngineWaitMs) : noEngineWaitMs
   }
 
   /** Others are late whether they wait or not, and delay those that are not. */
@@ -119,15 +135,26 @@ export class WaitingRoom implements PoolQueue {
     const id = bookingKey(admission)
     // Its caller lost the connection and asks again.
     this.leave(id)
-    const { maxRequests, maxWaitMs } = this.#limits
+    const { maxRequests, maxWaitMs, noEngineWaitMs = 0 } = this.#limits
     if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull))
     const { tenant, session, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
     if (this.size === 0) this.#clock.at = now
     const { work, longestWaitMs } = this.#parts.demandOf(admission, now)
     const since = this.#elapsedMs(now) - waitedMs
-    const expiresAt = since + Math.min(maxWaitMs, ttftDeadlineMs, longestWaitMs)
+    // Without engines nothing is known of the wait for room: the first try decides.
+    const roomMs = Math.min(maxWaitMs, longestWaitMs > 0 ? longestWaitMs : noEngineWaitMs)
+    const expiresAt = since + Math.min(ttftDeadlineMs, this.#lastEngineWaitMs || roomMs)
     const order = { id, tenant, session, requestClass, weight, work }
-    this.#queue.add({ ...order, admission, since, expiresAt, done, refusal: behindOthers })
+    this.#queue.add({
+      ...order,
+      admission,
+      since,
+      expiresAt,
+      engineWaitMs: null,
+      isForRoom: true,
+      done,
+      refusal: behindOthers,
+    })
     this.wake(now)
   }
 
@@ -176,6 +203,28 @@ export class WaitingRoom implements PoolQueue {
     done(this.#parts.refused(admission, refusal))
   }
 
+  /** Whether a request that was tried in vain waits on. An engine that returns gives it the usual time for room. */
+  #waitsOn(waiter: Waiter, admission: Admission, refusal: Refusal): boolean {
+    const { ttftDeadlineMs = Infinity } = waiter.admission
+    const { maxWaitMs } = this.#limits
+    const deadlineAt = waiter.since + ttftDeadlineMs
+    const engineWaitMs = this.#engineWaitMs(admission, refusal)
+    this.#lastEngineWaitMs = engineWaitMs
+    if (engineWaitMs > 0) {
+      waiter.engineWaitMs = engineWaitMs
+      waiter.isForRoom = false
+      waiter.expiresAt = Math.min(deadlineAt, waiter.since + engineWaitMs)
+      return true
+    }
+    if (waiter.engineWaitMs === null) return mayWait(admission, refusal)
+    if (!mayWait({ ...admission, attempt: 0 }, refusal)) return false
+    if (waiter.isForRoom) return true
+    waiter.isForRoom = true
+    const latestAt = waiter.since + waiter.engineWaitMs + maxWaitMs
+    waiter.expiresAt = Math.min(deadlineAt, latestAt, this.#clock.elapsedMs + maxWaitMs)
+    return true
+  }
+
   #try(waiter: Waiter, now: number): TryResult {
     const waitedMs = this.#elapsedMs(now) - waiter.since
     const { tenant, session, weight } = waiter
@@ -185,10 +234,11 @@ export class WaitingRoom implements PoolQueue {
         ? waiter.admission
         : { ...waiter.admission, ttftDeadlineMs: Math.max(0, ttftDeadlineMs - waitedMs) }
     const answer = this.#parts.place(admission, now, waitedMs)
-    if ('refusal' in answer && mayWait(admission, answer.refusal)) {
+    if ('refusal' in answer && this.#waitsOn(waiter, admission, answer.refusal)) {
       waiter.refusal = answer.refusal
       return 'waits'
     }
+    this.#lastEngineWaitMs = 0
     waiter.done(answer)
     if ('refusal' in answer) return 'ended'
     // The caches may have changed while it waited.

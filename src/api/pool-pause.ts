@@ -1,0 +1,134 @@
+/** `POST /v1/firstlight/pools/{id}/pause` and `/resume`, for whoever updates the weights of a fleet. */
+import { PAUSE_MODES, type PauseMode } from '../engines/engine-type.ts'
+import { Failure } from '../failure.ts'
+import { type EnginePause, type PausePart, pausePool, resumePool } from '../origin/pool-pause.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
+import { toSnakeCase } from '../snake-case.ts'
+import { readShortJson } from './body.ts'
+import { jsonResponse } from './json-response.ts'
+import type { ModelRegistry } from './model-registry.ts'
+import type { RequestContext } from './request-context.ts'
+
+export interface PoolPauseParts extends Pick<PausePart, 'ports' | 'shared'> {
+  readonly models: Pick<ModelRegistry, 'routes'>
+}
+
+const OPTIONS_BYTES = 4_096
+
+const DEFAULT_TIMEOUT_S = 300
+
+/** Longest wait for running requests, seconds. */
+const MAX_TIMEOUT_S = 3_600
+
+const WEIGHTS = ['compare', 'same'] as const
+
+/** Status if an engine did not do what it was told. The pool is paused all the same. */
+const INCOMPLETE = 502
+
+export async function pause(
+  parts: PoolPauseParts,
+  incoming: RequestContext,
+  id: string | undefined,
+): Promise<Response> {
+  const options = await optionsOf(incoming, ['mode', 'timeout_s', 'cluster'])
+  const routes = routesOf(parts, id, options.get('cluster') ?? null)
+  const mode = oneOf(options, 'mode', PAUSE_MODES, null)
+  const waitMs = secondsOf(options.get('timeout_s') ?? null) * 1000
+  const engines = await onEach(parts, incoming, routes, (part) => pausePool(part, { mode, waitMs }))
+  const isPaused = engines.every(({ state }) => state === 'paused' || state === 'held')
+  return answer(parts, incoming, { pool: id!, mode, engines, isDone: isPaused, done: { paused: isPaused } })
+}
+
+export async function resume(
+  parts: PoolPauseParts,
+  incoming: RequestContext,
+  id: string | undefined,
+): Promise<Response> {
+  const options = await optionsOf(incoming, ['weights', 'cluster'])
+  const routes = routesOf(parts, id, options.get('cluster') ?? null)
+  const isSame = oneOf(options, 'weights', WEIGHTS, 'compare') === 'same'
+  const engines = await onEach(parts, incoming, routes, (part) => resumePool(part, { isSame }))
+  const isResumed = engines.every(({ state }) => state === 'resumed')
+  return answer(parts, incoming, { pool: id!, mode: null, engines, isDone: isResumed, done: { resumed: isResumed } })
+}
+
+async function onEach(
+  { ports, shared }: PoolPauseParts,
+  { scope }: RequestContext,
+  routes: readonly PoolRoute[],
+  work: (part: PausePart) => Promise<readonly EnginePause[]>,
+): Promise<readonly EnginePause[]> {
+  return (await Promise.all(routes.map((route) => work({ ports, shared, scope, route })))).flat()
+}
+
+interface PauseResult {
+  readonly pool: string
+  readonly mode: PauseMode | null
+  readonly engines: readonly EnginePause[]
+  readonly isDone: boolean
+  readonly done: object
+}
+
+function answer(
+  { ports }: PoolPauseParts,
+  incoming: RequestContext,
+  { pool, mode, engines, isDone, done }: PauseResult,
+): Response {
+  ports.log.info('admin_action', {
+    request_id: incoming.requestId,
+    key: 'admin',
+    remote: incoming.scope.remoteAddress,
+    action: mode === null ? 'resume' : 'pause',
+    model: pool,
+    ...(mode === null ? {} : { mode }),
+    complete: isDone,
+  })
+  const body = { pool, ...(mode === null ? {} : { mode }), ...done, engines: toSnakeCase(engines) }
+  return jsonResponse(incoming, body, isDone ? 200 : INCOMPLETE)
+}
+
+/** Options in the query, or in a JSON body. */
+async function optionsOf(
+  { query, request }: RequestContext,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const options = new Map(new URLSearchParams(query))
+  for (const [name, value] of Object.entries(await readShortJson(request, OPTIONS_BYTES)))
+    options.set(name, typeof value === 'string' ? value : JSON.stringify(value))
+  for (const [name, value] of options)
+    if (!names.includes(name)) throw invalid(name, value, `is not one of the options ${names.join(', ')}`)
+  return options
+}
+
+function routesOf({ models }: PoolPauseParts, id: string | undefined, cluster: string | null): readonly PoolRoute[] {
+  const named = models.routes.filter(({ pool }) => pool.model === id)
+  const pools = [...new Set(models.routes.map(({ pool }) => pool.model))]
+  if (named.length === 0) throw invalid('pool', id ?? '', `must be one of the pools ${pools.join(', ')}`)
+  if (cluster === null) return named
+  const clusters = named.map((one) => one.cluster.id)
+  if (!clusters.includes(cluster))
+    throw invalid('cluster', cluster, `must be one of the clusters of this pool: ${clusters.join(', ')}`)
+  return named.filter((one) => one.cluster.id === cluster)
+}
+
+function oneOf<Value extends string>(
+  options: ReadonlyMap<string, string>,
+  name: string,
+  allowed: readonly Value[],
+  fallback: Value | null,
+): Value {
+  const given = options.get(name) ?? fallback
+  const value = allowed.find((one) => one === given)
+  if (value === undefined) throw invalid(name, given ?? '', `must be one of ${allowed.join(', ')}`)
+  return value
+}
+
+function secondsOf(text: string | null): number {
+  if (text === null) return DEFAULT_TIMEOUT_S
+  const seconds = Number(text)
+  if (text.trim() !== '' && seconds >= 0 && seconds <= MAX_TIMEOUT_S) return seconds
+  throw invalid('timeout_s', text, `must be a number of seconds from 0 to ${MAX_TIMEOUT_S}`)
+}
+
+const invalid = (param: string, value: string, rule: string): Failure =>
+  new Failure('bad_value', `${param} is '${value.slice(0, 100)}'. It ${rule}.`, { param })

@@ -1,0 +1,205 @@
+/** Pauses the engines of a pool, and lets them go on, so that no answer mixes two versions of the weights. */
+import type { PausedEngine } from '../core/contract/engine-signal.ts'
+import type { EngineDigest } from '../core/contract/pool-digest.ts'
+import { serverIdOf } from '../core/contract/rank-id.ts'
+import type { EngineCall, EngineType, PauseMode } from '../engines/engine-type.ts'
+import type { Ports } from '../ports.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
+import { timersOf } from '../timers.ts'
+import type { WorkerGroup } from '../worker-group.ts'
+import { readRoute } from './engine-route.ts'
+import { knownEngines } from './known-engines.ts'
+import type { PoolRoute } from './pool-route.ts'
+import { runningBookings } from './running-bookings.ts'
+
+/** Interval at which the pool is asked whether its requests have ended, ms. */
+const LOOK_MS = 50
+
+/** Time limit of the version of the weights, ms. */
+const WEIGHTS_MS = 2_000
+
+/** Time for the answers that were ended to be released, ms. Those of other gateways end by their idle limit. */
+const FENCE_MS = 10_000
+
+export interface PausePart {
+  readonly ports: Pick<Ports, 'origin' | 'pool' | 'log' | 'timers' | 'now'>
+  readonly shared: Pick<WorkerGroup, 'ask'> | null
+  readonly scope: RequestScope
+  readonly route: PoolRoute
+}
+
+export interface PauseOptions {
+  readonly mode: PauseMode
+  /** Longest wait for running requests, ms. */
+  readonly waitMs: number
+}
+
+/**
+ * `held`: the gateway sends it nothing, and the engine itself cannot be paused. `running`: its requests have not ended.
+ * `failed`: it did not obey.
+ */
+type PausedState = 'paused' | 'held' | 'running' | 'failed'
+
+export interface EnginePause {
+  readonly cluster: string
+  readonly engine: string
+  readonly state: PausedState | 'resumed'
+  /** Version of the weights; null: unknown. */
+  readonly weightVersion: string | null
+}
+
+interface KnownTarget {
+  readonly target: EngineTarget
+  readonly type: EngineType
+  readonly weights: string | null
+}
+
+/** Holds requests of the pool back, then pauses its engines. The pool stays paused whatever the engines answer. */
+export async function pausePool(part: PausePart, options: PauseOptions): Promise<readonly EnginePause[]> {
+  const { mode } = options
+  const known = await knownTargets(part)
+  await signal(part, (id) => ({
+    kind: 'pause',
+    engine: id,
+    paused: { keeps: mode === 'keep', weights: known.find(({ target }) => target.id === id)?.weights ?? null },
+  }))
+  if (mode === 'abort') await fence(part, idsOf(known))
+  return Promise.all(known.map((one) => pauseOne(part, options, one)))
+}
+
+async function pauseOne(part: PausePart, { mode, waitMs }: PauseOptions, known: KnownTarget): Promise<EnginePause> {
+  const { target, type } = known
+  const of = (state: PausedState): EnginePause => stateOf(part, known, state)
+  const call = type.sleep?.pause?.(mode) ?? null
+  const idle = (): Promise<boolean> => untilIdle(part, [target.id], waitMs)
+  if (mode === 'wait' && !(await idle())) return of('running')
+  const obeyed = call === null ? 'lacks' : await obeys(part, target, call, waitMs)
+  if (obeyed !== 'lacks') return of(obeyed ? 'paused' : 'failed')
+  // Nothing but the end of its requests stops it.
+  return of((await idle()) ? 'held' : 'running')
+}
+
+/** Ends the answers that would mix two versions, then lets the engines and the pool go on. */
+export async function resumePool(part: PausePart, { isSame }: { readonly isSame: boolean }) {
+  const known = await knownTargets(part)
+  const { engines } = await poolOf(part).digest()
+  return Promise.all(
+    known.map(async (one) => {
+      const paused = pausedOf(engines, one.target.id)
+      const isChanged = !isSame && (paused?.weights == null || paused.weights !== one.weights)
+      return resumeOne(part, one, { paused, isChanged })
+    }),
+  )
+}
+
+interface ResumedEngine {
+  /** null: the gateway did not pause it. */
+  readonly paused: PausedEngine | null
+  readonly isChanged: boolean
+}
+
+async function resumeOne(
+  part: PausePart,
+  known: KnownTarget,
+  { paused, isChanged }: ResumedEngine,
+): Promise<EnginePause> {
+  const { target, type } = known
+  if (isChanged) {
+    await fence(part, [target.id])
+    // Another gateway may still have an answer that would go on.
+    if (paused !== null && !(await untilIdle(part, [target.id], FENCE_MS))) return stateOf(part, known, 'running')
+  }
+  const call = type.sleep?.resume ?? null
+  const obeyed = call === null ? 'lacks' : await obeys(part, target, call, FENCE_MS)
+  if (obeyed === false) return stateOf(part, known, 'failed')
+  const isCold = isChanged || paused?.keeps !== true
+  await poolOf(part).observe([{ kind: 'pause', engine: target.id, paused: null, isCold }])
+  return stateOf(part, known, 'resumed')
+}
+
+/** Engines with an address of their own: another gateway, or a provider, updates its weights itself. */
+function knownTargets({ ports, route }: PausePart): Promise<readonly KnownTarget[]> {
+  const own = [...route.targets.values()].filter(({ isGateway, external }) => isGateway !== true && external == null)
+  return Promise.all(
+    own.map(async (target) => {
+      const type = knownEngines(ports.origin).typeOf(target)
+      return { target, type, weights: await weightsOf(ports, target, type) }
+    }),
+  )
+}
+
+async function weightsOf(
+  { origin }: PausePart['ports'],
+  target: EngineTarget,
+  { sleep }: EngineType,
+): Promise<string | null> {
+  if (sleep === null) return null
+  try {
+    const { status, text } = await readRoute(origin, target, sleep.weights.path, { limitMs: WEIGHTS_MS })
+    return status === 200 ? sleep.weights.read(text) : null
+  } catch {
+    return null
+  }
+}
+
+/** Whether the engine did what it was told. `lacks`: it has no such route. */
+async function obeys(
+  { ports }: PausePart,
+  target: EngineTarget,
+  { path, body = {} }: EngineCall,
+  limitMs: number,
+): Promise<boolean | 'lacks'> {
+  try {
+    const { status, text } = await readRoute(ports.origin, target, path, { limitMs, posted: body })
+    if (status === 404 || status === 405) return 'lacks'
+    if (status >= 300)
+      ports.log.warn('engine_call_failed', { engine: target.id, path, status, body: text.slice(0, 200) })
+    return status < 300
+  } catch (error) {
+    ports.log.warn('engine_call_failed', { engine: target.id, path, error })
+    return false
+  }
+}
+
+/** Ends the answers of engines in all gateways that this one can reach. */
+async function fence({ ports, shared, route }: PausePart, engines: readonly string[]): Promise<void> {
+  const fenced = { cluster: route.cluster.id, pool: route.pool.model, engines }
+  runningBookings(ports.origin).fence(fenced)
+  await shared?.ask({ about: 'fence', fenced })
+}
+
+/** Waits until no request is at the engines. false: the limit came first. */
+async function untilIdle(part: PausePart, engines: readonly string[], limitMs: number): Promise<boolean> {
+  const { ports, scope } = part
+  const until = ports.now() + limitMs
+  for (;;) {
+    const { engines: digests } = await poolOf(part).digest()
+    if (!digests.some(({ id, requests }) => requests > 0 && isAt(id, engines))) return true
+    if (ports.now() >= until) return false
+    await new Promise<void>((resolve) => timersOf(scope, ports).set(LOOK_MS, resolve))
+  }
+}
+
+const isAt = (id: string, engines: readonly string[]): boolean =>
+  engines.includes(id) || engines.includes(serverIdOf(id))
+
+const pausedOf = (engines: readonly EngineDigest[], id: string): PausedEngine | null =>
+  engines.find((one) => isAt(one.id, [id]) && one.paused !== undefined)?.paused ?? null
+
+const idsOf = (known: readonly KnownTarget[]): string[] => known.map(({ target }) => target.id)
+
+const poolOf = ({ ports, route: { cluster, pool } }: PausePart) => ports.pool(cluster.id, pool.model)
+
+const stateOf = ({ route }: PausePart, { target, weights }: KnownTarget, state: EnginePause['state']): EnginePause => ({
+  cluster: route.cluster.id,
+  engine: target.id,
+  state,
+  weightVersion: weights,
+})
+
+async function signal(part: PausePart, of: (id: string) => EnginePauseSignal): Promise<void> {
+  await poolOf(part).observe([...part.route.targets.keys()].map(of))
+}
+
+type EnginePauseSignal = Extract<Parameters<ReturnType<Ports['pool']>['observe']>[0][number], { kind: 'pause' }>

@@ -1,0 +1,138 @@
+/** Requests that wait in a pool because no engine can serve them, on any runtime. */
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
+import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
+import type { Refusal } from '../../src/core/contract/refusal.ts'
+import type { AdmitResult } from '../../src/ports/pool.ts'
+import { admission, engine, outcome, pool, probe } from '../kit/pool-fixtures.ts'
+import { until } from '../wait.ts'
+import type { OpenCluster, Source } from './cluster.ts'
+
+const QUEUE = { maxRequests: 4, maxWaitMs: 1_000, noEngineWaitMs: 20_000 }
+
+export function engineWaitContract(name: string, open: (source: Source) => Promise<OpenCluster>): void {
+  describe(`${name}: waiting for engines`, () => {
+    let opened: OpenCluster
+    let source: Source
+    let at = 0
+
+    afterEach(() => opened.close())
+
+    const start = async (changes: Partial<PoolConfig> = {}): Promise<void> => {
+      source = { version: 1, pool: pool({ engines: [engine('a', { maxInFlight: 1 })], queue: QUEUE, ...changes }) }
+      opened = await open(source)
+      // The pool state adopts the configuration with the first request.
+      await opened.cluster.configure(1, source.pool)
+    }
+    const observe = (signal: EngineSignal) => opened.cluster.observe([signal])
+    const healthy = (isHealthy: boolean) => observe(probe('a', (at += 1), { healthy: isHealthy }))
+    const queued = async (): Promise<number> => (await opened.cluster.digest()).queue?.requests ?? 0
+    const admit = (changes: Partial<Admission> = {}) => opened.cluster.admit(admission(changes))
+
+    /** The host sees the clock advance in steps: a longer one would be a clock that was set. */
+    async function pass(ms: number): Promise<void> {
+      for (let passed = 0; passed < ms; passed += 500) {
+        await opened.advance(500)
+        await queued()
+      }
+    }
+
+    it.each<[string, EngineSignal, EngineSignal]>([
+      ['is unhealthy', probe('a', 1, { healthy: false }), probe('a', 2)],
+      ['sleeps', probe('a', 1, { asleep: true }), probe('a', 2)],
+      [
+        'is paused',
+        { kind: 'pause', engine: 'a', paused: { keeps: false, weights: null } },
+        { kind: 'pause', engine: 'a', paused: null, isCold: true },
+      ],
+    ])('a request waits while the only engine %s, and gets it when it is back', async (_state, away, back) => {
+      await start()
+      await observe(away)
+      expect(refusalOf(await admit())).toMatchObject({ reason: 'engines_unavailable', mayWait: true })
+      const request = admission()
+      const answer = opened.cluster.wait!(request, 0)
+      await until(async () => (await queued()) === 1)
+      await pass(QUEUE.maxWaitMs + 500)
+      expect(await queued()).toBe(1)
+      await observe(back)
+      expect(await answer).toMatchObject({ placement: { engine: 'a' } })
+      expect(await opened.cluster.explain(request.id)).toMatchObject({ waitedMs: 1_500 })
+    })
+
+    it('a pool without engines serves those who wait as soon as it has one', async () => {
+      await start({ engines: [] })
+      expect(refusalOf(await admit())).toMatchObject({ reason: 'no_engine', mayWait: true })
+      const answer = opened.cluster.wait!(admission(), 0)
+      await until(async () => (await queued()) === 1)
+      source.version = 2
+      await opened.cluster.configure(2, { ...source.pool, engines: [engine('b')] })
+      expect(await answer).toMatchObject({ placement: { engine: 'b' } })
+    })
+
+    it('the wait ends after its limit, with the reason of the last check', async () => {
+      await start()
+      await healthy(false)
+      const answer = opened.cluster.wait!(admission(), 0)
+      await until(async () => (await queued()) === 1)
+      await pass(QUEUE.noEngineWaitMs)
+      expect(refusalOf(await answer)).toMatchObject({ reason: 'engines_unavailable' })
+    })
+
+    it('who has waited for an engine waits for room as long as others', async () => {
+      await start()
+      await healthy(false)
+      const answers = [opened.cluster.wait!(admission(), 0), opened.cluster.wait!(admission(), 0)]
+      await until(async () => (await queued()) === 2)
+      await pass(5_000)
+      await healthy(true)
+      await until(async () => (await queued()) === 1)
+      await pass(QUEUE.maxWaitMs)
+      const results = await Promise.all(answers)
+      expect(results.filter((one) => 'refusal' in one)).toMatchObject([{ refusal: { reason: 'engines_full' } }])
+    })
+
+    it('the number of those who wait is limited', async () => {
+      await start()
+      await healthy(false)
+      const answers = Array.from({ length: QUEUE.maxRequests }, () => opened.cluster.wait!(admission(), 0))
+      await until(async () => (await queued()) === QUEUE.maxRequests)
+      expect(refusalOf(await opened.cluster.wait!(admission(), 0)).limit).toBe('queue')
+      await healthy(true)
+      await answers[0]
+    })
+
+    it('without the setting a request is refused, but waits for a paused pool', async () => {
+      await start({ queue: { maxRequests: 4, maxWaitMs: 1_000 } })
+      await healthy(false)
+      expect(refusalOf(await admit()).mayWait).toBeUndefined()
+      await observe({ kind: 'pause', engine: 'a', paused: { keeps: false, weights: null } })
+      expect(refusalOf(await admit()).mayWait).toBe(true)
+    })
+
+    it('a request that no engine has worked on waits as a further attempt, other attempts do not', async () => {
+      await start()
+      await healthy(false)
+      expect(refusalOf(await admit({ attempt: 1, moved: true })).mayWait).toBe(true)
+      expect(refusalOf(await admit({ attempt: 1 })).mayWait).toBeUndefined()
+    })
+
+    it('a pause outlives what a probe finds, and a check from before its end does not bring it back', async () => {
+      await start()
+      await observe({ kind: 'pause', engine: 'a', paused: { keeps: true, weights: 'v1' } })
+      await observe(probe('a', (at += 1)))
+      expect((await opened.cluster.digest()).engines[0]).toMatchObject({ available: false, paused: { weights: 'v1' } })
+      await observe({ kind: 'pause', engine: 'a', paused: { keeps: false, weights: 'v2' } })
+      expect((await opened.cluster.digest()).engines[0]!.paused).toEqual({ keeps: true, weights: 'v1' })
+      await observe({ kind: 'pause', engine: 'a', paused: null, isCold: false })
+      const answer = await admit()
+      if ('refusal' in answer) throw new Error(answer.refusal.detail)
+      await answer.lease.release(outcome())
+    })
+  })
+}
+
+const refusalOf = (answer: AdmitResult): Refusal => {
+  if ('refusal' in answer) return answer.refusal
+  throw new Error('it was admitted')
+}

@@ -1,0 +1,3 @@
+import { pauseContract } from '../../contracts/pause.ts'
+
+pauseContract('worker')
