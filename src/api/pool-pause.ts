@@ -4,7 +4,8 @@ import { Failure } from '../failure.ts'
 import { type EnginePause, type PausePart, pausePool, resumePool } from '../origin/pool-pause.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { toSnakeCase } from '../snake-case.ts'
-import { readShortJson } from './body.ts'
+import { audit } from './audit.ts'
+import { readShortJson } from './body/body.ts'
 import { jsonResponse } from './json-response.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { RequestContext } from './request-context.ts'
@@ -74,10 +75,7 @@ function answer(
   incoming: RequestContext,
   { pool, mode, engines, isDone, done }: PauseResult,
 ): Response {
-  ports.log.info('admin_action', {
-    request_id: incoming.requestId,
-    key: 'admin',
-    remote: incoming.scope.remoteAddress,
+  audit({ ports }, incoming, {
     action: mode === null ? 'resume' : 'pause',
     model: pool,
     ...(mode === null ? {} : { mode }),

@@ -29,7 +29,7 @@ export interface PausePart {
   readonly route: PoolRoute
 }
 
-export interface PauseOptions {
+interface PauseOptions {
   readonly mode: PauseMode
   /** Longest wait for running requests, ms. */
   readonly waitMs: number

@@ -1,6 +1,5 @@
 /** Bookings of this process or isolate that run, so that a change of weights ends the answers that it would mix. */
 import type { Origin } from '../ports/origin.ts'
-import type { LeaseKeeper } from './lease-keeper.ts'
 
 /** Engines whose answers may not go on. */
 export interface FencedEngines {
@@ -10,14 +9,21 @@ export interface FencedEngines {
   readonly engines: readonly string[]
 }
 
-export class RunningBookings {
-  readonly #bookings = new Set<LeaseKeeper>()
+interface RunningBooking {
+  /** Whether the booking has one of these engines, or a rank of one of these servers. */
+  isAt(cluster: string, pool: string, engines: readonly string[]): boolean
+  /** Ends the call to the engine, because its answer may not go on. */
+  fence(): void
+}
 
-  add(booking: LeaseKeeper): void {
+export class RunningBookings {
+  readonly #bookings = new Set<RunningBooking>()
+
+  add(booking: RunningBooking): void {
     this.#bookings.add(booking)
   }
 
-  delete(booking: LeaseKeeper): void {
+  delete(booking: RunningBooking): void {
     this.#bookings.delete(booking)
   }
 

@@ -53,7 +53,7 @@ export function pauseContract(runtime: Runtime): void {
 
     const queue = { max_wait_ms: 10_000, no_engine_wait_ms: 120_000 }
 
-    async function open(type: 'vllm' | 'sglang' | 'llama.cpp' = 'vllm', pool: object = { queue }) {
+    async function openPool(type: 'vllm' | 'sglang' | 'llama.cpp' = 'vllm', pool: object = { queue }) {
       const routes = type === 'llama.cpp' ? {} : WEIGHTS[type](weights)
       const engine = await HeldEngine.open({ routes: () => routes })
       const gateway = await openGateway({ runtime, engines: [{ id: 'a', url: engine.url, type }], pool })
@@ -87,7 +87,7 @@ export function pauseContract(runtime: Runtime): void {
       ['vllm', 'POST /pause', 'POST /resume'],
       ['sglang', 'POST /pause_generation', 'POST /continue_generation'],
     ] as const)('ends what runs, then pauses an engine of type %s, while new requests wait', async (type, ...calls) => {
-      const { engine, gateway } = await open(type)
+      const { engine, gateway } = await openPool(type)
       const { held, response } = await begun(gateway, engine)
       const pausing = pause(gateway, 'wait')
       await until(async () => (await gateway.engines())['a']!['paused'] !== undefined)
@@ -117,7 +117,7 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it('lets kept streams go on if the weights are the same', async () => {
-      const { engine, gateway } = await open()
+      const { engine, gateway } = await openPool()
       const { held, response } = await begun(gateway, engine)
       expect((await pause(gateway, 'keep')).json.paused).toBe(true)
       expect((await resume(gateway)).json.resumed).toBe(true)
@@ -128,7 +128,7 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it.each(['vllm', 'sglang'] as const)('mixes no versions in the answers of %s', async (type) => {
-      const { engine, gateway } = await open(type)
+      const { engine, gateway } = await openPool(type)
       const { held, response } = await begun(gateway, engine)
       const silent = gateway.chat({ stream: true })
       await until(() => engine.held.length === 2)
@@ -145,9 +145,9 @@ export function pauseContract(runtime: Runtime): void {
       // Each of the others is sent again.
       await until(() => chats(engine) === 5)
       const [stream, whole] = await until(() => {
-        const open = engine.held.filter(({ isAborted }) => !isAborted)
-        const isStream = (one: (typeof open)[number]) => one.request.json['stream'] === true
-        return open.length === 2 && [open.find(isStream)!, open.find((one) => !isStream(one))!]
+        const running = engine.held.filter(({ isAborted }) => !isAborted)
+        const isStream = (one: (typeof running)[number]) => one.request.json['stream'] === true
+        return running.length === 2 && [running.find(isStream)!, running.find((one) => !isStream(one))!]
       })
       stream!.begin(token('again') + DONE)
       stream!.end('')
@@ -158,7 +158,7 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it('ends a stream that would mix versions with an error event', async () => {
-      const { engine, gateway } = await open()
+      const { engine, gateway } = await openPool()
       const { response } = await begun(gateway, engine)
       const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
       let text = ''
@@ -180,7 +180,7 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it('counts weights as changed if the engine tells no version, unless the operator says otherwise', async () => {
-      const { engine, gateway } = await open()
+      const { engine, gateway } = await openPool()
       engine.engine.routes['GET /weight_info'] = { status: 404 }
       const first = await begun(gateway, engine)
       await pause(gateway, 'keep')
@@ -195,7 +195,7 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it('ends or repeats what runs at once in the mode `abort`', async () => {
-      const { engine, gateway } = await open()
+      const { engine, gateway } = await openPool()
       const { response } = await begun(gateway, engine)
       const silent = gateway.chat({ stream: true })
       await until(() => engine.held.length === 2)
@@ -210,7 +210,7 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it('holds an engine that cannot be paused', async () => {
-      const { engine, gateway } = await open('llama.cpp')
+      const { engine, gateway } = await openPool('llama.cpp')
       const { held, response } = await begun(gateway, engine)
       const pausing = pause(gateway, 'keep')
       await until(async () => (await gateway.engines())['a']!['paused'] !== undefined)
@@ -220,14 +220,14 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it('refuses requests without a queue, and tells when to try again', async () => {
-      const { gateway } = await open('vllm', {})
+      const { gateway } = await openPool('vllm', {})
       await pause(gateway, 'wait')
       const refused = await gateway.chat()
       expect([refused.status, Number(refused.headers.get('retry-after')) > 0]).toEqual([503, true])
     })
 
     it('stays paused if an engine does not obey', async () => {
-      const { engine, gateway } = await open()
+      const { engine, gateway } = await openPool()
       engine.engine.routes['POST /pause'] = { status: 500, body: { error: 'no' } }
       expect(await pause(gateway, 'wait')).toMatchObject({ status: 502, json: { paused: false } })
       engine.engine.routes['POST /resume'] = { status: 500 }
@@ -236,7 +236,7 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it('names the bad value of a command and the rule, and changes nothing', async () => {
-      const { gateway } = await open()
+      const { gateway } = await openPool()
       for (const [path, body, param, message] of BAD_COMMANDS) {
         const { status, json } = await command(gateway, path, body)
         expect([status, json], path).toMatchObject([
@@ -248,7 +248,7 @@ export function pauseContract(runtime: Runtime): void {
     })
 
     it('changes nothing without the key of the administrator', async () => {
-      const { engine, gateway } = await open()
+      const { engine, gateway } = await openPool()
       for (const action of ['pause', 'resume'])
         for (const init of [{}, { headers: { authorization: 'Bearer wrong' } }])
           expect((await command(gateway, `${MODEL}/${action}`, { mode: 'wait' }, init)).status).toBe(401)

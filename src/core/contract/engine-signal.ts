@@ -21,7 +21,7 @@ export type EngineSignal =
     }
   /** `moveAt`, ms since the epoch: streams that still run then are continued at other engines. Absent: they run on. */
   | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean; readonly moveAt?: number }
-  /** The operator holds requests for the engine back (`paused`), or lets them in again. `isCold`: its cache is empty. */
+  /** The operator holds requests for the engine back, or lets them in again (null). `isCold`: its cache is empty. */
   | { readonly kind: 'pause'; readonly engine: string; readonly paused: PausedEngine }
   | { readonly kind: 'pause'; readonly engine: string; readonly paused: null; readonly isCold: boolean }
   /**

@@ -119,9 +119,7 @@ export class PoolLedger {
   }
 
   /** The cache of an engine is empty now. */
-  emptied(engine: EngineRef): void {
-    this.#index.flush(this.#estimators(engine).number)
-  }
+  readonly emptied = (engine: EngineRef): void => this.#index.flush(this.#estimators(engine).number)
 
   observed(engine: EngineRef, stats: EngineStats, now: number): void {
     const estimators = this.#estimators(engine)
