@@ -53,7 +53,10 @@ export function pauseContract(runtime: Runtime): void {
 
     const queue = { max_wait_ms: 10_000, no_engine_wait_ms: 120_000 }
 
-    async function openPool(type: 'vllm' | 'sglang' | 'llama.cpp' = 'vllm', pool: object = { queue }) {
+    async function openPool(
+      type: 'vllm' | 'sglang' | 'llama.cpp' = 'vllm',
+      pool: Readonly<Record<string, unknown>> = { queue },
+    ) {
       const routes = type === 'llama.cpp' ? {} : WEIGHTS[type](weights)
       const engine = await HeldEngine.open({ routes: () => routes })
       const gateway = await openGateway({ runtime, engines: [{ id: 'a', url: engine.url, type }], pool })
