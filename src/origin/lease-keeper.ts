@@ -132,8 +132,8 @@ export class LeaseKeeper {
   release(outcome: Outcome): Promise<void> | null {
     if (!this.#released) {
       this.#released = true
-      this.#parts.place?.running.delete(this)
       this.#endInFlight()
+      this.#parts.place?.running.delete(this)
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
         this.#send((lease) => lease.release(outcome))
