@@ -7,6 +7,8 @@ import { firstToken } from './first-token.ts'
 import { forwarding } from './forwarding.ts'
 import { lateFaults } from './late-faults.ts'
 import { legs } from './legs.ts'
+import { ranks } from './ranks.ts'
+import { sickEngines } from './sick-engines.ts'
 import { usage } from './usage.ts'
 
 export const fieldCases: Readonly<Record<string, FieldCase>> = {
@@ -18,4 +20,6 @@ export const fieldCases: Readonly<Record<string, FieldCase>> = {
   ...legs,
   ...connections,
   ...forwarding,
+  ...ranks,
+  ...sickEngines,
 }
