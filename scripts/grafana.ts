@@ -257,6 +257,8 @@ function queries(metric: Metric): readonly Query[] {
     case 'region':
     case 'pool':
       return [{ expr: `${name}{cluster=~"$cluster"}`, legend: '{{cluster}} {{model}}' }]
+    case 'target':
+      return [{ expr: `sum by (name, target) (rate(${name}[5m]))`, legend: '{{name}} {{target}}' }]
     case 'gateway_counts':
       return [{ expr: `sum by (${metric.label}) (rate(${name}[5m]))`, legend: `{{${metric.label}}}` }]
     case 'gateway':

@@ -72,6 +72,8 @@ export function labelsOf(metric: Metric): string[] {
     case 'region':
     case 'pool':
       return ['model', 'cluster']
+    case 'target':
+      return ['name', 'target']
     case 'gateway_counts':
       return [metric.label]
     case 'gateway':

@@ -40,6 +40,8 @@ import type { Exchange } from './origin/exchange.ts'
 import type { PoolRoute } from './origin/pool-route.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
+import { requestedModel, weightedModel } from './api/body/choose-model.ts'
+import { WeightedModels } from './api/weighted-models.ts'
 import { RunningIds } from './api/running-ids.ts'
 import type { Suspect } from './origin/attempt-context.ts'
 import { stepsByPool } from './origin/pool-steps.ts'
@@ -162,6 +164,23 @@ function lookupParts({ routes }: ModelRegistry, ports: Ports) {
 const choosesClusters = ({ clusters }: Config): boolean =>
   clusters.length > 1 || clusters.some(({ gateway }) => gateway !== null)
 
+const newStatus = (startedAt: number): GatewayStatus => ({
+  startedAt,
+  configRefusedAt: null,
+  draining: false,
+  retired: false,
+})
+
+/** null: there are no weighted models. */
+const weightedModelsOf = ({ weightedModels }: Config, ports: Ports): WeightedModels | null =>
+  weightedModels.length === 0 ? null : new WeightedModels(weightedModels, ports)
+
+/** How a requested name becomes a model with its pools. */
+const modelParts = (models: ModelRegistry, weighted: WeightedModels | null) => ({
+  weighted,
+  chooseModel: weighted === null ? requestedModel(models) : weightedModel(weighted, models),
+})
+
 /** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
 function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
@@ -175,12 +194,8 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
   const authenticator = new Authenticator(config, ports)
   const usage = carried?.usage ?? new KeyUsage()
-  const status: GatewayStatus = {
-    startedAt: carried?.startedAt ?? shared?.startedAt ?? ports.now(),
-    configRefusedAt: null,
-    draining: false,
-    retired: false,
-  }
+  const weighted = weightedModelsOf(config, ports)
+  const status = newStatus(carried?.startedAt ?? shared?.startedAt ?? ports.now())
   const telemetry = carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId())
   return {
     dueAt,
@@ -200,7 +215,8 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
     ...promptParts(config, ports, { analyzers, fingerprintOf, authenticator }),
     ...bodyParts(authenticator),
-    end: requestEnd({ config, ports, telemetry, usage, shared, authenticator }),
+    ...modelParts(models, weighted),
+    end: requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted }),
     bodyMemory: bodyMemoryFor(config, ports, carried),
     usage,
     limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),

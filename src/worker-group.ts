@@ -1,6 +1,7 @@
 /** Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. */
 import type { UsageByKey } from './core/limits/key-usage.ts'
 import type { EndedByStep } from './core/reports/ended-history.ts'
+import type { CountsByTarget } from './core/traffic/target-counts.ts'
 import type { FleetProbe } from './origin/probes/fleet-probe.ts'
 import type { PoolLookupCounts } from './origin/lmcache/cache-lookups.ts'
 import type { FencedEngines } from './origin/running-bookings.ts'
@@ -40,6 +41,8 @@ export interface GatewayCounts {
   readonly usage: UsageByKey
   /** By pool, in the order of the configuration. null: the pool has no lookups. */
   readonly lookups: readonly (PoolLookupCounts | null)[]
+  /** Absent: there are no weighted models. */
+  readonly targets?: CountsByTarget
   /** Absent from older isolates. */
   readonly ended?: EndedByStep
 }

@@ -35,6 +35,7 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly config: Pick<Config, 'version' | 'limits' | 'ttft'>
   readonly ports: FleetParts['ports'] & ParseParts['ports'] & Pick<Ports, 'now' | 'ttft'>
   readonly models: ModelRegistry
+  readonly chooseModel: ParseParts['chooseModel']
   readonly storedResponses: StoredResponses
   readonly lookups: CacheLookups | null
   readonly digests: FleetParts['digests'] & Pick<DigestCache, 'order'>
@@ -71,6 +72,12 @@ export async function usage(parts: AdminParts, incoming: RequestContext): Promis
     since: new Date(parts.shared?.startedAt ?? parts.status.startedAt).toISOString(),
     keys,
   })
+}
+
+/** Targets of weighted models side by side: state, and counts since the start. */
+export async function weightedModels(parts: AdminParts, incoming: RequestContext): Promise<Response> {
+  const { targets } = await aggregateCounts(parts)
+  return jsonResponse(incoming, { weighted_models: parts.weighted?.view(targets ?? {}) ?? [] })
 }
 
 /** Streams dashboard views. */

@@ -1,4 +1,5 @@
 /** Queries that collect what each gateway of a worker group counts. */
+import type { Totals } from '../core/edge/sync.ts'
 import { sumTotals } from '../core/edge/totals.ts'
 import { sumUsage } from '../core/limits/key-usage.ts'
 import type { EndedByStep } from '../core/reports/ended-history.ts'
@@ -9,6 +10,8 @@ import type { Telemetry } from '../telemetry/telemetry.ts'
 import { runningBookings } from '../origin/running-bookings.ts'
 import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
+import type { WeightedModels } from './weighted-models.ts'
+import type { CountsByTarget } from '../core/traffic/target-counts.ts'
 import type { RequestHistory } from './request-history.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { GatewayCounts, GroupQuery, WorkerGroup } from '../worker-group.ts'
@@ -22,6 +25,8 @@ export interface CountParts {
   /** null: this gateway is the only one of its process. */
   readonly shared: Pick<WorkerGroup, 'ask'> | null
   readonly usage: KeyUsage
+  /** null: there are no weighted models. */
+  readonly weighted: WeightedModels | null
 }
 
 /** Answers a query of another thread. */
@@ -45,6 +50,7 @@ async function countsOf(parts: CountParts): Promise<GatewayCounts> {
     usage: parts.usage.list(),
     lookups: parts.models.routes.map((route) => parts.lookups?.counts(route) ?? null),
     ended: parts.telemetry.endedHistory.byStep(),
+    ...(parts.weighted === null ? {} : { targets: parts.weighted.counts }),
   }
 }
 
@@ -81,6 +87,7 @@ const sum = (a: GatewayCounts, b: GatewayCounts): GatewayCounts => ({
   ),
   usage: sumUsage(a.usage, b.usage),
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
+  ...(a.targets === undefined && b.targets === undefined ? {} : { targets: sumTargets(a.targets, b.targets) }),
   ended: sumTotals(a.ended ?? {}, b.ended ?? {}) as unknown as EndedByStep,
 })
 
@@ -91,3 +98,6 @@ function sumLookups(a: PoolLookupCounts | null, b: PoolLookupCounts | null): Poo
   const { skipped: skippedByB, ...endedByB } = b
   return { ...sumCounts([ended, endedByB]), skipped: sumCounts([skippedByA, skippedByB]) }
 }
+
+const sumTargets = (a: CountsByTarget = {}, b: CountsByTarget = {}): CountsByTarget =>
+  sumTotals(a as unknown as Totals, b as unknown as Totals) as unknown as CountsByTarget

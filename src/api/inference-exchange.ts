@@ -178,7 +178,7 @@ export class InferenceExchange implements Exchange {
   }
 
   get requestedModel(): string {
-    return this.parsed.model
+    return this.parsed.chosen?.name ?? this.parsed.model
   }
 
   get json(): JsonBody['json'] {

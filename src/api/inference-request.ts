@@ -5,6 +5,7 @@ import type { JsonBody } from './body/body.ts'
 import type { ProtocolEndpoint } from '../protocols/protocols.ts'
 import type { RequestFields, RequestOptions } from './body/request-fields.ts'
 import type { RequestContext } from './request-context.ts'
+import type { ChosenTarget } from './weighted-models.ts'
 
 /** A validated inference request with its client, model and possible routes. */
 export interface InferenceRequest {
@@ -15,8 +16,10 @@ export interface InferenceRequest {
   body: JsonBody
   readonly fields: RequestFields
   readonly options: RequestOptions
-  /** Requested model name. */
+  /** Model that serves it: the requested name, or the target of a weighted model. */
   readonly model: string
+  /** null: the client requested no weighted model. */
+  readonly chosen: ChosenTarget | null
   readonly routes: readonly PoolRoute[]
   readonly pinned: Exchange['pinned']
 }

@@ -17,7 +17,7 @@ import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
 
 export interface IssuedKeyParts extends CountParts {
-  readonly config: Pick<Config, 'keys' | 'teams' | 'clusters' | 'issuedKeys'>
+  readonly config: Pick<Config, 'keys' | 'teams' | 'clusters' | 'weightedModels' | 'issuedKeys'>
   readonly ports: Pick<Ports, 'log' | 'now' | 'newId' | 'issuedKeys'>
   readonly authenticator: Pick<Authenticator, 'issuedKeysChanged'>
 }

@@ -34,25 +34,31 @@ function isMatchedIn(name: string, { aliases, adapters, engines }: PoolSettings)
 export class ModelRegistry {
   readonly routes: readonly PoolRoute[]
   readonly #offers: ReadonlyMap<string, ServedModel>
+  /** Weighted models, with the routes of their first target. */
+  readonly #weighted = new Map<string, ServedModel>()
   /** Aliases that are patterns, the narrowest first. */
   readonly #patterns: readonly ServedModel[]
 
-  constructor(config: Pick<Config, 'clusters'>) {
+  constructor(config: Pick<Config, 'clusters' | 'weightedModels'>) {
     this.routes = config.clusters.flatMap((cluster) =>
       cluster.pools.map((pool): PoolRoute => ({ cluster, pool, targets: toTargets(pool, cluster) })),
     )
     const all = offersOf(this.routes)
     this.#patterns = [...all.values()].filter(isPatternOffer).sort((a, b) => byWidth(a.name, b.name))
     this.#offers = new Map([...all].filter(([, offer]) => !isPatternOffer(offer)))
+    for (const { name, targets } of config.weightedModels) {
+      const [first] = targets.flatMap(({ model }) => all.get(model) ?? [])
+      if (first !== undefined) this.#weighted.set(name, { ...first, name, kind: 'alias' })
+    }
   }
 
   /** Names that this caller may use, in the order of the configuration, without patterns. */
   offers(caller: Caller): ServedModel[] {
-    return [...this.#offers.values()].filter((offer) => mayUseModel(caller, offer.name))
+    return [...this.#offers.values(), ...this.#weighted.values()].filter((offer) => mayUseModel(caller, offer.name))
   }
 
   #find(name: string, caller: Caller): ServedModel | undefined {
-    const exact = this.#offers.get(name)
+    const exact = this.#offers.get(name) ?? this.#weighted.get(name)
     if (exact !== undefined) return mayUseModel(caller, name) ? exact : undefined
     const pattern = this.#patterns.find((one) => matchesPattern(name, one.name))
     if (pattern === undefined) return undefined
@@ -69,6 +75,11 @@ export class ModelRegistry {
       `The model '${name.slice(0, 100)}' does not exist or this key may not use it. ${this.hint(caller)}`,
       { param: 'model' },
     )
+  }
+
+  /** A target of a weighted model, whose name alone the caller needs to be allowed. */
+  target(model: string): ServedModel {
+    return this.#offers.get(model)!
   }
 
   /** The caller's names, for an error message. */

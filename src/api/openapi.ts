@@ -203,6 +203,21 @@ const schemas: Readonly<Record<string, Schema>> = {
     ttft_report: orNull({ type: 'object' }),
     decision: orNull(ref('Decision')),
   }),
+  WeightedModels: object({
+    weighted_models: listOf(object({ name: text, targets: listOf(ref('Target')) })),
+  }),
+  Target: object({
+    model: text,
+    weight: number,
+    keys: listOf(text),
+    stopped_since: orNull(milliseconds),
+    requests: number,
+    refused: number,
+    failed: number,
+    mean_ttft_ms: orNull(number),
+    mean_token_ms: orNull(number),
+    mean_output_tokens: orNull(number),
+  }),
   Keys: object({ keys: listOf(ref('Key')) }),
   Key: keyView,
   NewKey: { allOf: [ref('Key'), object({ key: described('The secret.', text) })] },
@@ -241,6 +256,10 @@ const operations: Readonly<Record<string, Operation>> = {
     media: 'text/event-stream',
   },
   'get /v1/firstlight/usage': { summary: 'Requests, refusals and tokens of each key.', schema: 'Usage' },
+  'get /v1/firstlight/weighted-models': {
+    summary: 'Targets of weighted models: state, and results since the start.',
+    schema: 'WeightedModels',
+  },
   'get /v1/firstlight/keys': { summary: 'Keys of clients, without secrets.', schema: 'Keys' },
   'post /v1/firstlight/keys': {
     summary: 'Makes a key. The response alone has its secret.',

@@ -8,7 +8,14 @@ import { EXTRA_BODY, type Json } from './body/request-limits.ts'
 import type { ReadOptions } from './body/requested-options.ts'
 
 /** Overrides that affect other clients need permission. `session` has the same effect as its header. */
-const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
+const PRIVILEGED_OVERRIDES = [
+  'target',
+  'policy',
+  'overlap_weight',
+  'temperature',
+  'priority',
+  'expected_output_tokens',
+] as const
 
 /** The options of a request with what its key fixes. Fails with `forbidden`. */
 export const permittedOptions =

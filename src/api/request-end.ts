@@ -5,6 +5,7 @@ import type { Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import type { WorkerGroup } from '../worker-group.ts'
 import { addRecordFields } from './access-log-fields.ts'
+import type { WeightedModels } from './weighted-models.ts'
 import { logRequest, logsRequests } from './access-log.ts'
 import type { RequestEnd } from './inference-exchange.ts'
 import { productionStackLine } from './production-stack-line.ts'
@@ -15,14 +16,17 @@ interface EndParts {
   readonly telemetry: Telemetry
   readonly usage: KeyUsage
   readonly shared: Pick<WorkerGroup, 'ended'> | null
+  /** null: there are no weighted models. */
+  readonly weighted: WeightedModels | null
   readonly authenticator: { readonly hasLimits: boolean }
 }
 
 /** Steps at the end of a request, in order. What is not configured is absent. */
-export function requestEnd({ config, ports, telemetry, usage, shared, authenticator }: EndParts): RequestEnd {
+export function requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted }: EndParts): RequestEnd {
   const steps: readonly RequestEnd[] = [
     ...(authenticator.hasLimits ? [settleLimits] : []),
     ({ parsed, record, used }) => usage.add(parsed.caller.tenant, record, used),
+    ...(weighted === null ? [] : [countTarget(weighted)]),
     ...(shared?.ended === undefined ? [] : [tellGroup(shared)]),
     ({ record, exchange }) => telemetry.recordEnded(record, exchange.scope),
     ...(telemetry.traces ? [exportSpans(telemetry)] : []),
@@ -38,6 +42,12 @@ const settleLimits: RequestEnd = ({ exchange: { permit, scope }, used }) => {
   const tokens = used === null ? null : used.promptTokens + used.outputTokens
   if (permit !== null) scope.background(permit.settle(tokens))
 }
+
+const countTarget =
+  (weighted: WeightedModels): RequestEnd =>
+  ({ parsed: { chosen }, record, used }) => {
+    if (chosen !== null) weighted.ended(chosen, record, used?.outputTokens ?? record.usage?.completionTokens ?? null)
+  }
 
 const tellGroup =
   (group: Pick<WorkerGroup, 'ended'>): RequestEnd =>

@@ -9,7 +9,7 @@ import { checkGrantedModels, checkTeam } from './validate-keys.ts'
 /** What an operator asks for with a new key. */
 type IssuedKeyRequest = Omit<IssuedKey, 'sha256' | 'createdAt'>
 
-type ModelsAndTeams = Pick<Config, 'clusters' | 'teams'>
+type ModelsAndTeams = Pick<Config, 'clusters' | 'weightedModels' | 'teams'>
 
 /**
  * Validates the body with which an operator makes a key, by the schema of `keys`.

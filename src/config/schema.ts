@@ -14,6 +14,7 @@ import { secret, secretText } from './secret-fields.ts'
 import { tls } from './tls-schema.ts'
 import { threads } from './threads.ts'
 import { baseUrl, origins } from './url-fields.ts'
+import { weightedModel } from './weighted-model-schema.ts'
 
 const admin = strict({
   secret: describe('Bearer token of administrators.', secret),
@@ -281,6 +282,10 @@ const document = strict({
   ),
   cors: describe('CORS: web pages that may call the API from a browser (docs/api.md). Absent: none.', z.optional(cors)),
   clusters: describe('Clusters of engines.', z.array(cluster).check(z.minLength(1))),
+  weighted_models: describe(
+    'Names that stand for several models by weight: canaries and gradual changes (docs/weighted-models.md).',
+    withDefault(z.array(weightedModel), []),
+  ),
   limits: describe('Limits of the gateway.', z.prefault(gatewayLimits, {})),
   log: describe('Structured logs.', z.prefault(log, {})),
   ttft: describe('Reports of the stages before the first token.', z.prefault(ttft, {})),

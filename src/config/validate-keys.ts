@@ -1,10 +1,11 @@
 /** Rules for the keys of clients and for secrets. */
-import type { Config, ConfigDocument, KeyDocument, PoolSettings } from '../config.ts'
+import type { Config, ConfigDocument, KeyDocument } from '../config.ts'
 import { isLoopback } from './address.ts'
 import { isPattern, matchesPattern } from './alias-pattern.ts'
 import { checkDuplicates } from './duplicates.ts'
 import type { Finding } from './finding.ts'
 import { type Path, renderPath } from './path.ts'
+import { modelNames } from './pool-names.ts'
 import { didYouMean } from './suggest.ts'
 
 export function checkKeys(findings: Finding[], document: Config, listens: boolean): void {
@@ -62,11 +63,14 @@ function checkIssuedKeys(findings: Finding[], { issuedKeys, admin }: Config, lis
 /** Models that a key or team names are served. `at`: path of the object that has `models`. */
 export function checkGrantedModels(
   findings: Finding[],
-  { clusters }: Pick<Config, 'clusters'>,
+  { clusters, weightedModels }: Pick<Config, 'clusters' | 'weightedModels'>,
   models: readonly string[],
   at: Path,
 ): void {
-  const served = new Set(clusters.flatMap((cluster) => cluster.pools.flatMap(modelNames)))
+  const served = new Set([
+    ...clusters.flatMap((cluster) => cluster.pools.flatMap(modelNames)),
+    ...weightedModels.map(({ name }) => name),
+  ])
   const patterns = [...served].filter(isPattern)
   for (const [index, model] of models.entries()) {
     if (!served.has(model) && !patterns.some((pattern) => matchesPattern(model, pattern)))
@@ -118,8 +122,4 @@ function secretsOf({ secret, secrets }: KeyDocument, index: number) {
   const path: Path = ['keys', index]
   const listed = (secrets ?? []).map((one, at) => ({ secret: one.secret, path: [...path, 'secrets', at] as Path }))
   return secret === null ? listed : [{ secret, path }, ...listed]
-}
-
-function modelNames(pool: PoolSettings): string[] {
-  return [pool.model, ...pool.aliases, ...pool.adapters]
 }

@@ -10,6 +10,7 @@ import { checkAliases } from './validate-aliases.ts'
 import { checkEngine, checkHeaders } from './validate-engine.ts'
 import { checkKeys } from './validate-keys.ts'
 import { checkPool } from './validate-pool.ts'
+import { checkWeightedModels } from './validate-weighted-models.ts'
 import { checkTemplate, templatesIn } from './validate-template.ts'
 
 /** Returns all violations across keys of a valid document. `listens`: this runtime opens `listen` itself. */
@@ -21,6 +22,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   )
   for (const [index, cluster] of document.clusters.entries()) checkCluster(findings, cluster, ['clusters', index])
   checkAliases(findings, document)
+  checkWeightedModels(findings, document)
   checkLimits(findings, document)
   checkKeys(findings, document, listens)
   checkHeaders(findings, document.traces.headers, ['traces'])

@@ -1,4 +1,5 @@
 import type { KeyCounts } from '../core/limits/key-usage.ts'
+import type { TargetCounts } from '../core/traffic/target-counts.ts'
 import type { Metric } from './metric.ts'
 
 const keyCounter = (name: string, help: string, value: (counts: KeyCounts) => number): Metric => ({
@@ -10,6 +11,14 @@ const keyCounter = (name: string, help: string, value: (counts: KeyCounts) => nu
   counts: (g) =>
     g.own === null ? undefined : Object.fromEntries(Object.entries(g.own.usage).map(([key, of]) => [key, value(of)])),
   panel: 'Requests',
+})
+
+const targetCounter = (name: string, help: string, value: (counts: TargetCounts) => number): Metric => ({
+  from: 'target',
+  type: 'counter',
+  name: `firstlight_target_${name}_total`,
+  help,
+  value,
 })
 
 /** Counters of this gateway (`GatewayFacts.own`). On Workers each isolate counts its own requests. */
@@ -125,4 +134,15 @@ export const GATEWAY_METRICS: readonly Metric[] = [
     help: 'Requests whose spans the collector did not accept.',
     value: (g) => g.own?.droppedSpans,
   },
+  targetCounter('requests', 'Requests for a weighted model that went to this target.', ({ requests }) => requests),
+  targetCounter('refused', 'Those that were refused before an engine.', ({ refused }) => refused),
+  targetCounter('failed', 'Those that failed at their engines, or found none.', ({ failed }) => failed),
+  targetCounter('first_tokens', 'Those that got a first token.', ({ firstTokens }) => firstTokens),
+  targetCounter('ttft_seconds', 'Sum of their times to first token.', ({ ttftMs }) => ttftMs / 1000),
+  targetCounter('output_tokens', 'Output tokens of complete streams.', ({ outputTokens }) => outputTokens),
+  targetCounter(
+    'decode_seconds',
+    'Sum of the times from the first token of these streams to their end.',
+    ({ decodeMs }) => decodeMs / 1000,
+  ),
 ]

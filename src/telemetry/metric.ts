@@ -1,6 +1,7 @@
 /** Kinds of metrics: where a value comes from and which labels it has. */
 import type { DecisionCount, EngineDigest, PoolDigest, ReplicaDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
+import type { CountsByTarget, TargetCounts } from '../core/traffic/target-counts.ts'
 import type { UsageByKey } from '../core/limits/key-usage.ts'
 
 interface MetricBase {
@@ -74,6 +75,13 @@ interface GatewayCountsMetric extends MetricBase {
   readonly counts: (gateway: GatewayFacts) => Readonly<Record<string, number>> | undefined
 }
 
+/** Counters of each target of a weighted model. */
+interface TargetMetric extends MetricBase {
+  readonly from: 'target'
+  readonly type: 'counter'
+  readonly value: (counts: TargetCounts) => number
+}
+
 /** One gauge per remote pool, from its region digest. null: no sample. */
 export interface RegionMetric extends MetricBase {
   readonly from: 'region'
@@ -98,6 +106,8 @@ export interface OwnCounts {
   /** Requests rejected before routing, by reason. */
   readonly refusals: Readonly<Record<string, number>>
   readonly usage: UsageByKey
+  /** Absent: there are no weighted models. */
+  readonly targets?: CountsByTarget
   /** Results of LMCache lookups, over all pools. */
   readonly lookups: {
     readonly made: number
@@ -121,6 +131,7 @@ export type Metric =
   | DurationMetric
   | GatewayMetric
   | GatewayCountsMetric
+  | TargetMetric
   | RegionMetric
 
 export const flag = (value: boolean): number => (value ? 1 : 0)

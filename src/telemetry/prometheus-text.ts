@@ -75,6 +75,11 @@ function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }:
       for (const [name, count] of Object.entries(metric.counts(gateway) ?? {}))
         yield line(metric.name, labelled({ [metric.label]: name }), count)
       return
+    case 'target':
+      for (const [name, targets] of Object.entries(gateway.own?.targets ?? {}))
+        for (const [target, counts] of Object.entries(targets))
+          yield line(metric.name, labelled({ name, target }), metric.value(counts))
+      return
     case 'region':
       for (const { cluster, model, status: seen } of regions)
         yield lineOf(metric.name, labelled({ model, cluster }), metric.value(seen))

@@ -100,6 +100,7 @@ function watch(options: LiveOptions = {}) {
     history: new FleetHistory(),
     lookups: new CacheLookups(world.ports),
     telemetry: new Telemetry(world.ports, twoPools.traces, 't'),
+    weighted: null,
   }
   const queries: string[] = []
   const { pool: cluster } = world.ports

@@ -22,6 +22,20 @@ const gateway = {
     droppedSpans: 2,
     bufferedBytes: 2048,
     refusals: { key_wrong: 2 },
+    targets: {
+      chat: {
+        v2: {
+          requests: 9,
+          refused: 1,
+          failed: 2,
+          ttftMs: 1_500,
+          firstTokens: 6,
+          streams: 5,
+          outputTokens: 500,
+          decodeMs: 5_000,
+        },
+      },
+    },
     usage: { team: { requests: 5, refused: 1, promptTokens: 90, cachedTokens: 30, outputTokens: 20 } },
     lookups: { made: 3, late: 1, failed: 0, skipped: { tokenize_late: 2 } },
     replicas,
@@ -158,6 +172,14 @@ describe('the text of /metrics', () => {
       .get(name)
       ?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one))
       .map((sample) => sample.value)
+
+  it('has the results of each target of a weighted model', () => {
+    const labels = { name: 'chat', target: 'v2' }
+    expect(value('firstlight_target_requests_total', labels)).toEqual([9])
+    expect(value('firstlight_target_failed_total', labels)).toEqual([2])
+    expect(value('firstlight_target_ttft_seconds_total', labels)).toEqual([1.5])
+    expect(value('firstlight_target_decode_seconds_total', labels)).toEqual([5])
+  })
 
   it('has a region’s expected TTFT in seconds, and none if it has no engines', () => {
     const labels = { model: 'qwen', cluster: 'tokyo' }

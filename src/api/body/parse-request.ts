@@ -2,6 +2,7 @@ import { Failure } from '../../failure.ts'
 import type { StoredResponse } from '../../ports/stored-responses.ts'
 import type { Caller } from '../auth/caller.ts'
 import { readJson } from './body.ts'
+import type { ChooseModel } from './choose-model.ts'
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
 import type { Config } from '../../config.ts'
 import type { Ports } from '../../ports.ts'
@@ -12,13 +13,14 @@ import type { RequestContext } from '../request-context.ts'
 import type { ReadOptions } from './requested-options.ts'
 import { enforceLimits } from './request-limits.ts'
 import type { ModelRegistry } from '../model-registry.ts'
-import { routeOf, type StoredResponseParts, storedResponseOf } from '../stored-responses.ts'
+import { type StoredResponseParts, storedResponseOf } from '../stored-responses.ts'
 
 export interface ParseParts extends Pick<StoredResponseParts, 'storedResponses'> {
   readonly config: Pick<Config, 'limits'>
   readonly ports: Pick<Ports, 'parseLong'>
   readonly models: ModelRegistry
   readonly optionsOf: ReadOptions
+  readonly chooseModel: ChooseModel
 }
 
 /** Reads and validates a request up to routing. */
@@ -40,11 +42,10 @@ export async function parseInferenceRequest(
   const header = request.headers.get('x-firstlight-options')
   const options = parts.optionsOf({ json, isForm: form, header }, caller)
   const stored = endpoint.storesResponses ? await storedResponseOf(parts, fields, caller) : null
-  const model = modelOf(parts.models, fields, caller, stored)
-  const offer = parts.models.offer(model, caller)
+  const offer = parts.models.offer(modelOf(parts.models, fields, caller, stored), caller)
   enforceLimits(body, limits)
-  const routes = stored === null ? offer.routes : [routeOf(parts.models, stored)]
-  return { incoming, endpoint, caller, body, fields, options, model, routes, pinned: stored }
+  const read = { incoming, endpoint, caller, body, fields, options }
+  return { ...read, ...parts.chooseModel(offer, read, stored), pinned: stored }
 }
 
 function modelOf(models: ModelRegistry, fields: RequestFields, caller: Caller, stored: StoredResponse | null): string {

@@ -31,6 +31,7 @@ const options = z.strictObject({
   priority: z.optional(z.int().check(z.gte(-1_000_000), z.lte(1_000_000))),
   expected_output_tokens: z.optional(z.int().check(z.gte(0), z.lte(10_000_000))),
   class: z.optional(z.enum(REQUEST_CLASSES)),
+  target: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
   ttft_deadline_ms: z.optional(z.number().check(z.gte(0), z.lte(86_400_000))),
 })
 

@@ -12,7 +12,7 @@ const sourceLists = new WeakMap<SessionSettings, Map<Protocol, readonly SessionS
 
 /** null: the client names none. */
 export function sessionIn(
-  { incoming, endpoint, body, options }: InferenceRequest,
+  { incoming, endpoint, body, options }: Pick<InferenceRequest, 'incoming' | 'endpoint' | 'body' | 'options'>,
   { pool }: PoolRoute,
 ): ClientSession | null {
   const { headers } = incoming.request

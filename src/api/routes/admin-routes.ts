@@ -1,7 +1,7 @@
 import type { Config } from '../../config.ts'
 import { REGION_DIGEST_PATH } from '../../origin/regions/region-digest-client.ts'
 import type { Ports } from '../../ports.ts'
-import { type AdminParts, decision, dryRun, fleet, request, setDraining, usage } from '../admin.ts'
+import { type AdminParts, decision, dryRun, fleet, request, setDraining, usage, weightedModels } from '../admin.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
 import { type IssuedKeyParts, issueKey, listKeys, revokeKey } from '../issued-keys.ts'
@@ -52,6 +52,7 @@ function mountOperators(app: App, parts: AdminRouteParts): void {
   app.post('/v1/firstlight/route', ...admin, accepting, (c) => dryRun(parts, c.get('incoming')))
   app.get('/v1/firstlight/fleet', ...admin, (c) => fleet(parts, c.get('incoming')))
   app.get('/v1/firstlight/usage', ...admin, (c) => usage(parts, c.get('incoming')))
+  app.get('/v1/firstlight/weighted-models', ...admin, (c) => weightedModels(parts, c.get('incoming')))
   app.get('/v1/firstlight/keys', ...admin, (c) => listKeys(parts, c.get('incoming')))
   app.post('/v1/firstlight/keys', ...admin, (c) => issueKey(parts, c.get('incoming')))
   app.delete('/v1/firstlight/keys/:id', ...admin, (c) => revokeKey(parts, c.get('incoming'), c.req.param('id')))

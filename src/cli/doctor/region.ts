@@ -44,7 +44,7 @@ export async function examineRegion(cluster: ClusterConfig, place: Endpoint, opt
   const is = await softwareOf(check)
   if (is !== null && (await checkKey(check))) {
     await checkModels(check)
-    const routes = new ModelRegistry({ clusters: [cluster] }).routes
+    const routes = new ModelRegistry({ weightedModels: [], clusters: [cluster] }).routes
     for (const route of routes) await checkDigest(check, route, routes.length > 1)
     await checkRoundTrip(check)
   }

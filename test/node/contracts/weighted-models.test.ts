@@ -1,0 +1,3 @@
+import { weightedModelsContract } from '../../contracts/weighted-models.ts'
+
+weightedModelsContract('node')
