@@ -34,7 +34,7 @@ describe('chat templates', () => {
     expect(render(chatml, user(parts))).toContain('a\nb')
   })
 
-  it('read arguments of tool calls as objects', () => {
+  it('chat templates read arguments of tool calls as objects', () => {
     const template = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}`
     const body = {
       messages: [
@@ -48,7 +48,7 @@ describe('chat templates', () => {
     expect(render(template, body)).toBe('{"a": [1, "ü"]}')
   })
 
-  it('leave the last message open if it is to be continued', () => {
+  it('chat templates leave the last message open if it is to be continued', () => {
     const body = {
       messages: [
         { role: 'user', content: 'a' },
@@ -60,7 +60,7 @@ describe('chat templates', () => {
     expect(render(chatml, body)).toBe('<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nso far ')
   })
 
-  it('reject continuing a message that the template does not print last', () => {
+  it('chat templates reject continuing a message that the template does not print last', () => {
     const buried = `{% for m in messages %}{{ m.content }}{% endfor %}${'.'.repeat(65)}`
     const body = { messages: [{ role: 'assistant', content: 'so far' }], continue_final_message: true }
     expect(() => render(buried, body)).toThrow('not at the end')
@@ -78,7 +78,7 @@ describe('chat templates', () => {
     expect(() => render(changed, long)).toThrow('not at the end')
   })
 
-  it('render at most 4,096 messages or parts', () => {
+  it('chat templates render at most 4,096 messages or parts', () => {
     const parts = (count: number): unknown => Array.from({ length: count }, () => ({ type: 'text', text: 'a' }))
     const chat = (count: number, last: unknown): unknown => ({
       messages: [
@@ -110,7 +110,7 @@ describe('chat templates', () => {
     )
   })
 
-  it('render Responses and Messages requests as the equivalent chat', () => {
+  it('chat templates render Responses and Messages requests as the equivalent chat', () => {
     const chat = {
       messages: [
         { role: 'system', content: 'be kind' },
@@ -127,7 +127,7 @@ describe('chat templates', () => {
     ).toBe(render(chatml, chat))
   })
 
-  it('convert tool calls and results of every API into the same messages', () => {
+  it('chat templates convert tool calls and results of every API into the same messages', () => {
     const roles = `{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %};{% endfor %}`
     const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"x":1}' } }
     const chat = {
@@ -164,7 +164,7 @@ describe('a pool with a vocabulary', () => {
   const tokenizer = openTokenizer(familyJson('llama3'))
   const exact = analyzerOf({ tokenizer, template: compileTemplate(chatml, {}) })
 
-  it('counts texts with the start and end tokens the engine adds, and chats without', () => {
+  it('a pool with a vocabulary counts texts with the start and end tokens the engine adds, and chats without', () => {
     const text = exact.measure(requestOf('completions', { prompt: 'hi' }, { withIds: true }))
     expect(text).toMatchObject({ tokenSource: 'exact', inexact: null, promptBytes: null })
     expect([text.ids?.[0], text.ids?.at(-1)]).toEqual([0, 2])
@@ -172,7 +172,7 @@ describe('a pool with a vocabulary', () => {
     expect([chat.ids?.[0], chat.ids?.at(-1)]).not.toEqual([0, 2])
   })
 
-  it('falls back to bytes with a reason if it cannot count tokens', () => {
+  it('a pool with a vocabulary falls back to bytes with a reason if it cannot count tokens', () => {
     const own = exact.measure(requestOf('chat', { ...(user('hi') as object), chat_template: 'x' }))
     expect(own).toMatchObject({ tokenSource: 'bytes', inexact: 'the request brings its own chat template' })
     const bare = analyzerOf({ tokenizer }).measure(requestOf('chat', user('hi')))
@@ -191,7 +191,7 @@ describe('a pool with a vocabulary', () => {
     expect(batch).toMatchObject({ tokenSource: 'bytes', inexact: 'the prompt has more than 4194304 characters' })
   })
 
-  it('renders no prompt that certainly exceeds the limit', () => {
+  it('a pool with a vocabulary renders no prompt that certainly exceeds the limit', () => {
     let renderings = 0
     const counting = analyzerOf({ tokenizer, template: () => String(renderings++) })
     const long = '"'.repeat(5_000_000)
@@ -218,7 +218,7 @@ describe('a pool with a vocabulary', () => {
     expect(renderings).toBe(2)
   })
 
-  it('keeps its blocks when a conversation grows', () => {
+  it('a pool with a vocabulary keeps its blocks when a conversation grows', () => {
     const turns = ['tell me a story '.repeat(20), 'once upon a time '.repeat(30), 'go on', 'and then '.repeat(30)]
     const body = (count: number): unknown => ({
       messages: turns.slice(0, count).map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })),
@@ -229,7 +229,7 @@ describe('a pool with a vocabulary', () => {
     expect(after.slice(0, before.length - 1)).toEqual(before.slice(0, -1))
   })
 
-  it('never shares blocks with a pool that measures in bytes', () => {
+  it('a pool with a vocabulary never shares blocks with a pool that measures in bytes', () => {
     const prompt = 'the same prompt '.repeat(30)
     const bytes = new Set(pairs(analyzerOf().measure(requestOf('completions', { prompt })).blocks))
     expect(pairs(exact.measure(requestOf('completions', { prompt })).blocks).some((hash) => bytes.has(hash))).toBe(

@@ -28,20 +28,20 @@ function open() {
 }
 
 describe('a gateway with some groups of its routes only', () => {
-  it.each(GROUPS)('has the routes of %s, and no other', async (group) => {
+  it.each(GROUPS)('a gateway with some groups of its routes only has the routes of %s, and no other', async (group) => {
     const { statusOf } = open()
     for (const other of GROUPS)
       expect([other, (await statusOf([group], PATHS[other])).startsWith('found')]).toEqual([other, other === group])
   })
 
-  it('has the routes of each group that it names', async () => {
+  it('a gateway with some groups of its routes only has the routes of each group that it names', async () => {
     const { statusOf } = open()
     expect(await statusOf(['models', 'health'], '/v1/models')).toBe('found: 200')
     expect(await statusOf(['models', 'health'], '/health')).toBe('found: 200')
     expect(await statusOf(['models', 'health'], '/metrics')).toBe('unknown')
   })
 
-  it('answers errors as the whole gateway does', async () => {
+  it('a gateway with some groups of its routes only answers errors as the whole gateway does', async () => {
     const { gateway, world } = open()
     const post = (fetch: typeof gateway.fetch) =>
       fetch(new Request('http://localhost/v1/chat/completions', { method: 'POST', body: '{' }), world.scope)

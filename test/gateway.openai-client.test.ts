@@ -53,7 +53,7 @@ describe('the openai client', () => {
     expect(text).toBe('Good morning')
   })
 
-  it('lists the models of its key', async () => {
+  it('the openai client lists the models of its key', async () => {
     const names: string[] = []
     for await (const { id } of open({ keys }).client.models.list()) names.push(id)
     expect(names).toEqual(['qwen'])
@@ -71,7 +71,7 @@ describe('the openai client', () => {
     ],
     ['a wrong value', BadRequestError, { key: 'team-secret', model: 'qwen', body: { stream: 'no' } }, 'invalid_value'],
   ] as const)(
-    'throws its own error for %s, with our request id, and does not ask again',
+    'the openai client throws its own error for %s, with our request id, and does not ask again',
     async (_name, kind, { key, model, body }, code) => {
       const { client, fetches } = open({ keys }, key)
       const error = await thrown(client.chat.completions.create({ ...hello, model, ...(body as object) }))
@@ -81,20 +81,20 @@ describe('the openai client', () => {
     },
   )
 
-  it('does not retry a 503 of a gateway without configuration', async () => {
+  it('the openai client does not retry a 503 of a gateway without configuration', async () => {
     const { client, fetches } = open({ loopback: false })
     expect(await thrown(client.chat.completions.create(hello))).toBeInstanceOf(InternalServerError)
     expect(fetches()).toBe(1)
   })
 
-  it('retries a full fleet after the given time', async () => {
+  it('the openai client retries a full fleet after the given time', async () => {
     const { client, world, fetches } = open({ keys })
     world.refusal = { reason: 'engines_full', detail: 'full', retryAfterMs: 1 }
     expect(await thrown(client.chat.completions.create(hello))).toBeInstanceOf(RateLimitError)
     expect(fetches()).toBe(3)
   })
 
-  it('gets the engine’s own error as such', async () => {
+  it('the openai client gets the engine’s own error as such', async () => {
     const { client, world } = open({ keys })
     world.answer = () => ({
       status: 400,

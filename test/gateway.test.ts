@@ -45,14 +45,14 @@ const pair = (flat: readonly string[], name: string): string | null => {
 }
 
 describe('the request to an engine', () => {
-  it('has the client’s bytes if nothing is changed', async () => {
+  it('the request to an engine has the client’s bytes if nothing is changed', async () => {
     const { world, post } = open()
     const text = '{ "model" : "Qwen/Qwen3-8B",\n "seed": 12345678901234567890, "unknown": {"a":[1,2]} }'
     await post('/v1/completions', text)
     expect(last(world.sent).body).toBe(text)
   })
 
-  it('is the model’s own name for an alias, and an adapter’s as it is', async () => {
+  it('the request to an engine is the model’s own name for an alias, and an adapter’s as it is', async () => {
     const { world, post } = open()
     await post('/v1/embeddings', '{"model":"qwen","input":"x"}')
     expect(last(world.sent).body).toBe('{"model":"Qwen/Qwen3-8B","input":"x"}')
@@ -61,7 +61,7 @@ describe('the request to an engine', () => {
     expect(last(world.admissions)).toMatchObject({ model: 'poet', adapter: 'poet' })
   })
 
-  it('never contains what JSON.parse misread', async () => {
+  it('the request to an engine never contains what JSON.parse misread', async () => {
     // V8 of Node 24 to 26 compares a name with its successor in earlier documents before it decodes it.
     const keys = [{ name: 'team-a', secret: 'key', models: ['qwen'], cache_salt: 'salt-of-a' }]
     const { world, post } = open({ keys })
@@ -90,7 +90,7 @@ describe('the request to an engine', () => {
     }
   })
 
-  it('never contains transfer parameters of a client', async () => {
+  it('the request to an engine never contains transfer parameters of a client', async () => {
     const { world, post } = open()
     await post(
       chat,
@@ -99,7 +99,7 @@ describe('the request to an engine', () => {
     expect(last(world.sent).body).toBe('{"model":"poet","vllm_xargs":{}}')
   })
 
-  it('has the same path with its query and the request id, without the client’s credentials', async () => {
+  it('the request to an engine has the same path with its query and the request id, without the client’s credentials', async () => {
     const { world, post } = open()
     await post('/tokenize?x=1', hello, {
       authorization: 'Bearer mine',
@@ -133,7 +133,7 @@ describe('the request to an engine', () => {
     expect(last(world.sent).body).toBe('{"model":"poet","stream":true}')
   })
 
-  it('carries the tenant’s salt, with the client’s own inside it', async () => {
+  it('the request to an engine carries the tenant’s salt, with the client’s own inside it', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', cache_salt: 'T' }] })
     const key = { authorization: 'Bearer team-secret' }
     await post(chat, '{"model":"poet","messages":[]}', key)
@@ -144,7 +144,7 @@ describe('the request to an engine', () => {
     expect(last(world.sent).body).toBe('{"model":"poet"}')
   })
 
-  it('has the requested priority instead of the client’s own, if engines use priorities', async () => {
+  it('the request to an engine has the requested priority instead of the client’s own, if engines use priorities', async () => {
     const { world, post } = open()
     const reached = async (path: string, body: string, headers: Readonly<Record<string, string>> = {}) => {
       expect((await post(path, body, headers)).status).toBe(200)
@@ -163,7 +163,7 @@ describe('the request to an engine', () => {
     expect(await reached(chat, '{"model":"qwen","priority":7}')).toBe('{"model":"Qwen/Qwen3-8B","priority":7}')
   })
 
-  it('is a form as it came, but for the name of an alias', async () => {
+  it('the request to an engine is a form as it came, but for the name of an alias', async () => {
     const { world, post } = open()
     const form = (model: string) =>
       `--B\r\nContent-Disposition: form-data; name="file"; filename="qwen"\r\n\r\nqwen\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--\r\n`
@@ -185,7 +185,7 @@ describe('the request to an engine', () => {
     expect(last(world.admissions)).toMatchObject({ model: 'poet', adapter: 'poet' })
   })
 
-  it('is a form with text fields; the gateway changes only model, stream and session', async () => {
+  it('the request to an engine is a form with text fields; the gateway changes only model, stream and session', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', cache_salt: 'T' }] })
     const fields = {
       stream: 'true',
@@ -219,7 +219,7 @@ describe('the request to an engine', () => {
     expect(last(world.admissions).blocks).toHaveLength(0)
   })
 
-  it('is unchanged for audio and images, and so is the response', async () => {
+  it('the request to an engine is unchanged for audio and images, and so is the response', async () => {
     const { world, post } = open()
     world.answer = () => ({ headers: ['content-type', 'audio/wav'], body: 'RIFF' })
     for (const path of ['/v1/audio/speech', '/v1/images/generations']) {
@@ -229,7 +229,7 @@ describe('the request to an engine', () => {
     }
   })
 
-  it('goes to the next engine with the same bytes if the first one fails', async () => {
+  it('the request to an engine goes to the next engine with the same bytes if the first one fails', async () => {
     const { world, post } = open()
     world.answer = (request) => (request.target.id === 'a' ? { status: 500 } : { body: '{}' })
     const response = await post(chat, hello)
@@ -285,14 +285,14 @@ describe('the admission that the cluster receives', () => {
       { tokenSource: 'bytes', tenant: 'open', version: 1, configVersion: 7 },
     ],
   ]
-  it.each(cases)('is %s', async (_name, body, headers, expected) => {
+  it.each(cases)('the admission is %s', async (_name, body, headers, expected) => {
     const { world, post } = open()
     expect((await post(chat, body, headers)).status).toBe(200)
     expect(last(world.admissions)).toMatchObject(expected)
   })
 
   it.each(['/v1/responses', '/v1/messages', '/v1/embeddings'])(
-    'is one answer and a prompt that caches count for at %s, whose engines read no `n` and score no prompts',
+    'the admission is one answer and a prompt that caches count for at %s, whose engines read no `n` and score no prompts',
     async (path) => {
       const { world, post } = open()
       expect(
@@ -313,13 +313,13 @@ describe('the admission that the cluster receives', () => {
     ['/pooling', 'embed', false],
     ['/pooling', null, false],
     ['/classify', 'token_classify', false],
-  ])('is at %s, for task %s, whether vLLM reads no cache: %s', async (path, task, computesAll) => {
+  ])('the admission is at %s, for task %s, whether vLLM reads no cache: %s', async (path, task, computesAll) => {
     const { world, post } = open()
     expect((await post(path, { model: 'qwen', input: 'x', task })).status).toBe(200)
     expect(last(world.admissions)).toMatchObject({ computesAll })
   })
 
-  it('is a prompt’s length in tokens and its blocks', async () => {
+  it('the admission is a prompt’s length in tokens and its blocks', async () => {
     const { world, post } = open()
     await post('/v1/completions', { model: 'qwen', prompt: 'word '.repeat(2000) })
     const { promptTokens, blocks } = last(world.admissions)
@@ -328,7 +328,7 @@ describe('the admission that the cluster receives', () => {
     expect(blocks.length).toBe(78)
   })
 
-  it('is a better guess of the length once engines have counted', async () => {
+  it('the admission is a better guess of the length once engines have counted', async () => {
     const { world, post } = open()
     const body = { model: 'qwen', prompt: 'x'.repeat(6000) }
     world.answer = () => ({ body: '{}', usage: { promptTokens: 1000, completionTokens: 1, cachedTokens: null } })
@@ -337,13 +337,13 @@ describe('the admission that the cluster receives', () => {
     expect(last(world.admissions).promptTokens).toBeLessThan(1050)
   })
 
-  it('has the priority of the key instead of the client’s', async () => {
+  it('the admission has the priority of the key instead of the client’s', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', priority: 4 }] })
     await post(chat, { ...hello, priority: -5 }, { authorization: 'Bearer team-secret' })
     expect(last(world.admissions)).toMatchObject({ priority: 4, tenant: 'team' })
   })
 
-  it('contains no address or key of an engine', async () => {
+  it('the admission contains no address or key of an engine', async () => {
     const { world, post } = open()
     await post(chat, hello)
     expect(JSON.stringify(world.admissions)).not.toMatch(/10\.0\.0|engine-secret/)
@@ -403,7 +403,7 @@ describe('the error response if no engine can serve', () => {
 })
 
 describe('authorisation', () => {
-  it('rejects everyone if there are no keys and the gateway is reachable from other hosts', async () => {
+  it('a gateway rejects everyone if there are no keys and the gateway is reachable from other hosts', async () => {
     const { post, get } = open({ loopback: false })
     const response = await post(chat, hello)
     expect(response.status).toBe(503)
@@ -415,19 +415,19 @@ describe('authorisation', () => {
     expect(await code(await get('/v1/firstlight/fleet'))).toBe('not_configured')
   })
 
-  it('is everybody when the gateway is open, but for the admin surface', async () => {
+  it('a gateway is everybody when the gateway is open, but for the admin surface', async () => {
     const { post, get } = open({ loopback: false, open: true })
     expect((await post(chat, hello)).status).toBe(200)
     expect(await code(await get('/v1/firstlight/fleet'))).toBe('not_configured')
   })
 
-  it('is everybody on a loopback address, the admin surface too', async () => {
+  it('a gateway is everybody on a loopback address, the admin surface too', async () => {
     const { post, get } = open()
     expect((await post(chat, hello)).status).toBe(200)
     expect((await get('/v1/firstlight/fleet')).status).toBe(200)
   })
 
-  it('is no page of another site, on a gateway without keys', async () => {
+  it('a gateway is no page of another site, on a gateway without keys', async () => {
     const { post, get } = open()
     expect((await post(chat, hello, { 'sec-fetch-site': 'cross-site' })).status).toBe(403)
     expect((await post(chat, hello, { 'sec-fetch-site': 'same-origin' })).status).toBe(200)
@@ -440,11 +440,11 @@ describe('authorisation', () => {
     ['[::1]:8080', 200],
     ['rebound.example', 403],
     ['127.0.0.1.rebound.example', 403],
-  ])('of the open admin surface at host %s gets %d', async (host, status) => {
+  ])('a gateway of the open admin surface at host %s gets %d', async (host, status) => {
     expect((await open().get('/v1/firstlight/fleet', { host })).status).toBe(status)
   })
 
-  it('requires admin.secret if keys are configured', async () => {
+  it('a gateway requires admin.secret if keys are configured', async () => {
     const { get } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
     expect(await code(await get('/v1/firstlight/fleet'))).toBe('not_configured')
   })
@@ -455,7 +455,7 @@ describe('a token in a path', () => {
     '/lmcache/paris/hush-hush/events',
     '/lmcache/nowhere/hush-hush/instances/x/heartbeat',
     '/ttft_report/hush-hush',
-  ])('keeps %s out of the log', async (path) => {
+  ])('a token in a path keeps %s out of the log', async (path) => {
     const { gateway, world } = open()
     for (const method of ['GET', 'POST', 'PATCH', 'HEAD'])
       await gateway.fetch(new Request(`http://localhost${path}`, { method }), world.scope)
@@ -465,7 +465,7 @@ describe('a token in a path', () => {
 })
 
 describe('responses stored on an engine', () => {
-  it('are read, continued, cancelled and deleted on that engine', async () => {
+  it('responses stored on an engine are read, continued, cancelled and deleted on that engine', async () => {
     const opened = open()
     await stored(opened)
     const { world, post, get, gateway } = opened
@@ -489,7 +489,7 @@ describe('responses stored on an engine', () => {
     expect((await get('/v1/responses/resp_1')).status).toBe(404)
   })
 
-  it('are invisible to other clients', async () => {
+  it('responses stored on an engine are invisible to other clients', async () => {
     const opened = open({
       keys: [
         { name: 'one', secret: 'secret-one-1' },
@@ -509,7 +509,7 @@ describe('responses stored on an engine', () => {
     expect((await opened.get('/v1/responses/resp_1', one)).status).toBe(200)
   })
 
-  it('are forgotten, the least used first, when there are too many', async () => {
+  it('responses stored on an engine are forgotten, the least used first, when there are too many', async () => {
     const opened = open({ limits: { response_ids: 2 } })
     const { world, post, get } = opened
     for (const id of ['resp_1', 'resp_2', 'resp_1', 'resp_3']) {
@@ -523,7 +523,7 @@ describe('responses stored on an engine', () => {
 })
 
 describe('a gateway that drains', () => {
-  it('rejects new requests with different retry times, and is not ready', async () => {
+  it('a gateway that drains rejects new requests with different retry times, and is not ready', async () => {
     const { world, gateway, post, get } = open()
     gateway.drain()
     const response = await post(chat, hello)
@@ -538,7 +538,7 @@ describe('a gateway that drains', () => {
 })
 
 describe('the admin surface', () => {
-  it('sends drain and undrain of an engine to the right cluster', async () => {
+  it('the admin surface sends drain and undrain of an engine to the right cluster', async () => {
     const { world, post } = open()
     expect(await (await post('/v1/firstlight/engines/a/drain', '')).json()).toEqual({
       cluster: 'paris',
@@ -557,7 +557,7 @@ describe('the admin surface', () => {
     ])
   })
 
-  it('asks for the cluster if two clusters have an engine of that name', async () => {
+  it('the admin surface asks for the cluster if two clusters have an engine of that name', async () => {
     const { world, post } = open({ clusters: [onePool, { ...onePool, id: 'rome' }] })
     const response = await post('/v1/firstlight/engines/a/drain', '')
     expect(response.status).toBe(400)
@@ -566,14 +566,14 @@ describe('the admin surface', () => {
     expect((await post('/v1/firstlight/engines/a/drain?cluster=rome', '')).status).toBe(200)
   })
 
-  it('reports that the named cluster has no such engine', async () => {
+  it('the admin surface reports that the named cluster has no such engine', async () => {
     const { post } = open()
     expect(await (await post('/v1/firstlight/engines/a/drain?cluster=pairs', '')).text()).toContain(
       "There is no engine 'a' in a cluster 'pairs'.",
     )
   })
 
-  it('explains a request by the client’s label, without its prompt', async () => {
+  it('the admin surface explains a request by the client’s label, without its prompt', async () => {
     const { post, get } = open()
     await post(chat, hello, { 'x-request-id': 'mine-1' })
     const answer = await (await get('/v1/firstlight/requests/mine-1')).text()
@@ -584,7 +584,7 @@ describe('the admin surface', () => {
     expect(answer).not.toContain('Hello')
   })
 
-  it('ranks a request with its overrides without sending it', async () => {
+  it('the admin surface ranks a request with its overrides without sending it', async () => {
     const { world, post } = open()
     const answer = (await (await post('/v1/firstlight/route', { ...hello, firstlight: { policy: 'qps' } })).json()) as {
       decision: { policy: string }
@@ -596,7 +596,7 @@ describe('the admin surface', () => {
 })
 
 describe('the log', () => {
-  it('has one line per request, without prompts and keys', async () => {
+  it('the log has one line per request, without prompts and keys', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
     await post(chat, { ...hello, stream: true }, { authorization: 'Bearer team-secret', 'x-request-id': 'r-9' })
     await post(chat, hello, { authorization: 'Bearer wrong-secret' })

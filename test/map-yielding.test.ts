@@ -13,7 +13,7 @@ import { parseExposition } from './telemetry/parse-exposition.ts'
 import { configOf, onePool, openRecordingPorts } from './kit/recording-ports.ts'
 
 describe('work in turns', () => {
-  it('returns the same as without yielding, a few items at a time', async () => {
+  it('work in turns returns the same as without yielding, a few items at a time', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer(), { maxLength: 120 }), fc.boolean(), async (items, later) => {
         const runs = [0]
@@ -29,7 +29,7 @@ describe('work in turns', () => {
     )
   })
 
-  it('rejects as the work does', async () => {
+  it('work in turns rejects as the work does', async () => {
     await expect(
       mapYielding(
         async () => undefined,

@@ -14,21 +14,21 @@ function manualTimers() {
   return { timers, fire: () => fires[0]!(), cancelled: () => cancelled }
 }
 
-it('passes on the result of work that ends in time, and cancels the timer', async () => {
+it('a timeout passes on the result of work that ends in time, and cancels the timer', async () => {
   const { timers, cancelled } = manualTimers()
   await expect(withDeadline(5, Promise.resolve('done'), { timers })).resolves.toBe('done')
   await expect(withDeadline(5, Promise.reject(new Error('broken')), { timers })).rejects.toThrow('broken')
   await expect.poll(cancelled).toBe(2)
 })
 
-it('rejects with a DeadlineError when the limit is reached first', async () => {
+it('a timeout rejects with a DeadlineError when the limit is reached first', async () => {
   const { timers, fire } = manualTimers()
   const waiting = withDeadline(5, new Promise(() => {}), { timers })
   fire()
   await expect(waiting).rejects.toBeInstanceOf(DeadlineError)
 })
 
-it('rejects when the signal is aborted, before or during the wait', async () => {
+it('a timeout rejects when the signal is aborted, before or during the wait', async () => {
   const { timers } = manualTimers()
   const controller = new AbortController()
   const waiting = withDeadline(5, new Promise(() => {}), { timers, signal: controller.signal })

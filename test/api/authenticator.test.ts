@@ -51,12 +51,12 @@ describe('a key of its own beside the admin key', () => {
     )
   }
 
-  it('opens alone, and so does the admin key', async () => {
+  it('its own key beside the admin key opens alone, and so does the admin key', async () => {
     expect(await verdict(undefined, 'scraper-secret', 'scraper-secret')).toBe('in')
     expect(await verdict('admin-secret', 'scraper-secret', 'admin-secret')).toBe('in')
   })
 
-  it('reports what is missing or wrong if no admin key is configured', async () => {
+  it('its own key beside the admin key reports what is missing or wrong if no admin key is configured', async () => {
     expect(await verdict(undefined, 'scraper-secret', 'other')).toBe(
       'key_wrong: Invalid key. It must equal metrics.key of the configuration.',
     )
@@ -65,7 +65,7 @@ describe('a key of its own beside the admin key', () => {
     )
   })
 
-  it('is named if neither is configured', async () => {
+  it('its own key beside the admin key is named if neither is configured', async () => {
     expect(await verdict(undefined, null, 'other')).toBe(
       'not_configured: Access is disabled. Set metrics.key or admin.secret in the configuration and send it as a bearer token.',
     )

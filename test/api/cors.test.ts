@@ -22,13 +22,13 @@ describe('a gateway without keys', () => {
   const hello = { model: 'qwen', messages: [] }
   const from = (origin: string) => ({ origin, 'sec-fetch-site': 'cross-site' })
 
-  it('serves pages of allowed origins only', async () => {
+  it('a gateway without keys serves pages of allowed origins only', async () => {
     expect((await post('/v1/chat/completions', hello, from(ours))).status).toBe(200)
     expect((await post('/v1/chat/completions', hello, from('https://evil.example.com'))).status).toBe(403)
     expect((await post('/v1/chat/completions', hello, { 'sec-fetch-site': 'cross-site' })).status).toBe(403)
   })
 
-  it('keeps its admin surface from them', async () => {
+  it('a gateway without keys keeps its admin surface from them', async () => {
     const fleet = await gateway.fetch(
       new Request('http://localhost/v1/firstlight/fleet', { headers: from(ours) }),
       world.scope,
@@ -36,7 +36,7 @@ describe('a gateway without keys', () => {
     expect([fleet.status, fleet.headers.get('access-control-allow-origin')]).toEqual([403, null])
   })
 
-  it('logs rejected origins', async () => {
+  it('a gateway without keys logs rejected origins', async () => {
     await gateway.fetch(
       new Request('http://localhost/v1/chat/completions', {
         method: 'OPTIONS',
@@ -50,7 +50,7 @@ describe('a gateway without keys', () => {
     })
   })
 
-  it('logs them if no page is allowed at all, by the document or at this path', async () => {
+  it('a gateway without keys logs them if no page is allowed at all, by the document or at this path', async () => {
     const silent = createGateway(configOf({ clusters: [onePool] }), world.ports)
     for (const [target, path] of [
       [silent, '/v1/chat/completions'],

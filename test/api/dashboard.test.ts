@@ -44,7 +44,7 @@ describe('the pages', () => {
     },
   )
 
-  it('serves its files with their types, to be kept for good', async () => {
+  it('the dashboard serves its files with their types, to be kept for good', async () => {
     for (const [name, type] of [
       ['index-a1.js', 'text/javascript; charset=utf-8'],
       ['index-a1.css', 'text/css; charset=utf-8'],
@@ -60,7 +60,7 @@ describe('the pages', () => {
   })
 
   it.each(['gone-b2.js', 'index.html', '..%2fpackage.json', '%2e%2e%2fnode.js', 'a.b.js', '.js'])(
-    'has no file %s',
+    'the dashboard has no file %s',
     async (name) => {
       expect(
         (await get(`/dashboard/${name}`, async () => (name === 'gone-b2.js' ? null : new Uint8Array(1)))).status,
@@ -68,13 +68,13 @@ describe('the pages', () => {
     },
   )
 
-  it('explains how to build it if it is missing', async () => {
+  it('the dashboard explains how to build it if it is missing', async () => {
     const response = await get('/')
     expect(response.status).toBe(503)
     expect(await response.text()).toContain('npm run build:dashboard')
   })
 
-  it('redirects the path with a slash to the one without, behind any prefix', async () => {
+  it('the dashboard redirects the path with a slash to the one without, behind any prefix', async () => {
     const response = await get('/dashboard/', files)
     expect([response.status, response.headers.get('location')]).toEqual([308, '../dashboard'])
   })
@@ -150,11 +150,11 @@ function follow(response: Response) {
 }
 
 describe('/v1/firstlight/live', () => {
-  it('requires the admin key', async () => {
+  it('the live feed requires the admin key', async () => {
     expect((await get('/v1/firstlight/live')).status).toBe(401)
   })
 
-  it('sends the fleet at once, then again and again', async () => {
+  it('the live feed sends the fleet at once, then again and again', async () => {
     const { open } = watch()
     const feed = follow(open())
     const first = await feed.next()
@@ -172,7 +172,7 @@ describe('/v1/firstlight/live', () => {
     expect([(await feed.next())?.id, (await feed.next())?.id]).toEqual([2, 3])
   })
 
-  it('sends five digits of a number, and whole ones as they are', async () => {
+  it('the live feed sends five digits of a number, and whole ones as they are', async () => {
     const { open, context } = watch()
     context.status.startedAt = 1_795_271_106_911
     const { pool: cluster } = context.ports
@@ -186,7 +186,7 @@ describe('/v1/firstlight/live', () => {
     expect(view?.pools[0]?.['engines']).toEqual([{ id: 'a', ttft_ms: 333.33, active_blocks: 1_234_567 }])
   })
 
-  it('sends the latest first tokens too, each decision once, when newer requests fill the list', async () => {
+  it('the live feed sends the latest first tokens too, each decision once, when newer requests fill the list', async () => {
     const { open, context } = watch()
     const { pool: cluster } = context.ports
     const decision = (id: string, at: number) =>
@@ -211,7 +211,7 @@ describe('/v1/firstlight/live', () => {
     ])
   })
 
-  it('creates one view for all viewers', async () => {
+  it('the live feed creates one view for all viewers', async () => {
     const { open, queries } = watch()
     const viewers = Array.from({ length: 10 }, () => follow(open()))
     let last = 0
@@ -221,7 +221,7 @@ describe('/v1/firstlight/live', () => {
     expect(queries.length).toBeLessThanOrEqual(2 * (last + 1))
   })
 
-  it('shows a pool whose object is unreachable as such, and the others unchanged', async () => {
+  it('the live feed shows a pool whose object is unreachable as such, and the others unchanged', async () => {
     const { open, darken } = watch()
     darken('rome')
     const { view } = (await follow(open()).next())!
@@ -237,7 +237,7 @@ describe('/v1/firstlight/live', () => {
     ])
   })
 
-  it('rejects a viewer beyond the limit, and accepts another after one has left', async () => {
+  it('the live feed rejects a viewer beyond the limit, and accepts another after one has left', async () => {
     const { open } = watch({ viewers: 2 })
     const first = follow(open())
     follow(open())
@@ -246,13 +246,13 @@ describe('/v1/firstlight/live', () => {
     expect(await follow(open()).next()).not.toBeNull()
   })
 
-  it('does not count a HEAD request as a viewer', () => {
+  it('the live feed does not count a HEAD request as a viewer', () => {
     const { open } = watch({ viewers: 1 })
     expect(open('HEAD').body).toBeNull()
     expect(open('HEAD').headers.get('content-type')).toBe('text/event-stream')
   })
 
-  it('ends when the gateway drains', async () => {
+  it('the live feed ends when the gateway drains', async () => {
     const { open, context } = watch()
     const feed = follow(open())
     await feed.next()
@@ -260,7 +260,7 @@ describe('/v1/firstlight/live', () => {
     expect(await feed.next()).toBeNull()
   })
 
-  it('ends after the maximum number of views or the maximum time, and frees its slot', async () => {
+  it('the live feed ends after the maximum number of views or the maximum time, and frees its slot', async () => {
     const { open } = watch({ maxSnapshots: 2, viewers: 1 })
     const feed = follow(open())
     expect([(await feed.next())?.id, (await feed.next())?.id, await feed.next()]).toEqual([1, 2, null])

@@ -6,14 +6,14 @@ import { failures } from '../../src/failure.ts'
 const page = readFileSync(new URL('../../docs/api.md', import.meta.url), 'utf8')
 
 describe('docs/api.md', () => {
-  it.each(endpoints.map(({ path }) => path))('names %s', (path) => {
+  it.each(endpoints.map(({ path }) => path))('docs/api.md names %s', (path) => {
     expect(page).toContain(`${path}\``)
   })
 
   // A cut stream has no status of its own.
   const { engine_truncated, ...answered } = failures
   it.each(Object.values(answered).map(({ code, status }) => [code, status] as const))(
-    'names the error code %s with its status',
+    'docs/api.md names the error code %s with its status',
     (code, status) => {
       expect(page.split('\n').some((line) => line.startsWith(`| ${status} |`) && line.includes(`\`${code}\``))).toBe(
         true,
@@ -21,7 +21,7 @@ describe('docs/api.md', () => {
     },
   )
 
-  it('names the code of the event that ends a broken stream', () => {
+  it('docs/api.md names the code of the event that ends a broken stream', () => {
     expect(page).toContain(`\`${engine_truncated.code}\``)
   })
 })

@@ -89,7 +89,7 @@ describe('without the carrier of the limits', () => {
     expect(carrier.lines).toEqual(['key_limit_unavailable', 'key_limit_unavailable'])
   })
 
-  it('asks it again after a second, not for each request', async () => {
+  it('a gateway without the carrier of its limits asks it again after a second, not for each request', async () => {
     const carrier = new Carrier()
     const [gateway] = carrier.gateways(1)
     carrier.isUp = false
@@ -139,7 +139,7 @@ it('a reservation that the carrier makes too late is settled', async () => {
   expect(settled).toEqual([expect.objectContaining({ key: 'k', tokens: null })])
 })
 
-it('never admits more than the limits plus what was in use when the carrier failed, for any interleaving', async () => {
+it('the fallback limiter never admits more than the limits plus what was in use when the carrier failed, for any interleaving', async () => {
   const step = fc.oneof(
     { weight: 20, arbitrary: fc.record({ kind: fc.constant('ask' as const), gateway: fc.nat(3) }) },
     { weight: 10, arbitrary: fc.record({ kind: fc.constant('end' as const), gateway: fc.nat(1_000) }) },

@@ -60,7 +60,7 @@ function openCounted(shards = 2) {
 
 const pods = Array.from({ length: 6_000 }, (_, at) => `pod-${at}`)
 
-it('gives engines of today names of their own again once those of long ago are silent', async () => {
+it('the metrics page gives engines of today names of their own again once those of long ago are silent', async () => {
   const world = openCounted(1)
   world.end(0, pods)
   expect((await world.scrape())['other']).toBe(1_000)
@@ -71,14 +71,14 @@ it('gives engines of today names of their own again once those of long ago are s
   expect(await world.scrape()).toEqual({ other: 1_001, today: 2 })
 })
 
-it('shows an idle engine permanently if there is room', async () => {
+it('the metrics page shows an idle engine permanently if there is room', async () => {
   const world = openCounted()
   world.end(0, ['a'])
   world.pass(400 * DAY_MS)
   expect(await world.scrape()).toEqual({ a: 1 })
 })
 
-it('never shrinks a name, although shards see it at different times', async () => {
+it('the metrics page never shrinks a name, although shards see it at different times', async () => {
   const world = openCounted()
   const alive = pods.slice(3_000)
   const shown = async () =>

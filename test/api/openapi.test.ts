@@ -15,7 +15,7 @@ const OPERATION = /^\/(?:v1\/firstlight\/|health$|ready$|version$|metrics$|opena
 const OTHERS = /^\/v1\/firstlight\/(?:digest|kv-events)$/
 
 describe('the OpenAPI document', () => {
-  it('has every route of the admin API, and no other', () => {
+  it('the OpenAPI document has every route of the admin API, and no other', () => {
     const gateway = createGateway(configOf(), openRecordingPorts().ports)
     const routes = Object.values(gateway.routes)
       .flatMap((app) => app.routes)
@@ -27,7 +27,7 @@ describe('the OpenAPI document', () => {
     expect([...new Set(routes)].toSorted()).toEqual(written.toSorted())
   })
 
-  it('names each operation once, and refers to schemas that exist', () => {
+  it('the OpenAPI document names each operation once, and refers to schemas that exist', () => {
     const ids = Object.values(document.paths).flatMap((methods) => Object.values(methods).map((one) => one.operationId))
     expect(new Set(ids).size).toBe(ids.length)
     const refs = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name!)

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { RefusalLogLimit } from '../../src/api/refusal-log-limit.ts'
 
-it('admits ten refusals of a reason in ten seconds, and returns the number of the others once', () => {
+it('the limit of refusal lines admits ten refusals of a reason in ten seconds, and returns the number of the others once', () => {
   const limit = new RefusalLogLimit()
   const admitted = Array.from({ length: 30 }, (_, at) => limit.admits('no_engine', at)).filter(Boolean)
   expect(admitted).toHaveLength(10)

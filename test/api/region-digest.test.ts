@@ -6,7 +6,7 @@ import { configOf, openRecordingPorts, poster } from '../kit/recording-ports.ts'
 const regional = { id: 'a', gateway: { url: 'https://paris.test', models: [{ model: 'qwen' }] } }
 
 describe('a region', () => {
-  it('receives header-safe text, whatever the request contains', async () => {
+  it('a region receives header-safe text, whatever the request contains', async () => {
     const world = openRecordingPorts()
     const post = poster(createGateway(configOf({ clusters: [regional] }), world.ports), world)
     for (const session of ['plain', '日本 é', '\u007f\u0000\r\n', '\ud800', '😀"\\']) {
@@ -20,7 +20,7 @@ describe('a region', () => {
     }
   })
 
-  it('receives sessions apart for each key of the edge, which it cannot see', async () => {
+  it('a region receives sessions apart for each key of the edge, which it cannot see', async () => {
     const world = openRecordingPorts()
     const keys = ['one', 'two'].map((name) => ({ name, secret: `secret-of-${name}` }))
     const post = poster(createGateway(configOf({ clusters: [regional], keys }), world.ports), world)

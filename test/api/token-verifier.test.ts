@@ -60,7 +60,7 @@ const sign = (pair: Pair, claims: object = {}, header: object = {}): Promise<str
     .sign(pair.privateKey)
 
 describe('TokenVerifier', () => {
-  it('returns the name in the configured claim, and remembers the token until it expires', async () => {
+  it('TokenVerifier returns the name in the configured claim, and remembers the token until it expires', async () => {
     const world = new World([first])
     const token = await sign(first)
     expect([await world.verdict(token), await world.verdict(token)]).toEqual([
@@ -81,11 +81,11 @@ describe('TokenVerifier', () => {
     [{ email: undefined }, "its claim 'email'"],
     [{ email: 'a b' }, "its claim 'email'"],
     [{ email: 'x'.repeat(121) }, "its claim 'email'"],
-  ])('rejects %j', async (claims, why) => {
+  ])('TokenVerifier rejects %j', async (claims, why) => {
     expect(await new World([first]).verdict(await sign(first, claims))).toContain(`Invalid token: ${why}`)
   })
 
-  it('rejects signatures of other keys, without a signature, and changed claims', async () => {
+  it('TokenVerifier rejects signatures of other keys, without a signature, and changed claims', async () => {
     const world = new World([first])
     const foreign = await sign(second, {}, { kid: 'a', alg: 'RS256' })
     const none = new UnsecuredJWT({ email: 'ann' }).setIssuer('https://issuer.test').encode()
@@ -95,13 +95,13 @@ describe('TokenVerifier', () => {
       expect(await world.verdict(token)).toMatch(/^key_wrong: .*signature or its format/)
   })
 
-  it('rejects HMAC, whose secret would be the public key', async () => {
+  it('TokenVerifier rejects HMAC, whose secret would be the public key', async () => {
     const secret = new TextEncoder().encode(JSON.stringify(await exportJWK(first.publicKey)))
     const token = await new SignJWT({ email: 'ann' }).setProtectedHeader({ alg: 'HS256', kid: 'a' }).sign(secret)
     expect(await new World([first]).verdict(token)).toMatch(/^key_wrong/)
   })
 
-  it('fetches keys again for an unknown key id, at most every 30 s', async () => {
+  it('TokenVerifier fetches keys again for an unknown key id, at most every 30 s', async () => {
     const world = new World([first])
     await world.verdict(await sign(first))
     world.keys = [first, second]
@@ -113,7 +113,7 @@ describe('TokenVerifier', () => {
     expect(world.fetches).toBe(2)
   })
 
-  it('goes on with the keys it has while the issuer is away, and refuses without any', async () => {
+  it('TokenVerifier goes on with the keys it has while the issuer is away, and refuses without any', async () => {
     const world = new World([first])
     world.fails = true
     expect(await world.verdict(await sign(first))).toMatch(/^issuer_unreachable/)
@@ -127,7 +127,7 @@ describe('TokenVerifier', () => {
     expect(await world.verdict(await sign(first, { jti: '3' }))).toBe('jwt:ann@example.com')
   })
 
-  it('tells tokens from keys', async () => {
+  it('TokenVerifier tells tokens from keys', async () => {
     expect(looksLikeToken(await sign(first))).toBe(true)
     for (const text of ['sk-1234', 'a.b.c', 'eyJ.a', 'eyJhIjoxfQ..']) expect(looksLikeToken(text)).toBe(false)
   })

@@ -42,7 +42,7 @@ describe('the bodies of requests that engines answer', () => {
     'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n22\r\ndata: {"choices":[{"text":"1"}]}\n\n\r\n'
 
   it.each(Object.entries(servers))(
-    'are held while an engine thinks, and no longer, on the %s server',
+    'the bodies of requests that engines answer are held while an engine thinks, and no longer, on the %s server',
     async (_, host) => {
       let answer: (() => void) | null = null
       both.answer = (socket) => void (answer = () => void socket.write(STREAM))
@@ -57,7 +57,7 @@ describe('the bodies of requests that engines answer', () => {
     },
   )
 
-  it('are all released when all requests have ended, in any way', async () => {
+  it('the bodies of requests that engines answer are all released when all requests have ended, in any way', async () => {
     const body = (kind: string): string =>
       chatBody(`${kind} ${'x'.repeat(3_000)}`, { stream: kind.startsWith('stream') })
     const kinds = ['whole', 'stream', 'streamCut', 'streamLeft', 'error', 'refused', 'reset', 'left'] as const
@@ -103,7 +103,7 @@ describe('the bodies of requests that engines answer', () => {
 describe('a count of bodies', () => {
   const limits = { bodyBytes: 3_000_000, bufferedBytes: 8_000_000 }
 
-  it('equals the held bytes after any sequence of reserve, refuse and release, and ends at zero', () => {
+  it('a count of bodies equals the held bytes after any sequence of reserve, refuse and release, and ends at zero', () => {
     const step = fc.record({ body: fc.nat(5), bytes: fc.integer({ min: 0, max: 3_000_000 }), release: fc.boolean() })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
@@ -133,7 +133,7 @@ describe('a count of bodies', () => {
     )
   })
 
-  it('reserves nothing for a released body', () => {
+  it('a count of bodies reserves nothing for a released body', () => {
     const memory = new BodyMemory(limits, countIn(new Int32Array(1)))
     const held = memory.open()
     held.release()
@@ -141,7 +141,7 @@ describe('a count of bodies', () => {
     expect(memory.bytes).toBe(0)
   })
 
-  it('has room for one body of maximum size, and is shared by all threads', () => {
+  it('a count of bodies has room for one body of maximum size, and is shared by all threads', () => {
     const slots = new Int32Array(new SharedArrayBuffer(8))
     const [first, second] = [0, 1].map(
       (own) => new BodyMemory({ bodyBytes: 3_000_000, bufferedBytes: 3_000_000 }, countIn(slots, own)),
@@ -154,7 +154,7 @@ describe('a count of bodies', () => {
     expect(() => second!.open().grow(2_000)).not.toThrow()
   })
 
-  it('adopts the limit of a new configuration', () => {
+  it('a count of bodies adopts the limit of a new configuration', () => {
     const memory = new BodyMemory(limits, countIn(new Int32Array(1)))
     memory.adopt({ bodyBytes: 1_000, bufferedBytes: 2_000 })
     expect(() => memory.open().grow(4_000)).toThrow('limits.buffered_bytes')

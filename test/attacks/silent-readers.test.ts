@@ -41,7 +41,7 @@ async function metric(name: string): Promise<string | undefined> {
 }
 
 describe.each(Object.entries(servers))('a client that never reads, on the %s server', (_server, host) => {
-  it('is cut off, and the engine is free and not to blame', async () => {
+  it('a client that never reads is cut off, and the engine is free and not to blame', async () => {
     both = await openBothServers({ write_ms: 200 })
     let engineSocket: Socket | null = null
     both.answer = (socket) => {

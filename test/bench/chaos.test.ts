@@ -15,7 +15,7 @@ describe('a chaos run', () => {
     ['one process', 'process'],
     ['isolates that are killed', 'isolates'],
   ])(
-    'of %s breaks no invariant',
+    'a chaos run of %s breaks no invariant',
     async (_, deployment) => {
       const notes: string[] = []
       const { headline, rows } = await chaos({
@@ -38,7 +38,7 @@ describe('a chaos run', () => {
     180_000,
   )
 
-  it('rejects an unknown deployment and lists those that exist', async () => {
+  it('a chaos run rejects an unknown deployment and lists those that exist', async () => {
     const run = chaos({ flags: { deployment: 'cloud' }, args: [], note: () => undefined })
     await expect(run).rejects.toThrow(
       '"cloud" is none of process, threads, replicas, cluster, regions, workers, isolates',
@@ -50,25 +50,25 @@ describe('the comparison of a stream with its expected tokens', () => {
   const expected = expectedTokens('sim', { isCompletion: true, text: 'Once upon a time', maxTokens: 12 })
   const joined = (...parts: readonly (readonly string[])[]): string => parts.flat().join('')
 
-  it('finds no difference in a whole stream, nor in the beginning of one that was cut', () => {
+  it('the comparison with expected tokens finds no difference in a whole stream, nor in the beginning of one that was cut', () => {
     expect(difference(joined(expected), expected, true)).toEqual({ lost: 0, duplicate: 0 })
     expect(difference(joined(expected.slice(0, 5)), expected, false)).toEqual({ lost: 0, duplicate: 0 })
   })
 
-  it('counts tokens that are missing in the middle and at the end', () => {
+  it('the comparison with expected tokens counts tokens that are missing in the middle and at the end', () => {
     const gap = joined(expected.slice(0, 4), expected.slice(6))
     expect(difference(gap, expected, true)).toEqual({ lost: 2, duplicate: 0 })
     expect(difference(joined(expected.slice(0, 9)), expected, true)).toEqual({ lost: 3, duplicate: 0 })
   })
 
-  it('counts tokens that were sent twice', () => {
+  it('the comparison with expected tokens counts tokens that were sent twice', () => {
     const twice = joined(expected.slice(0, 6), expected.slice(4))
     expect(difference(twice, expected, true)).toEqual({ lost: 0, duplicate: 2 })
   })
 })
 
 describe('the log of a chaos run', () => {
-  it('reports a request that ends twice, a key, an error and a line that is no JSON', () => {
+  it('the check of a chaos log reports a request that ends twice, a key, an error and a line that is no JSON', () => {
     const log = new LogReader()
     for (const id of ['a', 'b', 'a']) log.read(JSON.stringify({ level: 'info', event: 'request', id }))
     log.read('{"level":"info","text":"chaos-key-1"}')

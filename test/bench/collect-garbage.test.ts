@@ -49,7 +49,7 @@ async function usedBytes(): Promise<Record<string, number>> {
   return Object.fromEntries(await Promise.all(used))
 }
 
-it('is that of idle isolates, too, and of the one that passes on requests', async () => {
+it('the collected garbage is that of idle isolates, too, and of the one that passes on requests', async () => {
   await collectGarbage(await runtime.getInspectorURL(), ask)
   const before = await usedBytes()
   for (let sent = 0; sent < REQUESTS; sent++) await ask()

@@ -9,12 +9,12 @@ const axes = { protocols: protocols.map(({ name }) => name), engines: ENGINE_TYP
 const cells = cellsOf(matrix, axes)
 
 describe('the matrix of field cases', () => {
-  it('has a state for every case, protocol, engine type and runtime, and a reason where none runs', () => {
+  it('the matrix of field cases has a state for every case, protocol, engine type and runtime, and a reason where none runs', () => {
     expect(cells).toHaveLength(matrix.cases.length * axes.protocols.length * axes.engines.length * 2)
     expect(cells.filter((cell) => cell.state === 'does not apply' && cell.reason.length < 10)).toEqual([])
   })
 
-  it('names only protocols and engine types that exist', () => {
+  it('the matrix of field cases names only protocols and engine types that exist', () => {
     const exclusions = [...matrix.missing, ...matrix.cases.flatMap(({ except = [] }) => except)]
     const named = [...matrix.cases, ...exclusions]
     expect(named.flatMap(({ protocols: some = [] }) => some).filter((one) => !axes.protocols.includes(one))).toEqual([])
@@ -22,7 +22,7 @@ describe('the matrix of field cases', () => {
     expect(named.flatMap(({ engines = [] }) => engines).filter((one) => !kinds.includes(one))).toEqual([])
   })
 
-  it('has no exclusion without effect', () => {
+  it('the matrix of field cases has no exclusion without effect', () => {
     for (const { except = [], ...one } of matrix.cases)
       for (const exclusion of except)
         expect(
@@ -32,16 +32,19 @@ describe('the matrix of field cases', () => {
         ).toBe(true)
   })
 
-  it('has code for each case that runs', () => {
+  it('the matrix of field cases has code for each case that runs', () => {
     const due = new Set(cells.filter(({ state }) => state === 'runs').map(({ id }) => id))
     expect([...due].filter((id) => !(id in fieldCases))).toEqual([])
     expect(Object.keys(fieldCases).filter((id) => !due.has(id))).toEqual([])
   })
 
-  it.each(axes.protocols)('has requests of %s for an endpoint of that protocol', (protocol) => {
-    const { path, stream } = fixtureFor(protocol)
-    const endpoint = endpointOf(path)
-    expect(endpoint?.protocol.name).toBe(protocol)
-    expect(stream !== null).toBe(endpoint?.streams)
-  })
+  it.each(axes.protocols)(
+    'the matrix of field cases has requests of %s for an endpoint of that protocol',
+    (protocol) => {
+      const { path, stream } = fixtureFor(protocol)
+      const endpoint = endpointOf(path)
+      expect(endpoint?.protocol.name).toBe(protocol)
+      expect(stream !== null).toBe(endpoint?.streams)
+    },
+  )
 })

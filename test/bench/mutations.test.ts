@@ -3,11 +3,11 @@ import { mutations } from '../../packages/bench/mutations/all.ts'
 import { catalogueProblems, mismatchOf } from '../../packages/bench/mutations/catalogue.ts'
 
 describe('the list of mutations', () => {
-  it('applies to the current tree, each mutation at exactly one place', () => {
+  it('the list of mutations applies to the current tree, each mutation at exactly one place', () => {
     expect(catalogueProblems(mutations)).toEqual([])
   })
 
-  it('reports mutations that do not match, share a name or have no test', () => {
+  it('the list of mutations reports mutations that do not match, share a name or have no test', () => {
     const [first] = mutations
     const broken = { ...first!, find: 'no such text', tests: { node: ['test/no-such-file'] } }
     expect(catalogueProblems([first!, broken])).toEqual([
@@ -26,11 +26,11 @@ describe('the text of a mutation', () => {
     expect(matches('return one', 'return\n  one')).toBe(true)
   })
 
-  it('does not join words', () => expect(matches('return one', 'returnone')).toBe(false))
+  it('the text of a mutation does not join words', () => expect(matches('return one', 'returnone')).toBe(false))
 
-  it('must occur once', () => expect(matches('one', 'one, one')).toBe(false))
+  it('the text of a mutation must occur once', () => expect(matches('one', 'one, one')).toBe(false))
 
-  it('must differ from its replacement', () => {
+  it('the text of a mutation must differ from its replacement', () => {
     expect(mismatchOf({ find: 'one', replace: 'one' }, 'one')).toBe('the replacement equals the text')
   })
 })

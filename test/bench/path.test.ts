@@ -81,24 +81,24 @@ function countedIn(
 }
 
 describe('code of a feature that is off', () => {
-  it('is counted if a request calls a function of the feature', () => {
+  it('code of a feature that is off is counted if a request calls a function of the feature', () => {
     expect(countedIn('calls.mjs')).toEqual({ functions: ['feature.mjs isWanted runs'], blocks: [] })
   })
 
-  it('is counted if a request asks whether the feature is on', () => {
+  it('code of a feature that is off is counted if a request asks whether the feature is on', () => {
     expect(countedIn('asks.mjs')).toEqual({
       functions: [],
       blocks: ['asks.mjs (anonymous) line 3: if (options.feature) count(log)'],
     })
   })
 
-  it('is not counted if a plain chat of another form runs it too', () => {
+  it('code of a feature that is off is not counted if a plain chat of another form runs it too', () => {
     const block = "reaches.mjs (anonymous) line 3: if (options.feature || options.form) log.push('long form')"
     expect(countedIn('reaches.mjs').blocks).toContain(block)
     expect(countedIn('reaches.mjs', [chat('reaches.mjs', 'other form')]).blocks).toEqual([])
   })
 
-  it('is not counted if the feature is asked for once, in the composition', () => {
+  it('code of a feature that is off is not counted if the feature is asked for once, in the composition', () => {
     expect(countedIn('composes.mjs')).toEqual({ functions: [], blocks: [] })
   })
 })

@@ -49,7 +49,7 @@ describe.each([1, 20, 500])('the dashboard at %i requests/s with streams of 20 s
     await world.close()
   })
 
-  it('shows rates, running requests, TTFT, queue and KV use of all requests, each with its past', async () => {
+  it('the dashboard under load shows rates, running requests, TTFT, queue and KV use of all requests, each with its past', async () => {
     const within = (value: number, expected: number) => {
       expect(value).toBeGreaterThan(0.8 * expected)
       expect(value).toBeLessThan(1.2 * expected)
@@ -85,7 +85,7 @@ describe.each([1, 20, 500])('the dashboard at %i requests/s with streams of 20 s
       expect(await page.locator(`[data-figure="${name}"] .past .area`).count(), name).toBe(1)
   })
 
-  it('shows stages, prediction and decisions although nearly all requests still stream', async () => {
+  it('the dashboard under load shows stages, prediction and decisions although nearly all requests still stream', async () => {
     expect(await page.locator('.quantiles .bar i').count()).toBeGreaterThanOrEqual(8)
     await expect.poll(() => page.locator('.waterfall:not(.quantiles) li').count(), slow).toBe(14)
     const caption = await page.locator('figcaption').first().innerText()
@@ -96,7 +96,7 @@ describe.each([1, 20, 500])('the dashboard at %i requests/s with streams of 20 s
     expect(results).toContain('streaming')
   })
 
-  it('explains a request that still streams, and stays so while newer ones start', async () => {
+  it('the dashboard under load explains a request that still streams, and stays so while newer ones start', async () => {
     // In one step: a newer decision may take the place of the first at any time.
     const id = await page.evaluate<string>(`(() => {
       const line = document.querySelector('tr[data-decision]')
@@ -133,19 +133,22 @@ describe('the dashboard of two clusters with 64 engines and several problems', {
 
   afterAll(() => world.close())
 
-  it.each([390, 1280])('answers at %i px in its first line: what is wrong, and where to look', async (width) => {
-    const { page } = await openLive(world, { viewport: { width, height: 844 } })
-    const verdict = page.locator('#verdict')
-    await verdict.getByText('2 problems').waitFor(slow)
-    expect(await verdict.getByRole('link').allInnerTexts()).toEqual(['configuration', 'paris-7'])
-    expect((await verdict.boundingBox())!.y).toBeLessThan(200)
-    expect(await overflow(page)).toBeLessThanOrEqual(0)
-    await verdict.getByRole('link', { name: 'paris-7' }).click()
-    expect(await page.locator('tr:target').getAttribute('data-engine')).toBe('paris-7')
-    await page.context().close()
-  })
+  it.each([390, 1280])(
+    'the dashboard of 64 engines answers at %i px in its first line: what is wrong, and where to look',
+    async (width) => {
+      const { page } = await openLive(world, { viewport: { width, height: 844 } })
+      const verdict = page.locator('#verdict')
+      await verdict.getByText('2 problems').waitFor(slow)
+      expect(await verdict.getByRole('link').allInnerTexts()).toEqual(['configuration', 'paris-7'])
+      expect((await verdict.boundingBox())!.y).toBeLessThan(200)
+      expect(await overflow(page)).toBeLessThanOrEqual(0)
+      await verdict.getByRole('link', { name: 'paris-7' }).click()
+      expect(await page.locator('tr:target').getAttribute('data-engine')).toBe('paris-7')
+      await page.context().close()
+    },
+  )
 
-  it('lists each problem with its reason, start and next step, and no intended drain', async () => {
+  it('the dashboard of 64 engines lists each problem with its reason, start and next step, and no intended drain', async () => {
     const { page } = await openLive(world)
     await page.locator('.concerns li').nth(1).waitFor(slow)
     const listed = await page.locator('.concerns li').allInnerTexts()
@@ -166,7 +169,7 @@ describe('the dashboard of two clusters with 64 engines and several problems', {
     await page.context().close()
   })
 
-  it('counts and marks the engines by state, with the reason in the row', async () => {
+  it('the dashboard of 64 engines counts and marks the engines by state, with the reason in the row', async () => {
     const { page } = await openLive(world)
     await page.getByText('62 of 64', { exact: true }).waitFor(slow)
     expect(

@@ -55,14 +55,14 @@ describe.each([
 
   beforeAll(async () => void (page = await openReport()))
 
-  it('has no horizontal scroll bar at 1280 px, with all rows and columns', async () => {
+  it('the HTML report has no horizontal scroll bar at 1280 px, with all rows and columns', async () => {
     const overflows = await page.evaluate<number[]>(
       '[document.documentElement, ...document.querySelectorAll(".scroll")].map((e) => e.scrollWidth - e.clientWidth)',
     )
     expect(overflows).toEqual([0, 0])
   })
 
-  it('names its command, version, trace hash, profile or gateway, and date', async () => {
+  it('the HTML report names its command, version, trace hash, profile or gateway, and date', async () => {
     const about = await page.locator('.about').innerText()
     expect(about).toMatch(/firstlight (replay|load) /)
     expect(about).toMatch(/\b0\.1\.0\b/)
@@ -70,7 +70,7 @@ describe.each([
     expect(about).toMatch(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/)
   })
 
-  it('hides and shows a line of its plots', async () => {
+  it('the HTML report hides and shows a line of its plots', async () => {
     const line = page.locator('svg path.s0p0').first()
     const box = page.locator('#s0p0')
     expect(await line.isVisible()).toBe(true)

@@ -449,7 +449,7 @@ describe('a gateway’s answer to the bridge', () => {
   })
 })
 
-it('listens to the engines that answer while others do not', async () => {
+it('the bridge listens to the engines that answer while others do not', async () => {
   const reported: string[] = []
   const server = await FakeEngine.open({
     '*': ({ json }) => {
@@ -560,7 +560,7 @@ describe('the ranks of a server', () => {
     topic: '',
   })
 
-  it('publish on consecutive ports, by their numbers in the deployment', async () => {
+  it('the ranks of a server publish on consecutive ports, by their numbers in the deployment', async () => {
     const kvEvents = { endpoint: 'tcp://gpu:5557', replay_endpoint: 'tcp://gpu:5657' }
     const engine = { url: 'http://gpu:1', data_parallel: { ranks: 2, first: 4 }, kv_events: kvEvents }
     expect(await located(engine)).toEqual([
@@ -572,7 +572,7 @@ describe('the ranks of a server', () => {
   it.each([
     ['two, as configured', { ranks: 2, first: 4 }, ['a/4', 'a/5']],
     ['two, as found', 'auto', ['a/0', 'a/1']],
-  ])('are those that the server lists: %s', async (_, dataParallel, ids) => {
+  ])('the ranks of a server are those that the server lists: %s', async (_, dataParallel, ids) => {
     await using engine = await FakeEngine.open({
       'GET /kv_event_sources': { body: { 5: source(5562), 4: source(5561) } },
     })
@@ -584,7 +584,7 @@ describe('the ranks of a server', () => {
     expect(engine.calls.filter((call) => call === 'GET /kv_event_sources')).toHaveLength(1)
   })
 
-  it('are one engine if the server has one', async () => {
+  it('the ranks of a server are one engine if the server has one', async () => {
     await using engine = await FakeEngine.open({ 'GET /kv_event_sources': { body: { 0: source(5557) } } })
     expect(await located({ url: engine.url, data_parallel: 'auto' })).toMatchObject([
       ['a', undefined, 'tcp://127.0.0.1:5557', 'tcp://127.0.0.1:5657'],

@@ -78,7 +78,7 @@ describe('the pages', () => {
     expect(broken.map(({ target, anchor }) => `${named(target)}#${anchor ?? ''}`)).toEqual([])
   })
 
-  it('can all be found from the README', () => {
+  it('the docs can all be found from the README', () => {
     const reached = new Set([resolve(root, 'README.md')])
     for (const page of reached) {
       // A link to a folder includes its files.
@@ -90,7 +90,7 @@ describe('the pages', () => {
     expect(pages.filter((page) => !reached.has(page)).map(named)).toEqual([])
   })
 
-  it('show no flag that its command does not have', () => {
+  it('the docs show no flag that its command does not have', () => {
     const wrong = pages.flatMap((page) =>
       [...read(page).matchAll(/firstlight ([a-z]+)((?: [^\n`#|]*)?)/g)].flatMap(([, name, rest]) => {
         // Words after ` -- ` are not flags of the command.
@@ -105,7 +105,7 @@ describe('the pages', () => {
     expect(wrong).toEqual([])
   })
 
-  it('name every script, and no other', () => {
+  it('the docs name every script, and no other', () => {
     const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as {
       scripts: Record<string, string>
     }

@@ -30,7 +30,7 @@ async function run(
 }
 
 describe('firstlight', () => {
-  it('lists every command it has', async () => {
+  it('firstlight lists every command it has', async () => {
     const { code, out } = await run(['--help'])
     expect(code).toBe(0)
     const listed = out.split('\n').map((line) => line.trim().split(/ {2,}/))
@@ -52,7 +52,7 @@ describe('firstlight', () => {
     }
   })
 
-  it.each(['bash', 'zsh', 'fish'])('prints a completion script for %s', async (shell) => {
+  it.each(['bash', 'zsh', 'fish'])('firstlight prints a completion script for %s', async (shell) => {
     const { code, out } = await run(['completion', shell])
     expect(code).toBe(0)
     for (const { name } of commands) expect(out).toContain(name)
@@ -60,7 +60,7 @@ describe('firstlight', () => {
     expect((await run(['completion', 'tcsh'])).err).toContain('needs one shell, not "tcsh"')
   })
 
-  it('prints its version and the commit', async () => {
+  it('firstlight prints its version and the commit', async () => {
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
       version: string
     }
@@ -118,7 +118,7 @@ describe('firstlight', () => {
   })
 
   it.skipIf(!existsSync('/dev/full'))(
-    'says before the work that a file cannot be written, and after it, with 1, that it could not be',
+    'firstlight says before the work that a file cannot be written, and after it, with 1, that it could not be',
     async () => {
       const early = await run(['check', secretConfig, '--without-env', '--json', '/proc/nope'])
       expect(early).toEqual({
@@ -135,7 +135,7 @@ describe('firstlight', () => {
     },
   )
 
-  it('leaves no file behind when the work fails', async () => {
+  it('firstlight leaves no file behind when the work fails', async () => {
     const file = join(folder, 'never.json')
     expect((await run(['check', '--config', '/nowhere/f.yaml', '--json', file])).code).toBe(2)
     expect(existsSync(file)).toBe(false)
@@ -143,7 +143,7 @@ describe('firstlight', () => {
 })
 
 describe('firstlight check', () => {
-  it('prints the parsed configuration without secrets', async () => {
+  it('firstlight check prints the parsed configuration without secrets', async () => {
     const { code, out } = await run(['check', secretConfig], { ADMIN: 'hush-too' })
     expect(code).toBe(0)
     expect(out).toContain('cluster one')
@@ -155,7 +155,7 @@ describe('firstlight check', () => {
     expect(out).not.toContain('on Workers')
   })
 
-  it('names the listener’s certificate, and why it cannot be used on this machine', async () => {
+  it('firstlight check names the listener’s certificate, and why it cannot be used on this machine', async () => {
     const file = join(folder, 'tls.yaml')
     const clusters = '[{ id: a, pools: [{ model: m, engines: [{ id: e, url: "http://h" }] }] }]'
     writeFileSync(file, `tls: { cert: no.pem, key: no.key }\nclusters: ${clusters}`)
@@ -165,14 +165,14 @@ describe('firstlight check', () => {
     expect(out).toContain(`note: tls.cert: ${join(folder, 'no.pem')}: cannot be read (ENOENT)`)
   })
 
-  it('requires the variables of secrets unless disabled', async () => {
+  it('firstlight check requires the variables of secrets unless disabled', async () => {
     const missing = await run(['check', secretConfig])
     expect(missing.code).toBe(1)
     expect(missing.err).toContain('line 2: admin.secret.env: names ADMIN, which is not set')
     expect((await run(['check', secretConfig, '--without-env'])).code).toBe(0)
   })
 
-  it('warns about an engine without a substitute, but not if another cluster has its model', async () => {
+  it('firstlight check warns about an engine without a substitute, but not if another cluster has its model', async () => {
     const cluster = (id: string, model: string) =>
       `{ id: ${id}, pools: [{ model: ${model}, engines: [{ id: a, url: "http://h" }] }] }`
     const file = join(folder, 'lone.yaml')
@@ -183,7 +183,7 @@ describe('firstlight check', () => {
     ])
   })
 
-  it('lists settings that differ from the defaults, wherever they were set', async () => {
+  it('firstlight check lists settings that differ from the defaults, wherever they were set', async () => {
     const file = join(folder, 'set.yaml')
     writeFileSync(
       file,
@@ -246,14 +246,14 @@ clusters:
       expect(out).toMatch(new RegExp(`note: .*${note}`))
   })
 
-  it('writes the same as JSON', async () => {
+  it('firstlight check writes the same as JSON', async () => {
     const file = join(folder, 'understood.json')
     await run(['check', secretConfig, '--without-env', '--json', file])
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ clusters: [{ id: 'one', pools: [{ model: 'm' }] }] })
     expect(readFileSync(file, 'utf8')).not.toContain('hush')
   })
 
-  it('reads the document from the variable when no file is named', async () => {
+  it('firstlight check reads the document from the variable when no file is named', async () => {
     const document = readFileSync(secretConfig, 'utf8')
     expect((await run(['check'], { FIRSTLIGHT_CONFIG: document, ADMIN: 'x' })).code).toBe(0)
     expect((await run(['check', '--without-env'], { FIRSTLIGHT_CONFIG: document })).code).toBe(0)
@@ -261,7 +261,7 @@ clusters:
 })
 
 describe('firstlight fleet', () => {
-  it('reports an invalid report address', async () => {
+  it('firstlight fleet reports an invalid report address', async () => {
     const { code, err } = await run(['fleet'], { TTFT_ENABLED: '1', VLLM_TTFT_REPORT_URL: 'here' })
     expect(code).toBe(2)
     expect(err).toContain('VLLM_TTFT_REPORT_URL is "here", which is not a URL')
@@ -269,7 +269,7 @@ describe('firstlight fleet', () => {
 })
 
 describe('firstlight serve', () => {
-  it('rejects a public address without keys, also from a flag', async () => {
+  it('firstlight serve rejects a public address without keys, also from a flag', async () => {
     const { code, err } = await run(['serve', '--config', secretConfig, '--listen', '0.0.0.0:0'], { ADMIN: 'x' })
     expect(code).toBe(2)
     expect(err).toContain('is reachable from other hosts')
@@ -282,7 +282,7 @@ describe('firstlight serve', () => {
     ['listen: "[::]:8080"\nopen: true', 'http://[::1]:8080'],
     ['listen: 10.1.2.3:80\nopen: true', 'http://10.1.2.3'],
     ['listen: 127.0.0.1:7', 'http://127.0.0.1:8080', '--listen', '127.0.0.1:8080'],
-  ])('rejects an engine with the gateway’s own address: %s, %s', async (listen, url, ...flags) => {
+  ])('firstlight serve rejects an engine with the gateway’s own address: %s, %s', async (listen, url, ...flags) => {
     const file = join(folder, 'own.yaml')
     writeFileSync(
       file,
@@ -297,18 +297,21 @@ describe('firstlight serve', () => {
     ['127.0.0.1:7001', '127.0.0.1:7001'],
     ['localhost:7001', '127.0.0.1:7001'],
     ['127.0.0.1:7001', ':7001'],
-  ])('rejects a report port equal to its own, which threads would share: %s, %s', async (listen, reports) => {
-    const document = `listen: ${listen}\nttft: { enabled: true, listen: "${reports}" }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
-    expect(await run(['serve', '--workers', '2'], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
-      code: 2,
-      err: expect.stringContaining('`ttft.listen` has the same port as `listen`') as string,
-    })
-    expect((await run(['check'], { FIRSTLIGHT_CONFIG: document })).out).toContain(
-      'note: `ttft.listen` has the same port as `listen`',
-    )
-  })
+  ])(
+    'firstlight serve rejects a report port equal to its own, which threads would share: %s, %s',
+    async (listen, reports) => {
+      const document = `listen: ${listen}\nttft: { enabled: true, listen: "${reports}" }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
+      expect(await run(['serve', '--workers', '2'], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
+        code: 2,
+        err: expect.stringContaining('`ttft.listen` has the same port as `listen`') as string,
+      })
+      expect((await run(['check'], { FIRSTLIGHT_CONFIG: document })).out).toContain(
+        'note: `ttft.listen` has the same port as `listen`',
+      )
+    },
+  )
 
-  it('shows the server of replicas without its password', async () => {
+  it('firstlight serve shows the server of replicas without its password', async () => {
     const document = `listen: 127.0.0.1:0\nreplicas: { url: "rediss://fl:hush@valkey:6380" }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
     const { out } = await run(['check'], { FIRSTLIGHT_CONFIG: document })
     expect(out).toMatch(/^replicas +over rediss:\/\/valkey:6380$/m)
@@ -321,7 +324,7 @@ describe('firstlight serve', () => {
   it.each([
     ['listen: 127.0.0.1:8080', 'http://127.0.0.1:8080', '--listen', '127.0.0.1:0'],
     ['listen: 127.0.0.1:0', 'http://127.0.0.2:8080'],
-  ])('serves an engine on another address: %s, %s', async (listen, url, ...flags) => {
+  ])('firstlight serve serves an engine on another address: %s, %s', async (listen, url, ...flags) => {
     const file = join(folder, 'other.yaml')
     writeFileSync(
       file,

@@ -21,7 +21,7 @@ async function reached(...argv: string[]) {
 }
 
 describe('firstlight doctor for an unreachable server', () => {
-  it('reports a closed port', async () => {
+  it('doctor for an unreachable server reports a closed port', async () => {
     const server = await stub()
     await server.close()
     const { url } = server
@@ -33,14 +33,14 @@ describe('firstlight doctor for an unreachable server', () => {
     })
   })
 
-  it('does not wait for a silent server', async () => {
+  it('doctor for an unreachable server does not wait for a silent server', async () => {
     expect(await reached(await speaks(null), '--timeout-s', '0.3')).toMatchObject({
       code: 2,
       message: 'connected, but no answer within 0.3 s',
     })
   })
 
-  it('recognises a server that is not HTTP, and a reset connection', async () => {
+  it('doctor for an unreachable server recognises a server that is not HTTP, and a reset connection', async () => {
     expect(await reached(await speaks('220 smtp.example ESMTP\r\n'))).toMatchObject({
       code: 2,
       message: 'the server does not use HTTP/1.1',
@@ -48,7 +48,7 @@ describe('firstlight doctor for an unreachable server', () => {
     expect(await reached(await speaks(''))).toMatchObject({ code: 2, message: 'the connection was reset' })
   })
 
-  it('reports an untrusted certificate with the variable for it', async () => {
+  it('doctor for an unreachable server reports an untrusted certificate with the variable for it', async () => {
     const { url } = await stub(realVllm, { secure: certificate })
     expect(await reached(url)).toMatchObject({
       code: 2,
@@ -57,7 +57,7 @@ describe('firstlight doctor for an unreachable server', () => {
     })
   })
 
-  it('recognises TLS on a plain port and the reverse', async () => {
+  it('doctor for an unreachable server recognises TLS on a plain port and the reverse', async () => {
     const plain = await stub(realVllm)
     expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({
       code: 2,
@@ -83,7 +83,7 @@ describe('firstlight doctor for an unreachable server', () => {
     ['EHOSTUNREACH', 'connect EHOSTUNREACH', 'there is no route to engine.example'],
     ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'alert', 'TLS fails (ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION)'],
     ['ESOMETHING', 'something else', 'request failed: something else'],
-  ])('has words for %s', (code, message, says) => {
+  ])('doctor for an unreachable server has words for %s', (code, message, says) => {
     const trouble = connectErrorOf(Object.assign(new Error(message), { code }), {
       url: 'https://engine.example:8000',
       connected: false,
@@ -93,7 +93,7 @@ describe('firstlight doctor for an unreachable server', () => {
     expect(trouble.next).not.toBe('')
   })
 
-  it('reads the errors of all addresses of one name', () => {
+  it('doctor for an unreachable server reads the errors of all addresses of one name', () => {
     const both = new AggregateError(
       [Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })],
       'both',
@@ -103,14 +103,14 @@ describe('firstlight doctor for an unreachable server', () => {
     )
   })
 
-  it('reports a key that is no valid header', async () => {
+  it('doctor for an unreachable server reports a key that is no valid header', async () => {
     expect(await reached((await stub(realVllm)).url, '--key', 'two\nlines')).toMatchObject({
       code: 2,
       message: expect.stringContaining('a character that is invalid in HTTP'),
     })
   })
 
-  it('follows no redirect', async () => {
+  it('doctor for an unreachable server follows no redirect', async () => {
     const { url } = await stub({
       'GET /health': { status: 307, headers: { location: 'https://elsewhere.example/health' } },
     })
@@ -121,12 +121,12 @@ describe('firstlight doctor for an unreachable server', () => {
     })
   })
 
-  it('reports an unhealthy engine', async () => {
+  it('doctor for an unreachable server reports an unhealthy engine', async () => {
     const { url } = await stub({ ...realVllm, 'GET /health': { status: 503 } })
     expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', message: '/health returns 503' })
   })
 
-  it('examines the others nevertheless', async () => {
+  it('doctor for an unreachable server examines the others nevertheless', async () => {
     const well = await stub(realVllm)
     const { code, subjects } = await visit('http://127.0.0.1:1', well.url)
     expect(code).toBe(2)
@@ -149,7 +149,7 @@ describe('firstlight doctor and its command line', () => {
     expect(err).not.toContain('hush')
   })
 
-  it('accepts the base URL of clients, and sends the given headers', async () => {
+  it('doctor accepts the base URL of clients, and sends the given headers', async () => {
     let token: string | undefined
     const server = await stub({
       ...realVllm,

@@ -16,7 +16,7 @@ const snippets = (out: string): { readonly keys: readonly { readonly secret: Rec
   [...out.matchAll(/^ {2}keys:\n {4}- .*$/gm)].map(([text]) => parseYaml(text.replaceAll(/^ {2}/gm, '')).value as never)
 
 describe('firstlight key', () => {
-  it('generates a different key each time, with 256 bits, and prints it once', async () => {
+  it('firstlight key generates a different key each time, with 256 bits, and prints it once', async () => {
     const { code, out, err } = await firstlight('key', 'team-a')
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const secret = out.split('\n')[0]!
@@ -25,7 +25,7 @@ describe('firstlight key', () => {
     expect((await firstlight('key', 'team-a')).out.split('\n')[0]).not.toBe(secret)
   })
 
-  it('prints configuration that accepts only this key, by hash and by name', async () => {
+  it('firstlight key prints configuration that accepts only this key, by hash and by name', async () => {
     const { out } = await firstlight('key', 'team-a')
     const secret = out.split('\n')[0]!
     const [hashed, named] = snippets(out)
@@ -46,7 +46,7 @@ describe('firstlight key', () => {
     await gateway.close()
   })
 
-  it('prints a hash that conflicts with the key in the same document', async () => {
+  it('firstlight key prints a hash that conflicts with the key in the same document', async () => {
     const { out } = await firstlight('key', 'team-a')
     const secret = out.split('\n')[0]!
     const file = join(folder, 'twice.json')
@@ -56,7 +56,7 @@ describe('firstlight key', () => {
     expect(err).not.toContain(secret)
   })
 
-  it('writes a file that only its owner may read, even if it was readable before', async () => {
+  it('firstlight key writes a file that only its owner may read, even if it was readable before', async () => {
     const file = join(folder, 'new.json')
     const { out } = await firstlight('key', 'b.2', '--json', file)
     const secret = out.split('\n')[0]!

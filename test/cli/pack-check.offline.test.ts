@@ -52,7 +52,7 @@ async function printed(child: ChildProcess, pattern: RegExp): Promise<RegExpMatc
 const ended = (child: ChildProcess) => new Promise<number | null>((resolve) => child.once('exit', resolve))
 
 describe('the packed tarball', () => {
-  it('contains no sources, tests or benches', () => {
+  it('the packed tarball contains no sources, tests or benches', () => {
     expect(readdirSync(installed).sort()).toEqual([
       'CHANGELOG.md',
       'LICENSE',
@@ -78,7 +78,7 @@ describe('the packed tarball', () => {
     ])
   })
 
-  it('has one byte per character, in lines short enough for a stack trace, because V8 keeps it in memory', () => {
+  it('the packed tarball has one byte per character, in lines short enough for a stack trace, because V8 keeps it in memory', () => {
     const bundle = readFileSync(join(installed, 'dist', 'node.mjs'))
     expect(bundle.findIndex((byte) => byte > 0x7f)).toBe(-1)
     expect(
@@ -91,18 +91,18 @@ describe('the packed tarball', () => {
     ).toBeLessThan(2_000)
   })
 
-  it('contains the licences of its dependencies', () => {
+  it('the packed tarball contains the licences of its dependencies', () => {
     const licences = readFileSync(join(installed, 'dist', 'licences.txt'), 'utf8')
     for (const name of ['@hono/node-server', 'hono', 'js-yaml', 'preact', 'zod'])
       expect(licences).toMatch(new RegExp(`^${name}\n=+\n\n[^]*?Copyright`, 'm'))
   })
 
-  it('shows its help and validates the example it brings', async () => {
+  it('the packed tarball shows its help and validates the example it brings', async () => {
     expect((await firstlight('--help')).stdout).toContain('Usage: firstlight')
     expect((await firstlight('check', join(installed, 'examples', 'firstlight.yaml'))).stdout).toContain('is valid')
   })
 
-  it.each([1, 2])('serves on %i workers, and stops with 0 on SIGTERM', async (workers) => {
+  it.each([1, 2])('the packed tarball serves on %i workers, and stops with 0 on SIGTERM', async (workers) => {
     const config = join(folder, 'firstlight.yaml')
     writeFileSync(
       config,
@@ -167,7 +167,7 @@ describe('the entries of the package', () => {
       body,
     })
 
-  it('have types that fit the examples', async () => {
+  it('the entries of the package have types that fit the examples', async () => {
     const compilerOptions = {
       strict: true,
       noEmit: true,

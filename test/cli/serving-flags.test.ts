@@ -33,7 +33,7 @@ async function start(
 }
 
 describe('bin/firstlight.mjs', () => {
-  it('serves with the flags that suit a gateway', async () => {
+  it('bin/firstlight.mjs serves with the flags that suit a gateway', async () => {
     const { seen, out } = await start([], 'serve', '--help')
     expect(seen).toEqual(['', servingFlags.join(' ')])
     expect(out).toContain('firstlight serve')
@@ -43,7 +43,7 @@ describe('bin/firstlight.mjs', () => {
     expect((await start([], '--config', 'x', '--help')).seen).toEqual(['', servingFlags.join(' ')])
   })
 
-  it('lets its threads share memory unless configured otherwise', async () => {
+  it('bin/firstlight.mjs lets its threads share memory unless configured otherwise', async () => {
     const { MALLOC_ARENA_MAX: before } = process.env
     delete process.env.MALLOC_ARENA_MAX
     const unconfigured = await start([], 'serve', '--help')
@@ -55,11 +55,11 @@ describe('bin/firstlight.mjs', () => {
     expect(configured.arenas).toEqual(['7', '7'])
   })
 
-  it('does not restart Node if the user passes Node flags', async () => {
+  it('bin/firstlight.mjs does not restart Node if the user passes Node flags', async () => {
     expect((await start(['--stack-size=900'], 'serve', '--help')).seen).toEqual(['--stack-size=900'])
   })
 
-  it('starts other commands as they are', async () => {
+  it('bin/firstlight.mjs starts other commands as they are', async () => {
     expect((await start([], 'check', '--help')).seen).toEqual([''])
   })
 })
@@ -91,11 +91,11 @@ describe('bin/firstlight.mjs in a checkout', () => {
     ).stdout.trim()
   }
 
-  it('runs the bundle while all it is made of is older', async () => {
+  it('bin/firstlight.mjs in a checkout runs the bundle while all it is made of is older', async () => {
     expect(await ran(null)).toBe('bundle')
   })
 
-  it.each(sources)('runs the sources once there is a newer %s', async (touched) => {
+  it.each(sources)('bin/firstlight.mjs in a checkout runs the sources once there is a newer %s', async (touched) => {
     expect(await ran(touched)).toBe('sources')
   })
 })

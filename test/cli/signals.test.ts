@@ -45,32 +45,35 @@ describe('a process that serves', () => {
 const cli = new URL('../../src/cli/process-io.ts', import.meta.url).href
 
 // Node's default handler opens the inspector, through which every key in the process can be read.
-it.skipIf(process.platform === 'win32')('opens no inspector at SIGUSR1, and goes on', async () => {
-  const child = spawn(
-    process.execPath,
-    [
-      '--input-type=module',
-      '-e',
-      `import inspector from 'node:inspector'
+it.skipIf(process.platform === 'win32')(
+  'a process that serves opens no inspector at SIGUSR1, and goes on',
+  async () => {
+    const child = spawn(
+      process.execPath,
+      [
+        '--input-type=module',
+        '-e',
+        `import inspector from 'node:inspector'
        const { processIo } = await import(${JSON.stringify(cli)})
        processIo()
        process.stdin.on('data', () => { console.log('inspector', inspector.url()); process.exit(0) })
        console.log('ready')`,
-    ],
-    { stdio: ['pipe', 'pipe', 'pipe'] },
-  )
-  let output = ''
-  let warned = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (warned += text))
-  const exited = once(child, 'exit')
-  await until(() => output.includes('ready') || child.exitCode !== null)
-  child.kill('SIGUSR1')
-  child.stdin.write('look')
-  expect(await exited).toEqual([0, null])
-  expect(output).toBe('ready\ninspector undefined\n')
-  expect(warned).not.toContain('Debugger')
-})
+      ],
+      { stdio: ['pipe', 'pipe', 'pipe'] },
+    )
+    let output = ''
+    let warned = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (warned += text))
+    const exited = once(child, 'exit')
+    await until(() => output.includes('ready') || child.exitCode !== null)
+    child.kill('SIGUSR1')
+    child.stdin.write('look')
+    expect(await exited).toEqual([0, null])
+    expect(output).toBe('ready\ninspector undefined\n')
+    expect(warned).not.toContain('Debugger')
+  },
+)
 
 describe('a SIGTERM in the moment in which the port opens', () => {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-signals-'))
@@ -121,7 +124,7 @@ clusters: [{ id: c, pools: [{ model: m, engines: [{ id: a, url: http://127.0.0.1
         ...EVENTS_OF,
       ],
     ],
-  ])('ends %s in order', { timeout: 60_000 }, async (name, isMain, flags) => {
+  ])('a SIGTERM as the port opens ends %s in order', { timeout: 60_000 }, async (name, isMain, flags) => {
     const preload = `data:text/javascript,${encodeURIComponent(sender(isMain))}`
     const child = spawn(process.execPath, ['--import', preload, program, name.split(' ')[0]!, ...flags], {
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -43,7 +43,7 @@ const open = async (
 }
 
 describe('firstlight vocab compile', () => {
-  it('makes a file of a model folder that the gateway opens, with the chat template', async () => {
+  it('firstlight vocab compile makes a file of a model folder that the gateway opens, with the chat template', async () => {
     const { code, out } = await firstlight('compile', model.pathname, '-o', at('tiny.vocab'))
     expect(code).toBe(0)
     expect(out).toContain('qwen2, after NFC')
@@ -62,7 +62,7 @@ describe('firstlight vocab compile', () => {
     expect((await firstlight('show', at('tiny.vocab'))).out).toContain('chat template')
   })
 
-  it('prefers chat_template.jinja in the folder, a --template before that, and can leave it out', async () => {
+  it('firstlight vocab compile prefers chat_template.jinja in the folder, a --template before that, and can leave it out', async () => {
     cpSync(model, at('model'), { recursive: true })
     writeFileSync(at('model/chat_template.jinja'), 'from the folder')
     writeFileSync(at('own.jinja'), 'from the flag')
@@ -79,21 +79,24 @@ describe('firstlight vocab compile', () => {
     ['config.json', { model_type: 'qwen2' }],
     ['config.json', { model_type: 'qwen3' }],
     ['tokenizer_config.json', { tokenizer_class: 'Qwen2TokenizerFast' }],
-  ])('warns where engines replace the splitting of tokenizer.json: %s %j', async (name, content) => {
-    const json = JSON.parse(readFileSync(new URL('tokenizer.json', model), 'utf8')) as Record<string, unknown>
-    json['pre_tokenizer'] = { type: 'ByteLevel', add_prefix_space: false, use_regex: true }
-    const src = mkdtempSync(join(folder, 'replaced-'))
-    writeFileSync(join(src, 'tokenizer.json'), JSON.stringify(json))
-    writeFileSync(join(src, name), JSON.stringify(content))
-    const { code, out } = await firstlight('compile', src, '-o', at('replaced.vocab'))
-    expect([code, out]).toEqual([
-      0,
-      expect.stringMatching(/warning: tokenizer\.json splits words as gpt2.*Qwen2Tokenizer.*splits as qwen2/),
-    ])
-  })
+  ])(
+    'firstlight vocab compile warns where engines replace the splitting of tokenizer.json: %s %j',
+    async (name, content) => {
+      const json = JSON.parse(readFileSync(new URL('tokenizer.json', model), 'utf8')) as Record<string, unknown>
+      json['pre_tokenizer'] = { type: 'ByteLevel', add_prefix_space: false, use_regex: true }
+      const src = mkdtempSync(join(folder, 'replaced-'))
+      writeFileSync(join(src, 'tokenizer.json'), JSON.stringify(json))
+      writeFileSync(join(src, name), JSON.stringify(content))
+      const { code, out } = await firstlight('compile', src, '-o', at('replaced.vocab'))
+      expect([code, out]).toEqual([
+        0,
+        expect.stringMatching(/warning: tokenizer\.json splits words as gpt2.*Qwen2Tokenizer.*splits as qwen2/),
+      ])
+    },
+  )
 
   it.each([{ model_type: 'qwen2' }, { model_type: 'llama' }, {}])(
-    'does not warn where they agree: %j',
+    'firstlight vocab compile does not warn where they agree: %j',
     async (config) => {
       const src = mkdtempSync(join(folder, 'agrees-'))
       cpSync(model, src, { recursive: true })
@@ -102,7 +105,7 @@ describe('firstlight vocab compile', () => {
     },
   )
 
-  it('keeps text beyond ASCII in template and tokens', async () => {
+  it('firstlight vocab compile keeps text beyond ASCII in template and tokens', async () => {
     writeFileSync(at('unicode.jinja'), '你好 {{ messages[0].content }} 🎉')
     await firstlight(
       'compile',
@@ -115,7 +118,7 @@ describe('firstlight vocab compile', () => {
     expect((await open('u.vocab')).header.template).toBe('你好 {{ messages[0].content }} 🎉')
   })
 
-  it('refuses what it could not follow, with the file and the reason, and writes nothing', async () => {
+  it('firstlight vocab compile refuses what it could not follow, with the file and the reason, and writes nothing', async () => {
     const json = JSON.parse(readFileSync(new URL('tokenizer.json', model), 'utf8')) as {
       model: Record<string, unknown>
     }
@@ -140,19 +143,19 @@ describe('firstlight vocab compile', () => {
     [['compile', model.pathname]],
     [['compile', '/nowhere', '-o', 'x']],
     [['show', '/nowhere']],
-  ])('says what is missing: %j', async (argv) => {
+  ])('firstlight vocab compile says what is missing: %j', async (argv) => {
     await expect(firstlight(...argv)).rejects.toBeInstanceOf(UsageError)
   })
 })
 
 describe('loading at the start', () => {
-  it('stops at a vocabulary that is missing, and says how to make it', async () => {
+  it('the start stops at a vocabulary that is missing, and says how to make it', async () => {
     await expect(openVocabularies(['none.vocab'], fileVocabularies(folder))).rejects.toThrow(
       /vocabulary 'none\.vocab': cannot be read \(ENOENT\): make it with `firstlight vocab compile/,
     )
   })
 
-  it('stops at a file that is no vocabulary, or only half of one', async () => {
+  it('the start stops at a file that is no vocabulary, or only half of one', async () => {
     writeFileSync(at('text.vocab'), 'hello there, this is text')
     await expect(openVocabularies(['text.vocab'], fileVocabularies(folder))).rejects.toThrow(
       "vocabulary 'text.vocab': not a compiled vocabulary",
@@ -162,7 +165,7 @@ describe('loading at the start', () => {
     await expect(openVocabularies(['half.vocab'], fileVocabularies(folder))).rejects.toThrow('truncated or damaged')
   })
 
-  it('reads each named vocabulary once', async () => {
+  it('the start reads each named vocabulary once', async () => {
     await firstlight('compile', model.pathname, '-o', at('once.vocab'))
     let reads = 0
     const source = fileVocabularies(folder)

@@ -23,7 +23,7 @@ describe('a pattern of an alias', () => {
     expect(matchesPattern(name, pattern)).toBe(isMatch)
   })
 
-  it('has one wildcard', () => {
+  it('a pattern of an alias has one wildcard', () => {
     expect(['claude-*', 'a', 'a*b*', '**'].map(isMalformedPattern)).toEqual([false, false, true, true])
   })
 
@@ -35,7 +35,7 @@ describe('a pattern of an alias', () => {
     ),
   ).flat()
 
-  it('is ambiguous with another if they share names and none is within the other', () => {
+  it('a pattern of an alias is ambiguous with another if they share names and none is within the other', () => {
     fc.assert(
       fc.property(pattern, pattern, (one, other) => {
         const [of, ofOther] = [one, other].map((each) => names.filter((name) => matchesPattern(name, each)))
@@ -65,7 +65,7 @@ describe('a configuration with patterns', () => {
     }
   }
 
-  it('is refused if a pattern is malformed, or ambiguous with that of another model', () => {
+  it('a configuration with patterns is refused if a pattern is malformed, or ambiguous with that of another model', () => {
     expect(problems([{ model: 'm', aliases: ['claude-*-*'] }])).toEqual([
       'clusters[0].pools[0].aliases[0] must have at most one *',
     ])
@@ -80,7 +80,7 @@ describe('a configuration with patterns', () => {
     ])
   })
 
-  it('may have narrower patterns within wider ones, and overlapping ones of one model', () => {
+  it('a configuration with patterns may have narrower patterns within wider ones, and overlapping ones of one model', () => {
     expect(
       problems([
         { model: 'a', aliases: ['claude-*'] },
@@ -90,7 +90,7 @@ describe('a configuration with patterns', () => {
     expect(problems([{ model: 'a', aliases: ['claude-*', '*-opus'] }])).toEqual([])
   })
 
-  it('is refused if the name of a model, an adapter or an engine’s model is one', () => {
+  it('a configuration with patterns is refused if the name of a model, an adapter or an engine’s model is one', () => {
     const pool = { model: 'm*', adapters: ['a*'] }
     expect(problems([pool]).map((problem) => problem.split(' ')[0])).toEqual([
       'clusters[0].pools[0].model',
@@ -98,7 +98,7 @@ describe('a configuration with patterns', () => {
     ])
   })
 
-  it('may give a key a pattern, or a name that one matches', () => {
+  it('a configuration with patterns may give a key a pattern, or a name that one matches', () => {
     const keys = (...models: string[]) => ({
       open: false,
       keys: [{ name: 'k', secret: 'a-long-secret-for-k', models }],

@@ -26,7 +26,7 @@ it('a document that is written anew has no changes', () => {
   expect(changed({})).toEqual([])
 })
 
-it('names each setting that differs, in the words of the document, and no value', () => {
+it('the list of changed settings names each setting that differs, in the words of the document, and no value', () => {
   const [a, b] = base.keys
   const [m, n] = base.clusters[0]!.pools
   const found = changed({

@@ -21,7 +21,7 @@ const notes = (clusters: readonly object[]) =>
   summarise(read(clusters)).notes.filter((note) => /^(paris|tokyo)/.test(note))
 
 describe('the summary of a cluster behind another gateway', () => {
-  it('shows that gateway, and no engine, role or policy', () => {
+  it('the summary of another gateway shows that gateway, and no engine, role or policy', () => {
     const [cluster] = summarise(
       read([paris({ headers: { 'X-Token': 'hush2' }, max_in_flight: 9, rtt_ms: 40, digest_interval_ms: 500 }), tokyo]),
     ).clusters
@@ -43,11 +43,11 @@ describe('the summary of a cluster behind another gateway', () => {
     expect(JSON.stringify(cluster)).not.toContain('hush')
   })
 
-  it('shows a measured round trip by default', () => {
+  it('the summary of another gateway shows a measured round trip by default', () => {
     expect(summarise(read([paris(), tokyo])).clusters[0]!.settings['round trip']).toBe('measured')
   })
 
-  it('has a note if no other cluster has one of its models', () => {
+  it('the summary of another gateway has a note if no other cluster has one of its models', () => {
     expect(notes([paris(), tokyo])).toEqual([])
     expect(notes([paris()])).toEqual([
       expect.stringContaining('paris: m, other is served by this cluster only: its predictions do not affect routing'),
@@ -56,19 +56,19 @@ describe('the summary of a cluster behind another gateway', () => {
     expect(notes([paris(), engines])).toEqual([expect.stringContaining('paris: other is served by this cluster only:')])
   })
 
-  it('has a note if its key is sent without encryption, except on loopback or through a binding', () => {
+  it('the summary of another gateway has a note if its key is sent without encryption, except on loopback or through a binding', () => {
     const clear = 'paris: key and prompts are sent unencrypted'
     expect(notes([paris({ url: 'http://paris.internal:8080' }), tokyo])).toEqual([expect.stringContaining(clear)])
     for (const more of [{ url: 'http://127.0.0.1:9000' }, { url: 'http://paris.internal', binding: 'VPC' }])
       expect(notes([paris(more), tokyo])).toEqual([])
   })
 
-  it('has a note if it has no key', () => {
+  it('the summary of another gateway has a note if it has no key', () => {
     expect(notes([paris({ key: undefined }), tokyo])).toEqual([expect.stringContaining('paris: has no `key`')])
     expect(notes([paris({ key: undefined, headers: { authorization: 'Bearer hush' } }), tokyo])).toEqual([])
   })
 
-  it('has one note if its address is this gateway’s own', () => {
+  it('the summary of another gateway has one note if its address is this gateway’s own', () => {
     expect(enginesAtOwnAddress(read([paris({ url: 'http://localhost:8080' }), tokyo]))).toEqual(['paris'])
     expect(notes([paris({ url: 'http://localhost:8080' }), tokyo])).toEqual([
       'paris has the listen address of this gateway: requests would loop.',
@@ -77,7 +77,7 @@ describe('the summary of a cluster behind another gateway', () => {
 })
 
 describe('a key of another gateway', () => {
-  it('is summarised as another gateway', () => {
+  it('a key of another gateway is summarised as another gateway', () => {
     expect(summarise(read([paris()], { keys: [{ name: 'edge', secret: 'hush', edge: true }] })).callers).toBe(
       'edge (all models; another gateway)',
     )

@@ -27,7 +27,7 @@ function problem(cors: unknown): readonly (string | null)[] {
 }
 
 describe('cors.origins', () => {
-  it('are empty by default, with preflights cached for ten minutes', () => {
+  it('cors.origins are empty by default, with preflights cached for ten minutes', () => {
     expect(read(undefined).cors).toBeNull()
     expect(read({ origins: ['*'] }).cors).toEqual({ origins: ['*'], maxAgeS: 600 })
     expect(read({ origins: ['*'], max_age_s: 0 }).cors).toEqual({ origins: ['*'], maxAgeS: 0 })
@@ -40,7 +40,7 @@ describe('cors.origins', () => {
     'https://xn--bcher-kva.example',
     'chrome-extension://abcdefghijklmnop',
     'tauri://localhost',
-  ])('may be %s', (origin) => {
+  ])('cors.origins may be %s', (origin) => {
     expect(read({ origins: [origin] }).cors?.origins).toEqual([origin])
   })
 
@@ -65,14 +65,14 @@ describe('cors.origins', () => {
     'null',
     '',
     ' *',
-  ])('may not be %s', (origin) => {
+  ])('cors.origins may not be %s', (origin) => {
     const [path, value, rule] = problem({ origins: ['https://a.example', origin] })
     expect(path).toBe('cors.origins[1]')
     expect(value).toBe(JSON.stringify(origin.replace(/\/\/.*@/, '//…@')))
     expect(rule).toContain('origins as browsers send them, like https://chat.example.com')
   })
 
-  it('are either * or a list', () => {
+  it('cors.origins are either * or a list', () => {
     expect(problem({ origins: ['*', 'https://a.example'] })).toEqual([
       'cors.origins',
       null,
@@ -92,7 +92,7 @@ describe('cors.origins', () => {
     ])
   })
 
-  it('are in the summary, with a note if any page may use a gateway without keys', () => {
+  it('cors.origins are in the summary, with a note if any page may use a gateway without keys', () => {
     const note = 'any web page in a browser that can connect'
     const some = summarise(read({ origins: ['https://a.example', 'http://localhost:3000'] }))
     expect(some.settings['pages of']).toBe('https://a.example, http://localhost:3000')

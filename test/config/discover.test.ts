@@ -23,7 +23,7 @@ function faults(engine: object, { more = {}, listens = true }: { more?: object; 
 }
 
 describe('discovered engines', () => {
-  it('are one per address, with all settings of the template', () => {
+  it('discovered engines are one per address, with all settings of the template', () => {
     const [pool] = found([poolOf([{ ...pattern, weight: 2, max_in_flight: 7, data_parallel: 'auto' }])], {
       'vllm.default.svc': ['10.0.0.1', 'fd00::7'],
     })
@@ -40,11 +40,11 @@ describe('discovered engines', () => {
     ])
   })
 
-  it('may be an empty list', () => {
+  it('discovered engines may be an empty list', () => {
     expect(found([poolOf([pattern])], {})[0]!.engines).toEqual([])
   })
 
-  it('exclude addresses that are configured explicitly', () => {
+  it('discovered engines exclude addresses that are configured explicitly', () => {
     const [pool] = found(
       [
         poolOf([
@@ -60,7 +60,7 @@ describe('discovered engines', () => {
     expect(pool!.engines.map(({ id }) => id)).toEqual(['e-10.0.0.3', 'own', 'e-10.0.0.2'])
   })
 
-  it('are unique by id and address: duplicates are skipped and reported', () => {
+  it('discovered engines are unique by id and address: duplicates are skipped and reported', () => {
     const left: string[] = []
     const config = read([
       poolOf([
@@ -97,7 +97,7 @@ describe('discovered engines', () => {
     ])
   })
 
-  it('may be data-parallel ranks, distinguished by headers', () => {
+  it('discovered engines may be data-parallel ranks, distinguished by headers', () => {
     const rank = (at: number) => ({ ...pattern, id: `r${at}`, headers: { 'X-data-parallel-rank': String(at) } })
     const [pool] = found([poolOf([rank(0), rank(1)])], { 'vllm.default.svc': ['10.0.0.1'] })
     expect(pool!.engines.map(({ id, url }) => [id, url])).toEqual([
@@ -106,7 +106,7 @@ describe('discovered engines', () => {
     ])
   })
 
-  it('publish their own KV events, and receive KV caches for themselves', () => {
+  it('discovered engines publish their own KV events, and receive KV caches for themselves', () => {
     const decode = {
       ...pattern,
       id: 'd',
@@ -134,7 +134,7 @@ describe('discovered engines', () => {
     })
   })
 
-  it('are resolved at the shortest interval of their pools', () => {
+  it('discovered engines are resolved at the shortest interval of their pools', () => {
     const config = read([
       poolOf([pattern], { discover_interval_ms: 9000 }),
       {
@@ -145,12 +145,12 @@ describe('discovered engines', () => {
     expect([...namesIn(config)]).toEqual([['vllm.default.svc', 700]])
   })
 
-  it('leave a configuration without them unchanged', () => {
+  it('discovered engines leave a configuration without them unchanged', () => {
     const config = read([poolOf([{ id: 'a', url: 'http://a' }])])
     expect(withDiscovered(config, () => ['10.0.0.1'])).toBe(config)
   })
 
-  it('are summarised as templates by `firstlight check`', () => {
+  it('discovered engines are summarised as templates by `firstlight check`', () => {
     const summary = summarise(read([poolOf([pattern])]))
     expect(summary.clusters[0]!.pools[0]!.engines[0]!.more).toBe('each address of its name')
     expect(summary.notes.join()).not.toContain('there is one engine')
@@ -195,15 +195,15 @@ describe('an engine template', () => {
       { ...pattern, kv_events: { endpoint: 'ipc:///tmp/events' } },
       `${at}.kv_events must name the host of \`url\`, tcp://vllm.default.svc:…: with \`discover\` each address publishes its own`,
     ],
-  ])('cannot have %s', (_what, engine, fault) => {
+  ])('an engine template cannot have %s', (_what, engine, fault) => {
     expect(faults(engine)).toEqual([fault])
   })
 
-  it('accepts no other discovery method', () => {
+  it('an engine template accepts no other discovery method', () => {
     expect(faults({ ...pattern, discover: 'consul' })).toEqual([`${at}.discover must be one of dns, kubernetes`])
   })
 
-  it('needs a selector for pods, and has none otherwise', () => {
+  it('an engine template needs a selector for pods, and has none otherwise', () => {
     expect(faults({ ...pattern, discover: 'kubernetes' })).toEqual([
       `${at}.kubernetes is missing: \`discover: kubernetes\` needs a selector, such as \`{ selector: app=vllm }\``,
     ])
@@ -214,7 +214,7 @@ describe('an engine template', () => {
     ])
   })
 
-  it('requires Node', () => {
+  it('an engine template requires Node', () => {
     expect(faults(pattern, { listens: false })).toEqual([
       `${at}.discover works on Node only. On Workers, list each engine`,
     ])
@@ -231,7 +231,7 @@ describe('an engine template', () => {
       { decoders: { e: { host: 'elsewhere', init_ports: [1], alloc_ports: [2] } } },
       "split.lmcache.decoders.e.host must be the host of the engine's url, vllm.default.svc: with `discover` each address is a receiver",
     ],
-  ])('is not a decode engine %s', (_what, lmcache, fault) => {
+  ])('an engine template is not a decode engine %s', (_what, lmcache, fault) => {
     expect(
       faults({ ...pattern, role: 'decode' }, { more: { split: { mode: 'always', connector: 'lmcache', lmcache } } }),
     ).toEqual([`clusters[0].pools[0].${fault}`])

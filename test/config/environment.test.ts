@@ -22,7 +22,7 @@ describe('environment variables', () => {
     })
   })
 
-  it('do not change settings of the document', () => {
+  it('environment variables do not change settings of the document', () => {
     const text = 'listen: 127.0.0.1:1\nlog: { level: error }\ntraces: { service: mine }'
     const { log, traces, listen } = parse({ LOG_LEVEL: 'debug', OTEL_SERVICE_NAME: 'other', PORT: '2' }, text)
     expect([log.level, traces.service, listen.port]).toEqual(['error', 'mine', 1])
@@ -45,7 +45,7 @@ describe('environment variables', () => {
     expect(() => parse({ [name]: value })).toThrow(rule)
   })
 
-  it('without a value have no effect', () => {
+  it('environment variables without a value have no effect', () => {
     expect(parse({ PORT: '', LOG_LEVEL: '' }).listen.port).toBe(8080)
   })
 })

@@ -26,7 +26,7 @@ const read = (kvEvents: unknown, { pool = {}, ...more }: Readonly<Record<string,
 const engine = (kvEvents?: unknown) => read(kvEvents).clusters[0]!.pools[0]!.engines[0]!.kvEvents
 
 describe('kv_events', () => {
-  it('require only the endpoint', () => {
+  it('`kv_events` require only the endpoint', () => {
     expect(engine()).toBeNull()
     expect(engine({ endpoint: 'tcp://10.0.0.1:5557' })).toEqual({
       endpoint: 'tcp://10.0.0.1:5557',
@@ -41,13 +41,13 @@ describe('kv_events', () => {
   })
 
   it.each(['tcp://*:5557', 'http://10.0.0.1:5557', '10.0.0.1:5557', 'tcp://'])(
-    'reject an address that cannot be connected to: %s',
+    '`kv_events` reject an address that cannot be connected to: %s',
     (endpoint) => {
       expect(() => engine({ endpoint })).toThrow(/kv_events.endpoint[^]*tcp:\/\/10.0.0.1:5557/)
     },
   )
 
-  it('have a note if prompts are measured in bytes', () => {
+  it('`kv_events` have a note if prompts are measured in bytes', () => {
     const note = 'KV events cannot match'
     expect(summarise(read({ endpoint: 'tcp://a:1' })).notes.join()).toContain(note)
     expect(summarise(read({ endpoint: 'tcp://a:1' }, { pool: { tokenizer: 'm.vocab' } })).notes.join()).not.toContain(
@@ -58,7 +58,7 @@ describe('kv_events', () => {
 })
 
 describe('bridge', () => {
-  it('has its own secret from the environment', () => {
+  it('bridge has its own secret from the environment', () => {
     expect(read(undefined).bridge).toBeNull()
     expect(read(undefined, { bridge: { secret: { env: 'BRIDGE' } } }).bridge).toEqual({ secret: 'from-env' })
   })

@@ -19,7 +19,7 @@ const read = (lmcache: object, more: object = {}) =>
 const pool = (lmcache: object) => read(lmcache).clusters[0]!.pools[0]!
 
 describe('lmcache', () => {
-  it('has a default budget, detects the rest, and reads its secrets from the environment', () => {
+  it('`lmcache` has a default budget, detects the rest, and reads its secrets from the environment', () => {
     expect(pool({ coordinator: 'http://10.0.0.9:9300/', headers: { 'X-Tunnel': { env: 'TUNNEL' } } }).lmcache).toEqual({
       coordinator: 'http://10.0.0.9:9300',
       controller: null,
@@ -44,11 +44,11 @@ describe('lmcache', () => {
     ],
     ['no ranks at all', { coordinator: 'http://h', world_size: 0 }, /world_size/],
     ['a URL with the path of an API', { coordinator: 'http://h/v1' }, /without \/v1/],
-  ])('refuses %s', (_, lmcache, message) => {
+  ])('`lmcache` refuses %s', (_, lmcache, message) => {
     expect(() => read(lmcache)).toThrow(message)
   })
 
-  it('is summarised without secrets, with a note if no server could report', () => {
+  it('`lmcache` is summarised without secrets, with a note if no server could report', () => {
     const summary = summarise(read({ registry: true, shared: true, token: { env: 'REPORT' } }))
     expect(summary.clusters[0]!.pools[0]!.settings['lmcache']).toBe(
       "servers report to this gateway; engines read each other's cache",

@@ -38,7 +38,7 @@ function only(input: unknown, env = {}, options = node): [string, string | null,
 }
 
 describe('a configuration', () => {
-  it('requires only a cluster, a model and an engine', () => {
+  it('a configuration requires only a cluster, a model and an engine', () => {
     const config = parseConfig(document(), {}, node)
     expect(config.listen).toEqual({ host: '127.0.0.1', port: 8080 })
     expect(config.version).toBe(7)
@@ -51,20 +51,20 @@ describe('a configuration', () => {
     })
   })
 
-  it('is the same in YAML and in JSON', () => {
+  it('a configuration is the same in YAML and in JSON', () => {
     const yaml =
       'clusters:\n  - id: one\n    pools:\n      - model: org/m\n        engines: [{ id: a, url: "http://10.0.0.1:8000" }]\n'
     expect(parseConfigText(yaml, {}, node)).toEqual(parseConfig(document(), {}, node))
     expect(parseConfigText(JSON.stringify(document()), {}, node)).toEqual(parseConfig(document(), {}, node))
   })
 
-  it('prefers its own version and observe_share to those of the runtime', () => {
+  it('a configuration prefers its own version and observe_share to those of the runtime', () => {
     expect(parseConfig(document({ version: 3 }), {}, node).version).toBe(3)
     expect(parseConfig(document(), {}, workers).clusters[0]!.pools[0]!.observeShare).toBe(0.1)
     expect(parseConfig(withPool({ observe_share: 0.5 }), {}, workers).clusters[0]!.pools[0]!.observeShare).toBe(0.5)
   })
 
-  it('requires a receiver for every engine that may decode if LMCache transfers the cache', () => {
+  it('a configuration requires a receiver for every engine that may decode if LMCache transfers the cache', () => {
     const receiver = (port: number) => ({ host: 'h', init_ports: [port], alloc_ports: [port + 1] })
     const engines = ['prefill', 'decode', 'decode'].map((role, index) =>
       engine({ id: `${role}${index}`, url: `http://h${index}`, role }),
@@ -100,13 +100,13 @@ describe('a configuration', () => {
     expect(problems(withPool({ engines: mixed, split: { connector: 'lmcache', mode: 'never' } }))).toEqual([])
   })
 
-  it('splits by default exactly when there are prefill engines', () => {
+  it('a configuration splits by default exactly when there are prefill engines', () => {
     expect(splitOf('any', 'any')).toBe('never')
     expect(splitOf('any', 'decode')).toBe('never')
     expect(splitOf('prefill', 'decode')).toBe('always')
   })
 
-  it('accepts every policy by name, with all its options at their defaults', () => {
+  it('a configuration accepts every policy by name, with all its options at their defaults', () => {
     for (const { name, options } of policyKinds) {
       const written = Object.fromEntries(
         Object.entries(options).map(([option, spec]) => [
@@ -122,7 +122,7 @@ describe('a configuration', () => {
     }
   })
 
-  it('reports every problem at once', () => {
+  it('a configuration reports every problem at once', () => {
     const all = problems(document({ listen: 'here', clusters: [{ id: 'a b', pools: [pool({ block_tokens: 0 })] }] }))
     expect(all.map(({ path }) => path).sort()).toEqual([
       'clusters[0].id',
@@ -131,7 +131,7 @@ describe('a configuration', () => {
     ])
   })
 
-  it('reports the line of an error in a text', () => {
+  it('a configuration reports the line of an error in a text', () => {
     const text =
       'listen: 127.0.0.1:8080\nclusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: many\n        engines: [{ id: a, url: http://h }]\n'
     expect(() => parseConfigText(text, {}, node)).toThrow(
@@ -139,17 +139,17 @@ describe('a configuration', () => {
     )
   })
 
-  it('reports the line at which YAML is invalid', () => {
+  it('a configuration reports the line at which YAML is invalid', () => {
     expect(() => parseConfigText('a: [1,\nb: 2', {}, node)).toThrow(/line 2: is not YAML or JSON/)
   })
 
-  it('rejects duplicate keys', () => {
+  it('a configuration rejects duplicate keys', () => {
     expect(() => parseConfigText('listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\nclusters: []\n', {}, node)).toThrow(
       /line 2: .*duplicated/i,
     )
   })
 
-  it('rejects aliases that expand without limit', () => {
+  it('a configuration rejects aliases that expand without limit', () => {
     const levels = Array.from(
       { length: 9 },
       (_, n) => `l${n + 1}: &l${n + 1} [${Array.from({ length: 9 }, () => `*l${n}`).join(', ')}]`,
@@ -405,7 +405,7 @@ describe('a wrong value', () => {
       'contradicts `keys`',
     ],
     ['a document that is no mapping', [], '', null, 'must be a mapping'],
-  ])('is rejected: %s', (_, input, path, value, rule) => {
+  ])('a wrong value is rejected: %s', (_, input, path, value, rule) => {
     const found = only(input)
     expect(found.slice(0, 2)).toEqual([path, value])
     expect(found[2]).toContain(rule)
@@ -461,11 +461,11 @@ describe('a duplicate name', () => {
       }),
       'keys[1].name',
     ],
-  ])('is rejected: %s', (_, input, path) => {
+  ])('a duplicate name is rejected: %s', (_, input, path) => {
     expect(only(input)[0]).toBe(path)
   })
 
-  it('is accepted for a model in two clusters, and for ranks of one address with different headers', () => {
+  it('a duplicate name is accepted for a model in two clusters, and for ranks of one address with different headers', () => {
     expect(
       problems(
         document({
@@ -488,7 +488,7 @@ describe('limits.buffered_bytes', () => {
   const bytes = (limits: object, options: ParseOptions = node) =>
     parseConfig(document({ limits }), {}, options).limits.bufferedBytes
 
-  it('is the configured value, else the default of the runtime, and at least one body', () => {
+  it('limits.buffered_bytes is the configured value, else the default of the runtime, and at least one body', () => {
     expect(bytes({ buffered_bytes: 40_000_000 })).toBe(40_000_000)
     expect(bytes({})).toBe(268_435_456)
     expect(bytes({}, { ...workers, defaultBufferedBytes: 67_108_864 })).toBe(67_108_864)
@@ -497,7 +497,7 @@ describe('limits.buffered_bytes', () => {
 })
 
 describe('a secret', () => {
-  it('comes from the environment, for keys, engines and headers alike', () => {
+  it('a secret comes from the environment, for keys, engines and headers alike', () => {
     const input = document({
       keys: [{ name: 'k', secret: { env: 'A' }, cache_salt: { env: 'B' } }],
       admin: { secret: { env: 'C' } },
@@ -514,15 +514,18 @@ describe('a secret', () => {
     expect(config.clusters[0]!.pools[0]!.engines[0]).toMatchObject({ key: 'vd', headers: { 'X-Token': 've' } })
   })
 
-  it.each([[{}], [{ VLLM: '' }], [{ VLLM: 5 }]])('stops the start when its variable is not there: %j', (env) => {
-    expect(only(withEngine({ key: { env: 'VLLM' } }), env)).toEqual([
-      'clusters[0].pools[0].engines[0].key.env',
-      null,
-      'names VLLM, which is not set in the environment',
-    ])
-  })
+  it.each([[{}], [{ VLLM: '' }], [{ VLLM: 5 }]])(
+    'a secret stops the start when its variable is not there: %j',
+    (env) => {
+      expect(only(withEngine({ key: { env: 'VLLM' } }), env)).toEqual([
+        'clusters[0].pools[0].engines[0].key.env',
+        null,
+        'names VLLM, which is not set in the environment',
+      ])
+    },
+  )
 
-  it('never appears in an error, even if it is invalid', () => {
+  it('a secret never appears in an error, even if it is invalid', () => {
     const inputs = [
       document({ keys: [{ name: 'k', secret: 'hush\nhush' }] }),
       document({ keys: [{ name: 'k', secret: ['hush'] }] }),
@@ -562,11 +565,11 @@ describe('a secret', () => {
     ).toEqual({ authorization: 'Basic abc=' })
   })
 
-  it('that looks like a shell variable is rejected with the right syntax', () => {
+  it('a secret that looks like a shell variable is rejected with the right syntax', () => {
     expect(only(withEngine({ key: '${VLLM_KEY}' }))[2]).toContain('{ env: NAME }')
   })
 
-  it('must be unique', () => {
+  it('a secret must be unique', () => {
     expect(
       only(
         document({
@@ -589,7 +592,7 @@ describe('a secret', () => {
     ).toEqual(['keys[1].secret', null, 'is also the secret of keys[0]'])
   })
 
-  it('must be unique, even if it is given once as plain text and once as a hash', () => {
+  it('a secret must be unique, even if it is given once as plain text and once as a hash', () => {
     const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
     const plain = { name: 'a', secret: 's' }
     const hashed = { name: 'b', secret: { sha256: sha256('s') } }
@@ -620,7 +623,7 @@ describe('a secret', () => {
     ).not.toThrow()
   })
 
-  it('that is not set does not count as a duplicate', () => {
+  it('a secret that is not set does not count as a duplicate', () => {
     expect(
       problems(
         document({
@@ -634,7 +637,7 @@ describe('a secret', () => {
     ).toEqual(['keys[0].secret.env', 'keys[1].secret.env', 'admin.secret.env'])
   })
 
-  it('of a client may be written as its hash', () => {
+  it('a secret of a client may be written as its hash', () => {
     const { keys } = parseConfig(
       document({
         keys: [
@@ -648,7 +651,7 @@ describe('a secret', () => {
     expect(keys?.map(({ secrets }) => secrets[0]!.secret)).toEqual([{ sha256: HASH }, 'vb'])
   })
 
-  it('of a client may be several, with the times at which each is accepted', () => {
+  it('a secret of a client may be several, with the times at which each is accepted', () => {
     const { keys } = parseConfig(
       document({
         keys: [
@@ -701,7 +704,7 @@ describe('a secret', () => {
       'keys[0].secrets[1].secret',
       'is also the secret of keys[0].secrets[0]',
     ],
-  ])('of a client is rejected in a key with %s', (_, key, path, rule) => {
+  ])('a secret of a client is rejected in a key with %s', (_, key, path, rule) => {
     const [found, , why] = only(document({ keys: [{ name: 'k', ...key }] }))
     expect([found, why]).toEqual([path, rule])
   })
@@ -715,12 +718,12 @@ describe('a secret', () => {
     ['both', { env: 'A', sha256: HASH }, 'keys[0].secret', 'must have either env or sha256'],
     ['neither', {}, 'keys[0].secret', 'must have either env or sha256'],
     ['no name of a variable', { env: 'hu-sh' }, 'keys[0].secret.env', 'must be the name of an environment variable'],
-  ])('of a client is rejected, without its value, with %s', (_, secret, path, rule) => {
+  ])('a secret of a client is rejected, without its value, with %s', (_, secret, path, rule) => {
     const [where, value, why] = only(document({ keys: [{ name: 'a', secret }] }), { A: 'x' })
     expect([where, value, why]).toEqual([path, null, rule])
   })
 
-  it('of a client with an unknown hash is rejected with a list of known ones', () => {
+  it('a secret of a client with an unknown hash is rejected with a list of known ones', () => {
     expect(problems(document({ keys: [{ name: 'a', secret: { sha512: 'hush' } }] }))).toContainEqual(
       expect.objectContaining({
         path: 'keys[0].secret.sha512',
@@ -730,18 +733,21 @@ describe('a secret', () => {
     )
   })
 
-  it('of an administrator cannot be a hash, because bridges and scripts send it', () => {
+  it('a secret of an administrator cannot be a hash, because bridges and scripts send it', () => {
     expect(problems(document({ admin: { secret: { sha256: HASH } } })).length).toBeGreaterThan(0)
   })
 })
 
 describe('a gateway without keys', () => {
-  it.each(['127.0.0.1:1', 'localhost:1', '[::1]:1', '127.9.9.9:1'])('may listen on %s', (listen) => {
-    expect(problems(document({ listen }))).toEqual([])
-  })
+  it.each(['127.0.0.1:1', 'localhost:1', '[::1]:1', '127.9.9.9:1'])(
+    'a gateway without keys may listen on %s',
+    (listen) => {
+      expect(problems(document({ listen }))).toEqual([])
+    },
+  )
 
   it.each(['0.0.0.0:1', ':1', '10.0.0.1:1', '[::]:1', 'example.com:1'])(
-    'may not listen on %s without `open: true`',
+    'a gateway without keys may not listen on %s without `open: true`',
     (listen) => {
       expect(only(document({ listen }))[2]).toContain('configure `keys`, or set `open: true`')
       expect(problems(document({ listen, open: true }))).toEqual([])
@@ -749,14 +755,14 @@ describe('a gateway without keys', () => {
     },
   )
 
-  it('parses on Workers, which have no loopback: the gateway rejects requests instead', () => {
+  it('a gateway without keys parses on Workers, which have no loopback: the gateway rejects requests instead', () => {
     const config = parseConfig(document(), {}, workers)
     expect(config).toMatchObject({ keys: null, open: false, loopback: false })
   })
 })
 
 describe('record', () => {
-  it('is off by default; if enabled, it keeps four files of 64 MiB and a random salt', () => {
+  it('record is off by default; if enabled, it keeps four files of 64 MiB and a random salt', () => {
     expect(parseConfig(document(), {}, node).record).toBeNull()
     expect(parseConfig(document({ record: { file: 't.jsonl' } }), {}, node).record).toEqual({
       file: 't.jsonl',
@@ -769,7 +775,7 @@ describe('record', () => {
     ).toMatchObject({ salt: 'pepper' })
   })
 
-  it('is rejected on Workers, which have no disk', () => {
+  it('record is rejected on Workers, which have no disk', () => {
     expect(only(document({ record: { file: 't.jsonl' } }), {}, workers)).toEqual([
       'record',
       null,
@@ -781,7 +787,7 @@ describe('record', () => {
 describe('alerts', () => {
   const webhook = (changes: object) => document({ alerts: { webhook: { url: 'https://hook.example/x', ...changes } } })
 
-  it('are sent to no webhook unless one is configured', () => {
+  it('alerts are sent to no webhook unless one is configured', () => {
     expect(parseConfig(document(), {}, node).alerts.webhook).toBeNull()
     expect(parseConfig(webhook({ url: { env: 'HOOK' } }), { HOOK: 'https://h.example/?token=1' }, node).alerts).toEqual(
       {
@@ -790,20 +796,23 @@ describe('alerts', () => {
     )
   })
 
-  it.each(['hook.example', 'ftp://hook.example', 'https://user:pass@hook.example'])('reject the URL %s', (url) => {
-    const rule = 'must be a URL like https://alerts.example.com/firstlight, without a user or password'
-    expect(problems(webhook({ url }))).toMatchObject([{ path: 'alerts.webhook.url', rule }])
-  })
+  it.each(['hook.example', 'ftp://hook.example', 'https://user:pass@hook.example'])(
+    'alerts reject the URL %s',
+    (url) => {
+      const rule = 'must be a URL like https://alerts.example.com/firstlight, without a user or password'
+      expect(problems(webhook({ url }))).toMatchObject([{ path: 'alerts.webhook.url', rule }])
+    },
+  )
 })
 
 describe('tls', () => {
-  it('is off by default, and may have authorities for clients', () => {
+  it('tls is off by default, and may have authorities for clients', () => {
     expect(parseConfig(document(), {}, node).tls).toBeNull()
     const tls = { cert: 'a.pem', key: 'b.pem', client_ca: 'c.pem' }
     expect(parseConfig(document({ tls }), {}, node).tls).toEqual({ cert: 'a.pem', key: 'b.pem', clientCa: 'c.pem' })
   })
 
-  it('is rejected without a key, and on Workers', () => {
+  it('tls is rejected without a key, and on Workers', () => {
     expect(only(document({ tls: { cert: 'a.pem' } }))).toEqual(['tls.key', null, 'is required: a string'])
     expect(only(document({ tls: { cert: 'a.pem', key: 'b.pem' } }), {}, workers)[2]).toContain('Cloudflare ends TLS')
   })
@@ -812,7 +821,7 @@ describe('tls', () => {
 describe('replicas', () => {
   const replicas = (changes: object) => document({ replicas: { url: 'redis://valkey:6379', ...changes } })
 
-  it('require only a URL', () => {
+  it('replicas require only a URL', () => {
     expect(parseConfig(document(), {}, node).replicas).toBeNull()
     const url = 'rediss://fl:hush@valkey:6380/3'
     expect(parseConfig(replicas({ url: { env: 'URL' } }), { URL: url }, node).replicas).toEqual({
@@ -824,7 +833,7 @@ describe('replicas', () => {
   })
 
   it.each(['http://valkey', 'valkey:6379', 'redis://', 'redis://valkey/keys'])(
-    'reject the URL %s, without showing it',
+    'replicas reject the URL %s, without showing it',
     (url) => {
       for (const given of [url, { env: 'URL' }]) {
         const [path, value, rule] = only(replicas({ url: given }), { URL: url }) as readonly unknown[]
@@ -835,13 +844,13 @@ describe('replicas', () => {
   )
 
   it.each([[{ url: undefined }], [{ url: '$URL' }], [{ prefix: 'a:b' }], [{ lease_ms: 999 }], [{ peers: ['a:1'] }]])(
-    'reject %j',
+    'replicas reject %j',
     (changes) => {
       expect(problems(replicas(changes)).length).toBeGreaterThan(0)
     },
   )
 
-  it('are rejected on Workers, where one object has the state', () => {
+  it('replicas are rejected on Workers, where one object has the state', () => {
     expect(only(replicas({}), {}, workers)).toEqual([
       'replicas',
       null,

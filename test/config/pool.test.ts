@@ -35,7 +35,7 @@ const [cluster] = config.clusters
 const [pool] = cluster!.pools
 
 describe('toPoolConfig', () => {
-  it('has the names of cluster, pool and engines', () => {
+  it('toPoolConfig has the names of cluster, pool and engines', () => {
     expect(toPoolConfig(cluster!, pool!)).toMatchObject({
       cluster: 'one',
       pool: 'org/m',
@@ -44,7 +44,7 @@ describe('toPoolConfig', () => {
     })
   })
 
-  it('splits by default if a pool has prefill engines; check notes `never`', () => {
+  it('toPoolConfig splits by default if a pool has prefill engines; check notes `never`', () => {
     const read = (split: object) =>
       parseConfig(
         {
@@ -81,7 +81,7 @@ describe('toPoolConfig', () => {
       expect(summarise(read({ mode, threshold_tokens: 4096 })).notes.join()).not.toContain('threshold_tokens')
   })
 
-  it('does not send a key that is not listed', () => {
+  it('toPoolConfig does not send a key that is not listed', () => {
     const [engine] = pool!.engines
     const later = { ...pool!, edgeOnly: 1, engines: [{ ...engine!, edgeOnly: 1 }] }
     const sent = toPoolConfig(cluster!, { ...later, split: { ...pool!.split, edgeOnly: 1 } } as typeof later)
@@ -106,7 +106,7 @@ describe('toPoolConfig', () => {
     expect(sent.retry).toEqual({ share: 0.2, minPerS: 1 })
   })
 
-  it('has neither addresses nor secrets', () => {
+  it('toPoolConfig has neither addresses nor secrets', () => {
     const text = JSON.stringify(toPoolConfig(cluster!, pool!))
     expect(text).not.toContain('hush')
     expect(text).not.toContain('10.0.0')
@@ -158,12 +158,12 @@ describe('hedge_ms', () => {
     )
   const hedged = (hedge_ms: unknown) => summarise(read(hedge_ms)).clusters[0]!.pools[0]!.settings['hedged']
 
-  it('is off unless it is set', () => {
+  it('hedge_ms is off unless it is set', () => {
     expect(read(undefined).clusters[0]!.pools[0]!.retry.hedgeMs).toBe('off')
     expect(hedged(undefined)).toBeUndefined()
   })
 
-  it('is auto or a time, and check says which', () => {
+  it('hedge_ms is auto or a time, and check says which', () => {
     expect(hedged('auto')).toBe('streams whose first byte is later than predicted')
     expect(hedged(800)).toBe('after 800 ms')
   })
@@ -175,11 +175,11 @@ describe('hedge_ms', () => {
     [true, rule],
     [0, 'must be at least 1'],
     [600_001, 'must be at most 600000'],
-  ])('rejects %j', (value, problem) => {
+  ])('hedge_ms rejects %j', (value, problem) => {
     expect(() => read(value)).toThrow(`retry.hedge_ms: ${JSON.stringify(value)}: ${problem}`)
   })
 
-  it('is noted if heartbeats begin before it', () => {
+  it('hedge_ms is noted if heartbeats begin before it', () => {
     const note = '`retry.hedge_ms` is not below `limits.heartbeat_ms`'
     expect(summarise(read(15_000)).notes.join()).toContain(note)
     expect(summarise(read(14_999)).notes.join()).not.toContain(note)

@@ -50,7 +50,7 @@ it.each<[string, object, string]>([
     { data_parallel: 2, headers: { 'X-Data-Parallel-Rank': '0' } },
     'engines[0].headers.X-Data-Parallel-Rank',
   ],
-])('rejects %s with path, value and rule', (_, changes, problem) => {
+])('a configuration rejects %s with path, value and rule', (_, changes, problem) => {
   const found = problemsOf([
     { ...a, ...changes },
     { id: 'b', url: 'http://10.0.0.2:8000' },
@@ -58,7 +58,7 @@ it.each<[string, object, string]>([
   expect(found).toEqual([expect.stringContaining(problem)])
 })
 
-it('rejects a rank by hand on a server whose ranks are engines', () => {
+it('a configuration rejects a rank by hand on a server whose ranks are engines', () => {
   const byHand = { ...a, id: 'b', headers: { 'X-data-parallel-rank': '5' } }
   expect(problemsOf([{ ...a, data_parallel: 2 }, byHand])).toEqual([
     expect.stringMatching(
@@ -68,7 +68,7 @@ it('rejects a rank by hand on a server whose ranks are engines', () => {
   expect(problemsOf([{ ...a, headers: { 'X-data-parallel-rank': '4' } }, byHand])).toEqual([])
 })
 
-it('rejects ranks in a pool with LMCache', () => {
+it('a configuration rejects ranks in a pool with LMCache', () => {
   expect(problemsOf([{ ...a, data_parallel: 2 }], { lmcache: { coordinator: 'http://10.0.0.9:9300' } })).toEqual([
     expect.stringContaining('engines[0].data_parallel 2: must be off with LMCache'),
   ])

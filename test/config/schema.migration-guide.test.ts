@@ -39,16 +39,16 @@ describe('the migration guide', () => {
     /`((?:pool|engine|limits|log|metrics|traces|ttft|keys|cors|listen|clusters)(?:\.[a-z_]+)*)[`:]/g,
   ).filter((key) => !['pool.x', 'engine.x'].includes(key))
 
-  it.each(keys)('is a key of the configuration: %s', (key) => {
+  it.each(keys)('every setting of the migration guide is a key of the configuration: %s', (key) => {
     const [first, ...rest] = key.split('.')
     expect(has(schema, [...(WHERE[first!] ?? first!).split('.'), ...rest])).toBe(true)
   })
 
-  it('lists more than 35 keys', () => {
+  it('the migration guide lists more than 35 keys', () => {
     expect(keys.length).toBeGreaterThan(35)
   })
 
-  it.each(all(/\b((?:firstlight|gen_ai)_[a-z_]+)\b/g))('is a metric: %s', (name) => {
+  it.each(all(/\b((?:firstlight|gen_ai)_[a-z_]+)\b/g))('every metric of the migration guide exists: %s', (name) => {
     expect(file('docs/metrics.md')).toContain(`\`${name}\``)
   })
 })

@@ -13,7 +13,7 @@ function naive(a: string, b: string): number {
 }
 
 describe('the edit distance', () => {
-  it('equals the textbook algorithm', () => {
+  it('the edit distance equals the textbook algorithm', () => {
     const word = string({ maxLength: 5, unit: constantFrom('a', 'b', 'c') })
     assert(property(word, word, (a, b) => editDistance(a, b) === naive(a, b)))
   })

@@ -16,7 +16,7 @@ clusters:
 `
 
 describe('parseYaml', () => {
-  it('returns the line of every value, and of the nearest parent of a missing one', () => {
+  it('parseYaml returns the line of every value, and of the nearest parent of a missing one', () => {
     const { lineOf } = parseYaml(TEXT)
     expect([
       lineOf(['listen']),
@@ -28,13 +28,13 @@ describe('parseYaml', () => {
     ]).toEqual([2, 4, 7, 10, 12, 6])
   })
 
-  it('finds lines in JSON as well', () => {
+  it('parseYaml finds lines in JSON as well', () => {
     const { lineOf, value } = parseYaml('{\n "a": {\n  "b": [1,\n   2]\n }\n}')
     expect(value).toEqual({ a: { b: [1, 2] } })
     expect([lineOf(['a', 'b']), lineOf(['a', 'b', 1])]).toEqual([3, 4])
   })
 
-  it('resolves aliases and merge keys', () => {
+  it('parseYaml resolves aliases and merge keys', () => {
     const { clusters } = parseYaml(TEXT).value as { clusters: { id: string; labels?: object }[] }
     expect(clusters.map(({ id }) => id)).toEqual(['a', 'b', 'b', 'c'])
     expect(clusters[3]!.labels).toEqual({ k: 1 })
@@ -44,11 +44,11 @@ describe('parseYaml', () => {
     ['an unclosed list', 'a: [1\nb: 2'],
     ['two documents', 'a: 1\n---\nb: 2\n'],
     ['aliases that blow up', `a: &a [1]\nb: [${'*a, '.repeat(101)}*a]`],
-  ])('refuses %s', (_name, text) => {
+  ])('parseYaml refuses %s', (_name, text) => {
     expect(() => parseYaml(text)).toThrow(YamlError)
   })
 
-  it('returns no document for an empty text', () => {
+  it('parseYaml returns no document for an empty text', () => {
     expect(parseYaml('').value).toBeNull()
   })
 })

@@ -121,7 +121,7 @@ export function bodyMemoryContract(
       ).toBe(400)
     })
 
-    it('leave room for small ones if large ones fill it', async () => {
+    it('the bodies leave room for small ones if large ones fill it', async () => {
       upload().write(1.4 * MIB)
       upload().write(1.4 * MIB)
       await until((bytes) => bytes >= 2.7 * MIB)
@@ -129,7 +129,7 @@ export function bodyMemoryContract(
       expect((await subject.send(post(`${' '.repeat(200_000)}{}`))).status).toBe(400)
     })
 
-    it('count uploads of files, too, and those of a declared length', async () => {
+    it('the bodies count uploads of files, too, and those of a declared length', async () => {
       const form = { 'content-type': 'multipart/form-data; boundary=B' }
       upload('/v1/audio/transcriptions', form).write(1.4 * MIB)
       upload('/v1/audio/transcriptions', form).write(1.4 * MIB)
@@ -138,7 +138,7 @@ export function bodyMemoryContract(
       expect((await subject.send(post(' '.repeat(1.2 * MIB)))).status).toBe(503)
     })
 
-    it('are all released when all requests have ended, in any way', async () => {
+    it('the bodies are all released when all requests have ended, in any way', async () => {
       const kinds: Readonly<Record<string, () => Promise<unknown>>> = {
         unserved: () =>
           subject.send(

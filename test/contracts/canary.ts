@@ -71,7 +71,7 @@ export function canaryContract(runtime: Runtime): void {
       return { texts, ask, fleet, posts }
     }
 
-    it('finds the engine whose answers are wrong, ejects it, and uses it again once it is right', async () => {
+    it('the semantic canary of a gateway finds the engine whose answers are wrong, ejects it, and uses it again once it is right', async () => {
       const { texts, ask, fleet, posts } = await site({ share: 1, eject: true })
       texts['b'] = 'Some other text'
       const askSome = async (): Promise<void> => {
@@ -96,7 +96,7 @@ export function canaryContract(runtime: Runtime): void {
       })
     })
 
-    it('repeats only greedy requests with one answer', async () => {
+    it('the semantic canary of a gateway repeats only greedy requests with one answer', async () => {
       const { ask, posts } = await site({ share: 1 })
       for (const more of [{}, { temperature: 0.7 }, { temperature: 0, n: 2 }])
         for (let at = 0; at < 4; at++) await ask(more)
@@ -107,7 +107,7 @@ export function canaryContract(runtime: Runtime): void {
       })
     })
 
-    it('repeats nothing unless it is configured', async () => {
+    it('the semantic canary of a gateway repeats nothing unless it is configured', async () => {
       const { ask, fleet, posts } = await site()
       for (let at = 0; at < 8; at++) await ask()
       expect(posts().filter(isRepeated)).toEqual([])

@@ -53,7 +53,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
   afterEach(() => opened.close())
 
   describe(`${name}: requests that time out`, () => {
-    it('open the circuit of an engine without progress since they were sent', async () => {
+    it('requests that time out open the circuit of an engine without progress since they were sent', async () => {
       const before = await on('a')
       await opened.advance(10)
       await before.firstToken({})
@@ -63,7 +63,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(true)
     })
 
-    it('do not open the circuit of an engine that has started another response meanwhile', async () => {
+    it('requests that time out do not open the circuit of an engine that has started another response meanwhile', async () => {
       const late = await on('a')
       await opened.advance(1_000)
       await (await on('a')).firstToken({})
@@ -72,7 +72,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect((await read((one) => [one.circuit, one.failuresTotal]))['a']).toEqual(['closed', 0])
     })
 
-    it('do not open the circuit of an engine that has moved another answer meanwhile', async () => {
+    it('requests that time out do not open the circuit of an engine that has moved another answer meanwhile', async () => {
       const other = await on('a')
       await other.firstToken({})
       await opened.advance(1_000)
@@ -84,7 +84,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(false)
     })
 
-    it('do not open the circuit of an engine that has completed another answer meanwhile', async () => {
+    it('requests that time out do not open the circuit of an engine that has completed another answer meanwhile', async () => {
       const late = await on('a')
       await opened.advance(1_000)
       await (await on('a')).release(outcome())
@@ -93,7 +93,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(false)
     })
 
-    it('do not count against the engine if they do not stream', async () => {
+    it('requests that time out do not count against the engine if they do not stream', async () => {
       for (let index = 0; index < 9; index++) await (await on('a')).release({ ...failed, failure: 'answer_timeout' })
       expect((await read((one) => [one.circuit, one.failuresTotal]))['a']).toEqual(['closed', 0])
     })
@@ -103,7 +103,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
     const mallory = ['mallory', 'mallory', 'mallory']
     const several = ['anne', 'bert', 'anne']
 
-    it('never open all circuits of a pool for one client, however its requests fail', async () => {
+    it('failures of requests never open all circuits of a pool for one client, however its requests fail', async () => {
       for (const how of [error500, tooLate, { ...failed, failure: 'reset' as const }]) {
         for (const id of [...NAMES, ...NAMES]) await failOn(id, how, mallory)
         expect(await countOpen()).toBe(3)
@@ -111,12 +111,12 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       }
     })
 
-    it('open all circuits of a pool if requests of several clients fail', async () => {
+    it('failures of requests open all circuits of a pool if requests of several clients fail', async () => {
       for (const id of NAMES) await failOn(id, error500, several)
       expect(await countOpen()).toBe(4)
     })
 
-    it('open all circuits of a pool whose engines refuse connections, for any client', async () => {
+    it('failures of requests open all circuits of a pool whose engines refuse connections, for any client', async () => {
       for (const id of NAMES) await failOn(id, failed, mallory)
       expect(await countOpen()).toBe(4)
     })
@@ -144,13 +144,13 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect((await read((one) => one.ejectionsWithheld))['c']).toBeGreaterThanOrEqual(3)
     })
 
-    it('ejects at least one engine, however small the share', async () => {
+    it('failures of requests ejects at least one engine, however small the share', async () => {
       await restart(circuit({ maxEjectedShare: 0 }))
       for (const id of NAMES) await failOn(id, error500, several)
       expect(await countOpen()).toBe(1)
     })
 
-    it('ejects more than that share if other clusters serve the request', async () => {
+    it('failures of requests ejects more than that share if other clusters serve the request', async () => {
       await restart(circuit({ maxEjectedShare: 0 }))
       for (const id of NAMES)
         for (const tenant of several) await (await on(id, { tenant, isLastResort: false })).release(error500)
@@ -165,14 +165,14 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
     }
     const ask = (changes: Partial<Admission> = {}) => cluster.admit(admission(changes))
 
-    it('tries engines although all circuits are open, and spreads the requests', async () => {
+    it('panic mode tries engines although all circuits are open, and spreads the requests', async () => {
       await openAll()
       const chosen = new Set<string>()
       for (let index = 0; index < 12; index++) chosen.add((await admitted(ask({ isLastResort: true }))).engine)
       expect([...chosen].sort()).toEqual([...NAMES])
     })
 
-    it('marks its decisions, counts them, and logs once a minute', async () => {
+    it('panic mode marks its decisions, counts them, and logs once a minute', async () => {
       await openAll()
       const first = await ask({ isLastResort: true, id: 'first' })
       const second = await ask({ isLastResort: true, id: 'second' })
@@ -183,12 +183,12 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(decisions.filter(({ panic }) => panic).reduce((sum, { count }) => sum + count, 0)).toBe(2)
     })
 
-    it('begins only if no other cluster can serve the request, and reports where it would', async () => {
+    it('panic mode begins only if no other cluster can serve the request, and reports where it would', async () => {
       await openAll()
       expect(await ask()).toMatchObject({ refusal: { reason: 'engines_unavailable', mayPanic: true } })
     })
 
-    it('closes a circuit with the first answer, and then ends', async () => {
+    it('panic mode closes a circuit with the first answer, and then ends', async () => {
       await openAll()
       await opened.advance(1)
       await (await on('b')).firstToken({})
@@ -196,26 +196,26 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       for (let index = 0; index < 4; index++) expect((await admitted(ask({ isLastResort: true }))).engine).toBe('b')
     })
 
-    it('does not prolong an open circuit by requests that fail before its time', async () => {
+    it('panic mode does not prolong an open circuit by requests that fail before its time', async () => {
       await openAll()
       for (let index = 0; index < 20; index++) await (await on('a')).release(failed)
       await opened.advance(OPEN_MS)
       expect((await read((one) => one.available))['a']).toBe(true)
     })
 
-    it('does not try engines that their health checks found down', async () => {
+    it('panic mode does not try engines that their health checks found down', async () => {
       await openAll()
       await cluster.observe(NAMES.map((id) => probe(id, opened.now(), { healthy: id === 'c' })))
       for (let index = 0; index < 4; index++) expect((await admitted(ask({ isLastResort: true }))).engine).toBe('c')
     })
 
-    it('is off if its share is 0', async () => {
+    it('panic mode is off if its share is 0', async () => {
       await restart(circuit({ panicShare: 0 }))
       await openAll()
       expect(await ask({ isLastResort: true })).toMatchObject({ refusal: { reason: 'engines_unavailable' } })
     })
 
-    it('begins earlier with a larger share', async () => {
+    it('panic mode begins earlier with a larger share', async () => {
       await restart(circuit({ panicShare: 0.8 }))
       await failOn('a', failed, ['anne', 'anne', 'anne'])
       const chosen = new Set<string>()
@@ -238,7 +238,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       }
     }
 
-    it('admit short requests beside a long trial after a good health check', async () => {
+    it('half-open circuits admit short requests beside a long trial after a good health check', async () => {
       await openA()
       await on('a', { promptTokens: LONG })
       expect(await tries('a')).toBe(0)
@@ -248,7 +248,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect((await states())['a']).toBe('closed')
     })
 
-    it('admit twice as many trials after each good health check, and close in the end', async () => {
+    it('half-open circuits admit twice as many trials after each good health check, and close in the end', async () => {
       await openA()
       await on('a')
       const more: number[] = []
@@ -260,7 +260,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(more).toEqual([1, 2, 4, Infinity])
     })
 
-    it('admit several trials at once after a restart that a health check has found', async () => {
+    it('half-open circuits admit several trials at once after a restart that a health check has found', async () => {
       await openA()
       await cluster.observe([probe('a', opened.now(), { healthy: false })])
       await opened.advance(1_000)
@@ -268,7 +268,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await tries('a')).toBe(4)
     })
 
-    it('do not close for good health checks of an engine that hung', async () => {
+    it('half-open circuits do not close for good health checks of an engine that hung', async () => {
       await openA(tooLate)
       await on('a')
       for (let index = 0; index < 9; index++) {
@@ -279,7 +279,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect((await states())['a']).toBe('probing')
     })
 
-    it('open again when a trial fails', async () => {
+    it('half-open circuits open again when a trial fails', async () => {
       await openA()
       const trial = await on('a')
       await cluster.observe([probe('a', opened.now())])
@@ -288,7 +288,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(true)
     })
 
-    it('leave long requests to other engines while a short one may come', async () => {
+    it('half-open circuits leave long requests to other engines while a short one may come', async () => {
       await openA()
       const long = (): Promise<{ engine: string }> => admitted(cluster.admit(admission({ promptTokens: LONG })))
       for (let index = 0; index < 8; index++) expect((await long()).engine).not.toBe('a')
@@ -296,7 +296,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect((await admitted(cluster.admit(admission()))).engine).toBe('a')
     })
 
-    it('accept a long request if no short one came for as long as the circuit was open', async () => {
+    it('half-open circuits accept a long request if no short one came for as long as the circuit was open', async () => {
       await openA()
       await opened.advance(OPEN_MS)
       const chosen = []

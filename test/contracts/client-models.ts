@@ -212,7 +212,7 @@ export function clientModelsContract(runtime: Runtime): void {
       },
     )
 
-    it('are open to a key that has the pattern or the name, and to no other', async () => {
+    it('aliases by pattern are open to a key that has the pattern or the name, and to no other', async () => {
       const statuses = async (key: keyof typeof KEYS) => {
         const all: number[] = []
         for (const model of ['claude-sonnet-5', 'claude-haiku-4-5', 'coder', ALIAS]) {
@@ -231,7 +231,7 @@ export function clientModelsContract(runtime: Runtime): void {
     const cards = async (): Promise<readonly Json[]> =>
       ((await (await get('/v1/models')).json()) as { data: Json[] }).data
 
-    it('have the largest context of the engines, and no patterns', async () => {
+    it('lists of models have the largest context of the engines, and no patterns', async () => {
       await until(async () => (await cards()).every((card) => 'max_model_len' in card), 50)
       await until(async () => (await cards())[0]!['max_model_len'] === LARGE_CONTEXT, 50)
       expect((await cards()).map(({ id, max_model_len: length }) => [id, length])).toEqual([
@@ -251,7 +251,7 @@ export function clientModelsContract(runtime: Runtime): void {
       expect(await (await get(path)).json()).toMatchObject({ id, object: 'model', root: BASE })
     })
 
-    it('name an unknown model as an error of the client’s API', async () => {
+    it('lists of models name an unknown model as an error of the client’s API', async () => {
       const openai = await get('/v1/models/org/none')
       expect([openai.status, await openai.json()]).toMatchObject([404, { error: { code: 'model_not_found' } }])
       const anthropic = await get('/v1/models/org/none', { headers: { 'anthropic-version': '2023-06-01' } })
@@ -261,7 +261,7 @@ export function clientModelsContract(runtime: Runtime): void {
       ])
     })
 
-    it('have Anthropic’s form for its clients', async () => {
+    it('lists of models have Anthropic’s form for its clients', async () => {
       const headers = { 'anthropic-version': '2023-06-01' }
       const list = (await (await get('/v1/models?limit=1000', { headers })).json()) as { data: Json[] }
       expect(list).toMatchObject({ has_more: false, first_id: BASE, last_id: 'claude-opus-mini' })
@@ -276,12 +276,12 @@ export function clientModelsContract(runtime: Runtime): void {
     const count = () =>
       post('/v1/messages/count_tokens?beta=true', { model: ALIAS, messages: [{ role: 'user', content: 'hi' }] })
 
-    it('come from an engine that has the route', async () => {
+    it('counts of tokens come from an engine that has the route', async () => {
       for (const engine of engines) engine.routes['POST /v1/messages/count_tokens'] = { body: { input_tokens: 77 } }
       expect(await (await count()).json()).toEqual({ input_tokens: 77 })
     })
 
-    it('are refused in words without such an engine and without a vocabulary', async () => {
+    it('counts of tokens are refused in words without such an engine and without a vocabulary', async () => {
       for (const engine of engines)
         engine.routes['POST /v1/messages/count_tokens'] = { status: 404, body: { detail: 'Not Found' } }
       const response = await count()
@@ -318,7 +318,7 @@ export function clientModelsContract(runtime: Runtime): void {
     })
 
     describe.each(protocols)('of %s', (_protocol, { path, body, whole, stream }) => {
-      it('is the requested name in a whole answer, and all other bytes are the engine’s', async () => {
+      it('the model in an answer is the requested name in a whole answer, and all other bytes are the engine’s', async () => {
         engine.routes = { [`POST ${path}`]: { body: whole } }
         const ask = (at: TestGateway) => post(path, { model: ALIAS, ...body }, { at })
         const text = await (await ask(requested)).text()
@@ -327,21 +327,24 @@ export function clientModelsContract(runtime: Runtime): void {
         expect(await (await ask(served)).text()).toBe(JSON.stringify(whole))
       })
 
-      it.skipIf(stream === '')('is the requested name in a stream, however it is divided', async () => {
-        for (const size of [1, 7, 100_000]) {
-          const pieces = Array.from({ length: Math.ceil(stream.length / size) }, (_, at) =>
-            stream.slice(at * size, (at + 1) * size),
-          )
-          engine.routes = { [`POST ${path}`]: sseAnswer(pieces) }
-          const ask = (at: TestGateway) =>
-            post(path, { model: ALIAS, stream: true, stream_options: { include_usage: true }, ...body }, { at })
-          expect(await (await ask(requested)).text()).toBe(expected(stream, ALIAS))
-          expect(await (await ask(served)).text()).toBe(stream)
-        }
-      })
+      it.skipIf(stream === '')(
+        'the model in an answer is the requested name in a stream, however it is divided',
+        async () => {
+          for (const size of [1, 7, 100_000]) {
+            const pieces = Array.from({ length: Math.ceil(stream.length / size) }, (_, at) =>
+              stream.slice(at * size, (at + 1) * size),
+            )
+            engine.routes = { [`POST ${path}`]: sseAnswer(pieces) }
+            const ask = (at: TestGateway) =>
+              post(path, { model: ALIAS, stream: true, stream_options: { include_usage: true }, ...body }, { at })
+            expect(await (await ask(requested)).text()).toBe(expected(stream, ALIAS))
+            expect(await (await ask(served)).text()).toBe(stream)
+          }
+        },
+      )
     })
 
-    it('stays in an error', async () => {
+    it('the model in answers stays in an error', async () => {
       const error = { error: { message: 'no', model: BASE, type: 'x', code: 400 } }
       engine.routes = { 'POST *': { status: 400, body: error } }
       const response = await post(
@@ -352,7 +355,7 @@ export function clientModelsContract(runtime: Runtime): void {
       expect(await response.json()).toEqual(error)
     })
 
-    it('is the requested name up to the error event of a truncated stream', async () => {
+    it('the model in answers is the requested name up to the error event of a truncated stream', async () => {
       const first = chunk({ model: BASE })
       engine.routes = { 'POST *': sseAnswer([first, 50], { end: 'reset' }) }
       const response = await post(

@@ -105,7 +105,7 @@ export function clientsContract(runtime: Runtime): void {
       expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 8 } })
     })
 
-    it('call a tool, streaming and not, with the same arguments', async () => {
+    it('the openai client and a gateway call a tool, streaming and not, with the same arguments', async () => {
       const request = {
         ...hello,
         tools: [weather],
@@ -122,21 +122,21 @@ export function clientsContract(runtime: Runtime): void {
       expect(call?.type === 'function' && call.function.arguments).toBe(streamed)
     })
 
-    it('use every engine, and leave no booking behind', async () => {
+    it('the openai client and a gateway use every engine, and leave no booking behind', async () => {
       await Promise.all(Array.from({ length: 8 }, () => client.chat.completions.create(hello)))
       const { pools } = await idle()
       for (const engine of pools[0]!.engines)
         expect(engine).toMatchObject({ requests: 0, requests_total: expect.toSatisfy((n: number) => n > 0) })
     })
 
-    it('leave no booking if the client disconnects in the middle of a stream', async () => {
+    it('the openai client and a gateway leave no booking if the client disconnects in the middle of a stream', async () => {
       const stream = await client.chat.completions.create({ ...hello, max_tokens: 4000, stream: true })
       await stream[Symbol.asyncIterator]().next()
       stream.controller.abort()
       expect((await idle()).pools[0]!.engines.map(({ requests }) => requests)).toEqual([0, 0])
     })
 
-    it('learn by HEAD whether a response is still held, and leave no booking behind', async () => {
+    it('the openai client and a gateway learn by HEAD whether a response is still held, and leave no booking behind', async () => {
       const { id } = await client.responses.create({ model: 'sim', input: 'Hello', max_output_tokens: 3 })
       const head = (path: string) =>
         fetch(`${subject.url}/v1/responses/${path}`, { method: 'HEAD', headers: { authorization: `Bearer ${KEY}` } })
@@ -150,7 +150,7 @@ export function clientsContract(runtime: Runtime): void {
       await idle()
     })
 
-    it('get OpenAI’s error if an engine cannot delete a response, which stays stored', async () => {
+    it('the openai client and a gateway get OpenAI’s error if an engine cannot delete a response, which stays stored', async () => {
       const { id } = await client.responses.create({ model: 'sim', input: 'Hello', max_output_tokens: 3 })
       const refused = await client.responses.delete(id).then(
         () => null,
@@ -201,7 +201,7 @@ export function clientsContract(runtime: Runtime): void {
       expect(whole.finishReason).toBe('length')
     })
 
-    it('call a tool', async () => {
+    it('the AI SDK and a gateway call a tool', async () => {
       const { toolCalls } = await generateText({
         model: sdk(),
         prompt: 'How is it there?',
@@ -211,7 +211,7 @@ export function clientsContract(runtime: Runtime): void {
       expect(toolCalls[0]).toMatchObject({ toolName: 'weather', input: { city: expect.any(String) } })
     })
 
-    it('leave no booking behind when the client aborts a stream', async () => {
+    it('the AI SDK and a gateway leave no booking behind when the client aborts a stream', async () => {
       const abort = new AbortController()
       const stream = streamText({
         model: sdk(),
@@ -224,7 +224,7 @@ export function clientsContract(runtime: Runtime): void {
       expect((await idle()).pools[0]!.bookings).toBe(0)
     })
 
-    it('agree on which errors to retry', async () => {
+    it('the AI SDK and a gateway agree on which errors to retry', async () => {
       const failed = await generateText({ model: sdk(), prompt: 'x', temperature: -1, maxRetries: 0 }).catch(
         (error: unknown) => error,
       )
@@ -233,7 +233,7 @@ export function clientsContract(runtime: Runtime): void {
   })
 
   describe(`a fleet that is down, behind a gateway on ${name}`, () => {
-    it('is retryable for both clients, and serves again after recovery', async () => {
+    it('a fleet that is down, behind a gateway is retryable for both clients, and serves again after recovery', async () => {
       for (const engine of fleet.engines) engine.setFault({ kind: 'refuse' })
       sent = 0
       await expect(client.chat.completions.create(hello, { maxRetries: 1 })).rejects.toThrow(InternalServerError)

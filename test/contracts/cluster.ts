@@ -57,7 +57,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await requests()).toEqual({ a: 0, b: 0 })
     })
 
-    it('books the request on the engine it places it on', async () => {
+    it('a pool books the request on the engine it places it on', async () => {
       const { engine: chosen } = await admit()
       expect(await bookings()).toBe(1)
       expect((await requests())[chosen]).toBe(1)
@@ -70,7 +70,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await requests()).toEqual({ a: 0, b: 0 })
     })
 
-    it('keeps a booking through the first token and output, and frees it at release', async () => {
+    it('a pool keeps a booking through the first token and output, and frees it at release', async () => {
       const { lease } = await admit()
       await lease.firstToken({ ttft: 120 })
       await lease.progress(3)
@@ -79,7 +79,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('frees a prefill engine when its leg is done, and keeps the decode engine', async () => {
+    it('a pool frees a prefill engine when its leg is done, and keeps the decode engine', async () => {
       await restart({ engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })] })
       const given = await opened.cluster.admit(admission())
       if ('refusal' in given) throw new Error(given.refusal.detail)
@@ -95,7 +95,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await requests()).toEqual({ p: 0, d: 0 })
     })
 
-    it('releases a booking once, however often release is called', async () => {
+    it('a pool releases a booking once, however often release is called', async () => {
       const { lease, engine: chosen } = await admit()
       await admit({ avoid: [chosen === 'a' ? 'b' : 'a'] })
       await Promise.all([lease.release(outcome()), lease.release(outcome())])
@@ -104,7 +104,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await requests())[chosen]).toBe(1)
     })
 
-    it('ignores late events of a released booking', async () => {
+    it('a pool ignores late events of a released booking', async () => {
       const { lease } = await admit()
       await lease.release(outcome())
       await lease.firstToken({})
@@ -112,13 +112,13 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('rejects a renewal of a released booking', async () => {
+    it('a pool rejects a renewal of a released booking', async () => {
       const { lease } = await admit()
       await lease.release(outcome())
       await expect(lease.renew()).rejects.toThrow()
     })
 
-    it('separates bookings that differ in nothing a client can choose', async () => {
+    it('a pool separates bookings that differ in nothing a client can choose', async () => {
       const same = { session: 's', tenant: 't', promptTokens: 10 }
       const first = await admit(same)
       const second = await admit(same)
@@ -129,7 +129,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('answers a repeated admit with the existing booking', async () => {
+    it('a pool answers a repeated admit with the existing booking', async () => {
       const request = admission()
       const first = await admitted(opened.cluster.admit(request))
       const again = await admitted(opened.cluster.admit(request))
@@ -139,7 +139,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('books two attempts of one request separately', async () => {
+    it('a pool books two attempts of one request separately', async () => {
       const first = admission()
       const one = await admitted(opened.cluster.admit(first))
       const two = await admitted(opened.cluster.admit({ ...first, attempt: 1, avoid: [one.engine] }))
@@ -150,7 +150,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('uses an idle fleet in turn', async () => {
+    it('a pool uses an idle fleet in turn', async () => {
       await restart({ engines: engines('a', 'b', 'c', 'd') })
       const counts: Record<string, number> = {}
       for (let index = 0; index < 20; index++) {
@@ -164,7 +164,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   })
 
   describe(`${name}: lapse and resume`, () => {
-    it('expires a booking without renewal', async () => {
+    it('a pool expires a booking without renewal', async () => {
       await admit()
       await opened.advance(59_000)
       expect(await bookings()).toBe(1)
@@ -172,7 +172,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('keeps a two-hour stream that is renewed, and expires one that is not', async () => {
+    it('a pool keeps a two-hour stream that is renewed, and expires one that is not', async () => {
       const live = await admit()
       await admit()
       for (let minute = 0; minute < 120; minute += 0.9) {
@@ -195,7 +195,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(1)
     })
 
-    it('rejects the renewal of an expired booking, and books it again on resume', async () => {
+    it('a pool rejects the renewal of an expired booking, and books it again on resume', async () => {
       const request = admission()
       const { lease, placement } = await admitted(opened.cluster.admit(request))
       await opened.advance(61_000)
@@ -211,7 +211,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('distinguishes a booking from an earlier one of the same name that has ended', async () => {
+    it('a pool distinguishes a booking from an earlier one of the same name that has ended', async () => {
       const request = admission()
       await (await admitted(opened.cluster.admit(request))).lease.release(outcome({ result: 'abandoned' }))
       const { placement } = await admitted(opened.cluster.admit({ ...request, avoid: ['a'] }))
@@ -228,7 +228,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('counts a resumed booking once if it still exists', async () => {
+    it('a pool counts a resumed booking once if it still exists', async () => {
       const request = admission()
       const { placement, lease } = await admitted(opened.cluster.admit(request))
       const resumed = await opened.cluster.resume(resumeOf(request, placement))
@@ -238,7 +238,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('does not restore a released booking on a late resume', async () => {
+    it('a pool does not restore a released booking on a late resume', async () => {
       const request = admission()
       const { placement, lease } = await admitted(opened.cluster.admit(request))
       await lease.release(outcome())
@@ -246,7 +246,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('resumes a lost booking on the same engine', async () => {
+    it('a pool resumes a lost booking on the same engine', async () => {
       const request = admission()
       const { placement, engine: chosen } = await admitted(opened.cluster.admit(request))
       await opened.forget()
@@ -257,7 +257,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('resumes a booking on an engine that is no longer configured without harm', async () => {
+    it('a pool resumes a booking on an engine that is no longer configured without harm', async () => {
       const request = admission()
       const resumed = await opened.cluster.resume(resumeOf(request, { kind: 'whole', engine: 'gone', runnersUp: [] }))
       expect(await requests()).toEqual({ a: 0, b: 0 })
@@ -269,7 +269,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   describe(`${name}: overload`, () => {
     const one = { engines: [engine('a')] }
 
-    it('bounds the requests that wait for their first token', async () => {
+    it('a pool under overload bounds the requests that wait for their first token', async () => {
       await restart({ ...one, maxWaiting: 2 })
       const first = await admit()
       await admit()
@@ -281,7 +281,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit()
     })
 
-    it('refuses what would slow down running streams, and admits it when they have ended', async () => {
+    it('a pool under overload refuses what would slow down running streams, and admits it when they have ended', async () => {
       // A decode step of the model takes at least 10 ms, so a second stream exceeds the objective.
       await restart({ ...one, slo: { ttftMs: null, ttftMsPer1kTokens: null, itlMs: 5 } })
       const first = await admit()
@@ -292,7 +292,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('refuses a split request if its decode engine is full, and leaves nothing on the idle prefill engine', async () => {
+    it('a pool under overload refuses a split request if its decode engine is full, and leaves nothing on the idle prefill engine', async () => {
       await restart({
         engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })],
         split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' },
@@ -308,7 +308,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await requests()).toEqual({ p: 0, d: 0 })
     })
 
-    it('moves a request to an engine with room', async () => {
+    it('a pool under overload moves a request to an engine with room', async () => {
       await restart({
         slo: { ttftMs: null, ttftMsPer1kTokens: null, itlMs: 5 },
         policy: { name: 'session', options: {} },
@@ -321,7 +321,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await requests()).toEqual({ a: 0, b: 0 })
     })
 
-    it('counts each of many refusals, and admits again within a second after it has room', async () => {
+    it('a pool under overload counts each of many refusals, and admits again within a second after it has room', async () => {
       await restart({ ...one, maxWaiting: 1 })
       const first = await admit()
       for (let round = 1; round <= 400; round++) expect((await refusal()).limit).toBe('waiting')
@@ -335,13 +335,13 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit()
     })
 
-    it('refuses a deadline that has passed, and keeps one that is far', async () => {
+    it('a pool under overload refuses a deadline that has passed, and keeps one that is far', async () => {
       expect((await refusal({ ttftDeadlineMs: 0 })).limit).toBe('deadline')
       expect(await bookings()).toBe(0)
       await admit({ ttftDeadlineMs: 600_000 })
     })
 
-    it('counts refusals by limit', async () => {
+    it('a pool under overload counts refusals by limit', async () => {
       await refusal({ ttftDeadlineMs: 0 })
       expect((await opened.cluster.digest()).decisions).toContainEqual(
         expect.objectContaining({ refused: 'overloaded_deadline', count: 1 }),
@@ -373,7 +373,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   })
 
   describe(`${name}: engines with few places`, () => {
-    it('learns how many requests an engine runs from requests that wait for another to end', async () => {
+    it('engines with few places learns how many requests an engine runs from requests that wait for another to end', async () => {
       const onA = () => admit({ avoid: ['b'], promptTokens: 640, streams: true })
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ cacheBlocks: 10_000, kvUsage: 0 }) })])
       const running: Lease[] = []
@@ -400,7 +400,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   })
 
   describe(`${name}: eligible engines`, () => {
-    it('refuses at once with a retry time if every engine is down', async () => {
+    it('a pool refuses at once with a retry time if every engine is down', async () => {
       await opened.cluster.observe([
         probe('a', opened.now(), { healthy: false }),
         probe('b', opened.now(), { healthy: false }),
@@ -412,7 +412,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('refuses for lack of room at the engines limit, and only there', async () => {
+    it('a pool refuses for lack of room at the engines limit, and only there', async () => {
       await restart({ engines: [engine('a', { maxInFlight: 2 })] })
       const first = await admit()
       await admit()
@@ -421,14 +421,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit()
     })
 
-    it('refuses as full if one engine is full and the other one down', async () => {
+    it('a pool refuses as full if one engine is full and the other one down', async () => {
       await restart({ engines: [engine('a', { maxInFlight: 1 }), engine('b')] })
       await admit({ avoid: ['b'] })
       await opened.cluster.observe([probe('b', opened.now(), { healthy: false })])
       expect((await refusal()).reason).toBe('engines_full')
     })
 
-    it('keeps the bookings of an engine while its health changes', async () => {
+    it('a pool keeps the bookings of an engine while its health changes', async () => {
       const { engine: chosen, lease } = await admit()
       await opened.cluster.observe([probe(chosen, opened.now(), { healthy: false })])
       expect((await requests())[chosen]).toBe(1)
@@ -439,7 +439,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await requests())[chosen]).toBe(0)
     })
 
-    it('keeps an engine whose check timed out while its responses went on, and no other', async () => {
+    it('a pool keeps an engine whose check timed out while its responses went on, and no other', async () => {
       const { engine: chosen, lease } = await admit()
       const late = (problem: string, sentAt: number) => probe(chosen, opened.now(), { healthy: false, problem, sentAt })
       const sentAt = opened.now()
@@ -456,7 +456,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await lease.release(outcome())
     })
 
-    it('ignores a probe that is older than the last one', async () => {
+    it('a pool ignores a probe that is older than the last one', async () => {
       const early = opened.now()
       await opened.advance(1_000)
       await opened.cluster.observe([probe('a', opened.now())])
@@ -464,7 +464,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await availability()).toEqual({ a: true, b: true })
     })
 
-    it('sends no new requests to a draining engine, lets running ones finish, and undrains it', async () => {
+    it('a pool sends no new requests to a draining engine, lets running ones finish, and undrains it', async () => {
       const held = await admit()
       await opened.cluster.observe([{ kind: 'drain', engine: held.engine, draining: true }])
       for (let index = 0; index < 4; index++) expect((await admit()).engine).not.toBe(held.engine)
@@ -474,31 +474,31 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await admit()).engine).toBe(held.engine)
     })
 
-    it('sends no requests to a sleeping engine', async () => {
+    it('a pool sends no requests to a sleeping engine', async () => {
       await opened.cluster.observe([probe('a', opened.now(), { asleep: true })])
       for (let index = 0; index < 3; index++) expect((await admit()).engine).toBe('b')
     })
 
-    it('sends a model only to engines that serve it', async () => {
+    it('a pool sends a model only to engines that serve it', async () => {
       await restart({ engines: [engine('a', { models: ['qwen', 'lora-1'] }), engine('b', { models: ['other'] })] })
       for (let index = 0; index < 3; index++)
         expect((await admit({ model: 'lora-1', adapter: 'lora-1' })).engine).toBe('a')
       expect((await refusal({ model: 'unheard' })).reason).toBe('no_engine')
     })
 
-    it('does not serve a whole request on a prefill engine', async () => {
+    it('a pool does not serve a whole request on a prefill engine', async () => {
       await restart({ engines: [engine('p', { role: 'prefill' })] })
       expect((await refusal()).reason).toBe('role_empty')
     })
 
-    it('does not send a request back to an engine that failed it', async () => {
+    it('a pool does not send a request back to an engine that failed it', async () => {
       for (let index = 0; index < 3; index++) expect((await admit({ avoid: ['a'] })).engine).toBe('b')
       expect((await refusal({ avoid: ['a', 'b'] })).reason).toBe('engines_unavailable')
     })
   })
 
   describe(`${name}: circuits and retries`, () => {
-    it('opens a circuit after consecutive failures', async () => {
+    it('a pool opens a circuit after consecutive failures', async () => {
       await failOn('a', 2)
       expect(await circuits()).toEqual({ a: 'closed', b: 'closed' })
       await failOn('a', 1)
@@ -506,14 +506,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await refusal({ avoid: ['b'] })).reason).toBe('engines_unavailable')
     })
 
-    it('forgets failures at a success', async () => {
+    it('a pool forgets failures at a success', async () => {
       await failOn('a', 2)
       await (await admit({ avoid: ['b'] })).lease.release(outcome())
       await failOn('a', 2)
       expect((await circuits())['a']).toBe('closed')
     })
 
-    it('opens a circuit after consecutive truncated streams, even if each had started', async () => {
+    it('a pool opens a circuit after consecutive truncated streams, even if each had started', async () => {
       const begin = async () => {
         const { lease } = await admit({ avoid: ['b'] })
         await lease.firstToken({})
@@ -532,7 +532,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('open')
     })
 
-    it('opens a circuit after truncated streams, others with unknown ends among them, until one is complete', async () => {
+    it('a pool opens a circuit after truncated streams, others with unknown ends among them, until one is complete', async () => {
       const end = async (how: Parameters<typeof outcome>[0]) => {
         const { lease } = await admit({ avoid: ['b'] })
         await lease.firstToken({})
@@ -553,7 +553,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await circuits()).toEqual({ a: 'open', b: 'closed' })
     })
 
-    it('does not count a running stream as a success of the engine that prefilled it', async () => {
+    it('a pool does not count a running stream as a success of the engine that prefilled it', async () => {
       await restart({
         engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })],
         split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' },
@@ -576,7 +576,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await circuits()).toEqual({ p: 'open', d: 'closed' })
     })
 
-    it('blames no engine for a client that left or for a request the engine refused', async () => {
+    it('a pool blames no engine for a client that left or for a request the engine refused', async () => {
       for (let index = 0; index < 5; index++) {
         await (await admit({ avoid: ['b'] })).lease.release(outcome({ result: 'client_gone', status: null }))
         await (await admit({ avoid: ['b'] })).lease.release(outcome({ result: 'engine_refused', status: 400 }))
@@ -584,7 +584,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('closed')
     })
 
-    it('forgets failures caused by the request, even if they opened the circuit, and no others', async () => {
+    it('a pool forgets failures caused by the request, even if they opened the circuit, and no others', async () => {
       await failOn('a', 1)
       const poison = []
       for (let index = 0; index < 2; index++) {
@@ -604,7 +604,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('open')
     })
 
-    it('counts a hung request as a failure of its engine', async () => {
+    it('a pool counts a hung request as a failure of its engine', async () => {
       await (await admit({ avoid: ['b'] })).lease.release({ ...failed, failure: 'first_byte_timeout' })
       const {
         engines: [a, b],
@@ -612,7 +612,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect([a!.failuresTotal, b!.failuresTotal]).toEqual([1, 0])
     })
 
-    it('admits one trial after the open time, and closes at its first token', async () => {
+    it('a pool admits one trial after the open time, and closes at its first token', async () => {
       await failOn('a', 3)
       await opened.advance(10_000)
       const trial = await admit({ avoid: ['b'] })
@@ -622,7 +622,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('closed')
     })
 
-    it('opens again, for longer, when the trial fails', async () => {
+    it('a pool opens again, for longer, when the trial fails', async () => {
       await failOn('a', 3)
       await opened.advance(10_000)
       await failOn('a', 1)
@@ -632,7 +632,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit({ avoid: ['b'] })
     })
 
-    it('admits another trial if the first had no result for the engine', async () => {
+    it('a pool admits another trial if the first had no result for the engine', async () => {
       await failOn('a', 3)
       await opened.advance(10_000)
       const trial = await admit({ avoid: ['b'] })
@@ -640,7 +640,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await admit({ avoid: ['b'] })).engine).toBe('a')
     })
 
-    it('grants retries as a share of requests and a floor, and no more', async () => {
+    it('a pool grants retries as a share of requests and a floor, and no more', async () => {
       await restart({ retry: { share: 0.1, minPerS: 0.2 } })
       for (let index = 0; index < 30; index++) await admit()
       // 10 % of 30, and 0.2 per second over ten seconds.
@@ -655,7 +655,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
     })
 
-    it('takes a second engine beside a late one from the retry budget, and counts no retry and no refusal', async () => {
+    it('a pool takes a second engine beside a late one from the retry budget, and counts no retry and no refusal', async () => {
       await restart({ retry: { share: 0, minPerS: 0.1 } })
       await admit({ id: 'late', avoid: ['b'] })
       const hedge = { id: 'late', attempt: 1, hedge: true, avoid: ['a'] }
@@ -675,7 +675,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await opened.cluster.explain('late'))!.retryRefused).toBeUndefined()
     })
 
-    it('grants retries whatever hedges have used, and hedges what retries leave', async () => {
+    it('a pool grants retries whatever hedges have used, and hedges what retries leave', async () => {
       await restart({ retry: { share: 0, minPerS: 0.4 } })
       for (const id of ['late', 'later']) await admit({ id, attempt: 1, hedge: true })
       for (const id of ['failed', 'failed again']) await admit({ id, attempt: 1 })
@@ -706,7 +706,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         return 'refusal' in given ? given.refusal.reason : given.placement
       }
 
-      it('serves on the decode engine alone after a failed prefill leg, however often', async () => {
+      it('a split pool with a spent retry budget serves on the decode engine alone after a failed prefill leg, however often', async () => {
         await split('decode_only')
         for (let index = 0; index < 20; index++) {
           expect(await placed({ failedLegs: ['prefill'] })).toMatchObject({ kind: 'whole', engine: 'd' })
@@ -715,19 +715,19 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         expect(decisions[0]!.split).toEqual({ taken: false, why: 'cannot be split: the retry budget is spent' })
       })
 
-      it('refuses after a failure of the decode engine, and counts it', async () => {
+      it('a split pool with a spent retry budget refuses after a failure of the decode engine, and counts it', async () => {
         await split('decode_only')
         expect(await placed({})).toBe('retry_budget')
         const { decisions = [] } = await opened.cluster.digest()
         expect(decisions).toMatchObject([{ refused: 'retry_budget', retry: true, count: 1 }])
       })
 
-      it('refuses a second prefill leg if the pool requires a split', async () => {
+      it('a split pool with a spent retry budget refuses a second prefill leg if the pool requires a split', async () => {
         await split('fail')
         expect(await placed({ failedLegs: ['prefill'] })).toBe('retry_budget')
       })
 
-      it('counts a second prefill leg as a retry, and serving on the decode engine alone as none', async () => {
+      it('a split pool with a spent retry budget counts a second prefill leg as a retry, and serving on the decode engine alone as none', async () => {
         await split('decode_only', 0.2)
         for (let index = 0; index < 2; index++) {
           expect(await placed({ failedLegs: ['prefill'], avoid: ['p0', 'p1'] })).toMatchObject({ kind: 'whole' })
@@ -739,7 +739,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         expect(await placed({})).toBe('retry_budget')
       })
 
-      it('encodes on the answering engine after a failed encode leg', async () => {
+      it('a split pool with a spent retry budget encodes on the answering engine after a failed encode leg', async () => {
         await restart({
           engines: [engine('e0', { role: 'encode' }), engine('e1', { role: 'encode' }), engine('a')],
           retry: { share: 0, minPerS: 0 },
@@ -753,7 +753,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   })
 
   describe(`${name}: configuration`, () => {
-    it('refuses requests with `fallback: fail` while discovery finds no engine of a role, and serves them again', async () => {
+    it('a pool refuses requests with `fallback: fail` while discovery finds no engine of a role, and serves them again', async () => {
       const split = { mode: 'always', thresholdTokens: 0, fallback: 'fail' } as const
       const [prefill, decode] = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })]
       await restart({ engines: [prefill, decode], split })
@@ -769,21 +769,21 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await (await admit()).lease.release(outcome())
     })
 
-    it('adopts only newer versions', async () => {
+    it('a pool adopts only newer versions', async () => {
       await opened.cluster.configure(5, pool({ engines: engines('c') }))
       await opened.cluster.configure(4, pool({ engines: engines('d') }))
       await opened.cluster.configure(5, pool({ engines: engines('e') }))
       expect(await requests()).toEqual({ c: 0 })
     })
 
-    it('requests the configuration that an edge already has', async () => {
+    it('a pool requests the configuration that an edge already has', async () => {
       source.version = 2
       source.pool = pool({ engines: engines('x') })
       expect((await admit({ configVersion: 2 })).engine).toBe('x')
       expect((await opened.cluster.digest()).configVersion).toBe(2)
     })
 
-    it('lets a removed engine finish, and then forgets it', async () => {
+    it('a pool lets a removed engine finish, and then forgets it', async () => {
       const { lease, engine: chosen } = await admit({ avoid: ['b'] })
       source.version = 2
       source.pool = pool({ engines: engines('b') })
@@ -795,7 +795,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(Object.keys(await requests())).toEqual(['b'])
     })
 
-    it('keeps draining an engine that returns before its requests end; a forgotten one is new', async () => {
+    it('a pool keeps draining an engine that returns before its requests end; a forgotten one is new', async () => {
       const { lease } = await admit({ avoid: ['b'] })
       await opened.cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
       for (const [version, ids] of [
@@ -813,7 +813,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await availability()).toEqual({ a: true, b: true })
     })
 
-    it('keeps the bookings of an engine whose configuration changes', async () => {
+    it('a pool keeps the bookings of an engine whose configuration changes', async () => {
       const { lease } = await admit({ avoid: ['b'] })
       await opened.cluster.configure(2, pool({ engines: [engine('a', { weight: 3 }), engine('b')] }))
       expect((await requests())['a']).toBe(1)
@@ -821,14 +821,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await requests())['a']).toBe(0)
     })
 
-    it('serves an edge with an older version of the configuration', async () => {
+    it('a pool serves an edge with an older version of the configuration', async () => {
       await opened.cluster.configure(7, pool())
       expect((await admit({ configVersion: 1 })).engine).toMatch(/a|b/)
     })
   })
 
   describe(`${name}: telling why`, () => {
-    it('explains a decision with every candidate, its terms, and the excluded engines', async () => {
+    it('a pool explains a decision with every candidate, its terms, and the excluded engines', async () => {
       await restart({ engines: engines('a', 'b', 'c') })
       await opened.cluster.observe([{ kind: 'drain', engine: 'c', draining: true }])
       const request = admission()
@@ -849,7 +849,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(decision?.actual).toEqual({ ttftMs: 80, cachedTokens: null, result: 'complete', stages: { ttft: 80 } })
     })
 
-    it('has no decision for an unknown request', async () => {
+    it('a pool has no decision for an unknown request', async () => {
       expect(await opened.cluster.explain('unheard')).toBeNull()
     })
 
@@ -861,7 +861,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await opened.cluster.explain(request.id)).toBeNull()
     })
 
-    it('names the configured policy and the reason when another had to rank', async () => {
+    it('a pool names the configured policy and the reason when another had to rank', async () => {
       await restart({ policy: { name: 'from_the_future', options: {} } })
       const plain = admission()
       const talking = admission({ session: 's-1' })
@@ -874,7 +874,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await opened.cluster.explain(talking.id)).toMatchObject({ policy: 'session' })
     })
 
-    it('includes reported statistics in the digest, with their age', async () => {
+    it('a pool includes reported statistics in the digest, with their age', async () => {
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ running: 3, waiting: 2 }) })])
       await opened.advance(5_000)
       const digest = await opened.cluster.digest()
@@ -882,7 +882,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(digest.engines.find(({ id }) => id === 'b')?.stats).toBeNull()
     })
 
-    it('names the engines that report requests of other sources', async () => {
+    it('a pool names the engines that report requests of other sources', async () => {
       const reports = { a: stats({ running: 3, waiting: 2 }), b: stats({ running: 0, waiting: 0 }) }
       const observed = await opened.cluster.observe([
         probe('a', opened.now(), { stats: reports.a }),
@@ -891,7 +891,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(observed).toEqual(['a'])
     })
 
-    it('reads the cache size from the engine’s metrics, in blocks of the pool, unless it is configured', async () => {
+    it('a pool reads the cache size from the engine’s metrics, in blocks of the pool, unless it is configured', async () => {
       await restart({ engines: [engine('a'), engine('b', { cacheBlocks: 77 }), engine('c')] })
       const reported = { stats: stats({ blockTokens: 16, cacheBlocks: 2000 }) }
       await opened.cluster.observe([probe('a', opened.now(), reported), probe('b', opened.now(), reported)])
@@ -904,7 +904,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       ])
     })
 
-    it('does not count time lost on another engine against an engine', async () => {
+    it('a pool does not count time lost on another engine against an engine', async () => {
       await restart({ engines: engines('a') })
       const { lease } = await admitted(opened.cluster.admit(admission({ attempt: 1 })))
       await lease.firstToken({ ttft: 30_000, first_byte: 40 })
@@ -914,7 +914,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect([a!.ttftMs, a!.learned?.ttftError ?? null]).toEqual([40, null])
     })
 
-    it('shows the last decisions, newest first, with the last TTFTs and the hit rate of every engine', async () => {
+    it('a pool shows the last decisions, newest first, with the last TTFTs and the hit rate of every engine', async () => {
       await restart({ engines: engines('a') })
       for (const [id, ttft, cachedTokens] of [
         ['first', 40, 0],
@@ -937,7 +937,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await opened.cluster.digest()).engines[0]?.recentTtftMs).toBeUndefined()
     })
 
-    it('keeps the requests, first tokens and output of the last 15 minutes in steps', async () => {
+    it('a pool keeps the requests, first tokens and output of the last 15 minutes in steps', async () => {
       const slo = { ttftMs: 50, ttftMsPer1kTokens: null, itlMs: null }
       // The third block is not full.
       const completionTokens = 2.5 * pool().blockTokens
@@ -965,7 +965,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       })
     })
 
-    it('keeps the last first tokens in sight while newer requests wait for theirs', async () => {
+    it('a pool keeps the last first tokens in sight while newer requests wait for theirs', async () => {
       await restart({ engines: engines('a') })
       const { lease } = await admitted(opened.cluster.admit(admission({ id: 'streams' })))
       await lease.firstToken({ ttft: 40 })
@@ -979,7 +979,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await seen()).toMatchObject([{ id: 'streams', actual: { ttftMs: 40, result: 'complete' } }])
     })
 
-    it('numbers the digests of one incarnation in ascending order', async () => {
+    it('a pool numbers the digests of one incarnation in ascending order', async () => {
       const first = await opened.cluster.digest()
       const second = await opened.cluster.digest()
       expect(second.epoch).toBe(first.epoch)

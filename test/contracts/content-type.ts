@@ -17,7 +17,7 @@ const types = [null, 'text/plain', 'application/x-www-form-urlencoded', 'applica
 export function contentTypeContract(runtime: Runtime): void {
   const name = runtimeNames[runtime]
   describe(`the content type of requests on ${name}`, () => {
-    it('is JSON for every body that was read as JSON, whatever the client names it', async () => {
+    it('the content type of requests is JSON for every body that was read as JSON, whatever the client names it', async () => {
       const engine = await FakeEngine.open({ 'POST *': { body: { choices: [] } } })
       await using gateway = await openGateway({ runtime, engines: [engine] })
       for (const [path, body] of Object.entries(bodies))
@@ -38,7 +38,7 @@ export function contentTypeContract(runtime: Runtime): void {
       await engine.close()
     })
 
-    it('of an upload is that of the client, with its boundary', async () => {
+    it('the content type of requests of an upload is that of the client, with its boundary', async () => {
       const engine = await FakeEngine.open({ 'POST *': { body: { text: 'hi' } } })
       await using gateway = await openGateway({ runtime, engines: [engine] })
       const form = new FormData()

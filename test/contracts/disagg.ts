@@ -533,7 +533,7 @@ function plans(name: string, runtime: Runtime): void {
       ['several prompts', completions, { prompt: ['x', 'y'] }, 'several prompts'],
       ['embeddings', '/v1/embeddings', { input: 'x', max_tokens: undefined }, 'nothing is decoded'],
       ['scores', '/score', { text_1: 'x', text_2: 'y', max_tokens: undefined }, 'nothing is decoded'],
-    ] as const)('serves %s whole, and says why', async (_name, path, body, why) => {
+    ] as const)('a split pool serves %s whole, and says why', async (_name, path, body, why) => {
       expect(await plan({ model: 'whole', ...body }, path)).toEqual({ taken: false, why: `cannot be split: ${why}` })
     })
 
@@ -541,14 +541,14 @@ function plans(name: string, runtime: Runtime): void {
       [99, false],
       [100, true],
       [101, true],
-    ])('counts %i ids against a threshold of 100', async (count, taken) => {
+    ])('a split pool counts %i ids against a threshold of 100', async (count, taken) => {
       expect(await plan({ model: 'ids', prompt: ids(count) })).toEqual({
         taken,
         why: `${count} prompt tokens ${taken ? '>=' : '<'} 100`,
       })
     })
 
-    it.each(['zero', 'below'])('splits everything when the threshold is %s', async (model) => {
+    it.each(['zero', 'below'])('a split pool splits everything when the threshold is %s', async (model) => {
       expect((await plan({ model, prompt: 'x' })).taken).toBe(true)
     })
 
@@ -562,11 +562,11 @@ function plans(name: string, runtime: Runtime): void {
       ['400 emoji', '🔥'.repeat(400), true],
       ['99 ids', ids(99), false],
       ['100 ids', ids(100), true],
-    ])('counts a quarter of the characters if configured: %s', async (_name, prompt, taken) => {
+    ])('a split pool counts a quarter of the characters if configured: %s', async (_name, prompt, taken) => {
       expect((await plan({ model: 'chars', prompt })).taken).toBe(taken)
     })
 
-    it('counts characters of all messages, and of text parts alone', async () => {
+    it('a split pool counts characters of all messages, and of text parts alone', async () => {
       const messages = [
         { role: 'system', content: 'x'.repeat(200) },
         {
@@ -582,11 +582,11 @@ function plans(name: string, runtime: Runtime): void {
       expect((await plan({ model: 'chars', messages }, chat)).taken).toBe(true)
     })
 
-    it('never splits if disabled', async () => {
+    it('a split pool never splits if disabled', async () => {
       expect(await plan({ model: 'never', prompt: 'x' })).toEqual({ taken: false, why: 'never' })
     })
 
-    it('serves a follow-up whole on the decode engine that received the conversation, and splits others', async () => {
+    it('a split pool serves a follow-up whole on the decode engine that received the conversation, and splits others', async () => {
       const first = await bench.ask(completions, { model: 'uncached', prompt: ids(640), max_tokens: 2 })
       const { split: taken, placement } = await bench.decision(first)
       expect(taken).toEqual({ taken: true, why: '640 uncached tokens >= 100' })
@@ -599,11 +599,11 @@ function plans(name: string, runtime: Runtime): void {
       expect((await plan({ model: 'uncached', prompt: ids(640).toReversed() })).taken).toBe(true)
     })
 
-    it('compares predictions, and shows both', async () => {
+    it('a split pool compares predictions, and shows both', async () => {
       expect((await plan({ model: 'adaptive', prompt: ids(3000) })).why).toMatch(/^split \d+ ms, whole \d+ ms$/)
     })
 
-    it('serves whole if no prefill engine is left, unless configured to fail', async () => {
+    it('a split pool serves whole if no prefill engine is left, unless configured to fail', async () => {
       bench.engine('p0').setFault({ kind: 'refuse' })
       const lenient = await bench.ask(chat, { model: 'whole', messages: hello, max_tokens: 2 })
       expect(lenient.status).toBe(200)
@@ -619,7 +619,7 @@ function plans(name: string, runtime: Runtime): void {
       await expect.poll(refusal).toEqual([503, 'No engine with role "prefill" is available.'])
     })
 
-    it('mixes engines of a role with those of any', async () => {
+    it('a split pool mixes engines of a role with those of any', async () => {
       const answers = await Promise.all(
         Array.from({ length: 6 }, (_, at) =>
           bench.ask(chat, { model: 'mixed', messages: [{ role: 'user', content: `q${at}` }], max_tokens: 2 }),
@@ -630,7 +630,7 @@ function plans(name: string, runtime: Runtime): void {
         expect(headers.get('x-firstlight-prefill')).not.toBe(headers.get('x-firstlight-engine'))
     })
 
-    it('encodes for engines that do the rest alone', async () => {
+    it('a split pool encodes for engines that do the rest alone', async () => {
       const answer = await bench.ask(chat, {
         model: 'pictures',
         messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,p' } }] }],
@@ -650,7 +650,7 @@ function plans(name: string, runtime: Runtime): void {
       await bench.quiet()
     })
 
-    it('encodes each item once, on the encoder with the least to do, and never again', async () => {
+    it('a split pool encodes each item once, on the encoder with the least to do, and never again', async () => {
       const content = ['1', '2', '1', '3'].map((data) => ({
         type: 'image_url',
         image_url: { url: `data:image/png;base64,${data}` },
@@ -687,7 +687,7 @@ function plans(name: string, runtime: Runtime): void {
       await bench.quiet()
     })
 
-    it('encodes the images of a message and of its tool results', async () => {
+    it('a split pool encodes the images of a message and of its tool results', async () => {
       const png = (data: string) => ({ type: 'image', source: { type: 'base64', media_type: 'image/png', data } })
       const before = ['e0', 'e1'].flatMap((id) => bench.bodies(id, 'images')).length
       const answer = await bench.ask('/v1/messages', {

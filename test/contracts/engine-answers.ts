@@ -325,7 +325,7 @@ export function engineAnswersContract(runtime: Runtime): void {
       return pair
     }
 
-    it('is no failure: an engine with a larger context serves, without retry budget', async () => {
+    it('an engine that finds a prompt too long is no failure: an engine with a larger context serves, without retry budget', async () => {
       const pair = await open({ context_tokens: 8000 })
       expect(await pair.askA()).toMatchObject({ status: 200, text: expect.stringContaining('"b"') })
       expect(await pair.view()).toMatchObject({ circuit: 'closed', failures_total: 0 })
@@ -334,7 +334,7 @@ export function engineAnswersContract(runtime: Runtime): void {
       await pair.close()
     })
 
-    it('answers for itself if no engine is known to have a larger context', async () => {
+    it('an engine that finds a prompt too long answers for itself if no engine is known to have a larger context', async () => {
       const pair = await open({})
       expect(await pair.askA()).toMatchObject({ status: 400, text: tooLong })
       expect(pair.b.posts).toHaveLength(0)
@@ -345,7 +345,7 @@ export function engineAnswersContract(runtime: Runtime): void {
   describe(`an engine that lacks the model, on ${name}`, () => {
     const list = (card: object): Route => ({ body: { data: [{ owned_by: 'vllm', ...card }] } })
 
-    it('serves again once it has the model, and its context is read again', async () => {
+    it('an engine that lacks the model serves again once it has the model, and its context is read again', async () => {
       const pair = await AnswersPair.open({
         runtime,
         type: 'vllm',

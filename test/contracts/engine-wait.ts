@@ -102,7 +102,7 @@ export function engineWaitContract(name: string, open: (source: Source) => Promi
       await answers[0]
     })
 
-    it('without the setting a request is refused, but waits for a paused pool', async () => {
+    it('waiting for engines without the setting a request is refused, but waits for a paused pool', async () => {
       await start({ queue: { maxRequests: 4, maxWaitMs: 1_000 } })
       await healthy(false)
       expect(refusalOf(await admit()).mayWait).toBeUndefined()

@@ -255,22 +255,25 @@ export function hedgeContract(runtime: Runtime): void {
     it.each([
       ['streams', true],
       ['does not stream', false],
-    ])('gets the response of a second engine, and the first is aborted, if it %s', async (what, stream) => {
-      const before = await site.metric('won')
-      const asking = site.ask(stream, { label: `won ${what}`.replaceAll(' ', '-') })
-      const { first, second } = await site.both()
-      expect(second.engine).not.toBe(first.engine)
-      second.answer()
-      const answered = await asking
-      expect(answered).toMatchObject({ status: 200, engine: second.engine })
-      expect(answered.text).toContain(`"content":"${second.engine}"`)
-      expect(answered.decision).toMatch(/; hedge=won$/)
-      await until(() => first.isAborted)
-      const { hedge, decision } = await site.hedge(`won-${what.replaceAll(' ', '-')}`)
-      expect(hedge).toBe('won')
-      expect(decision).toMatchObject({ attempt: 1, hedge: true, actual: { result: 'complete' } })
-      expect(await until(() => site.metric('won'))).toBe(before + 1)
-    })
+    ])(
+      'a request whose first byte is late gets the response of a second engine, and the first is aborted, if it %s',
+      async (what, stream) => {
+        const before = await site.metric('won')
+        const asking = site.ask(stream, { label: `won ${what}`.replaceAll(' ', '-') })
+        const { first, second } = await site.both()
+        expect(second.engine).not.toBe(first.engine)
+        second.answer()
+        const answered = await asking
+        expect(answered).toMatchObject({ status: 200, engine: second.engine })
+        expect(answered.text).toContain(`"content":"${second.engine}"`)
+        expect(answered.decision).toMatch(/; hedge=won$/)
+        await until(() => first.isAborted)
+        const { hedge, decision } = await site.hedge(`won-${what.replaceAll(' ', '-')}`)
+        expect(hedge).toBe('won')
+        expect(decision).toMatchObject({ attempt: 1, hedge: true, actual: { result: 'complete' } })
+        expect(await until(() => site.metric('won'))).toBe(before + 1)
+      },
+    )
 
     it('a hedged request reports the times of the engine that answered', async () => {
       const asking = site.ask()

@@ -116,7 +116,7 @@ export function issuedKeysContract(runtime: Runtime): void {
       expect((await make({ name: 'ada' })).json.error).toMatchObject({ param: 'name' })
     })
 
-    it('only the administrator makes, lists and revokes keys', async () => {
+    it('keys made at run time only the administrator makes, lists and revokes keys', async () => {
       const { json } = await make({ name: 'ada' })
       const headers = { authorization: `Bearer ${json.key}` }
       expect((await gateway.post('/v1/firstlight/keys', { name: 'eve' }, { headers })).status).toBe(401)

@@ -45,7 +45,7 @@ export function keyLimitsContract(
   }
 
   describe(`limits per key on ${name}`, () => {
-    it('refuse the requests of a key beyond its limit, and no others', async () => {
+    it('limits per key refuse the requests of a key beyond its limit, and no others', async () => {
       await start({ requests_per_min: 2 })
       const first = await statuses(2)
       expect(first).not.toContain(429)
@@ -53,7 +53,7 @@ export function keyLimitsContract(
       expect(await statuses(4, 'broad')).not.toContain(429)
     })
 
-    it('name the limit and the time to wait in OpenAI’s format', async () => {
+    it('limits per key name the limit and the time to wait in OpenAI’s format', async () => {
       await start({ requests_per_min: 1, tokens_per_min: 100_000 })
       await statuses(1)
       const response = await ask()
@@ -73,14 +73,14 @@ export function keyLimitsContract(
       expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
     })
 
-    it('reserve tokens by the output that a request may have', async () => {
+    it('limits per key reserve tokens by the output that a request may have', async () => {
       await start({ tokens_per_min: 1_000 })
       // It is admitted although it alone may exceed the limit. Without an engine it used nothing.
       expect((await ask('narrow', { max_tokens: 5_000 })).status).not.toBe(429)
       expect((await ask('narrow', { max_tokens: 900 })).status).not.toBe(429)
     })
 
-    it('of all keys apply where a key has none of its own', async () => {
+    it('limits per key of all keys apply where a key has none of its own', async () => {
       await start({ requests_per_min: 3 }, { requests_per_min: 1 })
       expect((await statuses(4)).filter((status) => status === 429)).toHaveLength(1)
       expect((await statuses(3, 'broad')).filter((status) => status === 429)).toHaveLength(2)

@@ -58,7 +58,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
   }
 
   describe(`${name}: KV events`, () => {
-    it('make the engine’s cache known exactly', async () => {
+    it('KV events make the engine’s cache known exactly', async () => {
       expect(await tell({ stored: chain(range(0, 7)) })).toEqual(['ok'])
       expect(await cached(range(0, 10))).toEqual({ a: 7 * BLOCK_TOKENS, b: 0 })
       expect(await tell({ removed: chain(range(0, 7)).slice(10) })).toEqual(['ok'])
@@ -72,7 +72,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 3 * BLOCK_TOKENS })
     })
 
-    it('leave the blocks of a finished prompt estimated until events report them', async () => {
+    it('KV events leave the blocks of a finished prompt estimated until events report them', async () => {
       await tell()
       await serve(range(0, 8))
       await serve(range(100, 105))
@@ -84,7 +84,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(100, 105))).toMatchObject({ a: 5 * BLOCK_TOKENS })
     })
 
-    it('are not waited for long', async () => {
+    it('KV events are not waited for long', async () => {
       await tell()
       await serve(range(0, 8))
       await tell()
@@ -93,7 +93,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 0 })
     })
 
-    it('are awaited for one missing prompt no longer than for many', async () => {
+    it('KV events are awaited for one missing prompt no longer than for many', async () => {
       await tell()
       for (let first = 0; first < 50; first += 10) await serve(range(first, first + 8))
       await tell()
@@ -102,7 +102,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       for (let first = 0; first < 50; first += 10) expect(await cached(range(first, first + 8))).toMatchObject({ a: 0 })
     })
 
-    it('remove blocks that events had removed, even if they were requested again without an event', async () => {
+    it('KV events remove blocks that events had removed, even if they were requested again without an event', async () => {
       await tell({ stored: chain(range(0, 8)) })
       await serve(range(0, 8))
       await serve(range(0, 8))
@@ -110,7 +110,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 4 * BLOCK_TOKENS })
     })
 
-    it('remove them at once behind a prompt that is still awaited', async () => {
+    it('KV events remove them at once behind a prompt that is still awaited', async () => {
       await tell({ stored: chain(range(0, 8)) })
       await serve(range(50, 58))
       await serve(range(0, 8))
@@ -120,7 +120,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(50, 58))).toMatchObject({ a: 8 * BLOCK_TOKENS })
     })
 
-    it('remove them from a request that never started its prefill', async () => {
+    it('KV events remove them from a request that never started its prefill', async () => {
       await tell({ stored: chain(range(0, 8)) })
       const { lease } = await admitted(opened.cluster.admit({ ...requestOf(range(0, 8)), avoid: ['b'] }))
       await lease.release(outcome({ result: 'client_gone' }))
@@ -128,7 +128,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 4 * BLOCK_TOKENS })
     })
 
-    it('leave a request that runs its blocks, which its siblings will find', async () => {
+    it('KV events leave a request that runs its blocks, which its siblings will find', async () => {
       await tell()
       const { lease } = await admitted(opened.cluster.admit({ ...requestOf(range(0, 8)), avoid: ['b'] }))
       for (let second = 0; second < 4; second++) {
@@ -140,7 +140,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 0 })
     })
 
-    it('only add to the estimate while the snapshot is incomplete', async () => {
+    it('KV events only add to the estimate while the snapshot is incomplete', async () => {
       await serve(range(0, 8))
       await tell({ complete: false, stored: chain(['other', 1, 2]) })
       for (let second = 0; second < 3; second++) {
@@ -151,7 +151,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(['other', 1, 2])).toMatchObject({ a: 3 * BLOCK_TOKENS })
     })
 
-    it('are applied once, however often they come', async () => {
+    it('KV events are applied once, however often they come', async () => {
       const first = step({ stored: chain(range(0, 4)) })
       const second = step({ removed: chain(range(0, 4)).slice(6) })
       expect(await feed(first, second, second, first)).toEqual(['ok', 'ok', 'ok', 'ok'])
@@ -177,7 +177,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 4))).toMatchObject({ a: 4 * BLOCK_TOKENS })
     })
 
-    it('follow the later of two bridges while it speaks, and the other when it has fallen silent', async () => {
+    it('KV events follow the later of two bridges while it speaks, and the other when it has fallen silent', async () => {
       await tell({ epoch: 2, reset: true, stored: chain(range(0, 4)) })
       expect(await feed(step({ epoch: 1, reset: true }))).toEqual(['stale'])
       await opened.advance(16_000)
@@ -185,7 +185,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 4))).toMatchObject({ a: 2 * BLOCK_TOKENS })
     })
 
-    it('that stop leave their last snapshot and later estimates, and after a while only these', async () => {
+    it('KV events that stop leave their last snapshot and later estimates, and after a while only these', async () => {
       await tell({ stored: chain(range(0, 4)) })
       await opened.advance(16_000)
       expect((await feedOf('a'))?.state).toBe('silent')
@@ -198,7 +198,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(20, 26))).toMatchObject({ a: 6 * BLOCK_TOKENS })
     })
 
-    it('are asked for a snapshot when they return after theirs was dropped', async () => {
+    it('KV events are asked for a snapshot when they return after theirs was dropped', async () => {
       await tell({ stored: chain(range(0, 4)) })
       await opened.advance(400_000)
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats() })])
@@ -208,7 +208,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 4))).toMatchObject({ a: 4 * BLOCK_TOKENS })
     })
 
-    it('are asked for a snapshot after misses that looked like a restart while they were silent', async () => {
+    it('KV events are asked for a snapshot after misses that looked like a restart while they were silent', async () => {
       await tell({ stored: chain(range(0, 10)) })
       await opened.advance(16_000)
       await serve(range(0, 10), usage(640))
@@ -216,14 +216,14 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await tell()).toEqual(['resync'])
     })
 
-    it('are not overridden by misses that look like a restart or a smaller cache', async () => {
+    it('KV events are not overridden by misses that look like a restart or a smaller cache', async () => {
       await tell({ stored: chain(range(0, 10)) })
       await serve(range(0, 10), usage(640))
       for (let miss = 0; miss < 5; miss++) await serve(range(0, 10), usage(0))
       expect(await cached(range(0, 10))).toMatchObject({ a: 10 * BLOCK_TOKENS })
     })
 
-    it('count for a full hit less the block an engine computes again', async () => {
+    it('KV events count for a full hit less the block an engine computes again', async () => {
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ blockTokens: 32 }) })])
       await tell({ stored: chain(range(0, 10)) })
       const ranked = await opened.cluster.rank({ ...requestOf(range(0, 10)), promptTokens: 10 * BLOCK_TOKENS })
@@ -232,7 +232,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       ).toBe(10 * BLOCK_TOKENS - 32)
     })
 
-    it('are rejected for unknown engines and for other block sizes', async () => {
+    it('KV events are rejected for unknown engines and for other block sizes', async () => {
       expect(await feed(step({ engine: 'nobody' }), step({ blockTokens: 16, reset: true }))).toEqual([
         'unknown',
         'block_tokens',
@@ -240,7 +240,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await feedOf('a')).toBeUndefined()
     })
 
-    it('use at most the memory of the index, and are no longer complete then', async () => {
+    it('KV events use at most the memory of the index, and are no longer complete then', async () => {
       expect(await tell({ stored: chain(range(0, 10_001)) })).toEqual(['ok'])
       expect((await feedOf('a'))?.state).toBe('partial')
       await tell({ removed: chain(range(0, 1)) })
@@ -249,7 +249,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect((await feedOf('a'))?.state).toBe('exact')
     })
 
-    it('appear in the digest with their position', async () => {
+    it('KV events appear in the digest with their position', async () => {
       expect(await feedOf('a')).toBeUndefined()
       await tell({ stored: chain(range(0, 4)), lagMs: 12 })
       expect(await feedOf('a')).toEqual({ state: 'exact', changes: 4, resyncs: 1, lagMs: 12 })

@@ -33,7 +33,7 @@ export function limiterContract(name: string, carrier: () => Promise<TimedLimite
   }
 
   describe(`limits counted by ${name}`, () => {
-    it('admit as many requests as the limit, and the next one after a minute', async () => {
+    it('limits of a key admit as many requests as the limit, and the next one after a minute', async () => {
       const { reserve } = await limited({ requestsPerMin: 2 })
       await reserve(NOON)
       expect((await reserve(NOON + 100)).exceeded).toBeNull()
@@ -43,7 +43,7 @@ export function limiterContract(name: string, carrier: () => Promise<TimedLimite
       expect((await reserve(NOON + 500 + retryAfterMs)).exceeded).toBeNull()
     })
 
-    it('take all limits of a request or none', async () => {
+    it('limits of a key take all limits of a request or none', async () => {
       const { reserve, settle } = await limited({ concurrent: 1, requestsPerMin: 2, tokensPerMin: 100 })
       const first = await reserve(NOON, 10)
       for (let at = 0; at < 4; at++) expect((await reserve(NOON, 10)).exceeded).toBe('concurrent')
@@ -55,7 +55,7 @@ export function limiterContract(name: string, carrier: () => Promise<TimedLimite
       })
     })
 
-    it('count a request once, however often it is reserved or ends', async () => {
+    it('limits of a key count a request once, however often it is reserved or ends', async () => {
       const { reserve, settle } = await limited({ requestsPerMin: 2, concurrent: 2 })
       for (let at = 0; at < 3; at++) expect((await reserve(NOON, 1, 'same')).exceeded).toBeNull()
       expect((await reserve(NOON)).requests).toMatchObject({ remaining: 0 })
@@ -63,13 +63,13 @@ export function limiterContract(name: string, carrier: () => Promise<TimedLimite
       expect((await reserve(NOON)).exceeded).toBe('requests_per_min')
     })
 
-    it('admit no more than the limit of requests that arrive at once', async () => {
+    it('limits of a key admit no more than the limit of requests that arrive at once', async () => {
       const { reserve } = await limited({ concurrent: 5 })
       const answers = await Promise.all(Array.from({ length: 40 }, () => reserve(NOON)))
       expect(answers.filter(({ exceeded }) => exceeded === null)).toHaveLength(5)
     })
 
-    it('are the same as in memory for any requests, ends and times', async () => {
+    it('limits of a key are the same as in memory for any requests, ends and times', async () => {
       const step = fc.record({
         afterMs: fc.oneof(fc.nat(20_000), fc.constant(0), fc.constant(40_000_000)),
         tokens: fc.nat(150),

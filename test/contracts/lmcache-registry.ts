@@ -122,7 +122,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
   }
 
   describe(`LMCache's registry, on ${runtime}`, () => {
-    it('routes a prompt to its stored chunks without a lookup', async () => {
+    it("LMCache's registry routes a prompt to its stored chunks without a lookup", async () => {
       await start()
       const prompt = ids(1100)
       expect(
@@ -135,19 +135,19 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       })
     })
 
-    it('uses the fallback policy before the first report', async () => {
+    it("LMCache's registry uses the fallback policy before the first report", async () => {
       await start()
       expect(await chosen(ids(1100))).toMatchObject({ policy: 'qps' })
     })
 
-    it('removes deleted chunks', async () => {
+    it("LMCache's registry removes deleted chunks", async () => {
       await start()
       const prompt = ids(1100)
       await report({ tokens: prompt }, { kind: 'delete', seq: 2, tokens: prompt.slice(0, 256) })
       expect(await chosen(prompt)).toMatchObject({ policy: 'qps' })
     })
 
-    it('applies a batch once, and ignores a previous incarnation', async () => {
+    it("LMCache's registry applies a batch once, and ignores a previous incarnation", async () => {
       await start()
       const prompt = ids(600)
       expect(await report({ tokens: prompt, seq: 3, incarnation: 20 })).toEqual({ applied: 1, duplicates: 0, stale: 0 })
@@ -161,7 +161,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await chosen(prompt)).engine).toBe('engine-1')
     })
 
-    it('discards the memory tier of a restarted server, and keeps its disk tier', async () => {
+    it("LMCache's registry discards the memory tier of a restarted server, and keeps its disk tier", async () => {
       await start()
       const [lost, kept] = [ids(600, 1), ids(600, 2)]
       await report({ tokens: lost, seq: 1, incarnation: 1 }, { tokens: kept, tier: 'l2', seq: 2, incarnation: 1 })
@@ -170,14 +170,14 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect(await chosen(kept)).toMatchObject({ engine: 'engine-1', policy: 'kv_aware' })
     })
 
-    it('learns a chunk from an access without a store event', async () => {
+    it("LMCache's registry learns a chunk from an access without a store event", async () => {
       await start()
       const prompt = ids(600)
       await report({ kind: 'access', tokens: prompt, instance: 'node-2' })
       expect((await chosen(prompt)).engine).toBe('engine-2')
     })
 
-    it('keeps models, salts and ranks apart', async () => {
+    it("LMCache's registry keeps models, salts and ranks apart", async () => {
       await start()
       const [other, salted, halves] = [ids(600, 1), ids(600, 2), ids(600, 3)]
       await report({ tokens: other, model: 'another/model' }, { seq: 2, tokens: salted, salt: 'pepper' })
@@ -192,7 +192,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await chosen(halves)).engine).toBe('engine-2')
     })
 
-    it('registers, receives heartbeats, lists and deregisters, as the coordinator does', async () => {
+    it("LMCache's registry registers, receives heartbeats, lists and deregisters, as the coordinator does", async () => {
       await start()
       expect(await tell('PUT', `${BASE}/instances/node-1/heartbeat`)).toEqual({
         status: 404,
@@ -230,7 +230,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect(await tell('GET', `${BASE}/healthz`)).toEqual({ status: 200, json: { status: 'healthy' } })
     })
 
-    it('generates an id for a server without one', async () => {
+    it("LMCache's registry generates an id for a server without one", async () => {
       await start()
       expect(await tell('POST', `${BASE}/instances`, { ip: '10.1.2.3', http_port: 8080 })).toMatchObject({
         status: 200,
@@ -238,7 +238,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       })
     })
 
-    it('answers lookups in the coordinator’s shape, by tokens and by keys', async () => {
+    it("LMCache's registry answers lookups in the coordinator’s shape, by tokens and by keys", async () => {
       await start()
       const prompt = ids(600)
       await report({ tokens: prompt.slice(0, 256) })
@@ -271,7 +271,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await tell('POST', `${BASE}/directory/lookup`, {})).status).toBe(422)
     })
 
-    it('rejects a lookup of too many keys before it computes them', async () => {
+    it("LMCache's registry rejects a lookup of too many keys before it computes them", async () => {
       await start({}, { chunk_tokens: 1 })
       const many = { token_ids: ids(1000), model_name: MODEL_PATH, world_size: 101 }
       expect(await tell('POST', `${BASE}/directory/lookup`, many)).toMatchObject({
@@ -284,7 +284,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       })
     })
 
-    it('rejects an invalid event with 422, and applies nothing of it', async () => {
+    it("LMCache's registry rejects an invalid event with 422, and applies nothing of it", async () => {
       await start()
       const bad = { batches: [batch({ tokens: ids(600) }), { ...batch({ seq: 2 }), tier: 'all' }] }
       expect(await tell('POST', `${BASE}/events`, bad)).toMatchObject({
@@ -294,13 +294,13 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await chosen(ids(600))).policy).toBe('qps')
     })
 
-    it('ignores chunks of unknown engines', async () => {
+    it("LMCache's registry ignores chunks of unknown engines", async () => {
       await start()
       await report({ tokens: ids(600), instance: 'a-stranger' })
       expect(await chosen(ids(600))).toMatchObject({ policy: 'qps', matched: {} })
     })
 
-    it('adds the shared store to every engine', async () => {
+    it("LMCache's registry adds the shared store to every engine", async () => {
       await start({ policy: { name: 'ttft', cache: 'lookup' } })
       await report({ tokens: ids(600), tier: 'l2', shared: true })
       const { json } = await tell('POST', '/v1/firstlight/route?endpoint=/v1/completions', {
@@ -318,14 +318,14 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
   })
 
   describe(`authorisation of reports, on ${runtime}`, () => {
-    it('accepts the admin key if no token is configured', async () => {
+    it('an LMCache registry accepts the admin key if no token is configured', async () => {
       await start()
       expect((await tell('GET', `${BASE}/instances`, undefined, {})).status).toBe(401)
       expect((await tell('GET', `${BASE}/instances`, undefined, client)).status).toBe(401)
       expect((await tell('GET', `${BASE}/instances`)).status).toBe(200)
     })
 
-    it('accepts the token in the path or as a bearer', async () => {
+    it('an LMCache registry accepts the token in the path or as a bearer', async () => {
       await start({}, { token: TOKEN })
       expect((await tell('GET', `${BASE}/${TOKEN}/instances`, undefined, {})).status).toBe(200)
       expect((await tell('GET', `${BASE}/instances`, undefined, { authorization: `Bearer ${TOKEN}` })).status).toBe(200)
@@ -334,7 +334,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
         expect((await tell('GET', path, undefined, {})).status).toBe(401)
     })
 
-    it('ignores clusters without a registry', async () => {
+    it('an LMCache registry ignores clusters without a registry', async () => {
       await start()
       expect((await tell('GET', '/lmcache/elsewhere/instances')).status).toBe(404)
       expect((await tell('GET', `${BASE}/quota`)).status).toBe(404)

@@ -151,7 +151,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
   }
 
   describe(`lookups at a coordinator, on ${runtime}`, () => {
-    it('send a prompt to the engine with most of it, by the engines’ model path', async () => {
+    it('lookups at a coordinator send a prompt to the engine with most of it, by the engines’ model path', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt.slice(0, 512), { instance: 'node-0' })
@@ -169,7 +169,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       })
     })
 
-    it('count a chunk only if every rank has it', async () => {
+    it('lookups at a coordinator count a chunk only if every rank has it', async () => {
       const fake = await withCoordinator({}, { world_size: 2 })
       const prompt = ids(1000)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1', worldSize: 2, ranks: [0] })
@@ -181,14 +181,14 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
         expect([id, decision.candidates.find((one) => one.engine === id)?.terms['matched_tokens']]).toEqual([id, 0])
     })
 
-    it('read the number of ranks off the directory', async () => {
+    it('lookups at a coordinator read the number of ranks off the directory', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1000)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1', worldSize: 4 })
       expect((await complete(prompt)).engine).toBe('engine-1')
     })
 
-    it('are not made for a prompt that is computed whole, whatever is cached', async () => {
+    it('lookups at a coordinator are not made for a prompt that is computed whole, whatever is cached', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1' })
@@ -198,7 +198,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect((await complete(prompt)).engine).toBe('engine-1')
     })
 
-    it('learn the size of chunks from the answers', async () => {
+    it('lookups at a coordinator learn the size of chunks from the answers', async () => {
       const fake = new FakeCoordinator(64)
       world = await open({
         service: (request) => fake.fetch(request),
@@ -211,7 +211,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(decision.candidates.find((one) => one.engine === 'engine-1')?.terms['matched_tokens']).toBe(639)
     })
 
-    it('ignore instances and engines that are not of the pool', async () => {
+    it('lookups at a coordinator ignore instances and engines that are not of the pool', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'a-stranger' })
@@ -220,7 +220,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect([status, engine]).toEqual([200, 'engine-1'])
     })
 
-    it('give shared chunks to every engine, and its own chunks to an engine in addition', async () => {
+    it('lookups at a coordinator give shared chunks to every engine, and its own chunks to an engine in addition', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt.slice(0, 512), { instance: '', tier: 'l2', shared: true })
@@ -233,7 +233,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       ])
     })
 
-    it('count the best match for each engine of a shared cache', async () => {
+    it('lookups at a coordinator count the best match for each engine of a shared cache', async () => {
       const fake = await withCoordinator({ policy: 'ttft' }, { shared: true })
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1' })
@@ -241,7 +241,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(decision.candidates.map((one) => one.terms['cached_tokens'])).toEqual([1024, 1024, 1024])
     })
 
-    it('include the key’s salt, so that tenants see only their own chunks', async () => {
+    it('lookups at a coordinator include the key’s salt, so that tenants see only their own chunks', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-0' })
@@ -265,7 +265,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect([engine, (decision as unknown as { token_source: string }).token_source]).toEqual(['engine-1', 'engine'])
     })
 
-    it('are counted by reason if they are skipped', async () => {
+    it('lookups at a coordinator are counted by reason if they are skipped', async () => {
       await withCoordinator({ adapters: ['tuned'] })
       await complete(ids(1100), { model: 'tuned' })
       await complete([ids(300), ids(300, 1)] as unknown as number[])
@@ -275,7 +275,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(text).toContain('firstlight_lmcache_lookups_skipped_total{reason="tokenize_failed"} 1\n')
     })
 
-    it('are made once for an unknown prompt, and not repeated at once', async () => {
+    it('lookups at a coordinator are made once for an unknown prompt, and not repeated at once', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       expect((await complete(prompt)).decision).toMatchObject({ policy: 'qps', fallback: { from: 'kv_aware' } })
@@ -283,7 +283,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(fake.count(LOOKUP)).toBe(1)
     })
 
-    it('are shared by concurrent equal prompts', async () => {
+    it('lookups at a coordinator are shared by concurrent equal prompts', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       await complete(ids(300, 5))
@@ -301,14 +301,14 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(fake.count(LOOKUP)).toBe(before + 1)
     })
 
-    it('are not made for a policy that does not read them', async () => {
+    it('lookups at a coordinator are not made for a policy that does not read them', async () => {
       const fake = await withCoordinator({ policy: 'round_robin' })
       const { timing } = await complete(ids(1100))
       expect(timing).not.toMatch(/lookup/)
       expect([...fake.requests]).toEqual([])
     })
 
-    it('are made for the shadow’s sake', async () => {
+    it('lookups at a coordinator are made for the shadow’s sake', async () => {
       const fake = await withCoordinator({ policy: 'round_robin', shadow: 'kv_aware' })
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-2' })
@@ -318,7 +318,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       })
     })
 
-    it('are made for the policy that a request selects, in its body or its header', async () => {
+    it('lookups at a coordinator are made for the policy that a request selects, in its body or its header', async () => {
       const fake = await withCoordinator({ policy: 'round_robin' })
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-2' })
@@ -330,7 +330,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(refused.status).toBe(403)
     })
 
-    it('are part of a dry run', async () => {
+    it('lookups at a coordinator are part of a dry run', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1' })
@@ -357,7 +357,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       ['an answer without end', () => new Response(new Uint8Array(9 * 1024 * 1024))],
     ]
 
-    it.each(garbage)('leave the choice to the fallbacks: %s', async (_, answer) => {
+    it.each(garbage)('lookups that fail leave the choice to the fallbacks: %s', async (_, answer) => {
       const fake = await withCoordinator()
       fake.instead = (request) => (request.url.endsWith(LOOKUP) ? answer() : null)
       const { status, decision } = await complete(ids(1100))
@@ -369,7 +369,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
     })
 
     it.each(['kv_aware', { name: 'ttft', cache: 'lookup' }])(
-      'leave a session’s request to its session: %s',
+      'lookups that fail leave a session’s request to its session: %s',
       async (policy) => {
         const fake = await withCoordinator({ policy })
         fake.instead = () => Response.json({ detail: 'no' }, { status: 500 })
@@ -381,7 +381,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       },
     )
 
-    it('end at the deadline if the service hangs, and are skipped after several of these', async () => {
+    it('lookups that fail end at the deadline if the service hangs, and are skipped after several of these', async () => {
       const fake = await withCoordinator({}, { budget_ms: 25 })
       fake.instead = (request) => (request.url.endsWith(LOOKUP) ? new Promise(() => {}) : null)
       let sent = 0
@@ -406,7 +406,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       return fake
     }
 
-    it('use every holder of the response', async () => {
+    it('lookups at a legacy controller use every holder of the response', async () => {
       const fake = await withController()
       const prompt = ids(600)
       fake.holds.set('node-0', { tokens: prompt.slice(0, 300), location: 'LocalCPUBackend' })
@@ -416,7 +416,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(decision.candidates.find((one) => one.engine === 'engine-0')?.terms['matched_tokens']).toBe(300)
     })
 
-    it('limit counts to the length of the prompt', async () => {
+    it('lookups at a legacy controller limit counts to the length of the prompt', async () => {
       const fake = await withController()
       fake.instead = (request) =>
         request.url.endsWith('/lookup')

@@ -148,7 +148,7 @@ export function measuredPromptContract(name: string, { start, maxBytes }: Measur
   }
 
   describe(`measured prompts on ${name}`, () => {
-    it('have the tokens and blocks that the region measures itself', async () => {
+    it('measured prompts have the tokens and blocks that the region measures itself', async () => {
       const prompt = promptOf(300)
       // With another salt the same prompt is a new one.
       const twice = async (again: typeof direct) => {
@@ -164,7 +164,7 @@ export function measuredPromptContract(name: string, { start, maxBytes }: Measur
       expect(received[1]!.cached).toBeGreaterThan(1_900)
     })
 
-    it('are known again after the region has measured the beginning, and the reverse', async () => {
+    it('measured prompts are known again after the region has measured the beginning, and the reverse', async () => {
       const [one, other] = [promptOf(200), promptOf(200)]
       await viaEdge(one)
       await direct(other)
@@ -172,14 +172,14 @@ export function measuredPromptContract(name: string, { start, maxBytes }: Measur
       expect((await viaEdge(`${other} and more`)).cached).toBeGreaterThan(200)
     })
 
-    it('include the salt of the prompt', async () => {
+    it('measured prompts include the salt of the prompt', async () => {
       const prompt = promptOf(200)
       await viaEdge(prompt, { salt: 'a' })
       expect((await direct(prompt, { salt: 'a' })).cached).toBeGreaterThan(200)
       expect((await direct(prompt, { salt: 'b' })).cached).toBe(0)
     })
 
-    it('are believed with a key that has `edge`, and with no other', async () => {
+    it('measured prompts are believed with a key that has `edge`, and with no other', async () => {
       const prompt = promptOf(40)
       const header = await headerOf(prompt)
       const { tokens } = await direct(prompt)
@@ -196,7 +196,7 @@ export function measuredPromptContract(name: string, { start, maxBytes }: Measur
       expect(await pair.sent()).toBe(header)
     })
 
-    it('that are malformed or too long are measured again', async () => {
+    it('measured prompts that are malformed or too long are measured again', async () => {
       const prompt = promptOf(40)
       const header = await headerOf(prompt)
       const { tokens } = await direct(prompt)
@@ -223,19 +223,19 @@ export function measuredPromptContract(name: string, { start, maxBytes }: Measur
       expect(wrong.at(-1)!.length).toBeGreaterThan(maxBytes)
     })
 
-    it('with another salt than the request are measured again', async () => {
+    it('measured prompts with another salt than the request are measured again', async () => {
       const prompt = promptOf(200)
       const header = await headerOf(prompt)
       expect((await direct(prompt, { header, salt: 'secret' })).cached).toBe(0)
     })
 
-    it('are not sent beyond the limit', async () => {
+    it('measured prompts are not sent beyond the limit', async () => {
       const prompt = promptOf(maxBytes / 16)
       expect((await viaEdge(prompt)).source).toBe('exact')
       expect(await pair.sent()).toBeNull()
     })
 
-    it('are offered to edges only', async () => {
+    it('measured prompts are offered to edges only', async () => {
       const offered = (await direct(promptOf(3))).headers.get(MEASURED_PROMPT_HEADER)
       expect(offered).toMatch(new RegExp(`^1\\.\\d+\\.${maxBytes}$`))
       expect((await direct(promptOf(3), { key: PLAIN })).headers.get(MEASURED_PROMPT_HEADER)).toBeNull()

@@ -190,7 +190,7 @@ export function metricsContract(runtime: Runtime): void {
       await Promise.all(engines.map((engine) => engine.close()))
     })
 
-    it('counts each request once, by how it ended', () => {
+    it('the metrics page counts each request once, by how it ended', () => {
       const byResult = (result: string) => sum(families, 'firstlight_requests_total', { result })
       const { streams, long, whole, broken, refused, full } = STORY
       expect(byResult('complete')).toBe(streams.count + long.count + whole.count)
@@ -203,7 +203,7 @@ export function metricsContract(runtime: Runtime): void {
       expect(sum(families, 'firstlight_responses_total')).toBe(PASSED)
     })
 
-    it('counts tokens as the engines did', () => {
+    it('the metrics page counts tokens as the engines did', () => {
       const { streams, long, whole } = STORY
       const requests = streams.count + long.count + whole.count
       expect(sum(families, 'firstlight_generation_tokens_total')).toBe(
@@ -214,7 +214,7 @@ export function metricsContract(runtime: Runtime): void {
       expect(sum(families, 'firstlight_prompt_tokens_judged_total')).toBe(3 * requests)
     })
 
-    it('counts attempts as the engines saw them', () => {
+    it('the metrics page counts attempts as the engines saw them', () => {
       const arrived = engines.reduce((all, { requests }) => all + requests, 0)
       expect(sum(families, 'firstlight_decisions_total')).toBe(arrived)
       expect(sum(families, 'firstlight_refusals_total', { reason: 'engines_full' })).toBe(STORY.full.count)
@@ -228,7 +228,7 @@ export function metricsContract(runtime: Runtime): void {
       expect(sum(families, 'firstlight_engine_active_blocks')).toBe(0)
     })
 
-    it('has in each histogram as many as there were, and their sum', () => {
+    it('the metrics page has in each histogram as many as there were, and their sum', () => {
       const histogram = (metric: string, labels: Labels = {}) =>
         [sum(families, `${metric}_count`, labels), sum(families, `${metric}_sum`, labels)] as const
       const seen = (values: readonly number[]) => [
@@ -260,12 +260,12 @@ export function metricsContract(runtime: Runtime): void {
       expect(histogram('gen_ai_server_time_per_output_token_seconds')[0]).toBe(streams.count + long.count)
     })
 
-    it('counts requests that were refused before an engine was chosen', () => {
+    it('the metrics page counts requests that were refused before an engine was chosen', () => {
       expect(sum(families, 'firstlight_rejected_requests_total', { reason: 'model_unknown' })).toBe(STORY.unknown.count)
       expect(families.has('firstlight_dropped_records_total')).toBe(true)
     })
 
-    it('exports only documented metrics with documented labels', () => {
+    it('the metrics page exports only documented metrics with documented labels', () => {
       const documented = new Map(METRICS.map((metric) => [metric.name, labelsOf(metric)]))
       for (const [metric, { samples }] of families) {
         for (const { labels } of samples)
@@ -278,7 +278,7 @@ export function metricsContract(runtime: Runtime): void {
       for (const stage of stagesOf(families)) expect(prose).toContain(`\`${stage}\``)
     })
 
-    it('never decreases a counter between scrapes', async () => {
+    it('the metrics page never decreases a counter between scrapes', async () => {
       const later = await scrape()
       for (const [metric, { type, samples }] of families) {
         if (type === 'gauge') continue

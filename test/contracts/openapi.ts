@@ -95,7 +95,7 @@ export function openApiContract(runtime: Runtime): void {
       expect([status, faultsOf('Error', json)]).toEqual([404, ''])
     })
 
-    it('reject a response with a missing or an undocumented field', () => {
+    it('the schemas of the OpenAPI document reject a response with a missing or an undocumented field', () => {
       expect(faultsOf('Ready', {})).not.toBe('')
       expect(faultsOf('Ready', { status: 'ready', more: 1 })).not.toBe('')
     })

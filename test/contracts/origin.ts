@@ -157,7 +157,7 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('the request', () => {
-      test('carries method, path, headers and every byte of the body as they are', async () => {
+      test('a request to an engine carries method, path, headers and every byte of the body as they are', async () => {
         const body = [bytes('{"n":12345678901234567890, "é":'), bytes(`"${utf8('ü€😀')}" }`)]
         const { send, report } = open([{ send: json('{}') }], {
           path: '/v1/x?y=1',
@@ -172,7 +172,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(seen.body).toBe(body.map(latin1).join(''))
       })
 
-      test("lets the engine's own headers win", async () => {
+      test("a request to an engine lets the engine's own headers win", async () => {
         const { send, report } = open([{ send: json('{}') }], {
           headers: ['x-tier', 'client'],
           targetHeaders: ['authorization', 'Bearer engine', 'x-tier', 'engine'],
@@ -184,7 +184,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(head).not.toMatch(/^x-tier: client$/im)
       })
 
-      test('goes out without a body as GET', async () => {
+      test('a request to an engine goes out without a body as GET', async () => {
         const { send, report } = open([{ send: json('{"ok":true}') }], { method: 'GET', body: null, path: '/health' })
         expect(latin1(await (await send()).read(1000))).toBe('{"ok":true}')
         expect((await report()).head.split('\r\n')[0]).toBe('GET /health HTTP/1.1')
@@ -192,7 +192,7 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('the answer', () => {
-      test('passes status, headers and bytes, and drops what concerns one hop', async () => {
+      test('the relay of an answer passes status, headers and bytes, and drops what concerns one hop', async () => {
         const head =
           'HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nX-Kept: yes\r\nX-Hop: no\r\nConnection: keep-alive, x-hop\r\nKeep-Alive: timeout=5\r\nContent-Length: 15\r\n\r\n'
         const { send } = open([{ send: `${head}{"error":"nope"` }])
@@ -219,7 +219,7 @@ export function originContract(name: string, contract: OriginContract): void {
         DONE_EVENT,
       ].join('')
       for (const of of [1, 7, 64, 100_000]) {
-        test(`streams the same bytes whether they come in pieces of ${of}`, async () => {
+        test(`the relay of an answer streams the same bytes whether they come in pieces of ${of}`, async () => {
           const { send } = open([{ slices: SSE_HEAD + chunk(corpus) + LAST_CHUNK, of }])
           const answer = await send()
           expect(answer.sse).toBe(true)
@@ -235,7 +235,7 @@ export function originContract(name: string, contract: OriginContract): void {
           })
         })
 
-        test(`keeps the usage record back in pieces of ${of}, and still reads it`, async () => {
+        test(`the relay of an answer keeps the usage record back in pieces of ${of}, and still reads it`, async () => {
           const { send } = open([{ slices: SSE_HEAD + chunk(corpus) + LAST_CHUNK, of }])
           const answer = await send()
           await answer.firstByte()
@@ -245,7 +245,7 @@ export function originContract(name: string, contract: OriginContract): void {
         })
       }
 
-      test('passes an error event of the engine like any other', async () => {
+      test('the relay of an answer passes an error event of the engine like any other', async () => {
         const error = 'data: {"error":{"message":"boom","code":500}}\n\n'
         const { send } = open([...sse(token('a'), error, DONE_EVENT), { send: LAST_CHUNK }])
         const answer = await send()
@@ -265,7 +265,7 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       for (const of of [1, 7, 100_000]) {
-        test(`reports the id of a stored response once, in pieces of ${of}`, async () => {
+        test(`the relay of an answer reports the id of a stored response once, in pieces of ${of}`, async () => {
           const { send } = open([{ slices: json('{"id":"resp_0a1b","object":"response"}'), of }])
           const answer = await send()
           await answer.firstByte()
@@ -278,7 +278,7 @@ export function originContract(name: string, contract: OriginContract): void {
 
       for (const observe of [true, false]) {
         // The client may send the id to another thread or another gateway at once.
-        test(`reports the id of a stored response before the client can read it (observe: ${observe})`, async () => {
+        test(`the relay of an answer reports the id of a stored response before the client can read it (observe: ${observe})`, async () => {
           const { send } = open([...sse('data: {"response":{"id":"resp_0a1b"}}\n\n'), { hang: true }])
           const answer = await send()
           await answer.firstByte()
@@ -290,7 +290,7 @@ export function originContract(name: string, contract: OriginContract): void {
         })
       }
 
-      test('skips 100 and 103 on the way to the answer', async () => {
+      test('the relay of an answer skips 100 and 103 on the way to the answer', async () => {
         const { send } = open([
           { send: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n' },
           { send: json('{"a":1}') },
@@ -298,7 +298,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(latin1(await (await send()).read(1000))).toBe('{"a":1}')
       })
 
-      test('ends at once for 204 and for an empty body', async () => {
+      test('the relay of an answer ends at once for 204 and for an empty body', async () => {
         for (const head of ['HTTP/1.1 204 No Content\r\n\r\n', 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n']) {
           const { send } = open([{ send: head }])
           const answer = await send()
@@ -309,7 +309,7 @@ export function originContract(name: string, contract: OriginContract): void {
         }
       })
 
-      test('takes the end of the connection for the end of a body without framing', async () => {
+      test('the relay of an answer takes the end of the connection for the end of a body without framing', async () => {
         const { send } = open([
           { send: 'HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{"a":1}' },
           { fin: true },
@@ -317,7 +317,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(latin1(await (await send()).read(1000))).toBe('{"a":1}')
       })
 
-      test('does not follow a redirect', async () => {
+      test('the relay of an answer does not follow a redirect', async () => {
         const { send, report } = open([
           {
             send: `HTTP/1.1 307 Temporary Redirect\r\nlocation: ${world.engineUrl}/elsewhere\r\ncontent-length: 0\r\n\r\n`,
@@ -327,7 +327,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect((await report()).requests).toBe(1)
       })
 
-      test('refuses to read more than it is asked to', async () => {
+      test('the relay of an answer refuses to read more than it is asked to', async () => {
         const { send, report } = open([
           {
             send: `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n${'x'.repeat(5000)}`,
@@ -340,26 +340,26 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('the first byte', () => {
-      test('is not a keep-alive comment', async () => {
+      test('the first byte is not a keep-alive comment', async () => {
         const { send, report } = open([{ send: SSE_HEAD + chunk(': keep-alive\n\n') }, { gate: true }, { reset: true }])
         const failure = failureOf((await send()).firstByte())
         await report('go')
         expect(await failure).toBe('reset')
       })
 
-      test('is waited for only so long before the head', async () => {
+      test('the first byte is waited for only so long before the head', async () => {
         const { send, report } = open([{ hang: true }], { firstByteMs: 80 })
         expect(await failureOf(send())).toBe('first_byte_timeout')
         expect((await report('closed')).closed).toBe(true)
       })
 
-      test('is waited for only so long after the head', async () => {
+      test('the first byte is waited for only so long after the head', async () => {
         const { send, report } = open([{ send: SSE_HEAD }, { hang: true }], { firstByteMs: 80 })
         expect(await failureOf((await send()).firstByte())).toBe('first_byte_timeout')
         expect((await report('closed')).closed).toBe(true)
       })
 
-      test('may take as long as it likes after it has come', async () => {
+      test('the first byte may take as long as it likes after it has come', async () => {
         const { send } = open(
           [{ send: SSE_HEAD + chunk(token('a')) }, { waitMs: 200 }, { send: chunk(DONE_EVENT) + LAST_CHUNK }],
           { firstByteMs: 100 },
@@ -371,22 +371,22 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('a broken engine', () => {
-      test('that nobody can connect to fails at once', async () => {
+      test('a broken engine that nobody can connect to fails at once', async () => {
         const { send } = open([], { url: 'http://127.0.0.1:1' })
         expect(await failureOf(send())).toMatch(/^(connect|reset)$/)
       })
 
-      test('that nobody can connect to fails as connect', async () => {
+      test('a broken engine that nobody can connect to fails as connect', async () => {
         const { send } = open([], { url: 'http://127.0.0.1:1' })
         expect(await failureOf(send())).toBe('connect')
       })
 
-      test('whose name nobody knows fails as connect', async () => {
+      test('a broken engine whose name nobody knows fails as connect', async () => {
         const { send } = open([], { url: 'http://no-such-host.invalid' })
         expect(await failureOf(send())).toBe('connect')
       })
 
-      test('that resets before its head fails as reset', async () => {
+      test('a broken engine that resets before its head fails as reset', async () => {
         expect(await failureOf(open([{ reset: true }]).send())).toBe('reset')
       })
 
@@ -408,7 +408,7 @@ export function originContract(name: string, contract: OriginContract): void {
         })
       }
 
-      test('that ends cleanly without [DONE] is cut where [DONE] is promised, and passes where it is not', async () => {
+      test('a broken engine that ends cleanly without [DONE] is cut where [DONE] is promised, and passes where it is not', async () => {
         const script = [...sse(token('a')), { send: LAST_CHUNK }]
         for (const checksEnd of [true, false]) {
           const answer = await open(script).send()
@@ -444,7 +444,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect((await passed.ended).end).toBe('engine_truncated')
       })
 
-      test('that nobody reads ends as the client’s doing after the write limit', async () => {
+      test('a broken engine that nobody reads ends as the client’s doing after the write limit', async () => {
         const { send, report } = open([...sse(token('a')), { hang: true }])
         const answer = await send()
         await answer.firstByte()
@@ -454,7 +454,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect((await drain(passed.response)).clean).toBe(false)
       })
 
-      test('that falls silent mid-stream is cut after the idle limit', async () => {
+      test('a broken engine that falls silent mid-stream is cut after the idle limit', async () => {
         const { send, report } = open([...sse(token('a')), { hang: true }])
         const answer = await send()
         await answer.firstByte()
@@ -467,7 +467,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect((await report('closed')).closed).toBe(true)
       })
 
-      test('that sends while the gateway stands still for longer than the idle limit is whole', async () => {
+      test('a broken engine that sends while the gateway stands still for longer than the idle limit is whole', async () => {
         const second = { send: chunk(token('b') + DONE_EVENT) }
         const { send } = open([...sse(token('a')), { waitMs: 300 }, second, { send: LAST_CHUNK }])
         const answer = await send()
@@ -479,7 +479,7 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       for (const size of ['zz', '-1', '5 5', '123456789012345678901']) {
-        test(`whose chunk size is ${JSON.stringify(size)} is cut after its first event`, async () => {
+        test(`a broken engine whose chunk size is ${JSON.stringify(size)} is cut after its first event`, async () => {
           const { send, goAfter } = open([
             ...sse(token('a')),
             { gate: true },
@@ -496,7 +496,7 @@ export function originContract(name: string, contract: OriginContract): void {
       }
 
       for (const blank of [' ', '\t ', ' ;x', ' ; a=b'])
-        test(`with ${JSON.stringify(blank)} behind a chunk size is whole`, async () => {
+        test(`a broken engine with ${JSON.stringify(blank)} behind a chunk size is whole`, async () => {
           const { send } = open([
             ...sse(token('a')),
             { send: chunk(token('b') + DONE_EVENT).replace('\r\n', `${blank}\r\n`) },
@@ -518,7 +518,7 @@ export function originContract(name: string, contract: OriginContract): void {
         'a head without end': `HTTP/1.1 200 OK\r\nx-long: ${'x'.repeat(200_000)}\r\n\r\n`,
       }
       for (const [what, head] of Object.entries(heads)) {
-        test(`whose head has ${what} is refused`, async () => {
+        test(`a broken engine whose head has ${what} is refused`, async () => {
           const { send } = open([{ send: head }, { waitMs: 100 }, { fin: true }])
           expect(await failureOf(send().then((answer) => answer.firstByte()))).toMatch(/malformed|reset/)
         })
@@ -605,7 +605,7 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('a native answer', () => {
-      test('passes every byte and counts none of its events', async () => {
+      test('a native answer passes every byte and counts none of its events', async () => {
         const all = [token('a'), token('b'), USAGE_EVENT, DONE_EVENT]
         const { send } = open([...sse(...all), { send: LAST_CHUNK }])
         const answer = await send()
@@ -616,7 +616,7 @@ export function originContract(name: string, contract: OriginContract): void {
         await Promise.all(passed.background)
       })
 
-      test('that breaks has no clean end either, and says so in an event', async () => {
+      test('a native answer that breaks has no clean end either, and says so in an event', async () => {
         const { send, goAfter } = open([...sse(token('a'), token('b')), { gate: true }, { reset: true }])
         const answer = await send()
         await answer.firstByte()
@@ -627,7 +627,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(await passed.ended).toMatchObject({ end: 'engine_truncated', failure: 'reset' })
       })
 
-      test('that nobody can see end keeps its booking no longer than its limit, and passes to its end', async () => {
+      test('a native answer that nobody can see end keeps its booking no longer than its limit, and passes to its end', async () => {
         const { send, report } = open([
           ...sse(token('a')),
           { gate: true },
@@ -643,7 +643,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(passed.settledTimes()).toBe(1)
       })
 
-      test('that ends in time does not lapse', async () => {
+      test('a native answer that ends in time does not lapse', async () => {
         const { send } = open([...sse(token('a'), DONE_EVENT), { send: LAST_CHUNK }])
         const answer = await send()
         await answer.firstByte()
@@ -669,7 +669,7 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('heartbeats', () => {
-      test('keep a silent stream warm before its first byte and after it, and break no event', async () => {
+      test('heartbeats keep a silent stream warm before its first byte and after it, and break no event', async () => {
         const [start, rest] = [token('ab').slice(0, 15), token('ab').slice(15)]
         const { send, report } = open([
           { send: SSE_HEAD },
@@ -706,7 +706,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(passed.events).toEqual(['first byte'])
       })
 
-      test('do not outlive the limit for the first byte', async () => {
+      test('heartbeats do not outlive the limit for the first byte', async () => {
         const { send, report } = open([{ send: SSE_HEAD }, { hang: true }], { firstByteMs: 150 })
         const answer = await send()
         const passed = pass(answer, { heartbeatMs: 40 })
@@ -718,20 +718,20 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('the connection', () => {
-      test('serves one request after another', async () => {
+      test('a connection to an engine serves one request after another', async () => {
         const { send, report } = open([{ send: json('{"a":1}') }])
         for (let i = 0; i < 20; i++) await (await send()).read(1000)
         expect(new Set((await report()).connections).size).toBe(1)
       })
 
-      test('that the engine reset as it was taken again costs the client nothing', async () => {
+      test('a connection to an engine that the engine reset as it was taken again costs the client nothing', async () => {
         const first = open([{ send: json('{}') }, { resetNext: true }])
         await (await first.send()).read(1000)
         const { send } = open([{ send: json('{"ok":1}') }])
         expect(latin1(await (await send()).read(1000))).toBe('{"ok":1}')
       })
 
-      test('that the engine breaks long after it got a request was no idle one: the request is not repeated', async () => {
+      test('a connection to an engine that the engine breaks long after it got a request was no idle one: the request is not repeated', async () => {
         const first = open([{ send: json('{}') }])
         await (await first.send()).read(1000)
         const { send, report } = open([{ waitMs: 700 }, { reset: true }])
@@ -739,14 +739,14 @@ export function originContract(name: string, contract: OriginContract): void {
         expect((await report()).requests).toBe(1)
       })
 
-      test('with bytes after the end of an answer is not used again', async () => {
+      test('a connection to an engine with bytes after the end of an answer is not used again', async () => {
         const first = open([{ send: `${json('{"first":1}')}${json('{"smuggled":1}')}` }])
         expect(latin1(await (await first.send()).read(1000))).toBe('{"first":1}')
         const { send } = open([{ send: json('{"second":1}') }])
         expect(latin1(await (await send()).read(1000))).toBe('{"second":1}')
       })
 
-      test('holds the engine back while the client does not read, and loses nothing', async () => {
+      test('a connection to an engine holds the engine back while the client does not read, and loses nothing', async () => {
         const total = 64 * 1024 * 1024
         const { send, report } = open([
           { send: 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n' },

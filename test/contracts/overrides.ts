@@ -197,7 +197,7 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       expect((JSON.parse(seen!.body) as { priority?: number }).priority).toBe(9)
     })
 
-    it('are removed from the request to the engine', async () => {
+    it('overrides of a request are removed from the request to the engine', async () => {
       await start({ policy: 'active_blocks' })
       await decided({ policy: 'qps', temperature: 1 })
       await decided({ policy: 'qps' }, 1)

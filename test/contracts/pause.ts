@@ -89,37 +89,40 @@ export function pauseContract(runtime: Runtime): void {
     it.each([
       ['vllm', 'POST /pause', 'POST /resume'],
       ['sglang', 'POST /pause_generation', 'POST /continue_generation'],
-    ] as const)('ends what runs, then pauses an engine of type %s, while new requests wait', async (type, ...calls) => {
-      const { engine, gateway } = await openPool(type)
-      const { held, response } = await begun(gateway, engine)
-      const pausing = pause(gateway, 'wait')
-      await until(async () => (await gateway.engines())['a']!['paused'] !== undefined)
-      const later = gateway.chat()
-      await until(async () => (await waiting(gateway)) === 1)
-      expect(engine.engine.calls).not.toContain(calls[0])
-      held.end()
-      expect(await response.text()).toContain('[DONE]')
-      const version = type === 'vllm' ? '{"weight_version":"v1"}' : '"v1"'
-      expect(await pausing).toEqual({
-        status: 200,
-        json: {
-          pool: MODEL,
-          mode: 'wait',
-          paused: true,
-          engines: [{ cluster: 'c', engine: 'a', state: 'paused', weight_version: version }],
-        },
-      })
-      expect(engine.engine.calls).toContain(calls[0])
-      expect(chats(engine)).toBe(1)
-      expect(await resume(gateway)).toMatchObject({ status: 200, json: { resumed: true } })
-      expect(engine.engine.calls).toContain(calls[1])
-      const again = await until(() => engine.held[0])
-      again.send({ body: completion('new') })
-      expect((await later).status).toBe(200)
-      await gateway.idle()
-    })
+    ] as const)(
+      'a gateway whose pool is paused ends what runs, then pauses an engine of type %s, while new requests wait',
+      async (type, ...calls) => {
+        const { engine, gateway } = await openPool(type)
+        const { held, response } = await begun(gateway, engine)
+        const pausing = pause(gateway, 'wait')
+        await until(async () => (await gateway.engines())['a']!['paused'] !== undefined)
+        const later = gateway.chat()
+        await until(async () => (await waiting(gateway)) === 1)
+        expect(engine.engine.calls).not.toContain(calls[0])
+        held.end()
+        expect(await response.text()).toContain('[DONE]')
+        const version = type === 'vllm' ? '{"weight_version":"v1"}' : '"v1"'
+        expect(await pausing).toEqual({
+          status: 200,
+          json: {
+            pool: MODEL,
+            mode: 'wait',
+            paused: true,
+            engines: [{ cluster: 'c', engine: 'a', state: 'paused', weight_version: version }],
+          },
+        })
+        expect(engine.engine.calls).toContain(calls[0])
+        expect(chats(engine)).toBe(1)
+        expect(await resume(gateway)).toMatchObject({ status: 200, json: { resumed: true } })
+        expect(engine.engine.calls).toContain(calls[1])
+        const again = await until(() => engine.held[0])
+        again.send({ body: completion('new') })
+        expect((await later).status).toBe(200)
+        await gateway.idle()
+      },
+    )
 
-    it('lets kept streams go on if the weights are the same', async () => {
+    it('a gateway whose pool is paused lets kept streams go on if the weights are the same', async () => {
       const { engine, gateway } = await openPool()
       const { held, response } = await begun(gateway, engine)
       expect((await pause(gateway, 'keep')).json.paused).toBe(true)
@@ -130,37 +133,40 @@ export function pauseContract(runtime: Runtime): void {
       expect(text).toContain('[DONE]')
     })
 
-    it.each(['vllm', 'sglang'] as const)('mixes no versions in the answers of %s', async (type) => {
-      const { engine, gateway } = await openPool(type)
-      const { held, response } = await begun(gateway, engine)
-      const silent = gateway.chat({ stream: true })
-      await until(() => engine.held.length === 2)
-      const plain = gateway.chat()
-      await until(() => engine.held.length === 3)
-      expect((await pause(gateway, 'keep')).json.paused).toBe(true)
-      weights.version = 'v2'
-      expect(await resume(gateway)).toMatchObject({ status: 200, json: { resumed: true } })
-      // What the engine kept goes on with other weights, and nobody may get it.
-      for (const one of [held, ...engine.held]) if (one.isAborted) one.end(token('mixed') + DONE)
-      const text = await response.text().catch((error: unknown) => String(error))
-      expect(text).not.toContain('mixed')
-      expect(text).not.toContain('[DONE]')
-      // Each of the others is sent again.
-      await until(() => chats(engine) === 5)
-      const [stream, whole] = await until(() => {
-        const running = engine.held.filter(({ isAborted }) => !isAborted)
-        const isStream = (one: (typeof running)[number]) => one.request.json['stream'] === true
-        return running.length === 2 && [running.find(isStream)!, running.find((one) => !isStream(one))!]
-      })
-      stream!.begin(token('again') + DONE)
-      stream!.end('')
-      whole!.send({ body: completion('whole') })
-      expect(await (await silent).text()).toContain('again')
-      expect(await (await plain).text()).toContain('whole')
-      await gateway.idle()
-    })
+    it.each(['vllm', 'sglang'] as const)(
+      'a gateway whose pool is paused mixes no versions in the answers of %s',
+      async (type) => {
+        const { engine, gateway } = await openPool(type)
+        const { held, response } = await begun(gateway, engine)
+        const silent = gateway.chat({ stream: true })
+        await until(() => engine.held.length === 2)
+        const plain = gateway.chat()
+        await until(() => engine.held.length === 3)
+        expect((await pause(gateway, 'keep')).json.paused).toBe(true)
+        weights.version = 'v2'
+        expect(await resume(gateway)).toMatchObject({ status: 200, json: { resumed: true } })
+        // What the engine kept goes on with other weights, and nobody may get it.
+        for (const one of [held, ...engine.held]) if (one.isAborted) one.end(token('mixed') + DONE)
+        const text = await response.text().catch((error: unknown) => String(error))
+        expect(text).not.toContain('mixed')
+        expect(text).not.toContain('[DONE]')
+        // Each of the others is sent again.
+        await until(() => chats(engine) === 5)
+        const [stream, whole] = await until(() => {
+          const running = engine.held.filter(({ isAborted }) => !isAborted)
+          const isStream = (one: (typeof running)[number]) => one.request.json['stream'] === true
+          return running.length === 2 && [running.find(isStream)!, running.find((one) => !isStream(one))!]
+        })
+        stream!.begin(token('again') + DONE)
+        stream!.end('')
+        whole!.send({ body: completion('whole') })
+        expect(await (await silent).text()).toContain('again')
+        expect(await (await plain).text()).toContain('whole')
+        await gateway.idle()
+      },
+    )
 
-    it('ends a stream that would mix versions with an error event', async () => {
+    it('a gateway whose pool is paused ends a stream that would mix versions with an error event', async () => {
       const { engine, gateway } = await openPool()
       const { response } = await begun(gateway, engine)
       const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
@@ -182,7 +188,7 @@ export function pauseContract(runtime: Runtime): void {
       expect((await gateway.engines())['a']).toMatchObject({ circuit: 'closed', failures_total: 0 })
     })
 
-    it('counts weights as changed if the engine tells no version, unless the operator says otherwise', async () => {
+    it('a gateway whose pool is paused counts weights as changed if the engine tells no version, unless the operator says otherwise', async () => {
       const { engine, gateway } = await openPool()
       engine.engine.routes['GET /weight_info'] = { status: 404 }
       const first = await begun(gateway, engine)
@@ -212,7 +218,7 @@ export function pauseContract(runtime: Runtime): void {
       expect(await (await silent).text()).toContain('again')
     })
 
-    it('holds an engine that cannot be paused', async () => {
+    it('a gateway whose pool is paused holds an engine that cannot be paused', async () => {
       const { engine, gateway } = await openPool('llama.cpp')
       const { held, response } = await begun(gateway, engine)
       const pausing = pause(gateway, 'keep')
@@ -222,14 +228,14 @@ export function pauseContract(runtime: Runtime): void {
       expect((await pausing).json.engines).toMatchObject([{ state: 'held' }])
     })
 
-    it('refuses requests without a queue, and tells when to try again', async () => {
+    it('a gateway whose pool is paused refuses requests without a queue, and tells when to try again', async () => {
       const { gateway } = await openPool('vllm', {})
       await pause(gateway, 'wait')
       const refused = await gateway.chat()
       expect([refused.status, Number(refused.headers.get('retry-after')) > 0]).toEqual([503, true])
     })
 
-    it('stays paused if an engine does not obey', async () => {
+    it('a gateway whose pool is paused stays paused if an engine does not obey', async () => {
       const { engine, gateway } = await openPool()
       engine.engine.routes['POST /pause'] = { status: 500, body: { error: 'no' } }
       expect(await pause(gateway, 'wait')).toMatchObject({ status: 502, json: { paused: false } })
@@ -238,7 +244,7 @@ export function pauseContract(runtime: Runtime): void {
       expect((await gateway.engines())['a']).toMatchObject({ available: false, paused: { keeps: false } })
     })
 
-    it('names the bad value of a command and the rule, and changes nothing', async () => {
+    it('a gateway whose pool is paused names the bad value of a command and the rule, and changes nothing', async () => {
       const { gateway } = await openPool()
       for (const [path, body, param, message] of BAD_COMMANDS) {
         const { status, json } = await command(gateway, path, body)
@@ -250,7 +256,7 @@ export function pauseContract(runtime: Runtime): void {
       expect((await gateway.engines())['a']).toMatchObject({ available: true })
     })
 
-    it('changes nothing without the key of the administrator', async () => {
+    it('a gateway whose pool is paused changes nothing without the key of the administrator', async () => {
       const { engine, gateway } = await openPool()
       for (const action of ['pause', 'resume'])
         for (const init of [{}, { headers: { authorization: 'Bearer wrong' } }])

@@ -59,14 +59,14 @@ export function policiesContract(name: string, open: (source: Source) => Promise
   afterEach(() => opened.close())
 
   describe(`${name}: the ttft policy`, () => {
-    it('counts one query-key pair for each token and each token before it, without cached tokens', async () => {
+    it('the ttft policy counts one query-key pair for each token and each token before it, without cached tokens', async () => {
       expect(await terms('new_work', { promptTokens: 10 })).toEqual({ a: 55, b: 55 })
       await serveOnA(prompt(2))
       // 128 of 129 tokens are cached: the last one attends to 129.
       expect(await terms('new_work', prompt(2))).toEqual({ a: 129, b: (129 * 130) / 2 })
     })
 
-    it('adds the work queued on an engine until its first token, and prefers the engine without any', async () => {
+    it('the ttft policy adds the work queued on an engine until its first token, and prefers the engine without any', async () => {
       const { lease } = await admit({ promptTokens: 10, avoid: ['b'] })
       expect(await terms('queued_work', { promptTokens: 4 })).toEqual({ a: 55, b: 0 })
       // A short prompt costs less than the queue, in any turn.
@@ -80,14 +80,14 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       await lease.release(outcome())
     })
 
-    it('counts the best match for every engine if they share one cache', async () => {
+    it('the ttft policy counts the best match for every engine if they share one cache', async () => {
       await restart({ policy: { name: 'ttft', options: { sharedCache: true } } })
       await serveOnA(prompt(2))
       expect(await terms('cached_tokens', prompt(2))).toEqual({ a: 128, b: 128 })
       expect(await terms('new_work', prompt(2))).toEqual({ a: 129, b: 129 })
     })
 
-    it('counts tokens of a lookup once, though each tier includes the nearer ones', async () => {
+    it('the ttft policy counts tokens of a lookup once, though each tier includes the nearer ones', async () => {
       const hints = [
         { engine: 'a', matchedTokens: 256, tier: 'host' },
         { engine: 'a', matchedTokens: 512, tier: 'disk' },
@@ -96,7 +96,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       expect(await terms('cached_tokens', { promptTokens: 1_000, hints })).toEqual({ a: 768, b: 0 })
     })
 
-    it('removes queued work when a request ends without a first token', async () => {
+    it('the ttft policy removes queued work when a request ends without a first token', async () => {
       const { lease } = await admit({ promptTokens: 10, avoid: ['b'] })
       await lease.release(outcome({ result: 'client_gone' }))
       expect(await terms('queued_work')).toEqual({ a: 0, b: 0 })
@@ -104,7 +104,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
   })
 
   describe(`${name}: pending prefill in the digest`, () => {
-    it('is the uncached tokens of prompts without a first token', async () => {
+    it('pending prefill in the digest is the uncached tokens of prompts without a first token', async () => {
       await serveOnA(prompt(2))
       const { lease } = await admit({ ...prompt(3), avoid: ['b'] })
       expect((await shown('a')).queuedPrefillTokens).toBe(BLOCK_TOKENS + 1)
@@ -118,7 +118,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
   describe(`${name}: active blocks`, () => {
     beforeEach(() => restart({ policy: ACTIVE_BLOCKS }))
 
-    it('grow by the output that is reported, cost that much, and are zero after the end', async () => {
+    it('active blocks grow by the output that is reported, cost that much, and are zero after the end', async () => {
       const request = { blocks: chain(range(0, 3)), promptTokens: 3 * BLOCK_TOKENS }
       const { lease } = await admit({ ...request, avoid: ['b'] })
       expect((await shown('a')).activeBlocks).toBe(3)
@@ -136,7 +136,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       expect((await shown('a')).activeBlocks).toBe(0)
     })
 
-    it('of two requests with one prompt count once', async () => {
+    it('active blocks of two requests with one prompt count once', async () => {
       const first = await admit({ ...prompt(3), avoid: ['b'] })
       const second = await admit({ ...prompt(3), avoid: ['b'] })
       // Three shared blocks, and for each request the block that contains its next token.
@@ -176,7 +176,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       expect(await chosen(prompt(3))).toBe('b')
     })
 
-    it('of a request replaces the pool’s, higher or lower', async () => {
+    it('temperature of a request replaces the pool’s, higher or lower', async () => {
       await restart({ policy: ACTIVE_BLOCKS })
       await serveOnA(prompt(3))
       opened.draw(0.999999)

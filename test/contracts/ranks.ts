@@ -82,21 +82,21 @@ export function ranksContract(runtime: Runtime): void {
       return [...engines].toSorted()
     }
 
-    it('makes each configured rank an engine and names it in the header', async () => {
+    it('a gateway in front of ranks makes each configured rank an engine and names it in the header', async () => {
       const { host } = await openServer(2)
       const gateway = await open({ url: host.url, data_parallel: 2 })
       expect(await answering(gateway)).toEqual(['a/0', 'a/1'])
       expect(chosenIn(host)).toEqual(['0', '1'])
     })
 
-    it('sends local numbers to a node whose first rank is 4', async () => {
+    it('a gateway in front of ranks sends local numbers to a node whose first rank is 4', async () => {
       const { host } = await openServer(2, { first: 4 })
       const gateway = await open({ url: host.url, data_parallel: { ranks: 2, first: 4 } })
       expect(await answering(gateway)).toEqual(['a/4', 'a/5'])
       expect(chosenIn(host)).toEqual(['0', '1'])
     })
 
-    it('sends global numbers after the server has listed its ranks, and no client sees the refusal', async () => {
+    it('a gateway in front of ranks sends global numbers after the server has listed its ranks, and no client sees the refusal', async () => {
       const { host } = await openServer(2, { first: 4, numbering: 'global' })
       const gateway = await open({ url: host.url, data_parallel: { ranks: 2, first: 4 } })
       await chat(gateway)
@@ -105,7 +105,7 @@ export function ranksContract(runtime: Runtime): void {
       expect(chosenIn(host)).toEqual(['4', '5'])
     })
 
-    it('sends no rank of a client to an engine, in headers or in the body', async () => {
+    it('a gateway in front of ranks sends no rank of a client to an engine, in headers or in the body', async () => {
       const { host } = await openServer(2)
       const gateway = await open({ url: host.url, data_parallel: 2 }, { policy: 'least_loaded' })
       for (const name of ['X-data-parallel-rank', 'x_data_parallel_rank', 'x-override-routed-dp-rank']) {
@@ -118,7 +118,7 @@ export function ranksContract(runtime: Runtime): void {
         expect((await gateway.chat({ [field]: 1 })).status).toBe(400)
     })
 
-    it('finds the ranks of a server in its metrics, and reads them once for all', async () => {
+    it('a gateway in front of ranks finds the ranks of a server in its metrics, and reads them once for all', async () => {
       const { host, fleet } = await openServer(2, { first: 4 })
       const gateway = await open({ url: host.url, data_parallel: 'auto' })
       await chat(gateway)
@@ -133,7 +133,7 @@ export function ranksContract(runtime: Runtime): void {
       expect(calls('/metrics')).toBeLessThanOrEqual(calls('/health'))
     })
 
-    it('answers at another rank if the server has fewer than configured', async () => {
+    it('a gateway in front of ranks answers at another rank if the server has fewer than configured', async () => {
       const { host } = await openServer(2)
       const gateway = await open({ url: host.url, data_parallel: 4 })
       const refused = (): boolean => chosenIn(host).includes('3')
@@ -143,7 +143,7 @@ export function ranksContract(runtime: Runtime): void {
       })
     })
 
-    it('finds the ranks of SGLang without metrics', async () => {
+    it('a gateway in front of ranks finds the ranks of SGLang without metrics', async () => {
       const load = { num_running_reqs: 0, num_waiting_reqs: 0 }
       const loads = [0, 1].map((rank) => ({ dp_rank: rank, ...load, num_running_reqs: rank }))
       const engine = await FakeEngine.open({
@@ -158,7 +158,7 @@ export function ranksContract(runtime: Runtime): void {
       expect(await enginesOf(gateway)).toMatchObject([{ stats: { running: 0 } }, { stats: { running: 1 } }])
     })
 
-    it('follows the number of ranks, without an end of a running stream', async () => {
+    it('a gateway in front of ranks follows the number of ranks, without an end of a running stream', async () => {
       const { host, fleet } = await openServer(4)
       host.ranks = fleet.engines.slice(0, 2)
       const gateway = await open({ url: host.url, data_parallel: 'auto' })
@@ -176,7 +176,7 @@ export function ranksContract(runtime: Runtime): void {
       expect((await stream.text()).trim().endsWith('data: [DONE]')).toBe(true)
     })
 
-    it('keeps a prompt on the rank that has it cached', async () => {
+    it('a gateway in front of ranks keeps a prompt on the rank that has it cached', async () => {
       const { host } = await openServer(2)
       const gateway = await open({ url: host.url, data_parallel: 2 }, { policy: 'prefix' })
       const names: string[] = []
@@ -194,7 +194,7 @@ export function ranksContract(runtime: Runtime): void {
       }
     })
 
-    it('drains all ranks with their server, or one of them', async () => {
+    it('a gateway in front of ranks drains all ranks with their server, or one of them', async () => {
       const { host } = await openServer(2)
       const other = await openServer(1)
       const gateway = await openGateway({
@@ -226,7 +226,7 @@ export function ranksContract(runtime: Runtime): void {
       expect([unknown.status, await unknown.text()]).toEqual([404, expect.stringContaining("'a/2'")])
     })
 
-    it('asks no other rank of a server that refuses connections', async () => {
+    it('a gateway in front of ranks asks no other rank of a server that refuses connections', async () => {
       const { host } = await openServer(4)
       const other = await openServer(1)
       const gateway = await openGateway({
@@ -255,16 +255,19 @@ export function ranksContract(runtime: Runtime): void {
     it.each([
       ['vllm', 'the server', BUSY_SERVER, 1],
       ['sglang', 'a rank', BUSY_RANK, 2],
-    ])('asks as many ranks of a full server as may have room: the limit of %s is that of %s', async (...given) => {
-      const [type, , refusal, calls] = given
-      const engine = await FakeEngine.open({ 'POST *': { status: 503, body: refusal } })
-      opened.push(engine)
-      const gateway = await open({ url: engine.url, type, data_parallel: 2 })
-      expect((await gateway.chat()).status).toBe(429)
-      expect(engine.posts.filter(({ path }) => path === CHAT)).toHaveLength(calls)
-    })
+    ])(
+      'a gateway in front of ranks asks as many ranks of a full server as may have room: the limit of %s is that of %s',
+      async (...given) => {
+        const [type, , refusal, calls] = given
+        const engine = await FakeEngine.open({ 'POST *': { status: 503, body: refusal } })
+        opened.push(engine)
+        const gateway = await open({ url: engine.url, type, data_parallel: 2 })
+        expect((await gateway.chat()).status).toBe(429)
+        expect(engine.posts.filter(({ path }) => path === CHAT)).toHaveLength(calls)
+      },
+    )
 
-    it('makes one engine of the ranks if the server ignores their header', async () => {
+    it('a gateway in front of ranks makes one engine of the ranks if the server ignores their header', async () => {
       const { host } = await openServer(2, { ignoresHeader: true })
       const gateway = await open({ url: host.url, data_parallel: 'auto' }, { policy: 'session' })
       await chat(gateway)
@@ -283,7 +286,7 @@ export function ranksContract(runtime: Runtime): void {
       if (runtime === 'node') expect(gateway.logged('ranks_ignored')).toMatchObject([{ engine: 'a', ranks: 2 }])
     })
 
-    it('continues a stored response at any rank of its server', async () => {
+    it('a gateway in front of ranks continues a stored response at any rank of its server', async () => {
       const { host } = await openServer(2)
       const gateway = await open({ url: host.url, data_parallel: 2 })
       const created = await gateway.post('/v1/responses', { model: MODEL, input: 'hi', store: true })

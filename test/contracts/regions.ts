@@ -210,7 +210,7 @@ export function regionsContract(
       expect(text.match(/\[DONE\]/g)).toHaveLength(1)
     })
 
-    it('get a prompt whose prefix they have, whichever client sent it', async () => {
+    it('regions of an edge get a prompt whose prefix they have, whichever client sent it', async () => {
       for (const [holder, other] of [NAMES, NAMES.toReversed()] as [Name, Name][]) {
         const prompt = await promptWithAffinityTo(other)
         expect((await send(regions[holder].gateway.url, CHAT, { key: EDGE, body: chat(prompt) })).status).toBe(200)
@@ -220,13 +220,13 @@ export function regionsContract(
       }
     })
 
-    it('receive the gateway headers of a request', async () => {
+    it('regions of an edge receive the gateway headers of a request', async () => {
       expect((await ask('Hello', { firstlight: { policy: 'round_robin' } })).headers.get('x-firstlight-policy')).toBe(
         'round_robin',
       )
     })
 
-    it('log the edge’s request id', async () => {
+    it('regions of an edge log the edge’s request id', async () => {
       const { headers, cluster } = await ask('Hello')
       const id = headers.get('x-request-id')!
       const known = await send(regions[cluster].gateway.url, `/v1/firstlight/requests/${id}`, { key: ADMIN })
@@ -250,13 +250,13 @@ export function regionsContract(
       expect(await withoutModel.json()).toMatchObject({ error: { param: 'model' } })
     })
 
-    it('never see a client’s key', async () => {
+    it('regions of an edge never see a client’s key', async () => {
       // The region has only the edge's key, so it rejects the client's.
       expect((await send(regions.paris.gateway.url, CHAT, { key: CLIENT, body: chat('Hello') })).status).toBe(401)
       expect((await ask('Hello')).status).toBe(200)
     })
 
-    it('replace each other when one is full, and refuse when all are', async () => {
+    it('regions of an edge replace each other when one is full, and refuse when all are', async () => {
       const long = { stream: true, max_tokens: 4_000 }
       const gone = new AbortController()
       const running = await Promise.all(
@@ -285,7 +285,7 @@ export function regionsContract(
       await idle()
     })
 
-    it('keep stored responses: a later call reaches the region that has it', async () => {
+    it('regions of an edge keep stored responses: a later call reaches the region that has it', async () => {
       const made = await send(edge.url, '/v1/responses', {
         body: { model: 'sim', input: 'Hello', max_output_tokens: 4 },
       })
@@ -297,12 +297,12 @@ export function regionsContract(
       })
     })
 
-    it('leave no bookings', async () => {
+    it('regions of an edge leave no bookings', async () => {
       await ask('Hello')
       await idle()
     })
 
-    it('are skipped by the edge when they are down', async () => {
+    it('regions of an edge are skipped by the edge when they are down', async () => {
       await regions.tokyo.gateway.close()
       const answers = []
       for (let i = 0; i < 12; i++) answers.push(await ask(promptOf(3)))
@@ -315,7 +315,7 @@ export function regionsContract(
       await waitForDigests()
     })
 
-    it('are ranked by their own digests: a region without available engines is last', async () => {
+    it('regions of an edge are ranked by their own digests: a region without available engines is last', async () => {
       for (const [one, other] of [NAMES, NAMES.toReversed()] as [Name, Name][]) {
         for (const engine of ['e0', 'e1'])
           expect(

@@ -91,7 +91,7 @@ export function repeatedRequestsContract(name: string): void {
       ['another path', 'Hello', { path: '/v1/embeddings' }],
       ['another session', 'Hello', { headers: { 'x-session-id': 'other' } }],
       ['options', 'Hello', { headers: { 'x-firstlight-options': '{"class":"sheddable"}' } }],
-    ])('with %s is decided anew', async (_, prompt, sent) => {
+    ])('a repeated request with %s is decided anew', async (_, prompt, sent) => {
       expect(await after(1, prompt, sent)).toEqual({ status: 429, admissions: 1 })
     })
 
@@ -99,7 +99,7 @@ export function repeatedRequestsContract(name: string): void {
       ['a deadline', { limit: 'deadline' }],
       ['an engine limit', { reason: 'engines_full' }],
       ['no engine', { reason: 'no_engine' }],
-    ])('that was refused for %s is decided anew', async (_, changes) => {
+    ])('a repeated request that was refused for %s is decided anew', async (_, changes) => {
       world.refusal = { ...overloaded, ...changes }
       expect((await after(1, 'Hello')).admissions).toBe(1)
     })

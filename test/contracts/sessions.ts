@@ -90,13 +90,13 @@ export function sessionsContract(runtime: Runtime): void {
   })
 
   describe(`sessions, on ${name}`, () => {
-    it.each(clients)('are read as %s sends them', async (_client, path, headers, body, source) => {
+    it.each(clients)('sessions are read as %s sends them', async (_client, path, headers, body, source) => {
       const { record, decision } = await viewOf(await ask(path, { headers, body }))
       expect(record.session).toEqual({ id: UUID, source, agent: null, parent: null })
       expect(decision.session).toBe(UUID)
     })
 
-    it('name the agent and its parent', async () => {
+    it('sessions name the agent and its parent', async () => {
       const headers = {
         'x-claude-code-session-id': UUID,
         'x-claude-code-agent-id': 'a2',
@@ -106,12 +106,12 @@ export function sessionsContract(runtime: Runtime): void {
       expect(record.session).toMatchObject({ agent: 'a2', parent: 'a1' })
     })
 
-    it('are none if the client names none', async () => {
+    it('sessions are none if the client names none', async () => {
       const { record, decision } = await viewOf(await ask('/v1/chat/completions'))
       expect([record.session, decision.session]).toEqual([undefined, undefined])
     })
 
-    it('are bounded, and cannot forge a line of a log', async () => {
+    it('sessions are bounded, and cannot forge a line of a log', async () => {
       const body = { user: `a\nb\u001b[31m${'x'.repeat(9_000)}` }
       const { record } = await viewOf(await ask('/v1/chat/completions', { body }))
       expect(record.session!.id).toBe(`a\ufffdb\ufffd[31m${'x'.repeat(504)}`)
@@ -119,7 +119,7 @@ export function sessionsContract(runtime: Runtime): void {
       expect(refused.status).toBe(400)
     })
 
-    it('keep their engine, and are apart for each key', async () => {
+    it('sessions keep their engine, and are apart for each key', async () => {
       const engineOf = async (key: keyof typeof KEYS, session: string): Promise<string | null> => {
         const response = await ask('/v1/chat/completions', { key, headers: { 'x-session-id': session } })
         await response.text()
@@ -138,7 +138,7 @@ export function sessionsContract(runtime: Runtime): void {
       expect(chosen.two).not.toEqual(chosen.one)
     })
 
-    it('come from configured sources first, or from these alone', async () => {
+    it('sessions come from configured sources first, or from these alone', async () => {
       const session = { header: ['X-Chat', 'x-talk'], body: 'metadata.chat.id' }
       const sent = { headers: { 'x-session-id': UUID }, body: { metadata: { chat: { id: 'c1' } } } }
       const both = await open({ session })
@@ -171,7 +171,7 @@ export function sessionsContract(runtime: Runtime): void {
       expect(lastBody()).toMatchObject({ priority: -5, nvext: { agent_hints: { priority: 5, osl: 64 } } })
     })
 
-    it('give way to the options of the gateway', async () => {
+    it('hints of agents give way to the options of the gateway', async () => {
       for (const engine of engines) engine.posts.length = 0
       const body = hint({ priority: 5 }, { firstlight: { priority: 7 } })
       await (await ask('/v1/chat/completions', { key: 'free', body })).text()
@@ -197,7 +197,7 @@ export function sessionsContract(runtime: Runtime): void {
       expect([response.status, error.param]).toEqual([400, `nvext.agent_hints.${hinted}`])
     })
 
-    it('that are no options have no effect', async () => {
+    it('hints of agents that are no options have no effect', async () => {
       const response = await ask('/v1/chat/completions', { body: hint({ speculative_prefill: true, priority: null }) })
       await response.text()
       expect(response.status).toBe(200)

@@ -66,7 +66,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
 
     afterEach(() => opened.close())
 
-    it('answers each partial in its place, wherever it is kept', async () => {
+    it('the TTFT store answers each partial in its place, wherever it is kept', async () => {
       const ids = Array.from({ length: 20 }, (_, at) => `request-${at}-x`)
       const added = await ttft.report(
         ids.map((id, at) => partial({ role: 'pd', request_id: id, prefill_queue_time_ms: at })),
@@ -75,7 +75,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect(added.map(({ combined }) => combined.prefill_queue_time_ms)).toEqual(ids.map((_, at) => at))
     })
 
-    it('joins reports of engines and the gateway for one request, under any of its ids', async () => {
+    it('the TTFT store joins reports of engines and the gateway for one request, under any of its ids', async () => {
       await ttft.report([partial({ ...PD, request_id: 'chatcmpl-label-1a2b3c4d' })])
       await ttft.flush(batch(1, [record({ id: '0a0a0a0a-0000-4000-8000-00000000000f', requestId: 'label' })]))
       for (const id of ['label', 'chatcmpl-label-1a2b3c4d', '0a0a0a0a-0000-4000-8000-00000000000f']) {
@@ -86,7 +86,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect(await ttft.find('nobody')).toBeNull()
     })
 
-    it('keeps the first value of a stage that is reported twice, under any id', async () => {
+    it('the TTFT store keeps the first value of a stage that is reported twice, under any id', async () => {
       await ttft.report([partial(PD)])
       const [again] = await ttft.report([partial({ ...PD, prefill_queue_time_ms: 7, prefill_compute_time_ms: 1_000 })])
       expect(again?.combined).toMatchObject({ prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 })
@@ -97,7 +97,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       })
     })
 
-    it('counts a batch once, however often it arrives', async () => {
+    it('the TTFT store counts a batch once, however often it arrives', async () => {
       await ttft.flush(batch(1, [record()]))
       await ttft.flush(batch(1, [record()]))
       await ttft.flush(batch(2, [record({ id: 'gw-1', stages: { ttft: 100 } })]))
@@ -106,14 +106,14 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect(group?.counts).toMatchObject({ 'requests:complete': 2, prompt_tokens: 200 })
     })
 
-    it('rejects an older epoch, and starts over with a newer one', async () => {
+    it('the TTFT store rejects an older epoch, and starts over with a newer one', async () => {
       await ttft.flush(batch(5, [record()], { epoch: 2 }))
       await ttft.flush(batch(6, [record()], { epoch: 1 }))
       await ttft.flush(batch(1, [record()], { epoch: 3 }))
       expect((await totals(ttft))[0]?.counts['requests:complete']).toBe(2)
     })
 
-    it('keeps counts and their progress through an eviction', async () => {
+    it('the TTFT store keeps counts and their progress through an eviction', async () => {
       await ttft.flush(batch(1, [record()]))
       await opened.evict()
       await ttft.flush(batch(1, [record()]))
@@ -125,7 +125,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       })
     })
 
-    it('forgets names that fell silent, wherever they were counted and for good, and no others', async () => {
+    it('the TTFT store forgets names that fell silent, wherever they were counted and for good, and no others', async () => {
       const of = (engine: string, endedAt: number) =>
         Array.from({ length: 40 }, (_, at) =>
           record({ engine, id: `${engine}-${at}x`, requestId: `${engine}-${at}x`, receivedAt: endedAt, durationMs: 0 }),
@@ -144,7 +144,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect((await counted())['old']).toEqual([40, 4_000])
     })
 
-    it('keeps its rollups within their limits', async () => {
+    it('the TTFT store keeps its rollups within their limits', async () => {
       await ttft.flush(batch(1, [record(), record({ stages: { ttft: 2_000 } }), record({ engine: 'b' })]))
       const limits = [100, 1_000, Infinity]
       const expected = (await totals(ttft)).map((group) => countedUpTo(group, limits))
@@ -154,7 +154,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect([...rows.subarray(at, at + 4)]).toEqual([0, 1, 2, 2_300])
     })
 
-    it('keeps reports through an eviction', async () => {
+    it('the TTFT store keeps reports through an eviction', async () => {
       await ttft.flush(batch(1, [record()]))
       await ttft.report([partial(PD)])
       await opened.evict()
@@ -163,7 +163,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect((await totals(ttft))[0]?.sketches['reported_ttft']?.counts.reduce((sum, one) => sum + one, 0)).toBe(1)
     })
 
-    it('joins reports from before and after an eviction', async () => {
+    it('the TTFT store joins reports from before and after an eviction', async () => {
       await ttft.report([partial({ role: 'pd', request_id: 'gw-1', prefill_queue_time_ms: 2 })])
       await ttft.flush(batch(1, [record()]))
       await opened.evict()
@@ -185,7 +185,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect(countsUpTo(group!.sketches['reported_ttft']!, [Infinity])).toEqual([1])
     })
 
-    it('puts the stages engines report beside the gateway’s own, once', async () => {
+    it('the TTFT store puts the stages engines report beside the gateway’s own, once', async () => {
       await ttft.report([partial(PD)])
       await ttft.flush(batch(1, [record()]))
       await ttft.report([partial(PD), partial({ ...PD, request_id: 'chatcmpl-gw-1' })])

@@ -99,7 +99,7 @@ export function uploadsContract(runtime: Runtime): void {
   })
 
   describe(`an upload of sound through a gateway on ${name}`, () => {
-    it('is transcribed equally with and without streaming', async () => {
+    it('an upload of sound is transcribed equally with and without streaming', async () => {
       const file = await sound(70)
       const whole = await client.audio.transcriptions.create({ file, model: 'ear', max_completion_tokens: 8 } as never)
       expect(whole).toMatchObject({
@@ -118,7 +118,7 @@ export function uploadsContract(runtime: Runtime): void {
       expect(spoken(chunks)).toBe(whole.text)
     })
 
-    it('is translated', async () => {
+    it('an upload of sound is translated', async () => {
       expect(await client.audio.translations.create({ file: await sound(1), model: 'sim' })).toEqual({
         text: expect.stringMatching(/\w/),
       })
@@ -126,7 +126,7 @@ export function uploadsContract(runtime: Runtime): void {
       expect(chunks[0]?.object).toBe('translation.chunk')
     })
 
-    it('returns its segments', async () => {
+    it('an upload of sound returns its segments', async () => {
       const verbose = await client.audio.transcriptions.create({
         file: await sound(40),
         model: 'ear',
@@ -141,7 +141,7 @@ export function uploadsContract(runtime: Runtime): void {
       })
     })
 
-    it('names the engine that served it, and reaches the engine as a stream of the pool’s model', async () => {
+    it('an upload of sound names the engine that served it, and reaches the engine as a stream of the pool’s model', async () => {
       const response = await upload(
         { stream: '1', stream_include_usage: 'yes' },
         { headers: { 'x-request-id': 'heard-1' } },
@@ -171,7 +171,7 @@ export function uploadsContract(runtime: Runtime): void {
       })
     })
 
-    it('spreads over the engines, and leaves no booking behind', async () => {
+    it('an upload of sound spreads over the engines, and leaves no booking behind', async () => {
       const engines = new Set(
         (await Promise.all(Array.from({ length: 6 }, () => upload({})))).map(({ headers }) =>
           headers.get('x-firstlight-engine'),
@@ -181,7 +181,7 @@ export function uploadsContract(runtime: Runtime): void {
       await idle()
     })
 
-    it('goes to another engine completely if the first one fails', async () => {
+    it('an upload of sound goes to another engine completely if the first one fails', async () => {
       for (const fault of [
         { kind: 'status', status: 500 },
         { kind: 'reset', after: 0 },
@@ -197,7 +197,7 @@ export function uploadsContract(runtime: Runtime): void {
       await idle()
     })
 
-    it('has its silence filled with comments', async () => {
+    it('an upload of sound has its silence filled with comments', async () => {
       for (const engine of fleet.engines) engine.setFault({ kind: 'slow', factor: 60 })
       // A unique length: no engine has it cached.
       const text = await (await upload({ stream: 'true', max_completion_tokens: '2' }, { seconds: 29 })).text()
@@ -220,7 +220,7 @@ export function uploadsContract(runtime: Runtime): void {
       await idle()
     })
 
-    it('leaves no booking if the client disconnects', async () => {
+    it('an upload of sound leaves no booking if the client disconnects', async () => {
       const leave = new AbortController()
       const reader = (
         await upload({ stream: 'true', max_completion_tokens: '4000' }, { signal: leave.signal })
@@ -230,7 +230,7 @@ export function uploadsContract(runtime: Runtime): void {
       await idle()
     })
 
-    it('is refused by its engine in the engine’s words', async () => {
+    it('an upload of sound is refused by its engine in the engine’s words', async () => {
       const response = await upload({ response_format: 'srt' })
       expect(response.status).toBe(400)
       expect(await response.text()).toContain('Currently only support response_format')

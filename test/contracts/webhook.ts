@@ -62,7 +62,7 @@ export function webhookContract(runtime: Runtime): void {
       return { hook, sick, ask }
     }
 
-    it('gets one alert of an engine that fails, without secrets and texts', async () => {
+    it('the webhook of a gateway gets one alert of an engine that fails, without secrets and texts', async () => {
       const { hook, sick, ask } = await site()
       await until(async () => {
         expect(await ask()).toBe(200)

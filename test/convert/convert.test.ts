@@ -29,7 +29,7 @@ const poolsOf = (document: Record<string, unknown>): readonly Pool[] =>
   (document['clusters'] as { pools: Pool[] }[])[0]!.pools
 
 describe('commands of a shell script', () => {
-  it('are split at separators, with variables inserted and comments removed', () => {
+  it('commands of a shell script are split at separators, with variables inserted and comments removed', () => {
     const script =
       'PORT=80 # none\nexport A="b c"\nrun --port $PORT --name "${A}" \\\n  --plain \'$A\' # end\nother & --x=1'
     expect(commandsOf(script)).toEqual([
@@ -39,13 +39,13 @@ describe('commands of a shell script', () => {
     ])
   })
 
-  it('keep a variable that the script does not assign', () => {
+  it('commands of a shell script keep a variable that the script does not assign', () => {
     expect(commandsOf('run --port "$1" --model ${M:-tiny}')).toEqual([['run', '--port', '$1', '--model', 'tiny']])
   })
 })
 
 describe('production-stack', () => {
-  it('converts a script with static engines and roles by label', async () => {
+  it('the production-stack converter converts a script with static engines and roles by label', async () => {
     const { code, document, out } = await convertFile(
       'production-stack',
       `#!/bin/bash
@@ -70,7 +70,7 @@ python3 -m vllm_router.app --port "$1" \\
     expect(out).toContain('"$1" is not a port')
   })
 
-  it('converts Helm values to one pool for each model, with the labels of the chart', async () => {
+  it('the production-stack converter converts Helm values to one pool for each model, with the labels of the chart', async () => {
     const { code, document, out } = await convertFile(
       'production-stack',
       `servingEngineSpec:
@@ -95,7 +95,7 @@ routerSpec: { repository: r, routingLogic: session, sessionKey: X-User-Id, extra
     expect(out).toContain('routerSpec: repository: see the values')
   })
 
-  it('converts the command line of #670: TTFT routing with lookups', async () => {
+  it('the production-stack converter converts the command line of #670: TTFT routing with lookups', async () => {
     const { code, document, out } = await convertFile(
       'production-stack',
       `vllm-router --port 9091 \\
@@ -134,7 +134,7 @@ routerSpec: { repository: r, routingLogic: session, sessionKey: X-User-Id, extra
     '--service-discovery static --static-backends http://p:1,http://d:2,http://d2:3/ --static-models m,m,m ' +
     '--static-model-labels p,d,d --prefill-model-labels p --decode-model-labels d'
 
-  it('answers 503 without a prefill engine, as #777 does', async () => {
+  it('the production-stack converter answers 503 without a prefill engine, as #777 does', async () => {
     const { document } = await convertFile(
       'production-stack',
       `vllm-router --routing-logic disaggregated_prefill_orchestrated ${ROLES}`,
@@ -177,7 +177,7 @@ routerSpec: { repository: r, routingLogic: session, sessionKey: X-User-Id, extra
         },
       },
     ],
-  ])('converts the flags of #890: %s', async (flags, split) => {
+  ])('the production-stack converter converts the flags of #890: %s', async (flags, split) => {
     const { code, document, out } = await convertFile(
       'production-stack',
       `vllm-router --routing-logic disaggregated_prefill --load-balancing-strategy least_loaded ${flags} ${ROLES}`,
@@ -187,14 +187,14 @@ routerSpec: { repository: r, routingLogic: session, sessionKey: X-User-Id, extra
     expect(out).not.toContain('unknown to firstlight convert')
   })
 
-  it('names a decoder of the registry that is no engine, and a missing receiver', async () => {
+  it('the production-stack converter names a decoder of the registry that is no engine, and a missing receiver', async () => {
     const lmcache = `vllm-router --routing-logic disaggregated_prefill --disagg-connector-type lmcache ${ROLES}`
     const other = await convertFile('production-stack', `${lmcache} --decoder-registry '{"http://x:1": {}}'`)
     expect(other.out).toContain('--decoder-registry http://x:1: is none of the decode engines')
     expect((await convertFile('production-stack', lmcache)).out).toContain('the source names no receiver')
   })
 
-  it('converts a dynamic configuration with nested models', async () => {
+  it('the production-stack converter converts a dynamic configuration with nested models', async () => {
     const { code, document } = await convertFile(
       'production-stack',
       `service_discovery: static
@@ -217,7 +217,7 @@ static_aliases: { small: m/A }`,
     ])
   })
 
-  it('converts the container of a Deployment that discovers pods', async () => {
+  it('the production-stack converter converts the container of a Deployment that discovers pods', async () => {
     const { code, document } = await convertFile(
       'production-stack',
       `kind: Deployment
@@ -247,7 +247,7 @@ spec:
 describe('vllm-router', () => {
   const flags = (...words: string[]) => firstlight('convert', '--from', 'vllm-router', '--model', 'm/A', '--', ...words)
 
-  it('converts flags of the command line', async () => {
+  it('the vllm-router converter converts flags of the command line', async () => {
     const { code, out } = await flags('--worker-urls', 'http://a:1/', 'b:2', '--balance-abs-threshold', '32')
     expect(code).toBe(0)
     expect(poolsOf(load(out) as Record<string, unknown>)).toEqual([
@@ -262,18 +262,18 @@ describe('vllm-router', () => {
     ])
   })
 
-  it('does not copy a key into the document', async () => {
+  it('the vllm-router converter does not copy a key into the document', async () => {
     const { out } = await flags('--worker-urls', 'http://a:1', '--api-key', 'sk-secret')
     expect(out).not.toContain('sk-secret')
     expect(out).toContain('env: ENGINE_KEY')
   })
 
-  it('reports a flag that it does not know', async () => {
+  it('the vllm-router converter reports a flag that it does not know', async () => {
     const { out } = await flags('--worker-urls', 'http://a:1', '--brand-new', '7')
     expect(out).toContain('--brand-new 7: unknown to firstlight convert')
   })
 
-  it('keeps the number of data-parallel ranks', async () => {
+  it('the vllm-router converter keeps the number of data-parallel ranks', async () => {
     const { out } = await flags('--worker-urls', 'http://a:1', '--intra-node-data-parallel-size', '2')
     expect(poolsOf(load(out) as Record<string, unknown>)[0]!.engines).toMatchObject([
       { url: 'http://a:1', data_parallel: 2 },
@@ -291,7 +291,7 @@ router_settings: { routing_strategy: least-busy, cooldown_time: 30, allowed_fail
 litellm_settings: { success_callback: [langfuse], cache: true }
 general_settings: { master_key: os.environ/MASTER, database_url: "postgres://u:p@h/d" }`
 
-  it('makes a pool of the deployments of one model, whose group is an alias', async () => {
+  it('the litellm converter makes a pool of the deployments of one model, whose group is an alias', async () => {
     const { code, document } = await convertFile('litellm', config)
     expect(code).toBe(0)
     expect(document['keys']).toEqual([{ name: 'clients', secret: { env: 'MASTER' } }])
@@ -311,7 +311,7 @@ general_settings: { master_key: os.environ/MASTER, database_url: "postgres://u:p
     ])
   })
 
-  it('makes a provider of the same group, or of its fallbacks, the last resort', async () => {
+  it('the litellm converter makes a provider of the same group, or of its fallbacks, the last resort', async () => {
     const { code, document } = await convertFile(
       'litellm',
       `model_list:
@@ -326,7 +326,7 @@ router_settings: { fallbacks: [{ chat: [paid] }] }`,
     ])
   })
 
-  it('reports providers, limits, fallbacks and callbacks, and no secret', async () => {
+  it('the litellm converter reports providers, limits, fallbacks and callbacks, and no secret', async () => {
     const { out } = await convertFile('litellm', config)
     for (const item of ['model anthropic/claude', 'rpm of chat-2', 'router_settings.fallbacks', 'success_callback'])
       expect(out).toContain(item)
@@ -336,7 +336,7 @@ router_settings: { fallbacks: [{ chat: [paid] }] }`,
 })
 
 describe('dynamo', () => {
-  it('converts a launch script: an engine for each worker', async () => {
+  it('the dynamo converter converts a launch script: an engine for each worker', async () => {
     const { code, document, out } = await convertFile(
       'dynamo',
       `MODEL="m/A"
@@ -360,7 +360,7 @@ python3 -m dynamo.vllm --model $MODEL --is-prefill-worker`,
     expect(out).toContain('Start each worker as vllm serve')
   })
 
-  it('converts the files of the frontend’s certificate', async () => {
+  it('the dynamo converter converts the files of the frontend’s certificate', async () => {
     const frontend = 'python -m dynamo.frontend --tls-cert-path'
     const { document, out } = await convertFile('dynamo', `${frontend} a.pem --tls-key-path b.pem`)
     expect(document['tls']).toEqual({ cert: 'a.pem', key: 'b.pem' })
@@ -377,7 +377,7 @@ python3 -m dynamo.vllm --model $MODEL --is-prefill-worker`,
       'v1beta1',
       'components: [{ name: Frontend, type: frontend, podTemplate: { spec: { containers: [{ env: [{ name: DYN_ROUTER_MODE, value: kv }] }] } } }, { name: W, type: worker, replicas: 2, podTemplate: { spec: { containers: [{ command: [python3, -m, dynamo.vllm], args: [--model, m/A] }] } } }]',
     ],
-  ])('converts a DynamoGraphDeployment %s', async (version, spec) => {
+  ])('the dynamo converter converts a DynamoGraphDeployment %s', async (version, spec) => {
     const { code, document } = await convertFile(
       'dynamo',
       `apiVersion: nvidia.com/${version}\nkind: DynamoGraphDeployment\nspec: { ${spec} }`,
@@ -390,13 +390,13 @@ python3 -m dynamo.vllm --model $MODEL --is-prefill-worker`,
 })
 
 describe('the command', () => {
-  it('names the accepted sources of a file that is none', async () => {
+  it('the convert command names the accepted sources of a file that is none', async () => {
     const { code, err } = await convertFile('litellm', 'hello: world')
     expect(code).toBe(2)
     expect(err).toContain('is no configuration of litellm.\nGive the config.yaml of the proxy, with model_list.')
   })
 
-  it('returns 1 and the problems for a document that is not valid yet', async () => {
+  it('the convert command returns 1 and the problems for a document that is not valid yet', async () => {
     const { code, err } = await firstlight('convert', '--from', 'vllm-router', '--', '--policy', 'random')
     expect(code).toBe(1)
     expect(err).toContain('engines')
@@ -415,7 +415,7 @@ describe('the examples of docs/coming-from.md', () => {
       return { from: from!, title: title!, before: before!, after: after! }
     })
 
-  it('are pairs of all routers', () => {
+  it('the examples of docs/coming-from.md are pairs of all routers', () => {
     expect(new Set(pairs.map(({ from }) => from))).toEqual(
       new Set(['production-stack', 'vllm-router', 'litellm', 'dynamo']),
     )

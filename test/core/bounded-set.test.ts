@@ -11,18 +11,18 @@ const held = (set: BoundedSet, keys: readonly string[]): string[] => keys.filter
 describe('BoundedSet', () => {
   const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
 
-  it('contains at most as many keys as its limit', () =>
+  it('BoundedSet contains at most as many keys as its limit', () =>
     expect(held(filled(3, ['a', 'b', 'c']), keys)).toEqual(['a', 'b', 'c']))
 
-  it('evicts the oldest key for a new one, also after the ring has wrapped', () => {
+  it('BoundedSet evicts the oldest key for a new one, also after the ring has wrapped', () => {
     expect(held(filled(3, keys.slice(0, 4)), keys)).toEqual(['b', 'c', 'd'])
     expect(held(filled(3, keys), keys)).toEqual(['e', 'f', 'g'])
   })
 
-  it('evicts no key if the added key is already present', () =>
+  it('BoundedSet evicts no key if the added key is already present', () =>
     expect(held(filled(3, ['a', 'b', 'c', 'a']), keys)).toEqual(['a', 'b', 'c']))
 
-  it('deletes a key', () => {
+  it('BoundedSet deletes a key', () => {
     const set = filled(3, ['a', 'b'])
     set.delete('a')
     expect(held(set, keys)).toEqual(['b'])

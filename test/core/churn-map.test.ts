@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ChurnMap } from '../../src/core/churn-map.ts'
 
 describe('a map of entries that come and go', () => {
-  it('has the entries of a Map in its order, however many came and went', () => {
+  it('a map of entries that come and go has the entries of a Map in its order, however many came and went', () => {
     const changes = fc.array(fc.record({ key: fc.nat(40), isSet: fc.boolean(), times: fc.nat(300) }), { maxLength: 60 })
     fc.assert(
       fc.property(changes, (all) => {
@@ -28,7 +28,7 @@ describe('a map of entries that come and go', () => {
     )
   })
 
-  it('returns every entry once to an iteration in which entries are deleted', () => {
+  it('a map of entries that come and go returns every entry once to an iteration in which entries are deleted', () => {
     const map = new ChurnMap<number, number>()
     for (let key = 0; key < 5_000; key++) map.set(key, key)
     const seen: number[] = []

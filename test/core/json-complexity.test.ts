@@ -46,7 +46,7 @@ function bounds(value: unknown, text: string): { readonly min: number; readonly 
 }
 
 describe('the pieces of a document', () => {
-  it('are between the costs with all names known and with all names new', () => {
+  it('the pieces of a document are between the costs with all names known and with all names new', () => {
     const documents = fc.tuple(
       fc.jsonValue({ stringUnit: fc.constantFrom('"', '\\', '[', '{', ',', ':', 'a', 'é', '\n') }),
       fc.constantFrom('', ' ', '\n\t'),
@@ -80,13 +80,13 @@ describe('the pieces of a document', () => {
     ['a long text (0.1)', 3, list(10_000, () => 'a'.repeat(500))],
     ['a token id (0.02)', 0.3, list(10_000, (at) => 100_000 + at)],
     ['a fraction (0.07)', 1, list(10_000, (at) => at + 0.5)],
-  ])('count %s as %f', (_, pieces, value) => {
+  ])('the pieces of a document count %s as %f', (_, pieces, value) => {
     const found = each(10_000, value)
     expect(found).toBeGreaterThan(pieces)
     expect(found).toBeLessThan(1.2 * pieces + 0.1)
   })
 
-  it('of mappings with the same few names in ever another order are those of new names', () => {
+  it('the pieces of a document of mappings with the same few names in ever another order are those of new names', () => {
     let state = 1
     const shuffled = (): [string, number][] =>
       list(100, (at) => at)
@@ -116,7 +116,7 @@ describe('the pieces of a document', () => {
     ['a new name with a mapping behind it', (at) => [`k${at}`, {}]],
     ['a new name with mappings in a list behind it', (at) => [`k${at}`, [{ a: 1 }, 2, { a: { b: 1 } }]]],
     ['a long name', (at) => [`${'long '.repeat(20)}${at}`, 1]],
-  ])('of known names behind %s equal those of new names', (_, first) => {
+  ])('the pieces of a document of known names behind %s equal those of new names', (_, first) => {
     const row = Object.fromEntries(list(20, (at) => [`r${at}`, 1]))
     expect(
       each(
@@ -126,7 +126,7 @@ describe('the pieces of a document', () => {
     ).toBeGreaterThan(6 + 21 * 12)
   })
 
-  it('of a row with a known beginning equal those of new names if it never continued that way', () => {
+  it('the pieces of a document of a row with a known beginning equal those of new names if it never continued that way', () => {
     const row = Object.fromEntries(list(20, (at) => [`r${at}`, 1]))
     expect(
       each(
@@ -136,7 +136,7 @@ describe('the pieces of a document', () => {
     ).toBeGreaterThan(6 + 12 + 6 + 3 + 20 * 12)
   })
 
-  it('of names with equal beginnings behind an escaped quote are separate', () => {
+  it('the pieces of a document of names with equal beginnings behind an escaped quote are separate', () => {
     expect(each(1_000, Object.fromEntries(list(1_000, (at) => [`"${at}`, 1])))).toBeGreaterThan(12)
     expect(each(1_000, Object.fromEntries(list(1_000, (at) => [`${'long '.repeat(20)}${at}`, 1])))).toBeGreaterThan(12)
   })
@@ -183,12 +183,12 @@ describe('the pieces of a document', () => {
     ['an embedding of 50,000 texts', { input: list(50_000, (at) => `Text ${at}`) }],
     ['a bias for 20,000 tokens', { logit_bias: Object.fromEntries(list(20_000, (at) => [at, -100])) }],
     ['a text of 10 MB', { prompt: 'a "b" \n'.repeat(1_500_000) }],
-  ])('are within the default limit for %s', (_, body) => {
+  ])('the pieces of a document are within the default limit for %s', (_, body) => {
     for (const space of [undefined, 1])
       expect(exceedsJsonComplexity(bytesOf(JSON.stringify(body, null, space)), 500_000)).toBe(false)
   })
 
-  it('are not counted after two colons in a row, which is no JSON: 33 MB of them do not take long', () => {
+  it('the pieces of a document are not counted after two colons in a row, which is no JSON: 33 MB of them do not take long', () => {
     const reads = { of: 0 }
     const text = `{"${'a'.repeat(64)}"${':'.repeat(10_000)}`
     const bytes = new Proxy(bytesOf(text), {
@@ -203,13 +203,13 @@ describe('the pieces of a document', () => {
   })
 
   it.each(['"a', '["', '"\\"', ']]]]]]', '\u{1f600}'.repeat(9)])(
-    'of what is no JSON are no reason to refuse it: %s',
+    'the pieces of a document of what is no JSON are no reason to refuse it: %s',
     (text) => {
       expect(exceedsJsonComplexity(bytesOf(text), 5)).toBe(false)
     },
   )
 
-  it('are counted no further than to the limit', () => {
+  it('the pieces of a document are counted no further than to the limit', () => {
     const opened = new Uint8Array(2 ** 24).fill('['.charCodeAt(0))
     let read = 0
     const watched = new Proxy(opened, {

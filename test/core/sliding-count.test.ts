@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { SlidingCount } from '../../src/core/sliding-count.ts'
 
 describe('SlidingCount', () => {
-  it('equals the count of a list of times', () => {
+  it('SlidingCount equals the count of a list of times', () => {
     fc.assert(
       fc.property(fc.array(fc.record({ add: fc.boolean(), waitMs: fc.nat(300) }), { maxLength: 200 }), (steps) => {
         const count = new SlidingCount(1_000)
@@ -21,7 +21,7 @@ describe('SlidingCount', () => {
     )
   })
 
-  it('tolerates a clock that goes backwards', () => {
+  it('SlidingCount tolerates a clock that goes backwards', () => {
     const count = new SlidingCount(1_000)
     count.add(5_000)
     count.add(4_000)

@@ -11,7 +11,7 @@ const build = (env: NodeJS.ProcessEnv) =>
   promisify(execFile)(process.execPath, [`${root}scripts/build-dashboard.mjs`], { env: { ...process.env, ...env } })
 
 describe('the build of the dashboard', () => {
-  it('gives the same files whatever NODE_ENV is, so that a gateway that serves them loses none', async () => {
+  it('the build of the dashboard gives the same files whatever NODE_ENV is, so that a gateway that serves them loses none', async () => {
     const before = files()
     await build({ NODE_ENV: 'test' })
     expect(files()).toEqual(before)

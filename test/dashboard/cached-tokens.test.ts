@@ -5,7 +5,7 @@ import type { Decision } from '../../src/dashboard/wire.ts'
 const seen = (placement: object, actual: object | null) =>
   cachedTokensOf({ placement, actual } as unknown as Pick<Decision, 'placement' | 'actual'>)
 
-it('shows cached tokens of whole requests, not of the decode leg of a split', () => {
+it('a decision shows cached tokens of whole requests, not of the decode leg of a split', () => {
   expect(seen({ kind: 'whole', engine: 'a' }, { cached_tokens: 512 })).toBe(512)
   expect(seen({ kind: 'whole', engine: 'a' }, { cached_tokens: null })).toBeNull()
   expect(seen({ kind: 'whole', engine: 'a' }, null)).toBeNull()

@@ -21,13 +21,13 @@ const found = (...state: Parameters<typeof concerns>) =>
   concerns(...state).map(({ subject, tone, reason }) => [subject, tone, reason])
 
 describe('what needs attention', () => {
-  it('is nothing in a healthy fleet, and while engines drain or sleep', () => {
+  it('the list of concerns is nothing in a healthy fleet, and while engines drain or sleep', () => {
     expect(found({ healthy: true })).toEqual([])
     expect(found({ available: false, draining: true })).toEqual([])
     expect(found({ available: false, asleep: true })).toEqual([])
   })
 
-  it('links each problem to its section of the runbook', () => {
+  it('the list of concerns links each problem to its section of the runbook', () => {
     const runbook = readFileSync(new URL('../../src/dashboard/runbook.html', import.meta.url), 'utf8')
     const replicas = [{ host: 'gw-2', state: 'away' }] as unknown as NonNullable<View['replicas']>
     const listed = [
@@ -60,7 +60,7 @@ describe('what needs attention', () => {
     for (const section of listed) expect(runbook).toContain(`<h2 id="${section}">`)
   })
 
-  it('names an engine that does not move, with what the gateway has done and since when', () => {
+  it('the list of concerns names an engine that does not move, with what the gateway has done and since when', () => {
     const wedged = { condition: 'wedged', condition_since: 77, rescued_total: 3, requests: 1 } as const
     const [concern] = concerns({ ...wedged, available: false, healthy: true })
     expect(concern).toMatchObject({ tone: 'bad', subject: 'a', help: 'wedged', at: 77 })
@@ -68,7 +68,7 @@ describe('what needs attention', () => {
     expect(concerns({ ...wedged, available: true })[0]!.reason).toContain('a limit of ejection keeps it in use')
   })
 
-  it('names an engine whose answers stand out, since when, and not one that only disagreed', () => {
+  it('the list of concerns names an engine whose answers stand out, since when, and not one that only disagreed', () => {
     const compared = { total: 40, disagreed: 30, stands_out_since: 88 }
     const [concern] = concerns({ compared, available: false })
     expect(concern).toMatchObject({ tone: 'bad', help: 'disagrees', at: 88 })
@@ -82,7 +82,7 @@ describe('what needs attention', () => {
     expect(found({ condition: 'suspect' })).toEqual([])
   })
 
-  it('names each problem with its reason, the most severe first', () => {
+  it('the list of concerns names each problem with its reason, the most severe first', () => {
     expect(found({ healthy: false })).toEqual([['a', 'bad', 'health checks fail']])
     expect(found({ circuit: 'open', failures_total: 7 })).toEqual([['a', 'bad', 'circuit open after 7 failures']])
     expect(found({ healthy: false, problem: 'status_503' })).toEqual([['a', 'bad', 'health checks fail (status 503)']])
@@ -113,7 +113,7 @@ describe('what needs attention', () => {
     expect(found({}, {}, { replicas })).toMatchObject([['gw-2', 'bad', expect.stringContaining('replica away')]])
   })
 
-  it('keeps the start of a lasting problem, and forgets it when it ends', () => {
+  it('the list of concerns keeps the start of a lasting problem, and forgets it when it ends', () => {
     const problem = (key: string) =>
       ({ key, tone: 'bad', subject: key, reason: '', next: '', href: null, help: 'x' }) as const
     const first = sinceOf(null, [problem('old')], 1)

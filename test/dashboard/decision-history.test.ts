@@ -8,7 +8,7 @@ const decision = (id: string, at: number, more: Partial<Decision> = {}): Decisio
 
 const streaming = decision('streams', 0, { first_token: { ttft_ms: 40, stages: { ttft: 40 } } })
 
-it('keeps first tokens of requests although newer requests are pending', () => {
+it('the decision history keeps first tokens of requests although newer requests are pending', () => {
   let history = addDecisions(noHistory, [streaming])
   for (let at = 1; at <= 1_000; at += 1) history = addDecisions(history, [decision(`waits-${at}`, at)])
   expect(history.measured).toEqual([streaming])
@@ -16,7 +16,7 @@ it('keeps first tokens of requests although newer requests are pending', () => {
   expect(history.latest[0]?.id).toBe('waits-1000')
 })
 
-it('counts a stream once, by its final outcome', () => {
+it('the decision history counts a stream once, by its final outcome', () => {
   const ended = decision('streams', 0, {
     first_token: { ttft_ms: 40, stages: {} },
     actual: { ttft_ms: 41, cached_tokens: 16, result: 'complete' },
@@ -26,7 +26,7 @@ it('counts a stream once, by its final outcome', () => {
   expect(history.measured.map(ttftOf)).toEqual([41])
 })
 
-it('keeps at most the newest 400 first tokens', () => {
+it('the decision history keeps at most the newest 400 first tokens', () => {
   let history = noHistory
   for (let at = 0; at < 500; at += 1) history = addDecisions(history, [{ ...streaming, id: `${at}`, at }])
   expect(history.measured).toHaveLength(400)

@@ -19,7 +19,7 @@ const slo = (ttft: number | null, per1k: number | null = null) =>
   pool({ slo: { ttft_ms: ttft, ttft_ms_per_1k_tokens: per1k, itl_ms: null } })
 
 describe('the reasons of rejections', () => {
-  it('are those of the last 10 s, most frequent first', () => {
+  it('the reasons of rejections are those of the last 10 s, most frequent first', () => {
     let marks: readonly TrafficSample[] = []
     for (let second = 0; second <= 20; second++)
       marks = addSample(marks, {
@@ -33,23 +33,23 @@ describe('the reasons of rejections', () => {
     expect(marks.length).toBeLessThan(12)
   })
 
-  it('are none for a gateway that does not send totals', () => {
+  it('the reasons of rejections are none for a gateway that does not send totals', () => {
     expect(rejectionReasons(addSample([], { at: 1 } as View))).toEqual([])
   })
 })
 
 describe('the objective that the tiles compare with', () => {
-  it('is the one of all pools that have one', () => {
+  it('the objective that the tiles compare with is the one of all pools that have one', () => {
     expect(objectiveOf([slo(500), pool(), slo(500)])).toBe(500)
   })
 
   it.each([[[pool()]], [[slo(null)]], [[slo(500), slo(800)]], [[slo(500, 100)]]])(
-    'is none without one value for all requests',
+    'the objective that the tiles compare with is none without one value for all requests',
     (pools) => expect(objectiveOf(pools)).toBeNull(),
   )
 })
 
-it('draws no card for the only pool, unless the card says more than the table of engines', () => {
+it('the dashboard draws no card for the only pool, unless the card says more than the table of engines', () => {
   expect(needsCards([pool()])).toBe(false)
   expect(needsCards([pool(), pool()])).toBe(true)
   expect(needsCards([pool({ reachable: false })])).toBe(true)

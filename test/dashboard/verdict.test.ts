@@ -11,7 +11,7 @@ const view = (now: Partial<Figures>, ttftMs: number | null = null) =>
   ({ now, pools: [{ slo: ttftMs === null ? null : { ttft_ms: ttftMs } }] }) as unknown as View
 
 describe('the first line', () => {
-  it('reports a healthy fleet only without any finding', () => {
+  it('the first line reports a healthy fleet only without any finding', () => {
     expect(verdictOf(view({ requests_per_s: 3 }), up, [])).toEqual({
       tone: 'good',
       headline: 'The fleet is healthy',
@@ -30,11 +30,11 @@ describe('the first line', () => {
     [view({ rejected_per_s: 1.5 }), up, [], 'warn', '1.5 requests/s are rejected'],
     [view({}), up, [concern('warn')], 'warn', '1 warning'],
     [view({}), [], [], 'warn', 'No engine is configured'],
-  ] as const)('names a finding (%#)', (seen, lines, concerns, tone, headline) => {
+  ] as const)('the first line names a finding (%#)', (seen, lines, concerns, tone, headline) => {
     expect(verdictOf(seen, lines as unknown as EngineLine[], concerns)).toMatchObject({ tone, headline })
   })
 
-  it('begins with the most severe finding, and names the others', () => {
+  it('the first line begins with the most severe finding, and names the others', () => {
     const slow = view({ ttft_p95_ms: 900, rejected_per_s: 2 }, 500)
     expect(verdictOf(slow, up, [concern('warn'), concern('bad')])).toEqual({
       tone: 'bad',
@@ -44,7 +44,7 @@ describe('the first line', () => {
     })
   })
 
-  it('links a finding about traffic to its section of the runbook', () => {
+  it('the first line links a finding about traffic to its section of the runbook', () => {
     const runbook = readFileSync(new URL('../../src/dashboard/runbook.html', import.meta.url), 'utf8')
     const findings = [view({ failed_share: 0.02 }), view({ ttft_p95_ms: 900 }, 500), view({ rejected_per_s: 2 })]
     const sections = [...findings.map((seen) => verdictOf(seen, up, []).help), verdictOf(view({}), [], []).help]

@@ -73,13 +73,13 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
   const features = ['valkey', 'autoscaling', 'keda', 'podMonitor', 'networkPolicy', 'ingress', 'httpRoute']
   const all = features.map((name) => `${name}.enabled=true`)
 
-  it('passes the linter', () => {
+  it('the Helm chart passes the linter', () => {
     const { status, stdout } = run('lint', '--strict', chart)
     expect(stdout).toContain('0 chart(s) failed')
     expect(status).toBe(0)
   })
 
-  it('rejects a wrong value and an unknown one', () => {
+  it('the Helm chart rejects a wrong value and an unknown one', () => {
     for (const wrong of ['replicaCount=two', 'service.prot=80', 'config.listen=0.0.0.0:9000']) {
       const { status, stderr } = template(wrong)
       expect(status).not.toBe(0)
@@ -87,18 +87,21 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
     }
   })
 
-  it.skipIf(!hasValidate)('has manifests that the schemas of Kubernetes accept, without unknown fields', () => {
-    const file = join(mkdtempSync(join(tmpdir(), 'chart-')), 'all.yaml')
-    writeFileSync(file, template(...all).stdout)
-    const version = KUBERNETES.replace(/\.\d+$/, '')
-    const { status, stdout, stderr } = spawnSync(validate, ['--strict', '--no-warn', '-k', version, file], {
-      encoding: 'utf8',
-    })
-    expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: '' })
-    expect(stdout.split('passed for resource').length - 1).toBeGreaterThanOrEqual(13)
-  })
+  it.skipIf(!hasValidate)(
+    'the Helm chart has manifests that the schemas of Kubernetes accept, without unknown fields',
+    () => {
+      const file = join(mkdtempSync(join(tmpdir(), 'chart-')), 'all.yaml')
+      writeFileSync(file, template(...all).stdout)
+      const version = KUBERNETES.replace(/\.\d+$/, '')
+      const { status, stdout, stderr } = spawnSync(validate, ['--strict', '--no-warn', '-k', version, file], {
+        encoding: 'utf8',
+      })
+      expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: '' })
+      expect(stdout.split('passed for resource').length - 1).toBeGreaterThanOrEqual(13)
+    },
+  )
 
-  it('renders a document that the gateway accepts, with replicas if there is a Valkey server', () => {
+  it('the Helm chart renders a document that the gateway accepts, with replicas if there is a Valkey server', () => {
     const documentOf = (objects: readonly Fields[]) => yamlOf(named(objects, 'ConfigMap')['data']['firstlight.yaml'])
     expect(configOf(documentOf(rendered())).replicas).toBeNull()
     expect(configOf(documentOf(rendered(...all))).replicas?.url).toBe('redis://valkey:6379')
@@ -108,7 +111,7 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
     expect(volumes[0]!['secret'].secretName).toBe(named(secret, 'Secret')['metadata'].name)
   })
 
-  it('grants nothing but list and watch of pods', () => {
+  it('the Helm chart grants nothing but list and watch of pods', () => {
     const objects = rendered(...all)
     expect(named(objects, 'Role')['rules']).toEqual([
       { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
@@ -119,7 +122,7 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
     expect(elsewhere[0]!['subjects'][0].namespace).toBe('llm')
   })
 
-  it('runs every container without root, capabilities and a writable root file system', () => {
+  it('the Helm chart runs every container without root, capabilities and a writable root file system', () => {
     const deployments = rendered(...all).filter(({ kind }) => kind === 'Deployment')
     expect(deployments).toHaveLength(2)
     for (const { spec } of deployments) {
@@ -132,7 +135,7 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
     }
   })
 
-  it('has Services and a disruption budget whose selectors match the pods', () => {
+  it('the Helm chart has Services and a disruption budget whose selectors match the pods', () => {
     const objects = rendered(...all)
     const { labels } = named(objects, 'Deployment')['spec'].template.metadata as Fields
     const services = objects.filter(({ kind, metadata }) => kind === 'Service' && !/valkey/.test(metadata.name))
@@ -145,7 +148,7 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
     for (const selector of selectors) expect(labels).toMatchObject(selector as object)
   })
 
-  it('lets streams pass an Ingress and an HTTPRoute without buffers and time limits', () => {
+  it('the Helm chart lets streams pass an Ingress and an HTTPRoute without buffers and time limits', () => {
     const objects = rendered(...all)
     expect(named(objects, 'Ingress')['metadata'].annotations).toMatchObject({
       'nginx.ingress.kubernetes.io/proxy-buffering': 'off',

@@ -18,14 +18,14 @@ interface Env {
 }
 
 describe('the configuration for wrangler', () => {
-  it('of one placed Worker adds to the tracked one', () => {
+  it('the configuration for wrangler of one placed Worker adds to the tracked one', () => {
     const { config, regions } = deploymentConfig(base, { name: 'mine', ...place('aws:eu-central-1') })
     expect(regions).toEqual([])
     expect(config).toMatchObject({ name: 'mine', placement: { region: 'aws:eu-central-1' }, main: 'src/worker.ts' })
     expect(config).not.toHaveProperty('env')
   })
 
-  it('makes each environment a region without a public name, which the front binds', () => {
+  it('the configuration for wrangler makes each environment a region without a public name, which the front binds', () => {
     const kv = [{ binding: 'CONFIG', id: 'front' }]
     const local = { kv_namespaces: kv, env: { eu: place('aws:eu-central-1'), 'us-east': place('aws:us-east-1') } }
     const { config, regions } = deploymentConfig(base, local)
@@ -41,13 +41,13 @@ describe('the configuration for wrangler', () => {
     expect(eu.durable_objects).toEqual(base['durable_objects'])
   })
 
-  it('needs the placement of a region', () => {
+  it('the configuration for wrangler needs the placement of a region', () => {
     expect(() => deploymentConfig(base, { env: { eu: {} } })).toThrow(/env\.eu has no placement.*aws:eu-central-1/)
     const placed = { ...place('aws:eu-central-1'), env: { eu: place('aws:eu-central-1') } }
     expect(() => deploymentConfig(base, placed)).toThrow(/Remove the top-level placement/)
   })
 
-  it('is accepted by wrangler for the front and for a region', async () => {
+  it('the configuration for wrangler is accepted by wrangler for the front and for a region', async () => {
     const { config } = deploymentConfig(base, { env: { eu: place('aws:eu-central-1') } })
     const path = `${root}wrangler.test-${process.pid}.json`
     const out = mkdtempSync(`${tmpdir()}/firstlight-deploy-`)

@@ -25,17 +25,20 @@ const judge = (kind: EngineKind, row: Row): AnswerMeaning =>
 const expected = (row: Row): object => (row.means.kind === 'busy' ? { retryAfterS: null, ...row.means } : row.means)
 
 describe('the meaning of a recorded answer', () => {
-  it.each(rows.map((row) => [row.type, row.name, row] as const))('of %s: %s', (type, _, row) => {
-    expect(judge(type as EngineKind, row)).toEqual(expected(row))
-  })
+  it.each(rows.map((row) => [row.type, row.name, row] as const))(
+    'the meaning of a recorded answer of %s: %s',
+    (type, _, row) => {
+      expect(judge(type as EngineKind, row)).toEqual(expected(row))
+    },
+  )
 
-  it('is the same if the type of an engine is not known', () => {
+  it('the meaning of a recorded answer is the same if the type of an engine is not known', () => {
     const engines = rows.filter(({ type }) => !['firstlight', 'external', 'unknown'].includes(type))
     expect(engines.length).toBeGreaterThan(60)
     for (const row of engines) expect([row.name, judge('unknown', row)]).toEqual([row.name, expected(row)])
   })
 
-  it('of a proxy is the same for every type of engine behind it', () => {
+  it('the meaning of a recorded answer of a proxy is the same for every type of engine behind it', () => {
     const proxies = rows.filter(({ type, status }) => type === 'unknown' && status !== 429)
     const kinds = ENGINE_TYPES.map(({ kind }) => kind)
     for (const kind of kinds)
@@ -52,7 +55,7 @@ describe('the meaning of a recorded answer', () => {
 })
 
 describe('an answer', () => {
-  it('with 529 is that of a full server, whatever its text is', () => {
+  it('an answer with 529 is that of a full server, whatever its text is', () => {
     for (const { kind } of ENGINE_TYPES)
       expect([kind, engineTypeOf(kind).answerOf({ status: 529, headers: [], body: 'later' }, SENT)]).toMatchObject([
         kind,
@@ -65,27 +68,27 @@ describe('an answer', () => {
     answerOf({ status: 200, headers: ['content-type', 'text/event-stream'], body: text }, SENT)
   const busy = '{"error":{"message":"The engine is currently busy and cannot accept new requests.","code":503}}'
 
-  it('may be given as the data of an event that the protocol has read', () => {
+  it('an answer may be given as the data of an event that the protocol has read', () => {
     expect(event(busy)).toMatchObject({ kind: 'busy' })
   })
 
-  it('may be cut off in the middle of its message', () => {
+  it('an answer may be cut off in the middle of its message', () => {
     const long = `{"error":{"code":503,"message":"The engine is currently busy and ${'x'.repeat(20_000)}`
     expect(event(`data: ${long.slice(0, 16_000)}`)).toMatchObject({ kind: 'busy' })
     expect(event('data: {"error":{"message":"a \\"quoted\\" text')).toEqual({ kind: 'broken', failure: 'status_5xx' })
   })
 
-  it('with an event over several lines is read as one document', () => {
+  it('an answer with an event over several lines is read as one document', () => {
     expect(event('data: {"error":\ndata: {"message":"x","code":400}}\n\n')).toEqual({ kind: 'client', tooLong: null })
   })
 
-  it('is no error because a later event is one, or because its text looks like one', () => {
+  it('an answer is no error because a later event is one, or because its text looks like one', () => {
     expect(event(`data: {"choices":[]}\n\ndata: ${busy}\n\n`)).toEqual({ kind: 'ok' })
     expect(event('data: {"choices":[{"text":"currently busy"}]}\n\n')).toEqual({ kind: 'ok' })
     expect(event(': waiting\n\n')).toEqual({ kind: 'ok' })
   })
 
-  it('names nothing missing if the request names no model', () => {
+  it('an answer names nothing missing if the request names no model', () => {
     const body =
       '{"error":{"message":"The model `m` does not exist.","type":"NotFoundError","param":"model","code":404}}'
     expect(answerOf({ status: 404, headers: [], body }, { path: '/v1/x', model: null })).toMatchObject({
@@ -93,14 +96,14 @@ describe('an answer', () => {
     })
   })
 
-  it('that quotes the client’s text is about the request, whatever the text says', () => {
+  it('an answer that quotes the client’s text is about the request, whatever the text says', () => {
     const body = JSON.stringify({
       error: { message: 'Invalid tool: The model `m` does not exist.', type: 'BadRequestError', code: 400 },
     })
     expect(answerOf({ status: 400, headers: [], body }, SENT)).toEqual({ kind: 'client', tooLong: null })
   })
 
-  it('has a time only if retry-after is a number', () => {
+  it('an answer has a time only if retry-after is a number', () => {
     const at = (value: string): AnswerMeaning =>
       answerOf({ status: 429, headers: ['retry-after', value], body: '' }, SENT)
     expect(at('1.5')).toMatchObject({ kind: 'busy', retryAfterS: 1.5 })
@@ -114,18 +117,24 @@ describe('an answer', () => {
     [500, 'status_5xx'],
     [502, 'status_5xx'],
     [508, 'loop'],
-  ])('with status %i and no body is a failure: %s', (status, failure) => {
+  ])('an answer with status %i and no body is a failure: %s', (status, failure) => {
     expect(answerOf({ status, headers: [], body: '' }, SENT)).toEqual({ kind: 'broken', failure })
   })
 
-  it.each([400, 402, 403, 409, 413, 415, 422, 501])('with status %i and no body goes to the client', (status) => {
-    expect(answerOf({ status, headers: [], body: '' }, SENT)).toEqual({ kind: 'client', tooLong: null })
-  })
+  it.each([400, 402, 403, 409, 413, 415, 422, 501])(
+    'an answer with status %i and no body goes to the client',
+    (status) => {
+      expect(answerOf({ status, headers: [], body: '' }, SENT)).toEqual({ kind: 'client', tooLong: null })
+    },
+  )
 
-  it.each(['vllm', 'sglang'])('of %s about its ranks is recognised, so that it never reaches a client', (type) => {
-    const row = rows.find((one) => one.type === type && one.name === 'rank out of range')!
-    expect(engineTypeOf(type as EngineKind).ranks?.outOfRange.test(errorOf(row.body).message)).toBe(true)
-  })
+  it.each(['vllm', 'sglang'])(
+    'an answer of %s about its ranks is recognised, so that it never reaches a client',
+    (type) => {
+      const row = rows.find((one) => one.type === type && one.name === 'rank out of range')!
+      expect(engineTypeOf(type as EngineKind).ranks?.outOfRange.test(errorOf(row.body).message)).toBe(true)
+    },
+  )
 })
 
 describe('answers recorded from vLLM 0.32', () => {
@@ -136,13 +145,13 @@ describe('answers recorded from vLLM 0.32', () => {
     return [name, engineTypeOf('vllm').answerOf(answer, { path, model: json?.model ?? null }), response.status] as const
   })
 
-  it('are never failures of the engine, except for a wrong key', () => {
+  it('answers recorded from vLLM 0.32 are never failures of the engine, except for a wrong key', () => {
     const broken = recorded.filter(([, { kind }]) => kind === 'broken')
     expect(broken.length).toBeGreaterThan(0)
     expect(broken.filter(([, , status]) => status !== 401)).toEqual([])
   })
 
-  it('are busy, lack a name or a route, or concern the request', () => {
+  it('answers recorded from vLLM 0.32 are busy, lack a name or a route, or concern the request', () => {
     const meanings = new Map(recorded.map(([name, { kind }]) => [name, kind]))
     const named = (name: string): string | undefined => meanings.get(name)
     expect(['busy', 'busy-stream'].map(named)).toEqual(['busy', 'busy'])

@@ -32,7 +32,7 @@ describe('the type of an engine', () => {
     expect(detectEngineType(evidence).kind).toBe(kind)
   })
 
-  it('is found by the names in configurations of other products', () => {
+  it('the type of an engine is found by the names in configurations of other products', () => {
     expect(['hosted_vllm', 'dynamo.sglang', 'ollama_chat'].map((name) => engineTypeNamed(name)?.kind)).toEqual([
       'vllm',
       'sglang',
@@ -41,13 +41,13 @@ describe('the type of an engine', () => {
     expect(engineTypeNamed('bedrock')).toBeNull()
   })
 
-  it('has one file and one entry', () => {
+  it('the type of an engine has one file and one entry', () => {
     const names = readdirSync(new URL('../../src/engines', import.meta.url))
     for (const { kind } of ENGINE_TYPES) expect(names).toContain(`${kind.replace('.', '-')}.ts`)
     expect(new Set(ENGINE_TYPES.map(({ kind }) => kind)).size).toBe(ENGINE_TYPES.length)
   })
 
-  it('imports nothing but the core and its own folder', () => {
+  it('the type of an engine imports nothing but the core and its own folder', () => {
     const folder = new URL('../../src/engines/', import.meta.url)
     for (const name of readdirSync(folder).filter((one) => one.endsWith('.ts')))
       for (const [, path] of readFileSync(new URL(name, folder), 'utf8').matchAll(/from '([^']+)'/g))
@@ -56,23 +56,23 @@ describe('the type of an engine', () => {
 })
 
 describe('an engine type', () => {
-  it('adds nothing to requests for a provider', () => {
+  it('an engine type adds nothing to requests for a provider', () => {
     expect(engineTypeOf('external').addable).toEqual([])
     expect(engineTypeOf('vllm').addable).toContain('kv_transfer_params')
   })
 
-  it('knows the headers that clients must not set', () => {
+  it('an engine type knows the headers that clients must not set', () => {
     expect(PRIVATE_HEADERS.has('x-override-bootstrap-host')).toBe(true)
     expect(PRIVATE_HEADERS.has('x-vllm-priority')).toBe(true)
     for (const name of PRIVATE_HEADERS) expect(name).toBe(name.toLowerCase())
   })
 
-  it('names adapters as the server does', () => {
+  it('an engine type names adapters as the server does', () => {
     expect(engineTypeOf('vllm').adapters?.nameFor('m', 'sql')).toBe('sql')
     expect(engineTypeOf('sglang').adapters?.nameFor('m', 'sql')).toBe('m:sql')
   })
 
-  it('is not probed if it is a provider, and SGLang is asked without running its model', () => {
+  it('an engine type is not probed if it is a provider, and SGLang is asked without running its model', () => {
     expect(engineTypeOf('external').health).toEqual([])
     expect(engineTypeOf('sglang').health.map(({ path, everyMs }) => [path, everyMs])).toEqual([
       ['/ready', null],
@@ -80,7 +80,7 @@ describe('an engine type', () => {
     ])
   })
 
-  it('can tell a cache that was not reset', () => {
+  it('an engine type can tell a cache that was not reset', () => {
     const { succeeded } = engineTypeOf('vllm').cacheReset!
     expect([succeeded(200, {}), succeeded(200, { success: true }), succeeded(200, { success: false })]).toEqual([
       true,
@@ -97,7 +97,7 @@ describe('the version', () => {
     ['llama.cpp', '{"build_info":"b10964-b29c606e2"}', 'b10964-b29c606e2'],
     ['tgi', '{"router":"text-generation-router","version":"3.3.6"}', '3.3.6'],
     ['ollama', '{"version":"0.12.0"}', '0.12.0'],
-  ])('of %s is read', (kind, body, version) => {
+  ])('the version of %s is read', (kind, body, version) => {
     expect(engineTypeOf(kind).version?.pattern.exec(body)?.[1]).toBe(version)
   })
 })
@@ -110,7 +110,7 @@ describe('the capacity', () => {
     ],
   }
 
-  it('is that of the model, and of the base model for an adapter', () => {
+  it('the capacity is that of the model, and of the base model for an adapter', () => {
     const { read } = engineTypeOf('vllm').capacity!
     expect(read(models, 'm')).toEqual({ contextTokens: 4096, slots: null })
     expect(read(models, 'sql')).toEqual({ contextTokens: 4096, slots: null })
@@ -127,7 +127,7 @@ describe('the capacity', () => {
     expect(engineTypeOf('llama.cpp').capacity?.read(props, 'm')).toEqual({ contextTokens: 8192, slots: 4 })
   })
 
-  it('of TGI is read from /info', () => {
+  it('the capacity of TGI is read from /info', () => {
     const info = { max_total_tokens: 2048, max_concurrent_requests: 128 }
     expect(engineTypeOf('tgi').capacity?.read(info, 'm')).toEqual({ contextTokens: 2048, slots: 128 })
   })
@@ -151,7 +151,7 @@ describe('token ids', () => {
       .tokenize!.calls(prompt, 'm')
       ?.map(({ path, body }) => [path, JSON.parse(body)])
 
-  it('are requested from vLLM for texts and chats', () => {
+  it('token ids are requested from vLLM for texts and chats', () => {
     expect(callsOf('vllm', texts)).toEqual([['/tokenize', { model: 'm', prompt: 'hello', add_special_tokens: true }]])
     expect(callsOf('vllm', chat)).toEqual([
       [
@@ -167,14 +167,14 @@ describe('token ids', () => {
     ])
   })
 
-  it('are requested from llama.cpp and TGI in their forms', () => {
+  it('token ids are requested from llama.cpp and TGI in their forms', () => {
     expect(callsOf('llama.cpp', texts)).toEqual([['/tokenize', { content: 'hello', add_special: true }]])
     expect(callsOf('llama.cpp', chat)).toBeUndefined()
     expect(callsOf('tgi', texts)).toEqual([['/tokenize', { inputs: 'hello', add_special_tokens: true }]])
     expect(callsOf('tgi', chat)).toMatchObject([['/chat_tokenize', { model: 'm', messages: [{ role: 'user' }] }]])
   })
 
-  it('are not requested for images, own templates and many texts', () => {
+  it('token ids are not requested for images, own templates and many texts', () => {
     for (const prompt of [
       { ...chat, items: 1 },
       { ...chat, ownTemplate: true },
@@ -183,7 +183,7 @@ describe('token ids', () => {
       expect(callsOf('vllm', prompt as Prompt)).toBeUndefined()
   })
 
-  it('are read from the answer', () => {
+  it('token ids are read from the answer', () => {
     const idsOf = (kind: EngineKind, json: unknown): unknown => engineTypeOf(kind).tokenize!.ids(json)
     expect(idsOf('vllm', { tokens: [1, 2], count: 2 })).toEqual(Uint32Array.of(1, 2))
     expect(idsOf('tgi', [{ id: 3, text: 'a' }])).toEqual(Uint32Array.of(3))
@@ -191,7 +191,7 @@ describe('token ids', () => {
     for (const json of [null, [], { tokens: [-1] }, { tokens: ['a'] }, 'x']) expect(idsOf('vllm', json)).toBeNull()
   })
 
-  it('become text again', () => {
+  it('token ids become text again', () => {
     const { detokenize } = engineTypeOf('vllm').tokenize!
     expect(JSON.parse(detokenize!.body([1, 2], 'm'))).toEqual({ model: 'm', tokens: [1, 2] })
     expect(detokenize!.text({ prompt: 'hi' })).toBe('hi')
@@ -200,7 +200,7 @@ describe('token ids', () => {
 })
 
 describe('KV events', () => {
-  it('of vLLM are listed by global rank', () => {
+  it('KV events of vLLM are listed by global rank', () => {
     const sources = engineTypeOf('vllm').kvEvents!.sources!.read({
       '4': {
         enable_kv_cache_events: true,
@@ -217,7 +217,7 @@ describe('KV events', () => {
     ])
   })
 
-  it('of SGLang have one port for each rank', () => {
+  it('KV events of SGLang have one port for each rank', () => {
     const kvEvents = { publisher: 'zmq', endpoint_host: '*', endpoint_port_base: 5557, topic: 'kv', dp_size: 2 }
     const { read } = engineTypeOf('sglang').kvEvents!.sources!
     expect(read({ kv_events: { ...kvEvents, replay_endpoint_port_base: 5657 } })?.at(1)).toEqual({

@@ -21,7 +21,7 @@ vllm:lora_requests_info{max_lora="4",running_lora_adapters="sql, chat",waiting_l
 const two = vllmOf(0, 8) + vllmOf(1, 0) + adapters
 
 describe('the load of data-parallel ranks', () => {
-  it('is that of the rank, with its share of the cache', () => {
+  it('the load of data-parallel ranks is that of the rank, with its share of the cache', () => {
     expect(readMetrics(two, '0')).toMatchObject({ ranks: ['0', '1'], asleep: true })
     expect(readMetrics(two, '0')?.stats).toEqual({
       running: 8,
@@ -35,7 +35,7 @@ describe('the load of data-parallel ranks', () => {
     expect(readMetrics(two, '1')).toMatchObject({ asleep: false, stats: { running: 0, waiting: 0, cacheBlocks: 1000 } })
   })
 
-  it('adds up if they count as one engine, and the repeated total of blocks counts once', () => {
+  it('the load of data-parallel ranks adds up if they count as one engine, and the repeated total of blocks counts once', () => {
     expect(readMetrics(two)).toMatchObject({
       type: { kind: 'vllm' },
       asleep: false,
@@ -43,7 +43,7 @@ describe('the load of data-parallel ranks', () => {
     })
   })
 
-  it('has the cache in tokens of each rank where it is reported', () => {
+  it('the load of data-parallel ranks has the cache in tokens of each rank where it is reported', () => {
     const tokens = 'kv_cache_size_tokens="8000",num_gpu_blocks="2000"'
     const both = vllmOf(0, 1, tokens) + vllmOf(1, 1, tokens)
     expect(readMetrics(both, '1')?.stats.cacheBlocks).toBe(500)
@@ -51,7 +51,7 @@ describe('the load of data-parallel ranks', () => {
     expect(readMetrics(both.replaceAll('"8000"', '"None"'), '1')?.stats.cacheBlocks).toBe(1000)
   })
 
-  it('shows which ranks completed requests', () => {
+  it('the load of data-parallel ranks shows which ranks completed requests', () => {
     const { metrics } = vllm.load!
     const samples = samplesOf(two, namesPattern(metrics.completed))
     expect([...completedByRank(metrics, samples)]).toEqual([
@@ -60,7 +60,7 @@ describe('the load of data-parallel ranks', () => {
     ])
   })
 
-  it('of SGLang counts each rank once, whichever tensor-parallel ranks export it', () => {
+  it('the load of data-parallel ranks of SGLang counts each rank once, whichever tensor-parallel ranks export it', () => {
     const rank = (dp: number, tp: number, running: number): string =>
       `sglang:num_running_reqs{dp_rank="${dp}",tp_rank="${tp}"} ${running}\n`
     const text = rank(0, 0, 4) + rank(0, 1, 4) + rank(1, 2, 6) + rank(1, 3, 6)
@@ -68,7 +68,7 @@ describe('the load of data-parallel ranks', () => {
     expect(readMetrics(text, '1')?.stats.running).toBe(6)
   })
 
-  it('of SGLang is read from /v1/loads with the queued prefill', () => {
+  it('the load of data-parallel ranks of SGLang is read from /v1/loads with the queued prefill', () => {
     const { read } = sglang.load!.ranksRoute!
     const rank = { dp_rank: 1, num_running_reqs: 2, num_waiting_reqs: 3, num_waiting_uncached_tokens: 900 }
     expect(read({ loads: [{ ...rank, max_total_num_tokens: 4096, token_usage: 0.5 }, { dp_rank: 2 }] })).toEqual([
@@ -113,16 +113,16 @@ describe('the load of other engines', () => {
       'vllm:num_requests_running 1\nvllm:gpu_cache_usage_perc 0.5\n',
       ['vllm', 1, 0, 0.5, null, null],
     ],
-  ])('of %s is read', (_, text, expected) => {
+  ])('the load of other engines of %s is read', (_, text, expected) => {
     expect(statsOf(text)).toEqual(expected)
   })
 
-  it('is unknown in a text without a queue', () => {
+  it('the load of other engines is unknown in a text without a queue', () => {
     expect(readMetrics('vllm:num_requests_running{a="1"} NaN\n')).toBeNull()
     expect(readMetrics('<html>404</html>')).toBeNull()
   })
 
-  it('counts names only at the beginning of a line and as a whole', () => {
+  it('the load of other engines counts names only at the beginning of a line and as a whole', () => {
     const gauge = 'vllm:num_requests_running{engine="0"}'
     const lines = [`a_${gauge} 7`, ` ${gauge} 7`, `# ${gauge} 7`, gauge.replace('{', '_by{') + ' 7', gauge]
     const text = [...lines, '', `${gauge} 2`, `vllm:num_requests_running{a="\\\\n\\"",b=""} 3`].join('\n')
@@ -131,7 +131,7 @@ describe('the load of other engines', () => {
     expect(readMetrics(lines.join('\n'))).toBeNull()
   })
 
-  it('is read at /metrics first', () => {
+  it('the load of other engines is read at /metrics first', () => {
     expect(METRICS_PATHS).toEqual(['/metrics', '/prometheus/metrics'])
   })
 })

@@ -95,7 +95,7 @@ it('a killed engine refuses connections until it is revived at the same port', a
   expect(engine.url).toBe(url)
 })
 
-it('is at an https address with a certificate', async () => {
+it('a fake engine is at an https address with a certificate', async () => {
   const engine = await open({}, { secure: localhost })
   expect(engine.url).toMatch(/^https:/)
   const { request } = await import('node:https')

@@ -30,11 +30,11 @@ describe('the failure for a refusal', () => {
     })
   })
 
-  it('is not to be retried if the deadline of the request cannot be met', () => {
+  it('the failure for a refusal is not to be retried if the deadline of the request cannot be met', () => {
     expect(failureFor({ reason: 'overloaded', limit: 'deadline' }).shape).toMatchObject({ retry: false, status: 429 })
   })
 
-  it('names the role without engines', () => {
+  it('the failure for a refusal names the role without engines', () => {
     expect(failureFor({ reason: 'role_empty', emptyRole: 'role "decode"' }).message).toContain('role "decode"')
     expect(failureFor({ reason: 'role_empty' }).message).toContain('a role this request needs')
   })

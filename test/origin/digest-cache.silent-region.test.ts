@@ -68,7 +68,7 @@ const route = (id: string): PoolRoute =>
 const scope: RequestScope = { client: null, remoteAddress: null, background: () => {} }
 
 describe('a region', () => {
-  it('is not reported as incompatible by a gateway without fingerprints, as the probing thread is', async () => {
+  it('a region is not reported as incompatible by a gateway without fingerprints, as the probing thread is', async () => {
     const { world, cache } = open({})
     expect(await cache.refresh(route('paris'))).toBe(true)
     expect(world.warned).toEqual([])
@@ -84,23 +84,26 @@ describe('a region', () => {
       'tells in words of another version',
       { status: 200, body: { cut: 1, region_digests: [{ ...regionDigest, version: DIGEST_VERSION + 1 }] } },
     ],
-  ])('that %s is healthy, is logged once as silent, and is chosen as often as the others', async (_, answer) => {
-    const { world, cache } = open()
-    world.answer = answer
-    expect(await cache.refresh(route('paris'))).toBe(true)
-    expect(await cache.refresh(route('paris'))).toBe(true)
-    expect(world.warned).toEqual(['region_digest_refused'])
-    expect(await cache.regionStatus(route('paris'), true)).toBeNull()
-    world.answer = 'away'
-    await cache.refresh(route('tokyo'))
-    expect(
-      cache
-        .order({ routes: [route('tokyo'), route('paris')], scope, admission: () => admission() })
-        .map(({ cluster }) => cluster.id),
-    ).toEqual(['paris', 'tokyo'])
-  })
+  ])(
+    'a region that %s is healthy, is logged once as silent, and is chosen as often as the others',
+    async (_, answer) => {
+      const { world, cache } = open()
+      world.answer = answer
+      expect(await cache.refresh(route('paris'))).toBe(true)
+      expect(await cache.refresh(route('paris'))).toBe(true)
+      expect(world.warned).toEqual(['region_digest_refused'])
+      expect(await cache.regionStatus(route('paris'), true)).toBeNull()
+      world.answer = 'away'
+      await cache.refresh(route('tokyo'))
+      expect(
+        cache
+          .order({ routes: [route('tokyo'), route('paris')], scope, admission: () => admission() })
+          .map(({ cluster }) => cluster.id),
+      ).toEqual(['paris', 'tokyo'])
+    },
+  )
 
-  it('that stops exporting loses its last regionDigest, and is logged again after it has exported', async () => {
+  it('a region that stops exporting loses its last regionDigest, and is logged again after it has exported', async () => {
     const { world, cache } = open()
     await cache.refresh(route('paris'))
     expect(await cache.regionStatus(route('paris'), false)).toMatchObject({ engines: 2, requests: 5 })
@@ -119,7 +122,7 @@ describe('a region', () => {
     ['does not take the key', { status: 401 }],
     ['is behind a proxy that cannot reach it', { status: 502 }],
     ['is away', 'away'],
-  ])('that %s is unreachable, which is logged once until it is back', async (_, answer) => {
+  ])('a region that %s is unreachable, which is logged once until it is back', async (_, answer) => {
     const { world, cache } = open()
     const healthy = world.answer
     for (const now of [answer, answer, healthy, answer]) {

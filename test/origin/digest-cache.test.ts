@@ -69,7 +69,7 @@ async function answer(index: number, response: PoolDigest): Promise<void> {
   await Promise.all(background)
 }
 
-it('delays no request: it orders clusters at once and refreshes behind the response', () => {
+it('the digest cache delays no request: it orders clusters at once and refreshes behind the response', () => {
   const cache = open()
   expect(cache.order(exchange('paris', 'tokyo'))).toHaveLength(2)
   expect(cache.latest(route('paris'))).toBeNull()
@@ -77,7 +77,7 @@ it('delays no request: it orders clusters at once and refreshes behind the respo
   expect(background).toHaveLength(2)
 })
 
-it('refreshes once for concurrent requests, and again when the digest has aged', async () => {
+it('the digest cache refreshes once for concurrent requests, and again when the digest has aged', async () => {
   const cache = open()
   for (let index = 0; index < 5; index++) cache.order(exchange('paris'))
   expect(requests).toHaveLength(1)
@@ -91,7 +91,7 @@ it('refreshes once for concurrent requests, and again when the digest has aged',
   expect(cache.latest(route('paris'))?.seq).toBe(1)
 })
 
-it('refreshes again if a refresh was lost with its request', () => {
+it('the digest cache refreshes again if a refresh was lost with its request', () => {
   const cache = open()
   cache.order(exchange('paris'))
   now += 9_999
@@ -102,7 +102,7 @@ it('refreshes again if a refresh was lost with its request', () => {
   expect(requests).toHaveLength(2)
 })
 
-it('never replaces a digest by an older one', async () => {
+it('the digest cache never replaces a digest by an older one', async () => {
   const cache = open()
   cache.order(exchange('paris'))
   now += 10_000
@@ -113,7 +113,7 @@ it('never replaces a digest by an older one', async () => {
   expect(cache.latest(route('paris'))?.seq).toBe(7)
 })
 
-it('accepts the first digest of a new incarnation, whose numbers restart', async () => {
+it('the digest cache accepts the first digest of a new incarnation, whose numbers restart', async () => {
   const cache = open()
   cache.order(exchange('paris'))
   await answer(0, digest(7))
@@ -123,7 +123,7 @@ it('accepts the first digest of a new incarnation, whose numbers restart', async
   expect(cache.latest(route('paris'))).toMatchObject({ seq: 1, epoch: 'f' })
 })
 
-it('tries a cluster last while its object does not answer, and restores it after a while', async () => {
+it('the digest cache tries a cluster last while its object does not answer, and restores it after a while', async () => {
   const cache = open()
   const first = cache.order(exchange('paris', 'tokyo'))[0]!.cluster.id
   requests.find(({ cluster }) => cluster === first)!.reject(new Error('away'))

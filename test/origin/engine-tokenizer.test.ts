@@ -60,7 +60,7 @@ function byEngine(
 }
 
 describe("measuring by an engine's /tokenize", () => {
-  it('counts the ids it answers, and hashes them like ids given by the client', async () => {
+  it("measuring by an engine's /tokenize counts the ids it answers, and hashes them like ids given by the client", async () => {
     const ids = Array.from({ length: 40 }, (_, i) => i)
     const measured = await byEngine(
       chat,
@@ -71,7 +71,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect(measured.blocks).toEqual(analyzerOf().measure(requestOf('completions', { prompt: ids })).blocks)
   })
 
-  it('requests the same conversation once, also concurrently', async () => {
+  it("measuring by an engine's /tokenize requests the same conversation once, also concurrently", async () => {
     const origin = new TokenizeOnly(() => tokens(1, 2, 3))
     const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
     await Promise.all([byEngine(chat, tokenizer, call), byEngine(chat, tokenizer, call)])
@@ -79,7 +79,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect(origin.questions).toHaveLength(1)
   })
 
-  it('sends the requests of the recorded vectors', async () => {
+  it("measuring by an engine's /tokenize sends the requests of the recorded vectors", async () => {
     const vectors = JSON.parse(readFileSync(new URL('../vectors/tokens.json', import.meta.url), 'utf8')) as {
       chats: { chat: Record<string, unknown>; ids: number[] }[]
     }
@@ -109,7 +109,7 @@ describe("measuring by an engine's /tokenize", () => {
         throw new Error('reset')
       },
     ],
-  ])('falls back to bytes on %s', async (_, answer) => {
+  ])("measuring by an engine's /tokenize falls back to bytes on %s", async (_, answer) => {
     const measured = await byEngine(chat, new EngineTokenizer({ origin: new TokenizeOnly(answer), now: () => 0 }), call)
     expect(measured.tokenSource).toBe('bytes')
     expect(measured.blocks).toEqual(analyzerOf().measure(chat).blocks)
@@ -128,7 +128,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect((await byEngine(chat, tokenizer, call)).tokenSource).toBe('engine')
   })
 
-  it('skips an engine for a while after five failures in a row, and uses others meanwhile', async () => {
+  it("measuring by an engine's /tokenize skips an engine for a while after five failures in a row, and uses others meanwhile", async () => {
     let now = 0
     const origin = new TokenizeOnly(() => ({ status: 500, body: {} }))
     const tokenizer = new EngineTokenizer({ origin, now: () => now })
@@ -142,7 +142,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect(origin.questions).toHaveLength(7)
   })
 
-  it('counts failures in a row only', async () => {
+  it("measuring by an engine's /tokenize counts failures in a row only", async () => {
     let questions = 0
     const origin = new TokenizeOnly(() => (++questions % 5 === 0 ? tokens(1) : { status: 500, body: {} }))
     const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
@@ -151,7 +151,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect(origin.questions).toHaveLength(20)
   })
 
-  it('does not query an engine without the endpoint a second time', async () => {
+  it("measuring by an engine's /tokenize does not query an engine without the endpoint a second time", async () => {
     const origin = new TokenizeOnly(() => ({ status: 404, body: {} }))
     const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
     await byEngine(chat, tokenizer, call)
@@ -167,7 +167,7 @@ describe("measuring by an engine's /tokenize", () => {
     ['ids', requestOf('completions', { prompt: [1, 2, 3] })],
     ['many texts', requestOf('embeddings', { input: ['a', 'b', 'c', 'd', 'e'] })],
     ['what cannot be read', requestOf('chat', {})],
-  ])('does not query %s', async (_, request) => {
+  ])("measuring by an engine's /tokenize does not query %s", async (_, request) => {
     const origin = new TokenizeOnly(() => tokens(1))
     await byEngine(request, new EngineTokenizer({ origin, now: () => 0 }), call)
     expect(origin.questions).toHaveLength(0)

@@ -31,31 +31,31 @@ describe('the next attempt', () => {
     })
   })
 
-  it('avoids all engines that failed, and those of its beginning', () => {
+  it('the next attempt avoids all engines that failed, and those of its beginning', () => {
     const failed = new FailedAttempts(new Map([['near', ['lacking']]]))
     failed.add(failedOn('a', 'status_5xx'))
     failed.add(failedOn('b', 'status_5xx'))
     expect(failed.history().avoid).toEqual(new Map([['near', ['lacking', 'a', 'b']]]))
   })
 
-  it('is no retry if every engine was full', () => {
+  it('the next attempt is no retry if every engine was full', () => {
     expect(afterAll(failedOn('a', 'busy'), failedOn('b', 'busy')).history().moved).toBe(true)
     expect(afterAll(failedOn('a', 'busy'), failedOn('b', 'status_5xx')).history().moved).toBe(false)
   })
 
-  it('knows which legs failed before the final one', () => {
+  it('the next attempt knows which legs failed before the final one', () => {
     expect(afterAll(failedOn('p', 'status_5xx', SPLIT)).history().failedLegs).toEqual(['prefill'])
     expect(afterAll(failedOn('d', 'status_5xx', SPLIT)).history().failedLegs).toBeNull()
   })
 
-  it('is too late after the limit of the whole answer, whose engine is not avoided', () => {
+  it('the next attempt is too late after the limit of the whole answer, whose engine is not avoided', () => {
     const failed = afterAll(failedOn('a', 'answer_timeout'))
     expect([failed.isTooLate, failed.history().avoid.size]).toEqual([true, 0])
   })
 })
 
 describe('a decode engine that failed on the KV data of a prefill engine', () => {
-  it('is tried again without that prefill engine, once', () => {
+  it('a decode engine that failed on the KV data of a prefill engine is tried again without that prefill engine, once', () => {
     const failed = afterAll(failedOn('d', 'status_5xx', SPLIT))
     expect(failed.shiftBlame()).toBe(true)
     expect(failed.history().avoid).toEqual(new Map([['near', ['p']]]))
@@ -67,7 +67,7 @@ describe('a decode engine that failed on the KV data of a prefill engine', () =>
     ['its prefill engine failed', failedOn('p', 'status_5xx', SPLIT)],
     ['it was out of reach', failedOn('d', 'connect', SPLIT)],
     ['the request was not split', failedOn('d', 'status_5xx')],
-  ])('is to blame alone if %s', (_, one) => {
+  ])('a decode engine that failed on the KV data of a prefill engine is to blame alone if %s', (_, one) => {
     expect(afterAll(one).shiftBlame()).toBe(false)
   })
 })

@@ -165,7 +165,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await Promise.all(engines.map((engine) => engine.close()))
     })
 
-    test('streams whole answers and says who gave them', async () => {
+    test('a gateway before engines that fail streams whole answers and says who gave them', async () => {
       const { status, headers, body, clean } = await stream()
       expect({ status, clean }).toEqual({ status: 200, clean: true })
       expect(body.endsWith('data: [DONE]\n\n')).toBe(true)
@@ -183,7 +183,7 @@ export function faultTable(name: string, table: FaultTable): void {
     })
 
     for (const mode of ['500', 'busy', 'busy_inside', 'busy_inside_text', 'reset', 'garbage'] as const) {
-      test(`shows no client that one of three engines answers ${mode}`, async () => {
+      test(`a gateway before engines that fail shows no client that one of three engines answers ${mode}`, async () => {
         set(mode, 0)
         const seen = await times(12, stream)
         expect(statuses(seen)).toEqual(Array(12).fill(200))
@@ -192,7 +192,7 @@ export function faultTable(name: string, table: FaultTable): void {
       })
     }
 
-    test('shows no client that one of three engines was killed, and uses it again when it is back', async () => {
+    test('a gateway before engines that fail shows no client that one of three engines was killed, and uses it again when it is back', async () => {
       await engines[0]!.kill()
       expect(statuses(await times(24, stream))).toEqual(Array(24).fill(200))
       await engines[0]!.revive()
@@ -202,7 +202,7 @@ export function faultTable(name: string, table: FaultTable): void {
     })
 
     for (const mode of ['hang', 'hang_after_head'] as const) {
-      test(`lets no client wait for an engine that does ${mode}, and soon sends nobody there`, async () => {
+      test(`a gateway before engines that fail lets no client wait for an engine that does ${mode}, and soon sends nobody there`, async () => {
         pool = hasty++
         await recovered()
         set(mode, 0)
@@ -219,7 +219,7 @@ export function faultTable(name: string, table: FaultTable): void {
       })
     }
 
-    test('sends nothing to an engine that only /is_paused shows as paused, until it is resumed', async () => {
+    test('a gateway before engines that fail sends nothing to an engine that only /is_paused shows as paused, until it is resumed', async () => {
       const asleep = async () => {
         expect((await stream()).status).toBe(200)
         return enginesOf(gateway.url, `c${pool}`, ({ asleep: isAsleep }) => isAsleep)
@@ -243,7 +243,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    test('answers 503 at once, in JSON, with when to come back, when every engine is down', async () => {
+    test('a gateway before engines that fail answers 503 at once, in JSON, with when to come back, when every engine is down', async () => {
       await Promise.all(engines.map((engine) => engine.kill()))
       for (const seen of await times(3, stream)) {
         expect(seen.status).toBe(503)
@@ -255,7 +255,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    test('says that engines failed, and nothing of what they said', async () => {
+    test('a gateway before engines that fail says that engines failed, and nothing of what they said', async () => {
       set('500', 0, 1, 2)
       const seen = await stream()
       expect([502, 503]).toContain(seen.status)
@@ -263,7 +263,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    test('takes no engine out of the choice for requests that all engines fail', async () => {
+    test('a gateway before engines that fail takes no engine out of the choice for requests that all engines fail', async () => {
       set('500_but_healthy', 0, 1, 2)
       // One more than open a circuit.
       expect(statuses(await times(4, stream))).toEqual([502, 502, 502, 502])
@@ -273,7 +273,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    test('says that all engines are busy, and when to come back', async () => {
+    test('a gateway before engines that fail says that all engines are busy, and when to come back', async () => {
       set('busy', 0, 1, 2)
       const seen = await stream()
       expect([429, 503]).toContain(seen.status)
@@ -281,7 +281,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    test('ends a stream whose engine broke with one error event and a cut, never with a clean end', async () => {
+    test('a gateway before engines that fail ends a stream whose engine broke with one error event and a cut, never with a clean end', async () => {
       set('reset_midstream', 0, 1, 2)
       const seen = await stream()
       expect(seen.status).toBe(200)
@@ -293,7 +293,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    test('passes an answer that is no stream whole', async () => {
+    test('a gateway before engines that fail passes an answer that is no stream whole', async () => {
       const seen = await ask({})
       expect(seen.status).toBe(200)
       expect(JSON.parse(seen.body)).toMatchObject({
@@ -303,7 +303,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    test('frees the engine of a client that leaves mid-stream', async () => {
+    test('a gateway before engines that fail frees the engine of a client that leaves mid-stream', async () => {
       for (const engine of engines) Object.assign(engine, { tokens: 400, itlMs: 10 })
       await stream((got, gone) => {
         if (got.split('\n\n').length > 3) gone()
@@ -316,7 +316,7 @@ export function faultTable(name: string, table: FaultTable): void {
       ['before the first token', { stream: true }],
       ['before an answer that is no stream', {}],
     ] as const) {
-      test(`frees the engine of a client that leaves ${title}`, async () => {
+      test(`a gateway before engines that fail frees the engine of a client that leaves ${title}`, async () => {
         for (const engine of engines) engine.ttftMs = 30_000
         const leaving = new AbortController()
         const answering = fetch(`${gateway.url}/v1/chat/completions`, {
@@ -333,7 +333,7 @@ export function faultTable(name: string, table: FaultTable): void {
       })
     }
 
-    test('frees the engine of a client that left before the first token, by the next heartbeat', async () => {
+    test('a gateway before engines that fail frees the engine of a client that left before the first token, by the next heartbeat', async () => {
       for (const engine of engines) engine.ttftMs = 30_000
       const pings: string[] = []
       const leave = (got: string, gone: () => void) => {
@@ -347,7 +347,7 @@ export function faultTable(name: string, table: FaultTable): void {
       expect(engines.reduce((total, engine) => total + engine.aborts, 0)).toBe(1)
     })
 
-    test('keeps no booking of a storm of everything', async () => {
+    test('a gateway before engines that fail keeps no booking of a storm of everything', async () => {
       const modes: Mode[] = ['ok', '500', 'busy', 'reset', 'reset_midstream', 'garbage']
       let turn = 0
       const one = (i: number) => {

@@ -37,7 +37,7 @@ describe('a request that regions refuse', () => {
     ['one has no engine, and the other is away', [none, away], 'no_engine'],
     ['one has no engine, and the other is full', [none, full], 'engines_full'],
     ['all are full', [full, full], 'engines_full'],
-  ])('keeps its reason if %s', async (_, meetings, reason) => {
+  ])('a request that regions refuse keeps its reason if %s', async (_, meetings, reason) => {
     expect((await ended(...meetings)).reason).toBe(reason)
   })
 
@@ -48,7 +48,7 @@ describe('a request that regions refuse', () => {
     ['one that leads back', round, true],
     ['one whose engines fail', { status: 502 }, false],
   ])(
-    'draws on no retry budget elsewhere where the first was refused by who did nothing for it: %s',
+    'a request that regions refuse draws on no retry budget elsewhere where the first was refused by who did nothing for it: %s',
     async (_, meeting, moved) => {
       const { world } = await ended(meeting, { status: 200 })
       expect(world.bookings.map(({ engine, admission }) => [engine, admission.moved ?? false])).toEqual([

@@ -189,7 +189,7 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
   }
 }
 
-it('of failing legs, disconnecting clients and a changing fleet leaves no booking and no removed engine', async () => {
+it('a storm of failing legs, disconnecting clients and a changing fleet leaves no booking and no removed engine', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(clientRequest, { minLength: 1, maxLength: 10 }), fc.nat(10), async (requests, change) => {
       const storm = new Storm()

@@ -13,7 +13,7 @@ const mannersOf = (kinds: readonly Manner[]) =>
   )
 
 describe('a staged request over engines that fail at will', () => {
-  it('is served as long as a decode engine works, and leaves no booking', async () => {
+  it('a staged request is served as long as a decode engine works, and leaves no booking', async () => {
     await fc.assert(
       fc.asyncProperty(mannersOf(manners.filter((one) => one !== 400)), async (wanted) => {
         const world = new SplitForwarder(wanted)
@@ -38,7 +38,7 @@ describe('a staged request over engines that fail at will', () => {
     )
   })
 
-  it('leaves no booking if its client disconnects at any time, or an engine refuses it', async () => {
+  it('a staged request leaves no booking if its client disconnects at any time, or an engine refuses it', async () => {
     await fc.assert(
       fc.asyncProperty(mannersOf(manners), fc.integer({ min: 1, max: 8 }), async (wanted, leavesAt) => {
         const world = new SplitForwarder(wanted, leavesAt)
@@ -87,7 +87,7 @@ describe('a prefill engine that crashes with held blocks', () => {
     ['p0', 'p1', 'd0'],
     ['p0', 'p1', 'd0', 'd1'],
   ] as const) {
-    it(`is to blame for it, and no decode engine: with ${engines.join(', ')} every request is served`, async () => {
+    it(`a prefill engine that crashes is to blame for it, and no decode engine: with ${engines.join(', ')} every request is served`, async () => {
       const world = new SplitForwarder({}, 0, engines)
       const ends = await orphans(world, 12)
       expect(ends.map((end) => (end instanceof Failure ? end.reason : end.status))).toEqual(Array(12).fill(200))
@@ -98,7 +98,7 @@ describe('a prefill engine that crashes with held blocks', () => {
     })
   }
 
-  it('is not blamed while it is alive: then the decode engine failed', async () => {
+  it('a prefill engine that crashes is not blamed while it is alive: then the decode engine failed', async () => {
     const world = new SplitForwarder({ d0: 500 }, 0, ['p0', 'd0', 'd1'])
     for (let at = 0; at < 8; at++)
       expect(((await world.run()) as Response).headers.get('x-firstlight-engine')).toBe('d1')

@@ -18,7 +18,7 @@ async function failureOf(work: Promise<unknown>): Promise<Failure> {
 const dead: Meeting = { fails: 'connect' }
 
 describe('a request that successive engines fail', () => {
-  it('goes to the next engine, and names and releases every engine it left', async () => {
+  it('a request that successive engines fail goes to the next engine, and names and releases every engine it left', async () => {
     const world = new ScriptedForwarder({
       'c-a': [dead],
       'c-b': [{ fails: 'reset', when: 'first_byte' }],
@@ -48,7 +48,7 @@ describe('a request that successive engines fail', () => {
     expect(suspects).toEqual(['c-a', 'c-b'])
   })
 
-  it('blames no engine for the gateway’s own limits, and draws on no retry budget for them', async () => {
+  it('a request that successive engines fail blames no engine for the gateway’s own limits, and draws on no retry budget for them', async () => {
     const own: Meeting = { fails: 'gateway_limit' }
     const world = new ScriptedForwarder({ 'c-a': [own], 'c-b': [{ status: 200 }] })
     const suspects: string[] = []
@@ -66,7 +66,7 @@ describe('a request that successive engines fail', () => {
     expect(suspects).toEqual([])
   })
 
-  it('reports the gateway’s own limit if no engine could be reached', async () => {
+  it('a request that successive engines fail reports the gateway’s own limit if no engine could be reached', async () => {
     const own: Meeting = { fails: 'gateway_limit' }
     const world = new ScriptedForwarder({ 'c-a': [own], 'c-b': [dead] })
     const failure = await failureOf(
@@ -104,7 +104,7 @@ describe('a request that successive engines fail', () => {
     ],
   ]
   for (const [what, meeting, failure, reason] of meetings) {
-    it(`ends as ${reason} if every engine has ${what}`, async () => {
+    it(`a request that successive engines fail ends as ${reason} if every engine has ${what}`, async () => {
       const world = new ScriptedForwarder({ 'c-a': [meeting], 'c-b': [meeting] })
       const thrown = await failureOf(
         forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests),
@@ -132,7 +132,7 @@ describe('a request that successive engines fail', () => {
     })
   }
 
-  it('names the setting if an engine rejects the gateway’s key', async () => {
+  it('a request that successive engines fail names the setting if an engine rejects the gateway’s key', async () => {
     const world = new ScriptedForwarder({ 'c-a': [{ status: 401 }], 'c-b': [{ status: 200 }] })
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     expect(world.warnings).toMatchObject([
@@ -158,7 +158,7 @@ describe('a request that successive engines fail', () => {
     })
   }
 
-  it('is aborted after its first byte on one engine only', async () => {
+  it('a request that successive engines fail is aborted after its first byte on one engine only', async () => {
     const world = new ScriptedForwarder({ 'c-a': [{ status: 200, end: 'engine_truncated' }], 'c-b': [] })
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     await world.settled()
@@ -181,7 +181,7 @@ describe('a request in a routing loop', () => {
     ])
   const came = { headers: ['via', '1.1 firstlight-00000001, 1.1 firstlight-00000002'] }
 
-  it('goes to another engine; the loop is logged with its address and counted by the circuit', async () => {
+  it('a request in a loop goes to another engine; the loop is logged with its address and counted by the circuit', async () => {
     const world = new ScriptedForwarder({ 'c-a': [round], 'c-b': [] })
     const response = await forward(
       world.exchange([world.route('c', ['c-a', 'c-b'])], { headers: ['via', '1.1 google, 1.1 firstlight-00000001'] }),
@@ -198,7 +198,7 @@ describe('a request in a routing loop', () => {
     expect(world.warnings).toMatchObject([{ id: 'id-1', cluster: 'c', engine: 'c-a', url: 'http://c-a' }])
   })
 
-  it('does not count against an engine if it has passed another gateway before, or its client says so', async () => {
+  it('a request in a loop does not count against an engine if it has passed another gateway before, or its client says so', async () => {
     const world = new ScriptedForwarder({ 'c-a': [round], 'c-b': [] })
     const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])], came), world.ports, world.digests)
     expect(response.headers.get('x-firstlight-engine')).toBe('c-b')
@@ -210,7 +210,7 @@ describe('a request in a routing loop', () => {
     expect(world.signals).toEqual([])
   })
 
-  it('ends as a loop if every engine leads back, because a retry cannot help', async () => {
+  it('a request in a loop ends as a loop if every engine leads back, because a retry cannot help', async () => {
     for (const changes of [{}, came]) {
       const world = new ScriptedForwarder({ 'c1-a': [round], 'c1-b': [round], 'c2-a': [round] })
       const thrown = await failureOf(
@@ -266,7 +266,7 @@ describe('a request in a routing loop', () => {
     }
   })
 
-  it('ends after so many attempts, however many engines lead back', async () => {
+  it('a request in a loop ends after so many attempts, however many engines lead back', async () => {
     const ids = Array.from({ length: 40 }, (_, at) => `c-${at}`)
     const world = new ScriptedForwarder(Object.fromEntries(ids.map((id) => [id, [round]])))
     expect((await failureOf(forward(world.exchange([world.route('c', ids)]), world.ports, world.digests))).reason).toBe(
@@ -289,7 +289,7 @@ describe('the end of a stream', () => {
     return world.bookings[0]!.outcomes.map(({ result, endUnseen }) => [result, endUnseen])
   }
 
-  it('is recorded as unobserved if it was not read and others are', async () => {
+  it('the end of a stream is recorded as unobserved if it was not read and others are', async () => {
     expect(await outcomesOf({ observe: false })).toEqual([['complete', true]])
     expect(await outcomesOf({ observe: true })).toEqual([['complete', undefined]])
     expect(await outcomesOf({ observe: false, hideUsage: true })).toEqual([['complete', undefined]])
@@ -298,7 +298,7 @@ describe('the end of a stream', () => {
     ])
   })
 
-  it('is recorded by its status if no stream is read, or nothing is to be read', async () => {
+  it('the end of a stream is recorded by its status if no stream is read, or nothing is to be read', async () => {
     expect(await outcomesOf({ observe: false }, { status: 200 }, 0)).toEqual([['complete', undefined]])
     expect(await outcomesOf({ observe: false, protocol: speech })).toEqual([['complete', undefined]])
     expect(await outcomesOf({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([
@@ -325,7 +325,7 @@ describe('a request that no engine can answer', () => {
     ])
   }
 
-  it('is blamed if two engines returned 5xx, in any cluster', async () => {
+  it('a request that no engine can answer is blamed if two engines returned 5xx, in any cluster', async () => {
     const two = new ScriptedForwarder({ 'c-a': [broken], 'c-b': [dead], 'c-d': [{ status: 502 }] })
     expect(await signalsOf(two, [two.route('c', ['c-a', 'c-b', 'c-d'])])).toEqual([
       ['c', 'excused', 'c-a', 'id-1#0'],
@@ -339,7 +339,7 @@ describe('a request that no engine can answer', () => {
     ])
   })
 
-  it('is blamed if its stream begins with the error', async () => {
+  it('a request that no engine can answer is blamed if its stream begins with the error', async () => {
     const inside: Meeting = { status: 200, body: 'data: {"error":{"message":"parser","code":500}}\n\n' }
     const world = new ScriptedForwarder({ 'c-a': [inside], 'c-b': [inside] })
     expect(await signalsOf(world, [world.route('c', ['c-a', 'c-b'])])).toHaveLength(2)
@@ -361,14 +361,14 @@ describe('a request that no engine can answer', () => {
     ['it is bound to one engine', [broken, broken], { pinned: { cluster: 'c', engine: 'c-0' } }],
   ]
   for (const [when, meetings, changes] of blamed) {
-    it(`is not blamed if ${when}`, async () => {
+    it(`a request that no engine can answer is not blamed if ${when}`, async () => {
       const ids = meetings.map((_, at) => `c-${at}`)
       const world = new ScriptedForwarder(Object.fromEntries(meetings.map((one, at) => [ids[at]!, [one]])))
       expect(await signalsOf(world, [world.route('c', ids)], changes)).toEqual([])
     })
   }
 
-  it('is not blamed if the retry budget allowed no second engine', async () => {
+  it('a request that no engine can answer is not blamed if the retry budget allowed no second engine', async () => {
     const world = new ScriptedForwarder({ 'c1-a': [broken] })
     world.refusals.set('c2', 'retry_budget')
     const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
@@ -377,7 +377,7 @@ describe('a request that no engine can answer', () => {
     expect(world.logged).not.toContain('poison_request')
   })
 
-  it('is not blamed without retries, because nothing else would open a circuit', async () => {
+  it('a request that no engine can answer is not blamed without retries, because nothing else would open a circuit', async () => {
     const world = new ScriptedForwarder({ 'c1-a': [broken] })
     world.refusals.set('c2', 'retry_budget')
     const { cluster, pool, targets } = world.route('c1', ['c1-a'])
@@ -389,7 +389,7 @@ describe('a request that no engine can answer', () => {
     ).toEqual([])
   })
 
-  it('is not blamed if its client disconnected before the last response', async () => {
+  it('a request that no engine can answer is not blamed if its client disconnected before the last response', async () => {
     const world = new ScriptedForwarder({ 'c-a': [broken], 'c-b': [broken], 'c-d': ['hangs'] })
     const work = signalsOf(world, [world.route('c', ['c-a', 'c-b', 'c-d'])])
     while (world.sent.length < 3) await new Promise((turn) => setTimeout(turn, 0))
@@ -399,7 +399,7 @@ describe('a request that no engine can answer', () => {
 })
 
 describe('an answer', () => {
-  it('names its engine, its decision and its stages', async () => {
+  it('an answer names its engine, its decision and its stages', async () => {
     const world = new ScriptedForwarder({
       'c-a': [{ status: 200, headers: ['x-request-id', 'engine’s', 'x-firstlight-engine', 'forged'] }],
     })
@@ -417,7 +417,7 @@ describe('an answer', () => {
     expect(world.bookings[0]!.firstTokens).toMatchObject([{ ttft: 100 }])
   })
 
-  it('has no first token if it does not stream', async () => {
+  it('an answer has no first token if it does not stream', async () => {
     const world = new ScriptedForwarder({ 'c-a': [{ status: 200, sse: false, body: '{}' }] })
     await forward(world.exchange([world.route('c', ['c-a'])], { stream: false }), world.ports, world.digests)
     await world.settled()
@@ -429,7 +429,7 @@ describe('an answer', () => {
   it.each([
     [200, [[{ cluster: 'c', engine: 'c-a' }, 'resp_1']]],
     [400, []],
-  ])('with status %i reports the engine that has the response: %j', async (status, expected) => {
+  ])('an answer with status %i reports the engine that has the response: %j', async (status, expected) => {
     const held: unknown[] = []
     const world = new ScriptedForwarder({ 'c-a': [{ status }] })
     await forward(
@@ -443,7 +443,7 @@ describe('an answer', () => {
 })
 
 describe('an answer that does not stream', () => {
-  it('has a limit of its own, and is not retried when it expires', async () => {
+  it('an answer that does not stream has a limit of its own, and is not retried when it expires', async () => {
     const world = new ScriptedForwarder({ 'c-a': [{ fails: 'first_byte_timeout' }], 'c-b': [{ status: 200 }] })
     const suspects: string[] = []
     const failure = await failureOf(
@@ -462,15 +462,18 @@ describe('an answer that does not stream', () => {
   it.each([
     [true, 2],
     [false, 5],
-  ])('stream %s: the engine gets the limit of its kind of answer', async (stream, limitMs) => {
-    const world = new ScriptedForwarder({ 'c-a': [{ status: 200 }] })
-    await forward(world.exchange([world.route('c', ['c-a'])], { stream }), world.ports, world.digests)
-    expect(world.sent.map(({ firstByteMs }) => firstByteMs)).toEqual([limitMs])
-  })
+  ])(
+    'an answer that does not stream stream %s: the engine gets the limit of its kind of answer',
+    async (stream, limitMs) => {
+      const world = new ScriptedForwarder({ 'c-a': [{ status: 200 }] })
+      await forward(world.exchange([world.route('c', ['c-a'])], { stream }), world.ports, world.digests)
+      expect(world.sent.map(({ firstByteMs }) => firstByteMs)).toEqual([limitMs])
+    },
+  )
 })
 
 describe('clusters', () => {
-  it('are tried in order, and the header names those that refused', async () => {
+  it('clusters are tried in order, and the header names those that refused', async () => {
     const world = new ScriptedForwarder({ 'c1-a': [], 'c2-a': [] })
     world.refusals.set('c1', 'engines_full')
     const { headers } = await forward(
@@ -482,7 +485,7 @@ describe('clusters', () => {
     expect(headers.get('x-firstlight-decision')).toBe('id-1; failover=c1:engines_full')
   })
 
-  it('are tried again for engines with open circuits only after all have refused', async () => {
+  it('clusters are tried again for engines with open circuits only after all have refused', async () => {
     const world = new ScriptedForwarder({ 'c1-a': [], 'c2-a': [] })
     const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
     world.refusals.set('c1', 'engines_unavailable')
@@ -496,13 +499,13 @@ describe('clusters', () => {
     expect(world.logged).toContain('panic_mode')
   })
 
-  it('that are alone are the last resort from the start', async () => {
+  it('clusters that are alone are the last resort from the start', async () => {
     const world = new ScriptedForwarder({ 'c1-a': [] })
     await forward(world.exchange([world.route('c1', ['c1-a'])]), world.ports, world.digests)
     expect(world.bookings.map(({ admission }) => admission.isLastResort)).toEqual([true])
   })
 
-  it('with failed engines only are followed by the next one', async () => {
+  it('clusters with failed engines only are followed by the next one', async () => {
     const world = new ScriptedForwarder({ 'c1-a': [dead], 'c2-a': [] })
     const { headers } = await forward(
       world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]),
@@ -512,7 +515,7 @@ describe('clusters', () => {
     expect(headers.get('x-firstlight-engine')).toBe('c2-a')
   })
 
-  it('that all refuse are summed up by the best of the bad news', async () => {
+  it('clusters that all refuse are summed up by the best of the bad news', async () => {
     for (const [first, second, reason] of [
       ['no_engine', 'engines_full', 'engines_full'],
       ['role_empty', 'no_engine', 'role_empty'],
@@ -532,7 +535,7 @@ describe('clusters', () => {
     [dead, 'engines_full'],
     [{ status: 503, body: 'currently busy' }, 'engines_full'],
     [{ status: 500 }, 'engine_unreachable'],
-  ])('that are full are the reason if the other engines cannot be reached: %j', async (meeting, reason) => {
+  ])('clusters that are full are the reason if the other engines cannot be reached: %j', async (meeting, reason) => {
     const world = new ScriptedForwarder({ 'c1-a': [meeting], 'c2-a': [] })
     world.refusals.set('c2', 'engines_full')
     const thrown = await failureOf(
@@ -552,7 +555,7 @@ describe('clusters', () => {
     [{ status: 500 }, 'engine_unreachable', /\(last status 500\), and .*retry budget is exhausted/],
     [{ fails: 'first_byte_timeout' }, 'engine_timeout', /in time, and .*retry budget is exhausted/],
   ])(
-    'that refuse a retry for its budget are named as the reason, in the text, the record and the cause: %j',
+    'clusters that refuse a retry for its budget are named as the reason, in the text, the record and the cause: %j',
     async (meeting, reason, text) => {
       const world = new ScriptedForwarder({ 'c1-a': [meeting], 'c2-a': [] })
       world.refusals.set('c2', 'retry_budget')
@@ -571,7 +574,7 @@ describe('clusters', () => {
     },
   )
 
-  it('that do not answer are skipped, and the decision reports it', async () => {
+  it('clusters that do not answer are skipped, and the decision reports it', async () => {
     const world = new ScriptedForwarder({ 'c-a': [dead], 'c-b': [] })
     world.refusals.set('c', 'throws')
     const { headers } = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
@@ -582,7 +585,7 @@ describe('clusters', () => {
     expect(world.bookings).toEqual([])
   })
 
-  it('that are slower than usual do not delay the request: it is booked afterwards, and none is refused', async () => {
+  it('clusters that are slower than usual do not delay the request: it is booked afterwards, and none is refused', async () => {
     const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [] })
     const late = Promise.withResolvers<void>()
     const rings: (() => void)[] = []
@@ -620,7 +623,7 @@ describe('clusters', () => {
     expect(world.logged).not.toContain('pool_unreachable')
   })
 
-  it('that answer too late are skipped, and their bookings are released', async () => {
+  it('clusters that answer too late are skipped, and their bookings are released', async () => {
     const world = new ScriptedForwarder({ 'c-a': [] })
     const waits: { readonly delayMs: number; ring(): void }[] = []
     const timers = {
@@ -654,7 +657,7 @@ describe('clusters', () => {
       .toEqual([['abandoned']])
   })
 
-  it('with a newer configuration return an engine that this edge knows too', async () => {
+  it('clusters with a newer configuration return an engine that this edge knows too', async () => {
     const world = new ScriptedForwarder({ 'c-new': [], 'c-newer': [], 'c-old': [] })
     const { headers } = await forward(world.exchange([world.route('c', ['c-old'])]), world.ports, world.digests)
     expect(headers.get('x-firstlight-engine')).toBe('c-old')
@@ -667,7 +670,7 @@ describe('clusters', () => {
     expect(world.sent).toHaveLength(1)
   })
 
-  it('without an engine that this edge knows are followed by the next one', async () => {
+  it('clusters without an engine that this edge knows are followed by the next one', async () => {
     const world = new ScriptedForwarder({
       ...Object.fromEntries(Array.from({ length: 70 }, (_, at) => [`c1-${at}`, []])),
       'c2-a': [],
@@ -682,7 +685,7 @@ describe('clusters', () => {
     expect(world.bookings.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
   })
 
-  it('do not move a request that is bound to one engine', async () => {
+  it('clusters do not move a request that is bound to one engine', async () => {
     const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [] })
     const exchange = world.exchange([world.route('c', ['c-a', 'c-b'])], { pinned: { cluster: 'c', engine: 'c-b' } })
     const { headers } = await forward(exchange, world.ports, world.digests)
@@ -695,7 +698,7 @@ describe('clusters', () => {
 })
 
 describe('a client that leaves', () => {
-  it('frees its booking and is not retried', async () => {
+  it('a client that leaves frees its booking and is not retried', async () => {
     const world = new ScriptedForwarder({ 'c-a': ['hangs'], 'c-b': [] })
     const work = failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests))
     await new Promise((turn) => setTimeout(turn, 0))

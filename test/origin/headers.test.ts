@@ -12,7 +12,7 @@ const TO = { via: '1.1 us', tokenHeader: 'x-token-assertion' }
 const names = (flat: readonly string[]) => flat.filter((_, i) => i % 2 === 0)
 
 describe('headers for an engine', () => {
-  it('exclude the client’s credentials and connection headers', () => {
+  it('headers for an engine exclude the client’s credentials and connection headers', () => {
     const flat = headersForEngine(
       new Headers({
         Host: 'gateway',
@@ -36,7 +36,7 @@ describe('headers for an engine', () => {
     expect(flat).toEqual(['accept-encoding', 'identity', 'x-request-id', 'r1', 'via', '1.1 us'])
   })
 
-  it('exclude headers about addresses, engines and the gateway', () => {
+  it('headers for an engine exclude headers about addresses, engines and the gateway', () => {
     const forged = {
       'X-Forwarded-For': '1.2.3.4',
       Forwarded: 'for=x',
@@ -53,7 +53,7 @@ describe('headers for an engine', () => {
     ])
   })
 
-  it('include those of the request, and the gateway’s id instead of the client’s', () => {
+  it('headers for an engine include those of the request, and the gateway’s id instead of the client’s', () => {
     const flat = headersForEngine(
       new Headers({
         'Content-Type': 'application/json',
@@ -88,7 +88,7 @@ describe('headers for an engine', () => {
     ])
   })
 
-  it('are replaced by those configured for the engine', () => {
+  it('headers for an engine are replaced by those configured for the engine', () => {
     const target = {
       id: 'e',
       url: 'http://e',
@@ -101,7 +101,7 @@ describe('headers for an engine', () => {
 })
 
 describe('headers of an answer', () => {
-  it('lose framing headers and those named by `connection`, and are lower-case', () => {
+  it('headers of an answer lose framing headers and those named by `connection`, and are lower-case', () => {
     const raw = [
       'Content-Type',
       'text/event-stream',
@@ -149,7 +149,7 @@ describe('headers of an answer', () => {
     expect(headersForClient(answer)).toEqual(['content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}'])
   })
 
-  it('exclude the engine’s CORS headers, which the gateway sets', () => {
+  it('headers of an answer exclude the engine’s CORS headers, which the gateway sets', () => {
     expect(
       headersForClient([
         'access-control-allow-origin',
@@ -162,7 +162,7 @@ describe('headers of an answer', () => {
     ).toEqual(['vary', 'accept-encoding'])
   })
 
-  it('are looked up by their first value', () => {
+  it('headers of an answer are looked up by their first value', () => {
     expect(headerOf(['a', '1', 'b', '2', 'a', '3'], 'a')).toBe('1')
     expect(headerOf(['a', 'b'], 'b')).toBeNull()
   })

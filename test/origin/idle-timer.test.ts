@@ -19,20 +19,20 @@ it('stages of several attempts add up', () => {
 })
 
 describe('the patience with a limit that has passed', () => {
-  it('ends after a timer that was on time', () => {
+  it('the patience with a limit that has passed ends after a timer that was on time', () => {
     const patience = new Patience(1_000)
     expect(patience.extensionMs(2)).toBe(20)
     expect(patience.extensionMs(3)).toBe(0)
   })
 
-  it('lasts as long as the process was late, and on while it is late', () => {
+  it('the patience with a limit that has passed lasts as long as the process was late, and on while it is late', () => {
     const patience = new Patience(1_000)
     expect(patience.extensionMs(400)).toBe(400)
     expect(patience.extensionMs(150)).toBe(150)
     expect(patience.extensionMs(99)).toBe(0)
   })
 
-  it('does not last longer than the limit itself', () => {
+  it('the patience with a limit that has passed does not last longer than the limit itself', () => {
     const patience = new Patience(1_000)
     expect(patience.extensionMs(700)).toBe(700)
     expect(patience.extensionMs(700)).toBe(300)

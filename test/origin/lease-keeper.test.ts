@@ -109,7 +109,7 @@ describe('a booking in this process', () => {
     })
   }
 
-  it('applies every event at once, and leaves nothing pending', () => {
+  it('a booking in this process applies every event at once, and leaves nothing pending', () => {
     const booking = opened()
     booking.firstToken({})
     booking.progress(2)
@@ -119,7 +119,7 @@ describe('a booking in this process', () => {
     expect(calls).toEqual(['first token', 'progress 2', 'release complete'])
   })
 
-  it('is on its way until its first token, or its end', () => {
+  it('a booking in this process is on its way until its first token, or its end', () => {
     let arrived = 0
     const [streamed, refused] = [opened(), opened()]
     for (const booking of [streamed, refused]) booking.sent({ end: () => void arrived++ })
@@ -132,7 +132,7 @@ describe('a booking in this process', () => {
     expect(arrived).toBe(2)
   })
 
-  it('is booked again if it was lost, and later events wait for that', async () => {
+  it('a booking in this process is booked again if it was lost, and later events wait for that', async () => {
     const booking = opened()
     fails = 'progress'
     booking.progress(1)
@@ -142,7 +142,7 @@ describe('a booking in this process', () => {
     expect(calls).toEqual(['resume', 'progress 1', 'release complete'])
   })
 
-  it('is renewed each time the timer fires, and sets no timer after its end', async () => {
+  it('a booking in this process is renewed each time the timer fires, and sets no timer after its end', async () => {
     const rings: (() => void)[] = []
     const booking = opened(rings)
     for (const _ of [1, 2]) {
@@ -157,7 +157,7 @@ describe('a booking in this process', () => {
 })
 
 describe('a booking', () => {
-  it('sends every event in order and its end exactly once', async () => {
+  it('a booking sends every event in order and its end exactly once', async () => {
     const pool = new FakePool()
     const booking = pool.booking()
     booking.firstToken({})
@@ -169,7 +169,7 @@ describe('a booking', () => {
     expect(pool.calls).toEqual(['first token', 'progress 1', 'release complete'])
   })
 
-  it('sends of many steps on the way only the last', async () => {
+  it('a booking sends of many steps on the way only the last', async () => {
     const pool = new FakePool()
     const { promise, resolve: go } = Promise.withResolvers<void>()
     pool.hold = promise
@@ -181,7 +181,7 @@ describe('a booking', () => {
     expect(pool.calls).toEqual(['first token', 'progress 50', 'release complete'])
   })
 
-  it('is renewed while it is open, and not after', async () => {
+  it('a booking is renewed while it is open, and not after', async () => {
     const pool = new FakePool()
     const rings: (() => void)[] = []
     const booking = pool.booking(pool.lease, timersIn(rings))
@@ -196,7 +196,7 @@ describe('a booking', () => {
     expect(pool.calls).toEqual(['renew', 'renew', 'release complete'])
   })
 
-  it('is booked again, as far as it had come, when the object forgot it', async () => {
+  it('a booking is booked again, as far as it had come, when the object forgot it', async () => {
     const pool = new FakePool()
     const booking = pool.booking()
     booking.firstToken({})
@@ -208,7 +208,7 @@ describe('a booking', () => {
     expect(pool.calls.at(-1)).toBe('release complete')
   })
 
-  it('outlives an object out of reach, and never fails its request', async () => {
+  it('a booking outlives an object out of reach, and never fails its request', async () => {
     const pool = new FakePool()
     pool.reachable = false
     const booking = pool.booking()
@@ -217,7 +217,7 @@ describe('a booking', () => {
     expect(pool.calls).toEqual([])
   })
 
-  it('that was made without the object is sent to it when it is back', async () => {
+  it('a booking that was made without the object is sent to it when it is back', async () => {
     const pool = new FakePool()
     const rings: (() => void)[] = []
     const booking = pool.booking(null, timersIn(rings))

@@ -116,7 +116,7 @@ class Play {
 }
 
 describe('a request whose first byte may be late', () => {
-  it('has one end, from one engine, and releases every booking once, whatever happens when', async () => {
+  it('a request whose first byte may be late has one end, from one engine, and releases every booking once, whatever happens when', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.tuple(fc.constantFrom(...MANNERS), fc.constantFrom(...MANNERS)),
@@ -175,7 +175,7 @@ describe('a request whose first byte may be late', () => {
     ['it is at another gateway', { placed: { engine: { id: 'c-a', isGateway: true } } }, false],
     ['it is at a provider', { placed: { engine: { id: 'c-a', external: { model: 'm' } } } }, false],
     ['it does not stream', { exchange: { stream: false } }, true],
-  ])('may be sent to a second engine if %s: %j → %s', (_, changes, expected) => {
+  ])('a request whose first byte may be late may be sent to a second engine if %s: %j → %s', (_, changes, expected) => {
     expect(mayRace(context(changes))).toBe(expected)
   })
 })

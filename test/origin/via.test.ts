@@ -37,7 +37,8 @@ describe('a request has passed this deployment if `via` names it', () => {
 })
 
 describe('a request has not passed this deployment if `via` names', () => {
-  it('is not there', () => expect(hasPassed(null, OWN)).toBe(false))
+  it('a request has not passed this deployment if `via` does not name it', () =>
+    expect(hasPassed(null, OWN)).toBe(false))
   it.each(strange)('%s', (_, via) => expect(hasPassed(via, OWN)).toBe(false))
 })
 
@@ -54,7 +55,7 @@ const member = fc.tuple(
 )
 
 describe('`via`', () => {
-  it('names this deployment exactly if an entry does, whatever its comment', () => {
+  it('`via` names this deployment exactly if an entry does, whatever its comment', () => {
     fc.assert(
       fc.property(fc.array(member, { maxLength: 12 }), fc.constantFrom(',', ', ', ' ,\t'), (members, comma) => {
         const via = members
@@ -66,7 +67,7 @@ describe('`via`', () => {
     )
   })
 
-  it('names this deployment once it has been here, whatever a client wrote', () => {
+  it('`via` names this deployment once it has been here, whatever a client wrote', () => {
     const anything = fc.string({ unit: fc.constantFrom(...'()\\",; 1.a\tfirstlight-'), maxLength: 1100 })
     fc.assert(
       fc.property(anything, (text) => {
@@ -78,7 +79,7 @@ describe('`via`', () => {
     )
   })
 
-  it('is forwarded with our entry added, unless it is longer than any valid one', () => {
+  it('`via` is forwarded with our entry added, unless it is longer than any valid one', () => {
     expect(withVia(null, OWN)).toBe(OWN)
     expect(withVia('', OWN)).toBe(OWN)
     expect(withVia('1.1 a (b), 1.0 c', OWN)).toBe(`1.1 a (b), 1.0 c, ${OWN}`)
@@ -86,7 +87,7 @@ describe('`via`', () => {
     expect(withVia('1.1 a,'.repeat(3_000), OWN)).toBe(OWN)
   })
 
-  it('shows whether another gateway of this kind was passed', () => {
+  it('`via` shows whether another gateway of this kind was passed', () => {
     expect(passedOthers(null)).toBe(false)
     expect(passedOthers(OWN)).toBe(false)
     expect(passedOthers(`1.1 google, ${OWN}`)).toBe(false)
@@ -103,9 +104,10 @@ const read = (clusters: readonly object[], more: object = {}) =>
 const named = (...args: Parameters<typeof read>): string => read(...args).via
 
 describe('the name of a deployment', () => {
-  it('is a token of a few letters', () => expect(named([cluster])).toMatch(/^1\.1 firstlight-[0-9a-f]{8}$/))
+  it('the name of a deployment is a token of a few letters', () =>
+    expect(named([cluster])).toMatch(/^1\.1 firstlight-[0-9a-f]{8}$/))
 
-  it('is equal for all gateways with one document, however it is written', () => {
+  it('the name of a deployment is equal for all gateways with one document, however it is written', () => {
     const same: [readonly object[], object?][] = [
       [[{ pools: [{ engines: [{ url: 'http://10.0.0.1:8000/', id: 'e' }], model: 'm' }], id: 'c' }]],
       [[cluster], { version: 99, listen: '127.0.0.1:9', limits: { heartbeat_ms: 5 } }],
@@ -122,7 +124,7 @@ describe('the name of a deployment', () => {
     for (const [clusters, more] of same) expect(named(clusters, more)).toBe(named([cluster]))
   })
 
-  it('does not depend on secrets', () => {
+  it('the name of a deployment does not depend on secrets', () => {
     const secrets = (word: string) => [
       {
         ...cluster,
@@ -144,7 +146,7 @@ describe('the name of a deployment', () => {
       ).toBe(named([cluster]))
   })
 
-  it('differs between documents with other engines, such as an edge and its regions', () => {
+  it('the name of a deployment differs between documents with other engines, such as an edge and its regions', () => {
     const others = [
       [{ ...cluster, id: 'd' }],
       [{ ...cluster, region: 'eu' }],
@@ -158,7 +160,7 @@ describe('the name of a deployment', () => {
     expect(new Set(names).size).toBe(names.length)
   })
 
-  it('does not change with the engines that are found by name', () => {
+  it('the name of a deployment does not change with the engines that are found by name', () => {
     const config = read([
       { ...cluster, pools: [{ ...pool, engines: [{ ...engine, url: 'http://vllm:8000', discover: 'dns' }] }] },
     ])

@@ -20,16 +20,16 @@ describe('a continuation', () => {
     [{ include_reasoning: false }, 'reasoning'],
     [{ echo: true }, 'echo'],
     [{ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }, 'multimodal'],
-  ])('excludes %j', (body, reason) => {
+  ])('a continuation excludes %j', (body, reason) => {
     expect(continuable(CHAT, { messages, ...body })).toBe(reason)
   })
 
-  it('excludes several prompts and other endpoints', () => {
+  it('a continuation excludes several prompts and other endpoints', () => {
     expect(continuable('/v1/completions', { prompt: ['a', 'b'] })).toBe('several_choices')
     expect(continuable('/v1/responses', { input: 'a' })).toBe('endpoint')
   })
 
-  it('accepts a text, a list of ids, and tools that the model may not call', () => {
+  it('a continuation accepts a text, a list of ids, and tools that the model may not call', () => {
     expect(continuable('/v1/completions?x=1', { prompt: [1, 2] })).toMatchObject({ defaultTokens: 16 })
     const tools = continuable(CHAT, {
       messages,
@@ -49,7 +49,7 @@ describe('a repetition', () => {
   it.each([
     ['greedy', { temperature: 0 }],
     ['seeded', { seed: 7 }],
-  ])('allows to repeat a %s request with a grammar in the mode replay only', (_name, more) => {
+  ])('a repetition allows to repeat a %s request with a grammar in the mode replay only', (_name, more) => {
     const path = '/v1/chat/completions'
     expect(continuable(path, { ...format, ...more }, 'replay')).toMatchObject({
       repeats: true,
@@ -63,7 +63,7 @@ describe('a repetition', () => {
     [{ ...format, temperature: 0, n: 2 }, 'several_choices'],
     [{ ...chat, temperature: 0, include_reasoning: false }, 'reasoning'],
     [{ ...chat, temperature: 0, logprobs: true }, 'logprobs'],
-  ])('does not repeat %j', (body, reason) => {
+  ])('a repetition does not repeat %j', (body, reason) => {
     expect(continuable('/v1/chat/completions', body, 'replay')).toBe(reason)
   })
 })

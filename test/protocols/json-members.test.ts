@@ -26,7 +26,7 @@ const json = fc.letrec((tie) => ({
 })).value
 
 describe('members of a document', () => {
-  it('are those of its top level, however the bytes are divided', () => {
+  it('members of a document are those of its top level, however the bytes are divided', () => {
     fc.assert(
       fc.property(
         fc.dictionary(key, json, { maxKeys: 6, noNullPrototype: true }),
@@ -45,7 +45,7 @@ describe('members of a document', () => {
     )
   })
 
-  it('may be those of one member', () => {
+  it('members of a document may be those of one member', () => {
     fc.assert(
       fc.property(
         fc.dictionary(key, json, { maxKeys: 6, noNullPrototype: true }),
@@ -67,7 +67,7 @@ describe('members of a document', () => {
     )
   })
 
-  it('are left out if they are too large to be usage', () => {
+  it('members of a document are left out if they are too large to be usage', () => {
     expect(read(JSON.stringify({ usage: 'x'.repeat(9000), status: 'a' }), 1000)).toEqual({ status: 'a' })
   })
 })

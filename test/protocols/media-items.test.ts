@@ -12,7 +12,7 @@ const mediaItemsOf = (body: JsonObject, protocol = chat) => itemsOf(protocol.med
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 
 describe('media items of a request', () => {
-  it('are its images, sounds and videos, each once, in order', () => {
+  it('media items of a request are its images, sounds and videos, each once, in order', () => {
     const audio = { type: 'input_audio', input_audio: { data: 'AA', format: 'wav' } }
     const video = { type: 'video_url', video_url: { url: 'http://v' } }
     const messages = [
@@ -29,7 +29,7 @@ describe('media items of a request', () => {
     ])
   })
 
-  it('of the Responses API become parts of a chat', () => {
+  it('media items of a request of the Responses API become parts of a chat', () => {
     const input = [
       {
         role: 'user',
@@ -42,7 +42,7 @@ describe('media items of a request', () => {
     expect(mediaItemsOf({ input }, responses).map(({ part }) => part)).toEqual([image('data:a')])
   })
 
-  it('of Messages become parts of a chat, those of tool results too', () => {
+  it('media items of a request of Messages become parts of a chat, those of tool results too', () => {
     const png = { type: 'base64', media_type: 'image/png', data: 'AAAA' }
     const messages = [
       { role: 'user', content: 'text' },
@@ -80,13 +80,13 @@ describe('media items of a request', () => {
     ])
   })
 
-  it('are distinguished by content only', () => {
+  it('media items of a request are distinguished by content only', () => {
     const [a, b] = mediaItemsOf({ messages: [{ content: [image('a'), image('b')] }] })
     expect(a!.key).not.toBe(b!.key)
     expect(mediaItemsOf({ messages: [{ content: [image('b')] }] })[0]!.key).toBe(b!.key)
   })
 
-  it('are empty for any other body', () => {
+  it('media items of a request are empty for any other body', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) =>
         protocols.every(({ media }) => Array.isArray(itemsOf(media?.({ messages, input }) ?? []))),
@@ -104,7 +104,7 @@ describe('media items of a request', () => {
 })
 
 describe('the encoder cache', () => {
-  it('equals an LRU list with add, use and forget', () => {
+  it('the encoder cache equals an LRU list with add, use and forget', () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('add' as const), key: fc.nat(3), engine: fc.nat(2) }),
       fc.record({ do: fc.constant('has' as const), key: fc.nat(3), engine: fc.nat(2) }),

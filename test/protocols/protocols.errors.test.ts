@@ -7,7 +7,7 @@ import { encode, readerOf } from './read-stream.ts'
 const failure = { status: 503, type: 'server_error', code: 'no_engine_available', param: null, message: 'Try again.' }
 
 describe('errors of the gateway', () => {
-  it('have the form of their protocol as body', () => {
+  it('errors of the gateway have the form of their protocol as body', () => {
     const openai = { error: { message: 'Try again.', type: 'server_error', param: null, code: 'no_engine_available' } }
     expect(protocolOf('/v1/chat/completions')!.errors.body(failure, 'r')).toEqual(openai)
     expect(protocolOf('/v1/responses')!.errors.body(failure, 'r')).toEqual(openai)
@@ -17,7 +17,7 @@ describe('errors of the gateway', () => {
   })
 
   it.each(['/v1/chat/completions', '/v1/completions', '/v1/messages', '/v1/responses', '/v1/audio/transcriptions'])(
-    'are read as errors by the grammar of %s',
+    'errors of the gateway are read as errors by the grammar of %s',
     (path) => {
       const reader = readerOf(path, protocolOf(path)!.errors.event(failure, 0))
       expect([reader.outcome(), reader.error?.message]).toEqual(['error', 'Try again.'])
@@ -25,7 +25,7 @@ describe('errors of the gateway', () => {
   )
 
   it.each(['/v1/chat/completions', '/v1/completions', '/v1/messages', '/v1/responses', '/v1/audio/transcriptions'])(
-    'are read in the failed response that a proxy sends on %s',
+    'errors of the gateway are read in the failed response that a proxy sends on %s',
     (path) => {
       const failed = {
         type: 'response.failed',
@@ -61,7 +61,7 @@ describe('answers with a success status (O4)', () => {
     ['a page', '<html><body>502 Bad Gateway</body></html>', null],
     ['text', 'upstream connect error', null],
     ['half a document', '{"id":"x"', null],
-  ])('are faults if they are %s', (_case, text, status) => {
+  ])('answers with a success status (O4) are faults if they are %s', (_case, text, status) => {
     expect(faultOfAnswer(encode(text))?.status).toBe(status)
   })
 
@@ -71,18 +71,18 @@ describe('answers with a success status (O4)', () => {
     '{"object":"list","data":[]}',
     '{"tokens":[1],"count":1}',
     '[0.5]',
-  ])('are none if they are answers: %s', (text) => {
+  ])('answers with a success status (O4) are none if they are answers: %s', (text) => {
     expect(faultOfAnswer(encode(text))).toBeNull()
   })
 
-  it('are judged by their beginning while the rest is to come', () => {
+  it('answers with a success status (O4) are judged by their beginning while the rest is to come', () => {
     expect(judgeAnswer(encode('{"id":"c","choi'), false).fault).toBeNull()
     expect(judgeAnswer(encode(''), false).fault).toBeNull()
     expect(judgeAnswer(encode('{"error": {"message'), false).fault).not.toBeNull()
     expect(judgeAnswer(encode('<!doctype'), false).fault).not.toBeNull()
   })
 
-  it('are JSON except for speech and transcripts in text formats', () => {
+  it('answers with a success status (O4) are JSON except for speech and transcripts in text formats', () => {
     expect(protocolOf('/v1/audio/speech')!.answersJson({})).toBe(false)
     expect(protocolOf('/v1/audio/transcriptions')!.answersJson({ response_format: 'srt' })).toBe(false)
     expect(protocolOf('/v1/audio/transcriptions')!.answersJson({})).toBe(true)

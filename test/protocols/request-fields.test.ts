@@ -16,7 +16,7 @@ describe('a request that cannot be split', () => {
     ['background', { background: true }],
     ['several prompts', { prompt: ['a', 'b'] }],
     ['several prompts of ids', { prompt: [[1, 2], [3]] }],
-  ])('has %s: %j', (_name, json) => {
+  ])('a request that cannot be split has %s: %j', (_name, json) => {
     expect(unsplittableReason(json)).not.toBeNull()
   })
 
@@ -30,7 +30,7 @@ describe('a request that cannot be split', () => {
     { prompt: [[1, 2]] },
     { logprobs: 5 },
     { n: 'many' },
-  ])('excludes %j', (json) => {
+  ])('a request that cannot be split excludes %j', (json) => {
     expect(unsplittableReason(json)).toBeNull()
   })
 })
@@ -42,7 +42,7 @@ describe('a prompt that is computed whole, whatever is cached', () => {
     { echo: true, logprobs: 0 },
     { echo: 'yes', logprobs: 1, prompt_logprobs: null },
     { echo: true, messages: [] },
-  ])('is %j', (json) => {
+  ])('a prompt that is computed whole, whatever is cached is %j', (json) => {
     expect(scoresPrompt(json)).toBe(true)
   })
 
@@ -54,7 +54,7 @@ describe('a prompt that is computed whole, whatever is cached', () => {
     { echo: true, logprobs: null },
     { echo: false, logprobs: 5 },
     { echo: false, messages: [] },
-  ])('is not %j', (json) => {
+  ])('a prompt that is computed whole, whatever is cached is not %j', (json) => {
     expect(scoresPrompt(json)).toBe(false)
   })
 })

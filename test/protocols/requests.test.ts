@@ -6,12 +6,12 @@ const promptOf = (path: string, body: Record<string, unknown>, hoistsSystem = tr
   protocolOf(path)!.prompt(body, { hoistsSystem })
 
 describe('the table of protocols', () => {
-  it('has each path and each name once', () => {
+  it('the table of protocols has each path and each name once', () => {
     expect(new Set(endpoints.map(({ path }) => path)).size).toBe(endpoints.length)
     expect(new Set(protocols.map(({ name }) => name)).size).toBe(protocols.length)
   })
 
-  it('finds the protocol of a path with a query, and of one below an endpoint', () => {
+  it('the table of protocols finds the protocol of a path with a query, and of one below an endpoint', () => {
     expect(protocolOf('/v1/messages?beta=true')?.name).toBe('messages')
     expect(protocolOf('/v1/messages/batches')?.name).toBe('messages')
     expect(protocolOf('/v1/responses/resp_1/cancel')?.name).toBe('responses')
@@ -20,11 +20,11 @@ describe('the table of protocols', () => {
     expect(protocolOf('/inference/v1/generate')?.name).toBe('generate')
   })
 
-  it('has a grammar for each endpoint that streams', () => {
+  it('the table of protocols has a grammar for each endpoint that streams', () => {
     for (const { streams, protocol } of endpoints) if (streams) expect(protocol.stream).not.toBeNull()
   })
 
-  it('knows all fields that bound output', () => {
+  it('the table of protocols knows all fields that bound output', () => {
     expect(allBounds).toEqual(expect.arrayContaining(['max_tokens', 'max_completion_tokens', 'max_output_tokens']))
   })
 })
@@ -47,7 +47,7 @@ describe('prompts', () => {
     expect(chats[2]).toEqual(chats[0])
   })
 
-  it('of messages have system messages in front if the engine moves them there', () => {
+  it('prompts of messages have system messages in front if the engine moves them there', () => {
     const body = {
       system: 'a',
       messages: [user, { role: 'system', content: 'b' }, { role: 'assistant', content: 'c' }],
@@ -77,7 +77,7 @@ describe('prompts', () => {
     })
   })
 
-  it('of token-in requests are the ids as they are (S27)', () => {
+  it('prompts of token-in requests are the ids as they are (S27)', () => {
     expect(promptOf('/inference/v1/generate', { token_ids: [5, 6] })).toEqual({ form: 'ids', lists: [[5, 6]] })
   })
 })
@@ -87,30 +87,36 @@ describe('members with the prompt', () => {
   /** A member as a text, and as messages. */
   const shapesOf = (text: string) => [text, [{ role: 'user', content: text }]]
 
-  it.each(named.map((protocol) => [protocol.name, protocol] as const))('of %s are read as such', (_, protocol) => {
-    const { texts, ids } = protocol.promptFields
-    // Instructions alone are no prompt.
-    const rest = { system: { messages: [user] }, instructions: { input: 'hi' } }
-    for (const field of texts) {
-      const shown = shapesOf('S1 text').map((value) =>
-        protocol.prompt({ ...rest[field as keyof typeof rest], [field]: value }),
-      )
-      expect(JSON.stringify(shown), field).toContain('S1 text')
-    }
-    for (const field of ids) expect(protocol.prompt({ [field]: [1, 2, 3] })).toMatchObject({ lists: [[1, 2, 3]] })
-  })
+  it.each(named.map((protocol) => [protocol.name, protocol] as const))(
+    'members with the prompt of %s are read as such',
+    (_, protocol) => {
+      const { texts, ids } = protocol.promptFields
+      // Instructions alone are no prompt.
+      const rest = { system: { messages: [user] }, instructions: { input: 'hi' } }
+      for (const field of texts) {
+        const shown = shapesOf('S1 text').map((value) =>
+          protocol.prompt({ ...rest[field as keyof typeof rest], [field]: value }),
+        )
+        expect(JSON.stringify(shown), field).toContain('S1 text')
+      }
+      for (const field of ids) expect(protocol.prompt({ [field]: [1, 2, 3] })).toMatchObject({ lists: [[1, 2, 3]] })
+    },
+  )
 
-  it.each(protocols.map((protocol) => [protocol.name, protocol] as const))('of %s are all named', (_, protocol) => {
-    const { texts } = protocol.promptFields
-    const candidates = ['messages', 'prompt', 'input', 'instructions', 'system']
-    for (const field of candidates) {
-      const others = { messages: [user], input: 'hi', prompt: 'hi' }
-      const shown = shapesOf('S1 text').map((value) => protocol.prompt({ ...others, [field]: value }))
-      if (JSON.stringify(shown).includes('S1 text')) expect(texts).toContain(field)
-    }
-  })
+  it.each(protocols.map((protocol) => [protocol.name, protocol] as const))(
+    'members with the prompt of %s are all named',
+    (_, protocol) => {
+      const { texts } = protocol.promptFields
+      const candidates = ['messages', 'prompt', 'input', 'instructions', 'system']
+      for (const field of candidates) {
+        const others = { messages: [user], input: 'hi', prompt: 'hi' }
+        const shown = shapesOf('S1 text').map((value) => protocol.prompt({ ...others, [field]: value }))
+        if (JSON.stringify(shown).includes('S1 text')) expect(texts).toContain(field)
+      }
+    },
+  )
 
-  it('are known for each protocol that generates text', () => {
+  it('members with the prompt are known for each protocol that generates text', () => {
     const generating = protocols.filter(({ splitting }) => splitting !== null)
     expect(generating.filter((protocol) => !named.includes(protocol)).map(({ name }) => name)).toEqual([])
   })
@@ -130,7 +136,7 @@ describe('limits of output', () => {
     expect(protocolOf(path)!.bounds.limit(body)).toBe(limit)
   })
 
-  it('are per answer, of which n and several prompts make more', () => {
+  it('limits of output are per answer, of which n and several prompts make more', () => {
     expect(protocolOf('/v1/completions')!.bounds.sequences({ n: 2, prompt: ['a', 'b'] })).toBe(4)
     expect(protocolOf('/v1/messages')!.bounds.sequences({ n: 2 })).toBe(1)
   })
@@ -164,7 +170,7 @@ describe('the prefill leg', () => {
     })
   })
 
-  it('has no structured output, and keeps what forms the prompt', () => {
+  it('the prefill leg has no structured output, and keeps what forms the prompt', () => {
     expect(edit('/v1/chat/completions', {}).remove).toEqual(
       expect.arrayContaining(['response_format', 'structured_outputs', 'min_tokens', 'stream_options', 'n']),
     )
@@ -178,7 +184,7 @@ describe('the prefill leg', () => {
       expect(edit('/v1/messages', {}).remove).not.toContain(name)
   })
 
-  it('of a token-in request changes its sampling parameters', () => {
+  it('the prefill leg of a token-in request changes its sampling parameters', () => {
     const body = { token_ids: [1], sampling_params: { max_tokens: 9, min_tokens: 3, temperature: 0 }, stream: true }
     expect(edit('/inference/v1/generate', body).set).toEqual({
       sampling_params: '{"max_tokens":1,"temperature":0}',
@@ -186,7 +192,7 @@ describe('the prefill leg', () => {
     })
   })
 
-  it('is refused for several answers, and for thinking budgets that no connector exempts', () => {
+  it('the prefill leg is refused for several answers, and for thinking budgets that no connector exempts', () => {
     const { unsplittable } = protocolOf('/v1/messages')!.splitting!
     expect(unsplittable({ thinking: { type: 'enabled' } }, false)).not.toBeNull()
     expect(unsplittable({ thinking: { type: 'enabled' } }, true)).toBeNull()

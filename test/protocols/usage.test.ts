@@ -10,7 +10,7 @@ const usageOf = (fields: object) => messages.usage(fields as Record<string, unkn
 const sumOf = ({ promptTokens, outputTokens }: ReturnType<typeof usedTokens>) => promptTokens + outputTokens
 
 describe('usage of messages (S1)', () => {
-  it('adds cached tokens to the prompt', () => {
+  it('usage of messages (S1) adds cached tokens to the prompt', () => {
     const first = { input_tokens: 20000, output_tokens: 10, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 }
     const second = {
       input_tokens: 800,
@@ -22,7 +22,7 @@ describe('usage of messages (S1)', () => {
     expect(usageOf(second)).toEqual({ promptTokens: 20000, cachedTokens: 19200, outputTokens: 10 })
   })
 
-  it('adds created tokens, as vLLM 0.32 and 0.33 report them', () => {
+  it('usage of messages (S1) adds created tokens, as vLLM 0.32 and 0.33 report them', () => {
     const recorded = {
       input_tokens: 12,
       output_tokens: 46,
@@ -34,7 +34,7 @@ describe('usage of messages (S1)', () => {
     expect(usageOf({ input_tokens: 11, output_tokens: 4, cache_read_input_tokens: 1440 }).promptTokens).toBe(1451)
   })
 
-  it('takes input_tokens for the whole prompt if the other fields are absent, and cached tokens for unknown', () => {
+  it('usage of messages (S1) takes input_tokens for the whole prompt if the other fields are absent, and cached tokens for unknown', () => {
     expect(usageOf({ input_tokens: 28652, output_tokens: 46 })).toEqual({
       promptTokens: 28652,
       cachedTokens: null,
@@ -67,7 +67,7 @@ describe('usage of messages (S1)', () => {
       { input_tokens: 5, output_tokens: 46 },
       105,
     ],
-  ])('of a stream: %s', (_case, start, end, prompt) => {
+  ])('usage of messages (S1) of a stream: %s', (_case, start, end, prompt) => {
     const event = (json: object): string => named(json as { type: string })
     const usage = readerOf(
       '/v1/messages',
@@ -85,7 +85,7 @@ describe('usage that a client could choose (O2)', () => {
     parameters: { type: 'object', properties: { usage: { input_tokens: 1, output_tokens: 0 } } },
   }
 
-  it('is not read from tools that response.created echoes', () => {
+  it('usage that a client could choose (O2) is not read from tools that response.created echoes', () => {
     const created = named({ type: 'response.created', response: { tools: [tool], usage: null } } as { type: string })
     const delta = named({ type: 'response.output_text.delta', delta: 'a' } as { type: string })
     const reader = readerOf('/v1/responses', created + delta.repeat(1000))
@@ -93,7 +93,7 @@ describe('usage that a client could choose (O2)', () => {
     expect(sumOf(usedTokens(reader.usage, { promptTokens: 14, outputEvents: reader.outputs }))).toBe(1014)
   })
 
-  it('is not read from tools in the last event', () => {
+  it('usage that a client could choose (O2) is not read from tools in the last event', () => {
     const usage = { input_tokens: 14, output_tokens: 4000 }
     for (const response of [
       { tools: [tool], usage },
@@ -104,7 +104,7 @@ describe('usage that a client could choose (O2)', () => {
     }
   })
 
-  it('is not read from tools behind the usage of a JSON answer', () => {
+  it('usage that a client could choose (O2) is not read from tools behind the usage of a JSON answer', () => {
     const forged = { ...tool, parameters: { properties: { usage: { input_tokens: 7, output_tokens: 8888 } } } }
     const answer = { id: 'resp_1', usage: { input_tokens: 14, output_tokens: 20 }, tools: [forged] }
     const reader = new AnswerReader(protocolOf('/v1/responses')!.usage)
@@ -112,7 +112,7 @@ describe('usage that a client could choose (O2)', () => {
     expect(reader.usage).toEqual({ promptTokens: 14, cachedTokens: null, outputTokens: 20 })
   })
 
-  it('is not read from negative or implausible counts', () => {
+  it('usage that a client could choose (O2) is not read from negative or implausible counts', () => {
     expect(usageOf({ input_tokens: -1, output_tokens: 1e308 })).toEqual(NO_USAGE)
   })
 })
@@ -120,7 +120,7 @@ describe('usage that a client could choose (O2)', () => {
 describe('tokens to charge (S16, S17, O27)', () => {
   const own = { promptTokens: 14, outputEvents: 500 }
 
-  it('are prompt and output events of a message closed after 500 events', () => {
+  it('tokens to charge are prompt and output events of a message closed after 500 events', () => {
     const start = named({ type: 'message_start', message: { usage: { input_tokens: 14, output_tokens: 0 } } } as {
       type: string
     })
@@ -129,19 +129,19 @@ describe('tokens to charge (S16, S17, O27)', () => {
     expect(sumOf(usedTokens(reader.usage, { promptTokens: 20, outputEvents: reader.outputs }))).toBe(514)
   })
 
-  it('are prompt and output events of a chat closed after 3 events', () => {
+  it('tokens to charge are prompt and output events of a chat closed after 3 events', () => {
     const reader = readerOf('/v1/chat/completions', ROLE + chatChunk({ content: 'a' }) + chatChunk({ content: 'b' }))
     expect(sumOf(usedTokens(reader.usage, { promptTokens: 10, outputEvents: reader.outputs }))).toBe(12)
   })
 
-  it('are the reported ones of a complete answer', () => {
+  it('tokens to charge are the reported ones of a complete answer', () => {
     expect(sumOf(usedTokens({ promptTokens: 70, cachedTokens: null, outputTokens: 9 }, own))).toBe(79)
     expect(sumOf(usedTokens(null, own))).toBe(514)
   })
 })
 
 describe('usage of other protocols', () => {
-  it('has unknown counts where a field is absent', () => {
+  it('usage of other protocols has unknown counts where a field is absent', () => {
     const chat = protocolOf('/v1/chat/completions')!
     expect(chat.usage({ prompt_tokens: 9, prompt_tokens_details: null })).toEqual({
       promptTokens: 9,
@@ -152,7 +152,7 @@ describe('usage of other protocols', () => {
     expect(completeUsage(chat.usage({ completion_tokens: 9 }))).toBeNull()
   })
 
-  it('has no output for embeddings, and total_tokens as prompt of a rerank', () => {
+  it('usage of other protocols has no output for embeddings, and total_tokens as prompt of a rerank', () => {
     expect(protocolOf('/v1/embeddings')!.usage({ prompt_tokens: 5, total_tokens: 5 }).outputTokens).toBe(0)
     expect(protocolOf('/rerank')!.usage({ total_tokens: 12 }).promptTokens).toBe(12)
   })

@@ -49,7 +49,7 @@ function recorded(): string {
 }
 
 describe('firstlight calibrate', () => {
-  it('finds a profile that predicts the unseen half of a run, and replay accepts it', async () => {
+  it('firstlight calibrate finds a profile that predicts the unseen half of a run, and replay accepts it', async () => {
     writeFileSync(at('run.jsonl'), recorded())
     const { code, out } = await firstlight(
       'calibrate',
@@ -88,7 +88,7 @@ describe('firstlight calibrate', () => {
     ).toBe(0)
   })
 
-  it('reads a law off the metrics of an engine at work', async () => {
+  it('firstlight calibrate reads a law off the metrics of an engine at work', async () => {
     const fleet = await startFleet({ engines: 1, profile: 'test', model: 'sim' })
     const url = fleet.urls[0]!
     const enough = new AbortController()
@@ -147,13 +147,13 @@ describe('firstlight calibrate', () => {
     [['--requests', 'nowhere'], 'There is no file nowhere'],
     [['--metrics', 'ftp://x'], '--metrics must be an http or https URL'],
     [['--metrics', 'http://127.0.0.1:9/metrics', '--seconds', '0.1'], 'is unreachable: '],
-  ])('rejects %j', async (argv, message) => {
+  ])('firstlight calibrate rejects %j', async (argv, message) => {
     const { code, err } = await firstlight('calibrate', ...argv)
     expect(code).toBe(2)
     expect(err).toContain(message)
   })
 
-  it('names the line of a measurement that is broken', async () => {
+  it('firstlight calibrate names the line of a measurement that is broken', async () => {
     writeFileSync(
       at('bad.jsonl'),
       '{"input_toks":5,"output_toks":1,"queued_ts":2,"first_token_ts":1,"last_token_ts":3}',
@@ -176,7 +176,7 @@ describe('a law from totals', () => {
     running,
   })
 
-  it('is the law the totals were made by', () => {
+  it('a cost model from totals is the law the totals were made by', () => {
     const totals: Totals[] = [{ prefills: 3, prefillTokens: 900, prefillS: 1, gaps: 0, gapS: 0, running: 2 }]
     for (const [prefills, tokens, running] of [
       [2, 300, 4],

@@ -7,7 +7,7 @@ const sizes = (text: string, limit?: number) =>
   )
 
 describe('importers of traces', () => {
-  it('reads the Azure trace of 2023, with seven decimal places', () => {
+  it('the importer of traces reads the Azure trace of 2023, with seven decimal places', () => {
     const rows = ['TIMESTAMP,ContextTokens,GeneratedTokens', '2023-11-16 18:15:46.6805900,374,44', '']
     rows.splice(2, 0, '2023-11-16 18:15:50.9951690,1396,109')
     const [first, second] = sizes(rows.join('\r\n'))
@@ -16,7 +16,7 @@ describe('importers of traces', () => {
     expect(second!.slice(1)).toEqual([1396, 109, 2])
   })
 
-  it('reads the Azure trace of 2024, with a time zone', () => {
+  it('the importer of traces reads the Azure trace of 2024, with a time zone', () => {
     const text =
       'TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,2162,5\n2024-05-10 00:00:01+00:00,1,9\n'
     expect(sizes(text).map(([atMs]) => Math.round(atMs!))).toEqual([0, 990])
@@ -33,7 +33,7 @@ describe('importers of traces', () => {
     expect(sizes(text, 1)).toHaveLength(1)
   })
 
-  it('reads a result of vllm bench serve, with and without start times', () => {
+  it('the importer of traces reads a result of vllm bench serve, with and without start times', () => {
     const bench = { input_lens: [1024, 8], output_lens: [128, 2], request_rate: 4 }
     expect(sizes(JSON.stringify(bench))).toEqual([
       [0, 1024, 128, 2],
@@ -71,7 +71,7 @@ describe('importers of traces', () => {
     expect(requests).toHaveLength(3)
   })
 
-  it('leaves Mooncake’s format alone, and names an invalid line', () => {
+  it('the importer of traces leaves Mooncake’s format alone, and names an invalid line', () => {
     expect(importTrace('m', '{"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": []}')).toBe(null)
     const read = (text: string) => () => importTrace('x', text)
     expect(read('Timestamp,Model\n1,x')).toThrow('line 1 of the trace has no column for prompt tokens')

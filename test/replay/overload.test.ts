@@ -22,7 +22,7 @@ function jobs(count: number, ttftS: (second: number) => number): Job[] {
 }
 
 describe('overloadOf', () => {
-  it('measures the growth of TTFT per second of the run', () => {
+  it('overloadOf measures the growth of TTFT per second of the run', () => {
     const overload = overloadOf({ jobs: jobs(100, (second) => 1 + second * 0.2) })!
     expect(overload.slope).toBeCloseTo(0.2, 2)
     expect(overload.lateMs).toBeGreaterThan(overload.earlyMs)
@@ -38,7 +38,7 @@ describe('overloadOf', () => {
     ['is of no requests', []],
   ])('returns null if TTFT %s', (_name, sent) => expect(overloadOf({ jobs: sent })).toBe(null))
 
-  it('leaves failed requests out', () => {
+  it('overloadOf leaves failed requests out', () => {
     const failed = jobs(100, (second) => second).map((job) => Object.assign(job, { endedAt: -1 }))
     expect(overloadOf({ jobs: failed })).toBe(null)
   })

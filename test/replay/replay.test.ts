@@ -30,7 +30,7 @@ function writeTrace(name: string, further: (row: number) => object = () => ({}))
 }
 
 describe('firstlight replay', () => {
-  it('prints a line a policy, soonest first, and writes the same figures as JSON and as a page', async () => {
+  it('firstlight replay prints a line a policy, soonest first, and writes the same figures as JSON and as a page', async () => {
     const { code, out } = await firstlight(
       'replay',
       '--trace',
@@ -69,7 +69,7 @@ describe('firstlight replay', () => {
     expect(page).toContain('<td class="best">')
   })
 
-  it('states units, a legend and the winner, and what a reader needs to repeat the report', async () => {
+  it('firstlight replay states units, a legend and the winner, and what a reader needs to repeat the report', async () => {
     const trace = writeTrace('cite.jsonl')
     const policies = ['--policies', 'predicted,round_robin,exact']
     const { out } = await firstlight(
@@ -87,7 +87,7 @@ describe('firstlight replay', () => {
     expect(page).toMatch(/<dd>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ<\/dd>/)
   })
 
-  it('names policies that cannot sustain the pace, and a pace that the fleet sustains', async () => {
+  it('firstlight replay names policies that cannot sustain the pace, and a pace that the fleet sustains', async () => {
     const trace = writeTrace('fast.jsonl', (row) => ({ timestamp: row * 300, input_length: 20_000, hash_ids: [row] }))
     const run = (...flags: string[]) =>
       firstlight('replay', '--trace', trace, '--engines', '1', '--policies', 'predicted', ...flags)
@@ -99,7 +99,7 @@ describe('firstlight replay', () => {
     expect((await run('--speed', String(Number(speed) / 2))).out).not.toContain('cannot sustain')
   })
 
-  it('is the same twice, and another with another seed', async () => {
+  it('firstlight replay is the same twice, and another with another seed', async () => {
     const trace = writeTrace('seeds.jsonl')
     const rowsOf = async (seeds: string) => {
       await firstlight('replay', '--trace', trace, '--policies', 'random', '--seeds', seeds, '--json', at('seed.json'))
@@ -113,7 +113,7 @@ describe('firstlight replay', () => {
     expect(await rowsOf('2')).not.toEqual(first)
   })
 
-  it('prints the deviation between several seeds', async () => {
+  it('firstlight replay prints the deviation between several seeds', async () => {
     const trace = writeTrace('apart.jsonl')
     const rowOf = async (seeds: string) => {
       const { out } = await firstlight(
@@ -140,7 +140,7 @@ describe('firstlight replay', () => {
     expect(both.ttft_mean_sd_ms).toBeCloseTo(Math.abs(one.ttft_mean_ms - two.ttft_mean_ms) / Math.SQRT2, 2)
   })
 
-  it('does not treat a gateway of a configuration as an engine', async () => {
+  it('firstlight replay does not treat a gateway of a configuration as an engine', async () => {
     writeFileSync(
       at('edge.yaml'),
       'clusters: [{ id: paris, gateway: { url: "https://paris", models: [{ model: m }] } }]',
@@ -158,7 +158,7 @@ describe('firstlight replay', () => {
     expect(err).toContain('has no pool with engines')
   })
 
-  it('reads engines, network and profile from a configuration', async () => {
+  it('firstlight replay reads engines, network and profile from a configuration', async () => {
     writeFileSync(
       at('fleet.yaml'),
       'clusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: 64\n        engines:\n          - { id: a, url: "http://a", profile: h100-8b, rtt_ms: 500 }\n          - { id: b, url: "http://b", key: { env: NOT_SET } }\n',
@@ -180,7 +180,7 @@ describe('firstlight replay', () => {
     expect(rows[0]!.ttft_p50_ms).toBeGreaterThan(500)
   })
 
-  it('sends the turns of sessions in a closed loop by default', async () => {
+  it('firstlight replay sends the turns of sessions in a closed loop by default', async () => {
     const trace = writeTrace('s.jsonl', (row) => ({ session_id: `s${row % 2}`, timestamp: row }))
     const meanOf = async (...flags: string[]) => {
       await firstlight(
@@ -206,7 +206,7 @@ describe('firstlight replay', () => {
     [[], 'needs a trace or a preset'],
     [['--preset', 'experiment-3'], 'unknown preset "experiment-3"; presets: experiment-1'],
     [['--preset', 'burst', '--bogus'], 'has no flag --bogus'],
-  ])('rejects %j with a next step', async (argv, message) => {
+  ])('firstlight replay rejects %j with a next step', async (argv, message) => {
     const { code, err } = await firstlight('replay', ...argv)
     expect(code).toBe(2)
     expect(err).toContain(message)
@@ -217,13 +217,13 @@ describe('firstlight replay', () => {
     [['--load', '2x'], '--load must be numbers above 0 and up to 10, separated by commas, not "2x"'],
     [['--profile', 'abacus'], 'unknown engine profile "abacus"'],
     [['--engines', '2.5'], '--engines must be a whole number'],
-  ])('rejects %j', async (argv, message) => {
+  ])('firstlight replay rejects %j', async (argv, message) => {
     const { code, err } = await firstlight('replay', '--trace', writeTrace('e.jsonl'), ...argv)
     expect(code).toBe(2)
     expect(err).toContain(message)
   })
 
-  it('names the line of a trace that is broken', async () => {
+  it('firstlight replay names the line of a trace that is broken', async () => {
     writeFileSync(
       at('broken.jsonl'),
       '{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[]}\n{"timestamp":0}',
@@ -260,7 +260,7 @@ describe('firstlight replay', () => {
 })
 
 describe('the progress bar', () => {
-  it('draws on a terminal and removes the bar, and writes nothing elsewhere', () => {
+  it('the progress bar draws on a terminal and removes the bar, and writes nothing elsewhere', () => {
     const written: string[] = []
     const write = (text: string) => written.push(text)
     const elsewhere = progressBar('x', { write })

@@ -53,7 +53,7 @@ describe('several gateways with the same engines', () => {
   })
 
   it.each(['nothing', 'bookings', 'learned', 'prompts'] as const)(
-    'serve every request, also when one restarts and keeps %s',
+    'several gateways with the same engines serve every request, also when one restarts and keeps %s',
     (knows) => {
       const { jobs, refused } = replay(
         trace,
@@ -65,7 +65,7 @@ describe('several gateways with the same engines', () => {
     },
   )
 
-  it('have no bookings at the end, even those of a gateway that died', () => {
+  it('several gateways with the same engines have no bookings at the end, even those of a gateway that died', () => {
     for (const upset of [
       undefined,
       { kind: 'restarts', knows: 'bookings', at: 60 },

@@ -9,7 +9,7 @@ const gpt = (tokens: number) => message('gpt', tokens)
 describe('conversations of a ShareGPT file', () => {
   const sizes = { rounds: 2, answerTokens: 50 }
 
-  it('are those with more than two messages a round, with answers up to the limit', () => {
+  it('conversations of a ShareGPT file are those with more than two messages a round, with answers up to the limit', () => {
     const file = [
       { conversations: [human(10), gpt(20), human(30), gpt(400)] },
       { conversations: [human(10), gpt(20), human(30), gpt(400), human(1)] },
@@ -32,7 +32,7 @@ describe('conversations of a ShareGPT file', () => {
     ])
   })
 
-  it('count a token for four characters where the file has no count', () => {
+  it('conversations of a ShareGPT file count a token for four characters where the file has no count', () => {
     const text = { from: 'human', value: 'a'.repeat(41) }
     const file = [{ conversations: [text, gpt(1), text] }]
     expect(readShareGpt(JSON.stringify(file), { rounds: 1, answerTokens: 9 })[0]![0]!.questionTokens).toBe(11)
@@ -69,7 +69,7 @@ describe('users of multi-round conversations', () => {
       ]),
     )
 
-  it('send equal prompts under equal numbers, and others under other numbers', () => {
+  it('users of multi-round conversations send equal prompts under equal numbers, and others under other numbers', () => {
     const [first, second] = [promptsOf(0), promptsOf(2)]
     expect([...second.keys()].slice(0, 2)).toEqual(['user-2:112', 'user-3:112'])
     expect(second.get('user-2:144')).toBe(first.get('user-2:144'))
@@ -77,7 +77,7 @@ describe('users of multi-round conversations', () => {
     for (const blocks of second.values()) expect(old.has(blocks)).toBe(false)
   })
 
-  it('have rounds of their own sizes', () => {
+  it('users of multi-round conversations have rounds of their own sizes', () => {
     const roundsOf = (user: number) => [
       { questionTokens: 10 * user, answerTokens: 1 },
       { questionTokens: 5, answerTokens: 2 },

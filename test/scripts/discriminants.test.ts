@@ -23,7 +23,7 @@ describe('code that decides by the protocol or the engine type', () => {
     ['a case for an engine type', `switch (type.kind) { case 'external': break }`],
     ['an engine type itself', `${VLLM}const is = typeOf(engine) === vllm`],
     ['a table of engine types', `const table = { vllm: 1, 'llama.cpp': 2 }`],
-  ])('is reported: %s', (_, text) => {
+  ])('code that decides by the protocol or the engine type is reported: %s', (_, text) => {
     expect(problemsOf(text)).toHaveLength(1)
   })
 
@@ -34,11 +34,11 @@ describe('code that decides by the protocol or the engine type', () => {
     ['a word that is no kind', `const is = answer === 'unknown'`],
     ['a constant of a stream', `import { DONE } from '../protocols/stream/event.ts'\nconst is = payload === DONE`],
     ['a member of a type', `${VLLM}const fields = vllm.privateFields`],
-  ])('is none: %s', (_, text) => {
+  ])('code that decides by the protocol or the engine type is none: %s', (_, text) => {
     expect(problemsOf(text)).toEqual([])
   })
 
-  it('may stand in the two folders, and an engine type in the configuration', () => {
+  it('code that decides by the protocol or the engine type may stand in the two folders, and an engine type in the configuration', () => {
     expect(problemsOf(`const is = protocol.name === 'chat'`, 'src/protocols/example.ts')).toEqual([])
     expect(problemsOf(`const is = kind === 'external'`, 'src/config/example.ts')).toEqual([])
     expect(problemsOf(`const is = protocol.name === 'chat'`, 'src/config/example.ts')).toHaveLength(1)

@@ -56,13 +56,13 @@ function importsByLayer(): Map<string, Set<string>> {
 }
 
 describe('docs/architecture.md', () => {
-  it('lists for each layer exactly the layers that its files import', () => {
+  it('docs/architecture.md lists for each layer exactly the layers that its files import', () => {
     const found = importsByLayer()
     for (const { name, imports } of layers)
       expect([name, [...found.get(name)!].sort()]).toEqual([name, [...imports].sort()])
   })
 
-  it('has no arrow in the picture without an import', () => {
+  it('docs/architecture.md has no arrow in the picture without an import', () => {
     const arrows = [...page.matchAll(/^ {2}(\w+) --> (\w+)$/gm)].map(([, from, to]) => [from!, to!] as const)
     expect(arrows.length).toBeGreaterThan(10)
     const missing = arrows.filter(
@@ -71,13 +71,13 @@ describe('docs/architecture.md', () => {
     expect(missing).toEqual([])
   })
 
-  it('names only files and folders that exist', () => {
+  it('docs/architecture.md names only files and folders that exist', () => {
     const paths = codeIn(page).filter((code) => /^(src|durable|packages|test)\//.test(code))
     expect(paths.length).toBeGreaterThan(40)
     expect(paths.filter((path) => !existsSync(path))).toEqual([])
   })
 
-  it('names each representation in its file', () => {
+  it('docs/architecture.md names each representation in its file', () => {
     const rows = rowsBelow('Representations of a request')
     expect(rows.length).toBeGreaterThan(10)
     for (const [name, file] of rows) {
@@ -86,12 +86,12 @@ describe('docs/architecture.md', () => {
     }
   })
 
-  it('is linked from the README, AGENTS.md and the index of the docs', () => {
+  it('docs/architecture.md is linked from the README, AGENTS.md and the index of the docs', () => {
     for (const linking of ['README.md', 'AGENTS.md', 'docs/README.md'])
       expect(readText(linking)).toContain('architecture.md')
   })
 
-  it('has a row for each folder of the source', () => {
+  it('docs/architecture.md has a row for each folder of the source', () => {
     const folders = listFiles('src/*/').map((path) => path.replace(/\/?$/, '/'))
     expect(folders.filter((folder) => layers.every(({ paths }) => !paths.includes(folder)))).toEqual([])
   })

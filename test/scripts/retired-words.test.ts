@@ -32,7 +32,7 @@ describe('words that the glossary has retired', () => {
     expect(problemsOf(word.includes(' ') ? `// ${word} at once` : named(word))).toHaveLength(1)
   })
 
-  it('are all words that lint rejects', () => {
+  it('words that the glossary has retired are all words that lint rejects', () => {
     const known = new Set(glossary.flatMap((word) => [word, word.replace(/s$/, '')]))
     expect([...Object.keys(list.everywhere), ...Object.keys(list.names)].filter((word) => !known.has(word))).toEqual([])
   })
@@ -43,17 +43,17 @@ describe('words that the glossary has retired', () => {
     expect(problemsOf(`// the ${word}`)).toHaveLength(1)
   })
 
-  it('that are ordinary words are accepted in strings and comments', () => {
+  it('words that the glossary has retired that are ordinary words are accepted in strings and comments', () => {
     expect(problemsOf(`// The note is cut, as told.\nf('cut')`)).toEqual([])
   })
 
-  it('are accepted in the names that the list allows, and only in their files', () => {
+  it('words that the glossary has retired are accepted in the names that the list allows, and only in their files', () => {
     expect(problemsOf('const cuts = 1', 'src/core/pool/circuit.ts')).toEqual([])
     expect(problemsOf('const cuts = 1')).toEqual(['src/example.ts:1: retired word "cut". Use "truncated".'])
     expect(problemsOf('const newCut = 1', 'src/core/pool/circuit.ts')).toHaveLength(1)
   })
 
-  it('are rejected in file names', () => {
+  it('words that the glossary has retired are rejected in file names', () => {
     expect(problemsOf('', `src/${Object.keys(list.everywhere)[0]}.ts`)).toHaveLength(1)
   })
 })

@@ -45,7 +45,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
 )
 
 describe('the block pool', () => {
-  it('allocates, shares, releases and finds blocks as a plain list does', () => {
+  it('the block pool allocates, shares, releases and finds blocks as a plain list does', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 12 }), fc.array(action, { maxLength: 200 }), (size, actions) => {
         const pool = new BlockPool(size)
@@ -76,7 +76,7 @@ describe('the block pool', () => {
     )
   })
 
-  it('rejects releasing a block that is not allocated', () => {
+  it('the block pool rejects releasing a block that is not allocated', () => {
     const pool = new BlockPool(2)
     const block = pool.take()
     pool.release(block)

@@ -37,7 +37,7 @@ function ask(url: string, headers: Readonly<Record<string, string>> = {}, model 
 }
 
 describe('firstlight demo', () => {
-  it('prints commands that work when pasted, and exits when stopped', async () => {
+  it('firstlight demo prints commands that work when pasted, and exits when stopped', async () => {
     const stop = new AbortController()
     let say: (guide: string) => void
     const guide = new Promise<string>((resolve) => (say = resolve))
@@ -59,7 +59,7 @@ describe('firstlight demo', () => {
     expect(await ended).toBe(0)
   })
 
-  it('listens on loopback only, having no keys', async () => {
+  it('firstlight demo listens on loopback only, having no keys', async () => {
     const errors: string[] = []
     const never = new AbortController().signal
     expect(
@@ -94,7 +94,7 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     return edge.url
   }
 
-  it('streams from an engine of the configuration to clients with a key', async () => {
+  it('the built Worker before the demo fleet streams from an engine of the configuration to clients with a key', async () => {
     const document = { ...quiet(fleet), version: 1, keys: [{ name: 'k', secret: { env: 'TEAM_KEY' } }] }
     const url = await edgeWith({ FIRSTLIGHT_CONFIG: JSON.stringify(document), TEAM_KEY: 'right' })
     const response = await ask(url, { authorization: 'Bearer right' })
@@ -105,7 +105,7 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     expect((await ask(url, { authorization: 'Bearer right' }, 'gpt-9')).status).toBe(404)
   })
 
-  it('runs as a front and two regions, which both answer', async () => {
+  it('the built Worker before the demo fleet runs as a front and two regions, which both answer', async () => {
     const edge = await startRegions(fleet, { port: 0, regions: 2, adminKey: 'demo' })
     try {
       const clusters = new Set<string | null>()
@@ -121,7 +121,7 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     await expect(startRegions(fleet, { port: 0, regions: 3, adminKey: 'demo' })).rejects.toThrow('use 1 to 2')
   })
 
-  it('returns 503 and names the setting if there are no keys', async () => {
+  it('the built Worker before the demo fleet returns 503 and names the setting if there are no keys', async () => {
     const url = await edgeWith({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...quiet(fleet), version: 1 }) })
     const response = await ask(url)
     expect(response.status).toBe(503)
@@ -130,7 +130,7 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     })
   })
 
-  it('returns 503 without details to clients if the configuration is missing or invalid', async () => {
+  it('the built Worker before the demo fleet returns 503 without details to clients if the configuration is missing or invalid', async () => {
     for (const [bindings, reason] of [
       [{}, 'FIRSTLIGHT_CONFIG'],
       [{ FIRSTLIGHT_CONFIG: 'clusters: [{ id: hush!' }, 'not valid'],

@@ -78,7 +78,7 @@ interface Answer {
 }
 
 describe('prefill and decode on two engines', () => {
-  it('return the text of one engine, with blocks fetched instead of computed', async () => {
+  it('prefill and decode on two engines return the text of one engine, with blocks fetched instead of computed', async () => {
     const { fleet, ask } = open()
     const prefilled = await ask('p', { max_tokens: 1, kv_transfer_params: empty })
     const params = prefilled.json.kv_transfer_params!
@@ -99,7 +99,7 @@ describe('prefill and decode on two engines', () => {
     expect(fleet.engine('p').driver.model.usage).toBe(0)
   })
 
-  it('compute the prompt again and count it if the lease has expired', async () => {
+  it('prefill and decode on two engines compute the prompt again and count it if the lease has expired', async () => {
     const { fleet, clock, ask } = open()
     const prefilled = await ask('p', { max_tokens: 1, kv_transfer_params: empty })
     await clock.pass(31_000)
@@ -110,7 +110,7 @@ describe('prefill and decode on two engines', () => {
     expect(fleet.engine('p').driver.model.counters.lapsedHolds).toBe(1)
   })
 
-  it('count parameters that are used twice, on both sides', async () => {
+  it('prefill and decode on two engines count parameters that are used twice, on both sides', async () => {
     const { fleet, ask } = open()
     const { json } = await ask('p', { max_tokens: 1, kv_transfer_params: empty })
     await ask('d', { kv_transfer_params: json.kv_transfer_params })
@@ -120,7 +120,7 @@ describe('prefill and decode on two engines', () => {
     expect(fleet.engine('p').kv!.lateReads).toBe(1)
   })
 
-  it('count parameters of another prompt or of an unknown prefill', async () => {
+  it('prefill and decode on two engines count parameters of another prompt or of an unknown prefill', async () => {
     const { fleet, ask } = open()
     const { json } = await ask('p', { max_tokens: 1, kv_transfer_params: empty })
     await ask('d', { prompt: [9, 8, 7], kv_transfer_params: json.kv_transfer_params })
@@ -141,7 +141,7 @@ describe('prefill and decode on two engines', () => {
     expect((await ask('d', {})).status).toBe(200)
   })
 
-  it('end the decode engine if parameters have no prefill, as in vLLM', async () => {
+  it('prefill and decode on two engines end the decode engine if parameters have no prefill, as in vLLM', async () => {
     const { fleet, ask } = open()
     const answer = ask('d', { kv_transfer_params: { do_remote_prefill: true } })
     expect((await answer).status).toBe(500)
@@ -156,7 +156,7 @@ describe('prefill and decode on two engines', () => {
     ['asks for more than a token', { max_tokens: 2 }, 'max_tokens must be 1, got 2'],
     ['asks for two choices', { max_tokens: 1, n: 2 }, 'n must be 1'],
     ['names a remote', { max_tokens: 1, kv_transfer_params: { ...empty, remote_host: 'x' } }, 'remote_* must be null'],
-  ])('reject a prefill leg that %s', async (_what, body, message) => {
+  ])('prefill and decode on two engines reject a prefill leg that %s', async (_what, body, message) => {
     const { fleet, ask } = open()
     const answer = await ask('p', { kv_transfer_params: empty, ...body })
     expect(answer.status).toBe(400)
@@ -165,7 +165,7 @@ describe('prefill and decode on two engines', () => {
     expect(fleet.engine('p').kv!.violations.badPrefill).toBe(1)
   })
 
-  it('ignore the parameters without a connector', async () => {
+  it('prefill and decode on two engines ignore the parameters without a connector', async () => {
     const { ask } = open()
     const answer = await ask('whole', { kv_transfer_params: { do_remote_prefill: true } })
     expect(answer.status).toBe(200)
@@ -174,7 +174,7 @@ describe('prefill and decode on two engines', () => {
 })
 
 describe('encode engines', () => {
-  it('let other engines skip items that are already encoded', async () => {
+  it('encode engines let other engines skip items that are already encoded', async () => {
     const { fleet, ask } = open({ engines: [{ id: 'e', role: 'encode' }, { id: 'a' }, { id: 'b' }] })
     const messages = [
       { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] },

@@ -85,7 +85,7 @@ function checkBlocks(model: EngineModel, sequences: readonly Sequence[]): void {
 }
 
 describe('EngineModel under any load', () => {
-  it('conserves blocks, keeps to its limits and ends every request exactly once', () => {
+  it('EngineModel under any load conserves blocks, keeps to its limits and ends every request exactly once', () => {
     fc.assert(
       fc.property(fc.array(arrival, { maxLength: 40 }), fc.integer({ min: 16, max: 64 }), (arrivals, cacheBlocks) => {
         const ends = new Map<Sequence, number>()
@@ -133,7 +133,7 @@ describe('EngineModel under any load', () => {
     )
   })
 
-  it('serves prompts of equal length first come, first served', () => {
+  it('EngineModel under any load serves prompts of equal length first come, first served', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 30 }), { minLength: 2, maxLength: 20 }), (gaps) => {
         const model = new EngineModel({ costModel, limits })
@@ -151,7 +151,7 @@ describe('EngineModel under any load', () => {
     )
   })
 
-  it('has the same results whether the host is on time or late', () => {
+  it('EngineModel under any load has the same results whether the host is on time or late', () => {
     fc.assert(
       fc.property(
         fc.array(arrival, { minLength: 1, maxLength: 12 }),
@@ -178,7 +178,7 @@ describe('EngineModel under any load', () => {
 })
 
 describe('step time', () => {
-  it('follows the measured cost model on an idle engine: fixed + a*new + b*(total² − cached²)/2', () => {
+  it('step time follows the measured cost model on an idle engine: fixed + a*new + b*(total² − cached²)/2', () => {
     const one = { ...limits, maxNumBatchedTokens: 2048 }
     const model = new EngineModel({ costModel, limits: one })
     const cold = model.submit(spec(1000, 1), 0)
@@ -190,7 +190,7 @@ describe('step time', () => {
     expect(warm.firstTokenAt - end).toBeCloseTo(5 + 7 + 0.25 * 208 + (1e-4 * (1200 ** 2 - 992 ** 2)) / 2, 9)
   })
 
-  it('agrees with idleTtftMs for any prompt, cached part and budget', () => {
+  it('step time agrees with idleTtftMs for any prompt, cached part and budget', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 900 }),
@@ -209,7 +209,7 @@ describe('step time', () => {
     )
   })
 
-  it('adds up the queue: a prompt waits for all earlier prefills', () => {
+  it('step time adds up the queue: a prompt waits for all earlier prefills', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, maxNumBatchedTokens: 2048, cacheBlocks: 1024 } })
     const ahead = [model.submit(spec(2048, 1, 1), 0), model.submit(spec(2048, 1, 2), 0)]
     const last = model.submit(spec(1024, 1, 3), 10)
@@ -220,7 +220,7 @@ describe('step time', () => {
     expect(last.scheduledAt).toBeCloseTo(2 * own(2048), 9)
   })
 
-  it('grows with batch and context while decoding', () => {
+  it('step time grows with batch and context while decoding', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, maxNumBatchedTokens: 2048 } })
     const [one, two] = [model.submit(spec(32, 3, 1), 0), model.submit(spec(64, 3, 2), 0)]
     drain(model)
@@ -233,7 +233,7 @@ describe('step time', () => {
 })
 
 describe('memory', () => {
-  it('computes the last token of a full hit: of 1024 cached tokens, 1008 are hits', () => {
+  it('an engine computes the last token of a full hit: of 1024 cached tokens, 1008 are hits', () => {
     const model = new EngineModel({ costModel, limits })
     model.submit(spec(1024, 1), 0)
     const again = model.submit(spec(1024, 1), drain(model))
@@ -241,7 +241,7 @@ describe('memory', () => {
     expect(again.cachedTokens).toBe(1008)
   })
 
-  it('evicts the tail of the oldest sequence first', () => {
+  it('an engine evicts the tail of the oldest sequence first', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 20 } })
     model.submit(spec(160, 1, 1), 0)
     model.submit(spec(128, 1, 2), drain(model))
@@ -252,7 +252,7 @@ describe('memory', () => {
     expect(again.cachedTokens).toBe(80)
   })
 
-  it('preempts the youngest when blocks run out, and still finishes it', () => {
+  it('an engine preempts the youngest when blocks run out, and still finishes it', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 8, maxNumBatchedTokens: 256 } })
     const old = model.submit(spec(48, 60, 1), 0)
     const young = model.submit(spec(48, 60, 2), 0)
@@ -262,7 +262,7 @@ describe('memory', () => {
     expect([old.outputs, young.outputs]).toEqual([60, 60])
   })
 
-  it('admits a prompt only if all of it fits, not only its first chunk', () => {
+  it('an engine admits a prompt only if all of it fits, not only its first chunk', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 12 } })
     const first = model.submit(spec(80, 20, 1), 0)
     const second = model.submit(spec(160, 1, 2), 0)
@@ -270,12 +270,12 @@ describe('memory', () => {
     expect(second.scheduledAt).toBeGreaterThanOrEqual(first.endedAt)
   })
 
-  it('rejects a prompt larger than the empty cache', () => {
+  it('an engine rejects a prompt larger than the empty cache', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 4 } })
     expect(() => model.submit(spec(60, 10), 0)).toThrow('needs 5 blocks, the cache has 4')
   })
 
-  it('resets its cache only while idle', () => {
+  it('an engine resets its cache only while idle', () => {
     const model = new EngineModel({ costModel, limits })
     model.submit(spec(64, 5), 0)
     model.advance(0)
@@ -288,7 +288,7 @@ describe('memory', () => {
 })
 
 describe('remote prefill', () => {
-  it('fetches the prompt in transfer time instead of computing it', () => {
+  it('remote prefill fetches the prompt in transfer time instead of computing it', () => {
     const model = new EngineModel({ costModel, limits })
     const sequence = model.submit(spec(500, 2, 1, { remote: true }), 0)
     drain(model)
@@ -297,7 +297,7 @@ describe('remote prefill', () => {
     expect(sequence.firstTokenAt).toBeCloseTo(3 + 0.01 * 500 + 5 + 0.5 + 0.01 * 500, 9)
   })
 
-  it('admits a fetched prompt before one that does not fit, which avoids a deadlock', () => {
+  it('remote prefill admits a fetched prompt before one that does not fit, which avoids a deadlock', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 20 } })
     const long = model.submit(spec(191, 3, 1), 0)
     const fetched = model.submit(spec(113, 1, 2, { remote: true }), 57)
@@ -306,7 +306,7 @@ describe('remote prefill', () => {
     expect(long.preemptions).toBe(1)
   })
 
-  it('keeps the blocks of a finished prefill until they are read', () => {
+  it('remote prefill keeps the blocks of a finished prefill until they are read', () => {
     const model = new EngineModel({ costModel, limits, holdLeaseMs: 1000 })
     const sequence = model.submit(spec(160, 1, 1, { hold: true }), 0)
     model.advance(200)
@@ -317,7 +317,7 @@ describe('remote prefill', () => {
     expect(model.readByRemote(sequence, 201)).toBe(false)
   })
 
-  it('frees blocks that are not read within the lease', () => {
+  it('remote prefill frees blocks that are not read within the lease', () => {
     const model = new EngineModel({ costModel, limits, holdLeaseMs: 1000 })
     const sequence = model.submit(spec(160, 1, 1, { hold: true }), 0)
     model.advance(5000)
@@ -328,7 +328,7 @@ describe('remote prefill', () => {
 })
 
 describe('pausing', () => {
-  it('starts no step until it is resumed, and keeps all requests', () => {
+  it('a paused engine starts no step until it is resumed, and keeps all requests', () => {
     const model = new EngineModel({ costModel, limits })
     model.pause()
     const sequence = model.submit(spec(32, 2), 0)
@@ -341,7 +341,7 @@ describe('pausing', () => {
     expect(sequence.scheduledAt).toBe(10_000)
   })
 
-  it('accepts a request from inside a listener', () => {
+  it('a paused engine accepts a request from inside a listener', () => {
     const ends: Sequence[] = []
     const model: EngineModel = new EngineModel(
       { costModel, limits },

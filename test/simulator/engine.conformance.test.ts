@@ -79,14 +79,14 @@ describe.each(['openai.json', 'errors.json', 'uploads.json'])(
 )
 
 describe('the simulated engine, compared with vLLM', () => {
-  it('reports the same cached tokens for the same prompts in the same order', async () => {
+  it('the simulated engine reports the same cached tokens for the same prompts in the same order', async () => {
     const seen: Record<string, string[]> = {}
     for (const { name } of read<VectorFile>('cache.json').exchanges)
       seen[name] = await unlike('cache.json', name, { made: true, counted: false })
     expect(Object.fromEntries(Object.entries(seen).filter(([, found]) => found.length > 0))).toEqual({})
   })
 
-  it('returns kv_transfer_params of a prefill leg as NIXL does', async () => {
+  it('the simulated engine returns kv_transfer_params of a prefill leg as NIXL does', async () => {
     const nixl = await startFleet({
       engines: 1,
       model: 'tiny',
@@ -109,7 +109,7 @@ describe('the simulated engine, compared with vLLM', () => {
     }
   })
 
-  it('fetches blocks of a prefill engine once or twice, and fails as NIXL does for an unknown engine', async () => {
+  it('the simulated engine fetches blocks of a prefill engine once or twice, and fails as NIXL does for an unknown engine', async () => {
     const shared = {
       model: 'tiny',
       profile: 'instant',
@@ -139,7 +139,7 @@ describe('the simulated engine, compared with vLLM', () => {
     }
   })
 
-  it('has a subset of vLLM’s metrics with equal names, types and labels', async () => {
+  it('the simulated engine has a subset of vLLM’s metrics with equal names, types and labels', async () => {
     const { body } = await send({ url: url(), method: 'GET', path: '/metrics' })
     const real = new Map(
       read<{ families: MetricFamily[] }>('metrics.json').families.map((family) => [family.name, family]),

@@ -15,14 +15,14 @@ export function fleetByFetch(runtime: string): void {
     })
 
   describe(`a fleet behind fetch on ${runtime}`, () => {
-    it('streams a response to its end', async () => {
+    it('a fleet behind fetch streams a response to its end', async () => {
       const { urls, fetch } = open()
       const text = await (await fetch(ask(urls[0]!, { stream: true }))).text()
       expect(text.match(/"delta":\{"content":" /g)).toHaveLength(8)
       expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
     })
 
-    it('records what it receives', async () => {
+    it('a fleet behind fetch records what it receives', async () => {
       const { urls, fetch } = open()
       const form = new FormData()
       form.set('file', new File(['x'.repeat(20_000)], 'a.wav'))
@@ -39,7 +39,7 @@ export function fleetByFetch(runtime: string): void {
       expect(await receive()).toContain("'loc': 'body.file'")
     })
 
-    it('aborts when the reader cancels', async () => {
+    it('a fleet behind fetch aborts when the reader cancels', async () => {
       const { urls, fetch, engines } = open({ profile: 'demo' })
       const reader = (await fetch(ask(urls[0]!, { stream: true, max_tokens: 5000 }))).body!.getReader()
       await reader.read()
@@ -48,7 +48,7 @@ export function fleetByFetch(runtime: string): void {
       expect(engines[0]!.driver.model.running).toBe(0)
     })
 
-    it('rejects if the signal is aborted before the response', async () => {
+    it('a fleet behind fetch rejects if the signal is aborted before the response', async () => {
       const { urls, fetch, engines } = open({ profile: 'demo' })
       const leave = new AbortController()
       const answer = fetch(ask(urls[0]!, { max_tokens: 5000 }, leave.signal))
@@ -58,7 +58,7 @@ export function fleetByFetch(runtime: string): void {
       expect(engines[0]!.driver.model.running + engines[0]!.driver.model.waiting).toBe(0)
     })
 
-    it('fails as fetch does if no engine listens, and resets a stream', async () => {
+    it('a fleet behind fetch fails as fetch does if no engine listens, and resets a stream', async () => {
       const { urls, fetch, engines } = open()
       engines[0]!.setFault({ kind: 'refuse' })
       await expect(fetch(ask(urls[0]!, {}))).rejects.toThrow(TypeError)

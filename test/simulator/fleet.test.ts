@@ -53,7 +53,7 @@ const records = (text: string): unknown[] =>
     .map((record) => JSON.parse(record.slice(6)) as unknown)
 
 describe('simulated fleet', () => {
-  it('returns the same text streamed and unstreamed, on every engine', async () => {
+  it('the simulated fleet returns the same text streamed and unstreamed, on every engine', async () => {
     const { urls } = await start({ engines: 2 })
     const streamed = records(await (await ask(urls[0]!, { stream: true })).text()) as {
       choices: { delta: { content?: string } }[]
@@ -64,7 +64,7 @@ describe('simulated fleet', () => {
     expect(text.split(' ').filter(Boolean)).toHaveLength(20)
   })
 
-  it('has its own response cached for the next prompt', async () => {
+  it('the simulated fleet has its own response cached for the next prompt', async () => {
     const { urls } = await start()
     const first = [{ role: 'user', content: 'x'.repeat(300) }]
     const answer = await chat(urls[0]!, { messages: first, max_tokens: 200 })
@@ -79,7 +79,7 @@ describe('simulated fleet', () => {
     expect(next.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(usedTokens - 32)
   })
 
-  it('computes the whole prompt for prompt_logprobs, and has it cached afterwards', async () => {
+  it('the simulated fleet computes the whole prompt for prompt_logprobs, and has it cached afterwards', async () => {
     const { urls } = await start()
     const cachedOf = async (path: string, body: object) =>
       ((await (await ask(urls[0]!, body, { path })).json()) as Chat).usage.prompt_tokens_details.cached_tokens
@@ -94,7 +94,7 @@ describe('simulated fleet', () => {
     expect(await cachedOf('/v1/completions', { ...prompt, echo: true })).toBeGreaterThan(32)
   })
 
-  it('calls a required tool with arguments that match its schema', async () => {
+  it('the simulated fleet calls a required tool with arguments that match its schema', async () => {
     const { urls } = await start()
     const parameters = { type: 'object', properties: { city: { type: 'string' }, days: { type: 'integer' } } }
     const tools = [{ type: 'function', function: { name: 'weather', parameters } }]
@@ -105,7 +105,7 @@ describe('simulated fleet', () => {
     expect(answer.choices[0]!.finish_reason).toBe('tool_calls')
   })
 
-  it('aborts the request when the client disconnects, streaming or not', async () => {
+  it('the simulated fleet aborts the request when the client disconnects, streaming or not', async () => {
     const { urls, engines } = await start({ profile: 'demo' })
     for (const [count, stream] of [true, false].entries()) {
       const leave = new AbortController()
@@ -118,7 +118,7 @@ describe('simulated fleet', () => {
     }
   })
 
-  it('logs the requests it receives', async () => {
+  it('the simulated fleet logs the requests it receives', async () => {
     const { urls, engines } = await start()
     await ask(urls[0]!, { max_tokens: 1, user: 'me' }, { headers: { 'x-request-id': 'label', 'x-other': 'yes' } })
     const seen = engines[0]!.log.last('/v1/chat/completions')!
@@ -126,7 +126,7 @@ describe('simulated fleet', () => {
     expect(JSON.parse(seen.body)).toMatchObject({ user: 'me', max_tokens: 1 })
   })
 
-  it('queues requests while it sleeps, and answers them after wake_up', async () => {
+  it('the simulated fleet queues requests while it sleeps, and answers them after wake_up', async () => {
     const { urls, engines } = await start()
     await fetch(`${urls[0]}/sleep?level=1`, { method: 'POST' })
     const answer = ask(urls[0]!, {})
@@ -136,7 +136,7 @@ describe('simulated fleet', () => {
     expect((await answer).status).toBe(200)
   })
 
-  it('rejects requests beyond its admission limit, and counts them', async () => {
+  it('the simulated fleet rejects requests beyond its admission limit, and counts them', async () => {
     const { urls, engines } = await start({ profile: 'demo', maxNumQueuedReqs: 1 })
     const leave = new AbortController()
     const first = ask(urls[0]!, { max_tokens: 5000 }, { signal: leave.signal })
@@ -149,7 +149,7 @@ describe('simulated fleet', () => {
     leave.abort()
   })
 
-  it('embeds, scores and reranks', async () => {
+  it('the simulated fleet embeds, scores and reranks', async () => {
     const { urls } = await start()
     const embedded = (await (
       await ask(urls[0]!, { input: ['a', 'b'], messages: undefined }, { path: '/v1/embeddings' })
@@ -162,7 +162,7 @@ describe('simulated fleet', () => {
     expect(scores).toEqual([...scores].sort((a, b) => b - a))
   })
 
-  it('continues the response of previous_response_id', async () => {
+  it('the simulated fleet continues the response of previous_response_id', async () => {
     const { urls } = await start()
     const post = async (body: object): Promise<{ id: string; usage: { input_tokens: number } }> =>
       (await (await ask(urls[0]!, body, { path: '/v1/responses' })).json()) as never
@@ -180,7 +180,7 @@ describe('faults', () => {
       rule === null ? { method: 'DELETE' } : { method: 'PUT', body: JSON.stringify(rule) },
     )
 
-  it('refuses connections and listens again on the same port', async () => {
+  it('a faulty engine refuses connections and listens again on the same port', async () => {
     const running = await start({ engines: 1, port: ownPorts(2) })
     await control(running, { kind: 'refuse' })
     await expect(fetch(`${running.urls[0]}/health`)).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } })
@@ -232,7 +232,7 @@ describe('faults', () => {
     [{ kind: 'cut', after: '3' }, 'after of cut must be a whole number from 0, got "3"'],
     [['refuse'], 'the body must be a fault as JSON'],
     [null, 'the body must be a fault as JSON'],
-  ])('rejects %j', async (rule, why) => {
+  ])('a faulty engine rejects %j', async (rule, why) => {
     const running = await start({ engines: 1 })
     const answer = await fetch(`${running.controlUrl}/_sim/engines/engine-0/fault`, {
       method: 'PUT',
@@ -243,7 +243,7 @@ describe('faults', () => {
     expect(running.engines[0]!.fault).toBeNull()
   })
 
-  it('resets a stream in the middle', async () => {
+  it('a faulty engine resets a stream in the middle', async () => {
     const running = await start()
     await control(running, { kind: 'reset', after: 3 })
     const answer = await ask(running.urls[0]!, { stream: true })
@@ -252,13 +252,13 @@ describe('faults', () => {
     expect(running.engines[0]!.log).toMatchObject({ running: 0, aborted: 0 })
   })
 
-  it('resets before the headers', async () => {
+  it('a faulty engine resets before the headers', async () => {
     const running = await start()
     await control(running, { kind: 'reset', after: 0 })
     await expect(ask(running.urls[0]!, {})).rejects.toMatchObject({ cause: { code: 'ECONNRESET' } })
   })
 
-  it('ends a stream early without an error', async () => {
+  it('a faulty engine ends a stream early without an error', async () => {
     const running = await start()
     await control(running, { kind: 'cut', after: 3 })
     const text = await (await ask(running.urls[0]!, { stream: true })).text()
@@ -270,7 +270,7 @@ describe('faults', () => {
     ['head', false],
     ['body', true],
     ['middle', true],
-  ])('hangs at the %s until the client disconnects', async (where, headComes) => {
+  ])('a faulty engine hangs at the %s until the client disconnects', async (where, headComes) => {
     const running = await start()
     await control(running, { kind: 'hang', where })
     const leave = new AbortController()
@@ -283,7 +283,7 @@ describe('faults', () => {
     expect(running.engines[0]!.log.running).toBe(0)
   })
 
-  it('returns errors at the configured share, and stops after the count', async () => {
+  it('a faulty engine returns errors at the configured share, and stops after the count', async () => {
     const running = await start({ random: () => 0.4 })
     await control(running, { kind: 'status', status: 500, share: 0.5, count: 2 })
     const statuses = []
@@ -294,13 +294,13 @@ describe('faults', () => {
     expect((await fetch(`${running.urls[0]}/health`)).status).toBe(200)
   })
 
-  it('can include health checks', async () => {
+  it('a faulty engine can include health checks', async () => {
     const running = await start()
     await control(running, { kind: 'status', status: 503, scope: 'all' })
     expect((await fetch(`${running.urls[0]}/health`)).status).toBe(503)
   })
 
-  it('sends invalid JSON, SSE or HTTP', async () => {
+  it('a faulty engine sends invalid JSON, SSE or HTTP', async () => {
     const running = await start()
     await control(running, { kind: 'malformed', where: 'body' })
     await expect((await ask(running.urls[0]!, {})).json()).rejects.toThrow(SyntaxError)
@@ -311,7 +311,7 @@ describe('faults', () => {
     await expect(ask(running.urls[0]!, {})).rejects.toThrow('fetch failed')
   })
 
-  it('slows down by the configured factor', async () => {
+  it('a faulty engine slows down by the configured factor', async () => {
     const running = await start()
     await control(running, { kind: 'slow', factor: 10 })
     const { model } = running.engines[0]!.driver
@@ -323,14 +323,14 @@ describe('faults', () => {
     expect(slow / (model.counters.busyMs - slow)).toBeCloseTo(10, 6)
   })
 
-  it('rejects an unknown fault with a list of known ones', async () => {
+  it('a faulty engine rejects an unknown fault with a list of known ones', async () => {
     const running = await start()
     const answer = await control(running, { kind: 'explode' })
     expect(answer.status).toBe(400)
     expect(await answer.text()).toContain('refuse, hang, reset')
   })
 
-  it('loses its cache when it is restarted', async () => {
+  it('a faulty engine loses its cache when it is restarted', async () => {
     const running = await start({ engines: 1, port: ownPorts(2) })
     const [engine] = running.engines
     await chat(running.urls[0]!, { messages: [{ role: 'user', content: 'y'.repeat(500) }] })

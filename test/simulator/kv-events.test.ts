@@ -13,7 +13,7 @@ const asks = fc.array(
 )
 
 describe('a gateway with KV events of an engine', () => {
-  it('predicts cached tokens exactly, for any prompts in any order', () => {
+  it('a gateway with KV events of an engine predicts cached tokens exactly, for any prompts in any order', () => {
     let hits = 0
     let evictions = 0
     fc.assert(
@@ -33,7 +33,7 @@ describe('a gateway with KV events of an engine', () => {
     expect([hits > 200, evictions > 1000]).toEqual([true, true])
   })
 
-  it('predicts at most the cached tokens, and less than a block too few, with larger blocks of its own', () => {
+  it('a gateway with KV events of an engine predicts at most the cached tokens, and less than a block too few, with larger blocks of its own', () => {
     fc.assert(
       fc.property(asks, (list) => {
         const world = new KvWorld(ENGINE_BLOCK * 4)
@@ -47,7 +47,7 @@ describe('a gateway with KV events of an engine', () => {
     )
   })
 
-  it('does not count a repeated prompt that was evicted afterwards', () => {
+  it('a gateway with KV events of an engine does not count a repeated prompt that was evicted afterwards', () => {
     // The repeat causes no event: the first event after it is the prompt's eviction.
     for (const [blockTokens, list] of [
       [

@@ -7,15 +7,15 @@ import { decode, encode, vocabularySize } from '../../packages/simulator/src/tok
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })
 
 describe('the simulated tokenizer', () => {
-  it('decodes every text that it encoded', () => {
+  it('the simulated tokenizer decodes every text that it encoded', () => {
     fc.assert(fc.property(text, (given) => decode(encode(given)) === given))
   })
 
-  it('returns ids within its vocabulary', () => {
+  it('the simulated tokenizer returns ids within its vocabulary', () => {
     fc.assert(fc.property(text, (given) => encode(given).every((id) => id >= 8 && id < vocabularySize)))
   })
 
-  it('splits a text equally whatever follows a line break', () => {
+  it('the simulated tokenizer splits a text equally whatever follows a line break', () => {
     fc.assert(
       fc.property(text, fc.string({ minLength: 1 }), (given, more) => {
         const head = encode(`${given}.\n`)
@@ -30,7 +30,7 @@ describe('the simulated tokenizer', () => {
     ['你好世界', 4],
     ['2026', 4],
     ['🎉', 2],
-  ])('has a plausible number of tokens for %s', (given, count) => {
+  ])('the simulated tokenizer has a plausible number of tokens for %s', (given, count) => {
     expect(encode(given)).toHaveLength(count)
   })
 })
@@ -39,7 +39,7 @@ describe('the simulated language', () => {
   const whole = (prompt: Uint32Array, maxTokens: number): Uint32Array =>
     generate('m', prompt, { maxTokens, mayStop: false, minTokens: 0 }).tokens
 
-  it('continues a text on another engine as on the first one', () => {
+  it('the simulated language continues a text on another engine as on the first one', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 1, max: 30 }), (given, length) => {
         const prompt = encode(`${given}:`)
@@ -50,7 +50,7 @@ describe('the simulated language', () => {
     )
   })
 
-  it('differs between models', () => {
+  it('the simulated language differs between models', () => {
     const prompt = encode('hello')
     const other = generate('other', prompt, { maxTokens: 20, mayStop: false, minTokens: 0 }).tokens
     expect(Array.from(other)).not.toEqual(Array.from(whole(prompt, 20)))
@@ -64,7 +64,7 @@ describe('the simulated language', () => {
 })
 
 describe('block keys', () => {
-  it('are equal exactly as far as two prompts are equal', () => {
+  it('block keys are equal exactly as far as two prompts are equal', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(9), { maxLength: 60 }), fc.array(fc.nat(9), { maxLength: 60 }), (left, right) => {
         const [a, b] = [Uint32Array.from(left), Uint32Array.from(right)]
@@ -77,7 +77,7 @@ describe('block keys', () => {
     )
   })
 
-  it('differ by salt', () => {
+  it('block keys differ by salt', () => {
     const tokens = Uint32Array.from({ length: 8 }, (_, at) => at)
     expect(Array.from(blockKeys(tokens, 4, 'a'))).not.toEqual(Array.from(blockKeys(tokens, 4, 'b')))
   })

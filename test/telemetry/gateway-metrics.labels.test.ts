@@ -49,7 +49,7 @@ async function series(): Promise<string[]> {
     .map((line) => line.slice(0, line.lastIndexOf(' ')))
 }
 
-it('has a bounded number of series for made-up names, and none with a client’s text', async () => {
+it('the metrics page has a bounded number of series for made-up names, and none with a client’s text', async () => {
   await wave('evil-0')
   const before = await series()
   for (let at = 1; at < 30; at++) await wave(`evil-${at}`)

@@ -48,7 +48,7 @@ describe.each(runtimes)('traces of a gateway on %s that samples every request', 
     await answer.text()
   }
 
-  it('follows the client’s sampling decision, and decides if there is none', async () => {
+  it('a gateway that samples every request follows the client’s sampling decision, and decides if there is none', async () => {
     await ask({ traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 'a=b' })
     await ask({ traceparent: `00-${TRACE.replaceAll('0', '1')}-${PARENT}-00`, tracestate: 'c=d' })
     await ask({ tracestate: 'stray=1' })

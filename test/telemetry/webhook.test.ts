@@ -64,7 +64,7 @@ function webhookWith(answer: () => number | null, secret: string | null = null) 
 }
 
 describe('a webhook', () => {
-  it('gets the alerts of one second in one post, with the secret', async () => {
+  it('a webhook gets the alerts of one second in one post, with the secret', async () => {
     const { webhook, posts, pass } = webhookWith(() => 200, 'token')
     webhook.raise(alert('a'))
     await pass(500)
@@ -73,7 +73,7 @@ describe('a webhook', () => {
     expect(posts).toMatchObject([{ at: 1_000, engines: ['a', 'b'], headers: { authorization: 'Bearer token' } }])
   })
 
-  it('gets later alerts in another post', async () => {
+  it('a webhook gets later alerts in another post', async () => {
     const { webhook, posts, pass } = webhookWith(() => 204)
     webhook.raise(alert('a'))
     await pass(5_000)
@@ -84,7 +84,7 @@ describe('a webhook', () => {
   })
 
   it.each([503, 429, null])(
-    'is tried four times if it answers %s, and alerts that come meanwhile follow',
+    'a webhook is tried four times if it answers %s, and alerts that come meanwhile follow',
     async (status) => {
       const { webhook, posts, warned, pass } = webhookWith(() => (posts.length > 4 ? 200 : status))
       webhook.raise(alert('a'))
@@ -102,7 +102,7 @@ describe('a webhook', () => {
     },
   )
 
-  it('is not tried again if it refuses the alert', async () => {
+  it('a webhook is not tried again if it refuses the alert', async () => {
     const { webhook, posts, warned, pass } = webhookWith(() => 404)
     webhook.raise(alert('a'))
     await pass(60_000)
@@ -110,7 +110,7 @@ describe('a webhook', () => {
     expect(warned).toMatchObject([{ event: 'webhook_failed', status: 404, gives_up: true }])
   })
 
-  it('keeps the newest thousand alerts while it does not answer', async () => {
+  it('a webhook keeps the newest thousand alerts while it does not answer', async () => {
     const { webhook, posts, pass } = webhookWith(() => 200)
     for (let at = 0; at < 1_005; at++) webhook.raise(alert(`e${at}`))
     await pass(60_000)

@@ -11,7 +11,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const steps = stepsOf('contribute.md')
 
-it('has steps', () => expect(steps.length).toBeGreaterThan(4))
+it('the tutorial has steps', () => expect(steps.length).toBeGreaterThan(4))
 
 // Each step continues in the folder that the first one made.
 it.each(steps.map((step, at) => ({ ...step, at, first: step.commands.split('\n')[0]! })))(

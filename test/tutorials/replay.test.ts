@@ -15,7 +15,7 @@ afterAll(async () => {
 
 const steps = stepsOf('replay.md')
 
-it('has steps', () => expect(steps.length).toBe(5))
+it('the tutorial has steps', () => expect(steps.length).toBe(5))
 
 it.each(steps.map((step, at) => ({ ...step, at })))(
   'step $at works as typed',
@@ -37,7 +37,7 @@ const unusual = (log: string): string =>
     .filter((line) => !line.includes('"event":"request"') || !line.includes('"status":200'))
     .join('\n')
 
-it('writes a report without scripts and addresses', () => {
+it('the tutorial writes a report without scripts and addresses', () => {
   const html = readFileSync(join(folder, 'report.html'), 'utf8')
   expect(html).not.toMatch(/<script|https?:\/\/(?!www\.w3\.org)/)
 })

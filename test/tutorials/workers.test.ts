@@ -119,7 +119,7 @@ it.each(steps.map((step, at) => ({ ...step, at, first: step.commands.split('\n')
   120_000,
 )
 
-it('has ten commands, of which the last is the first request', () => {
+it('the tutorial has ten commands, of which the last is the first request', () => {
   expect(steps.at(-1)!.commands).toContain('# 10')
   expect(readdirSync(join(folder, 'built'))).toContain('worker.js')
 })

@@ -8,11 +8,11 @@ function send(pace: AdmitPace, { tookMs, calls, from }: Record<'tookMs' | 'calls
 }
 
 describe('the limit of an admit', () => {
-  it('is unknown until one was answered', () => {
+  it('the limit of an admit is unknown until one was answered', () => {
     expect(new AdmitPace().limitMs).toBeNull()
   })
 
-  it('is 50 ms beyond the usual time, near and far', () => {
+  it('the limit of an admit is 50 ms beyond the usual time, near and far', () => {
     for (const usualMs of [5, 130]) {
       const pace = new AdmitPace()
       pace.record(0, 300)
@@ -21,7 +21,7 @@ describe('the limit of an admit', () => {
     }
   })
 
-  it('stays during an overload of 5 s, and follows an object that has moved', () => {
+  it('the limit of an admit stays during an overload of 5 s, and follows an object that has moved', () => {
     const pace = new AdmitPace()
     const from = send(pace, { tookMs: 5, calls: 2, from: 0 })
     const after = send(pace, { tookMs: 200, calls: 250, from })

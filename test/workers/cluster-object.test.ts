@@ -49,7 +49,7 @@ function open(changes: Partial<PoolConfig> = {}) {
   return { cluster, source, stub: env.CLUSTER.getByName(objectName('paris', 'qwen', here)) }
 }
 
-it('divides a pool over several objects, each with its own engines', async () => {
+it('a cluster object divides a pool over several objects, each with its own engines', async () => {
   generation += 1
   const here = generation
   const place = {
@@ -74,7 +74,7 @@ it('divides a pool over several objects, each with its own engines', async () =>
   expect(own.engines.map(({ id }: { readonly id: string }) => id)).toEqual(['b', 'd'])
 })
 
-it('keeps the bookings of live streams through an eviction, and they can be spoken of again', async () => {
+it('a cluster object keeps the bookings of live streams through an eviction, and they can be renewed', async () => {
   const { cluster, stub } = open()
   const request = admission({ blocks: new Uint32Array([1, 2, 3, 4]) })
   await cluster.configure(1, pool())
@@ -96,7 +96,7 @@ it('keeps the bookings of live streams through an eviction, and they can be spok
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('expires the bookings of dead edges after an eviction', async () => {
+it('a cluster object expires the bookings of dead edges after an eviction', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   await admitAndVanish(stub)
@@ -108,7 +108,7 @@ it('expires the bookings of dead edges after an eviction', async () => {
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('releases a booking by name that it has only from a snapshot', async () => {
+it('a cluster object releases a booking by name that it has only from a snapshot', async () => {
   const { cluster, stub } = open()
   const request = admission()
   await cluster.configure(1, pool())
@@ -119,7 +119,7 @@ it('releases a booking by name that it has only from a snapshot', async () => {
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('remembers configuration and drained engines through an eviction', async () => {
+it('a cluster object remembers configuration and drained engines through an eviction', async () => {
   const { cluster, stub, source } = open()
   await cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
   await evictDurableObject(stub)
@@ -169,7 +169,7 @@ it('starts cold, and works, when its snapshot cannot be read', async () => {
   expect((await cluster.digest()).bookings).toBe(1)
 })
 
-it('writes only the alarm between two flushes', async () => {
+it('a cluster object writes only the alarm between two flushes', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   const writes: string[] = []
@@ -189,7 +189,7 @@ it('writes only the alarm between two flushes', async () => {
   expect(writes).toEqual(['alarm'])
 })
 
-it('probes at the next request after an idle time, not with the next flush', async () => {
+it('a cluster object probes at the next request after an idle time, not with the next flush', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   await runDurableObjectAlarm(stub)
@@ -199,7 +199,7 @@ it('probes at the next request after an idle time, not with the next flush', asy
   expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(admittedAt)
 })
 
-it('probes engines of refused requests, because no other request would detect a recovery', async () => {
+it('a cluster object probes engines of refused requests, because no other request would detect a recovery', async () => {
   const { cluster, stub } = open({ engines: engines('a') })
   await cluster.configure(1, pool({ engines: engines('a') }))
   await cluster.observe([probe('a', clock.now(), { healthy: false })])
@@ -214,7 +214,7 @@ it('probes engines of refused requests, because no other request would detect a 
   await admitted(cluster.admit(admission()))
 })
 
-it('applies the events of an admission before it decides', async () => {
+it('a cluster object applies the events of an admission before it decides', async () => {
   const { cluster, stub } = open({ engines: [engine('a', { maxInFlight: 1 })] })
   await cluster.configure(1, pool({ engines: [engine('a', { maxInFlight: 1 })] }))
   const first = admission()
@@ -224,7 +224,7 @@ it('applies the events of an admission before it decides', async () => {
   expect((await cluster.digest()).bookings).toBe(1)
 })
 
-it('accepts many booking events in one call, and skips an invalid one', async () => {
+it('a cluster object accepts many booking events in one call, and skips an invalid one', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   const requests = Array.from({ length: 20 }, () => admission())
@@ -241,7 +241,7 @@ it('accepts many booking events in one call, and skips an invalid one', async ()
   expect((await cluster.digest()).engines.map(({ failuresTotal }) => failuresTotal)).toEqual([0, 0])
 })
 
-it('expires the booking of a silent edge with its lease', async () => {
+it('a cluster object expires the booking of a silent edge with its lease', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   await stub.admit(admission())
@@ -254,7 +254,7 @@ it('expires the booking of a silent edge with its lease', async () => {
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('receives one call per request, and all ends together from a busy isolate', async () => {
+it('a cluster object receives one call per request, and all ends together from a busy isolate', async () => {
   const { cluster } = open()
   await cluster.configure(1, pool())
   const calls: string[] = []
@@ -281,7 +281,7 @@ it('receives one call per request, and all ends together from a busy isolate', a
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('is lost with a full queue: each request ends once, with one booking at most', async () => {
+it('a cluster object with a full queue is lost: each request ends once, with one booking at most', async () => {
   const QUEUED = 100
   const { cluster } = open({
     engines: [engine('a', { maxInFlight: 2 })],
@@ -323,7 +323,7 @@ it('is lost with a full queue: each request ends once, with one booking at most'
   expect([digest.bookings, digest.queue?.requests]).toEqual([0, 0])
 })
 
-it('probes its engines during traffic, and then stops', async () => {
+it('a cluster object probes its engines during traffic, and then stops', async () => {
   const probed: number[] = []
   lent.probe = async () => {
     probed.push(clock.now())
@@ -342,7 +342,7 @@ it('probes its engines during traffic, and then stops', async () => {
   expect(await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())).toBeNull()
 })
 
-it('probes engines that also serve other sources every second', async () => {
+it('a cluster object probes engines that also serve other sources every second', async () => {
   let probes = 0
   lent.probe = async () => {
     probes += 1
@@ -357,7 +357,7 @@ it('probes engines that also serve other sources every second', async () => {
   expect(probes).toBe(5)
 })
 
-it('sets a lost alarm again at the next call', async () => {
+it('a cluster object sets a lost alarm again at the next call', async () => {
   const { cluster, stub } = open()
   const alarmAt = () => runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())
   const lost = async () => {
@@ -375,7 +375,7 @@ it('sets a lost alarm again at the next call', async () => {
   expect((await cluster.digest()).bookings).toBe(1)
 })
 
-it('survives a probe that throws', async () => {
+it('a cluster object survives a probe that throws', async () => {
   let probes = 0
   lent.probe = () => {
     probes += 1
@@ -388,7 +388,7 @@ it('survives a probe that throws', async () => {
   expect((await cluster.digest()).bookings).toBe(1)
 })
 
-it('serves an edge of an older version', async () => {
+it('a cluster object serves an edge of an older version', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, { ...pool(), engines: [{ id: 'a' }] } as unknown as PoolConfig)
   const old = (await stub.admit({ id: 'old', model: 'qwen', promptTokens: 3 } as never)) as {
@@ -399,7 +399,7 @@ it('serves an edge of an older version', async () => {
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('serves an edge of a newer version', async () => {
+it('a cluster object serves an edge of a newer version', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, { ...pool(), tomorrow: true } as PoolConfig)
   const next = await stub.admit({ ...admission(), version: 9, tomorrow: { deep: 1 } } as never)
@@ -408,7 +408,7 @@ it('serves an edge of a newer version', async () => {
   expect((await cluster.digest()).engines.map(({ available }) => available)).toEqual([true, true])
 })
 
-it('shows its digest and decisions to a debugger', async () => {
+it('a cluster object shows its digest and decisions to a debugger', async () => {
   const { cluster, stub } = open()
   const request = admission({ id: 'why me?' })
   await cluster.admit(request)

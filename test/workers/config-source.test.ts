@@ -21,7 +21,7 @@ function kv(text: () => string | null | Error) {
 const clusterOf = (loaded: LoadedConfig) => ('config' in loaded ? loaded.config.clusters[0]!.id : loaded.problem)
 
 describe('the configuration of a Worker', () => {
-  it('is read from the variable before the namespace, and parsed once', async () => {
+  it('the configuration of a Worker is read from the variable before the namespace, and parsed once', async () => {
     const { env, get } = kv(() => documentOf('kv'))
     const source = new ConfigSource(() => 5)
     const first = await source.current({ ...env, FIRSTLIGHT_CONFIG: documentOf('var') }, () => {})
@@ -30,7 +30,7 @@ describe('the configuration of a Worker', () => {
     expect(get).not.toHaveBeenCalled()
   })
 
-  it('has its own version, else the deployment’s, else the time', async () => {
+  it('the configuration of a Worker has its own version, else the deployment’s, else the time', async () => {
     const versionOf = async (env: ConfigEnv) => {
       const loaded = await new ConfigSource(() => 42).current(env, () => {})
       return 'config' in loaded ? loaded.config.version : null
@@ -68,7 +68,7 @@ describe('the configuration of a Worker', () => {
     errors.mockRestore()
   })
 
-  it('that is missing or wrong is looked for again with every request', async () => {
+  it('the configuration of a Worker that is missing or wrong is looked for again with every request', async () => {
     let text: string | null = null
     const { env } = kv(() => text)
     const source = new ConfigSource(() => 0)
@@ -81,7 +81,7 @@ describe('the configuration of a Worker', () => {
     errors.mockRestore()
   })
 
-  it('is one object for all requests during a read, also with hashed keys', async () => {
+  it('the configuration of a Worker is one object for all requests during a read, also with hashed keys', async () => {
     const { open: _, ...closed } = JSON.parse(documentOf('c')) as Record<string, unknown>
     const env = {
       FIRSTLIGHT_CONFIG: JSON.stringify({ ...closed, keys: [{ name: 'a', secret: { sha256: '0'.repeat(64) } }] }),
@@ -92,7 +92,7 @@ describe('the configuration of a Worker', () => {
     for (const other of [...others, await source.current(env, () => {})]) expect(other).toBe(first)
   })
 
-  it('is wrong when a key is given twice, once as its hash, or is the admin key too', async () => {
+  it('the configuration of a Worker is wrong when a key is given twice, once as its hash, or is the admin key too', async () => {
     const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
     const HASH_OF_S = '043a718774c572bd8a25adbeb1bfcd5c0256ae11cecf9f9c3f925d0e52beaf89'
     const problemOf = async (more: object) => {

@@ -7,7 +7,7 @@ import { RequestTimers } from '../../src/platform/workers/request-timers.ts'
 const LINGER_MS = 20
 const word = (index: number): BookingEvent => ['progress', `booking#${index}`, index]
 
-it('makes the first caller the carrier, and lets the others rely on it', () => {
+it('the event batcher makes the first caller the carrier, and lets the others rely on it', () => {
   let now = 1_000
   const batcher = new EventBatcher(() => now)
   expect(batcher.add(word(1), LINGER_MS)).toBe(true)
@@ -19,7 +19,7 @@ it('makes the first caller the carrier, and lets the others rely on it', () => {
   expect(batcher.add(word(3), LINGER_MS)).toBe(true)
 })
 
-it('selects another carrier when the first does not come', () => {
+it('the event batcher selects another carrier when the first does not come', () => {
   let now = 1_000
   const batcher = new EventBatcher(() => now)
   batcher.add(word(1), LINGER_MS)
@@ -28,7 +28,7 @@ it('selects another carrier when the first does not come', () => {
   expect(batcher.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
-it('lets other calls take the events, and sends them itself when one has waited for the maximum time', () => {
+it('the event batcher lets other calls take the events, and sends them itself when one has waited for the maximum time', () => {
   let now = 1_000
   const batcher = new EventBatcher(() => now)
   batcher.add(word(1), LINGER_MS)
@@ -47,7 +47,7 @@ it('lets other calls take the events, and sends them itself when one has waited 
   expect(batcher.lingerMs(LINGER_MS)).toBe(0)
 })
 
-it('resends failed events before later ones', () => {
+it('the event batcher resends failed events before later ones', () => {
   const batcher = new EventBatcher(() => 0)
   batcher.add(word(1), LINGER_MS)
   const parcel = batcher.take()
@@ -57,7 +57,7 @@ it('resends failed events before later ones', () => {
   expect(batcher.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
-it('loses no undelivered event, whatever happens to its carriers, and bounds what waits', () => {
+it('the event batcher loses no undelivered event, whatever happens to its carriers, and bounds what waits', () => {
   const step = fc.record({
     what: fc.constantFrom('say' as const, 'take' as const, 'arrive' as const, 'fail' as const, 'die' as const),
     waitMs: fc.integer({ min: 0, max: 4_000 }),
@@ -97,7 +97,7 @@ it('loses no undelivered event, whatever happens to its carriers, and bounds wha
   expect(kept).toBe(10_000)
 })
 
-it('fires each timer of a request once and no cancelled one, in the order of their times', async () => {
+it('the timers of a request fire once each, no cancelled one, in the order of their times', async () => {
   const timers = new RequestTimers()
   const rung: string[] = []
   timers.set(500, () => rung.push('third'))

@@ -26,14 +26,14 @@ gatewayContract('a gateway on Workers', (request) => send(fetchRequest('https://
 describe('a gateway on Workers without keys', () => {
   const { keys: _keys, ...keyless } = gatewayDocument(['http://127.0.0.1:9'])
 
-  it('rejects everyone, and names the setting', async () => {
+  it('a gateway on Workers without keys rejects everyone, and names the setting', async () => {
     const response = await open(keyless)(new Request('https://gateway.test/v1/models'))
     expect(response.status).toBe(503)
     expect(response.headers.get('x-should-retry')).toBe('false')
     expect(await response.text()).toMatch(/`keys`.*`open: true`/)
   })
 
-  it('serves everyone once `open` is set', async () => {
+  it('a gateway on Workers without keys serves everyone once `open` is set', async () => {
     const response = await open({ ...keyless, open: true })(new Request('https://gateway.test/v1/models'))
     expect(response.status).toBe(200)
   })

@@ -35,7 +35,7 @@ const ask = {
   body: '{"model":"m","messages":[{"role":"user","content":"hi"}]}',
 }
 
-it('merges reports that come to different gateways', async () => {
+it('a gateway on Workers merges reports that come to different gateways', async () => {
   const [one, other] = [open(), open()]
   const post = (send: typeof one, body: object) => send('/ttft_report', { method: 'POST', body: JSON.stringify(body) })
   await post(one, { role: 'pd', request_id: 'chatcmpl-a-1a2b3c4d', prefill_queue_time_ms: 1 })
@@ -50,7 +50,7 @@ it('merges reports that come to different gateways', async () => {
   expect((await post(one, { role: 'pd', request_id: 'a', prefill_queue_time_ms: -1 })).status).toBe(400)
 })
 
-it('builds its metrics from the objects, including requests of other isolates', async () => {
+it('a gateway on Workers builds its metrics from the objects, including requests of other isolates', async () => {
   const [one, other] = [open(), open()]
   expect((await one('/v1/chat/completions', ask)).status).toBe(503)
   expect((await other('/metrics')).status).toBe(401)
@@ -67,7 +67,7 @@ it('builds its metrics from the objects, including requests of other isolates', 
   expect(about.record.result).toBe('refused')
 })
 
-it('calls no object of the reports while they are off', async () => {
+it('a gateway on Workers calls no object of the reports while they are off', async () => {
   const untouchable = new Proxy({}, { get: () => expect.fail('an object of the reports was called') })
   const send = open({ ttft: { enabled: false } }, { TTFT: untouchable })
   expect((await send('/ttft_report', { method: 'POST', body: '{"role":"pd","request_id":"a"}' })).status).toBe(404)

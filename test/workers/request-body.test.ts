@@ -35,7 +35,7 @@ const collect = (request: Request, limit: number, memory?: Parameters<Collected[
 const LIMIT = 300_000
 
 describe('a body that a Worker collects', () => {
-  it('is whole, however long it is and however it is cut', async () => {
+  it('a body that a Worker collects is whole, however long it is and however it is cut', async () => {
     const sizes = fc.oneof(fc.constantFrom(0, 1, 16_383, 16_384, 16_385, 32_768, 65_536, 65_537, LIMIT), fc.nat(LIMIT))
     await fc.assert(
       fc.asyncProperty(
@@ -51,7 +51,7 @@ describe('a body that a Worker collects', () => {
     )
   })
 
-  it('uses at most twice its bytes, which are counted', async () => {
+  it('a body that a Worker collects uses at most twice its bytes, which are counted', async () => {
     for (const size of [1, 20_000, 33_000, 200_000, LIMIT]) {
       const memory = new BodyMemory({ bodyBytes: LIMIT, bufferedBytes: 10 * LIMIT }, countIn(new Int32Array(1)))
       const held = memory.open()
@@ -63,11 +63,11 @@ describe('a body that a Worker collects', () => {
     }
   })
 
-  it('is given up beyond the limit', async () => {
+  it('a body that a Worker collects is given up beyond the limit', async () => {
     expect(await collect(requestOf(splitInto(bytesOf(LIMIT + 1), [5_000]), false), LIMIT)).toBeNull()
   })
 
-  it('is rejected if all bodies together are too large', async () => {
+  it('a body that a Worker collects is rejected if all bodies together are too large', async () => {
     const memory = new BodyMemory({ bodyBytes: LIMIT, bufferedBytes: LIMIT }, countIn(new Int32Array(1)))
     const other = memory.open()
     other.grow(LIMIT - 20_000)
@@ -84,7 +84,7 @@ describe('a body that a Worker collects', () => {
     expect(memory.bytes).toBe(0)
   })
 
-  it('fails if its sender disconnects', async () => {
+  it('a body that a Worker collects fails if its sender disconnects', async () => {
     const { readable, writable } = new IdentityTransformStream()
     const writer = writable.getWriter()
     void writer

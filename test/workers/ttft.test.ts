@@ -19,7 +19,7 @@ ttftContract('durableTtft', async () => ({
   close: () => reset(),
 }))
 
-it('calls each shard once per batch, however many requests are in it', async () => {
+it('a TTFT object calls each shard once per batch, however many requests are in it', async () => {
   let calls = 0
   const counting = {
     getByName: (name: string) => {
@@ -33,7 +33,7 @@ it('calls each shard once per batch, however many requests are in it', async () 
   await reset()
 })
 
-it('writes reports even if the alarm was lost', async () => {
+it('a TTFT object writes reports even if the alarm was lost', async () => {
   const stub = shards()[0]!
   const report = (id: string) =>
     stub.fetch('https://ttft/ttft_report', {
@@ -50,7 +50,7 @@ it('writes reports even if the alarm was lost', async () => {
   await reset()
 })
 
-it('exports only what an eviction cannot revert, because Prometheus would count it twice', async () => {
+it('a TTFT object exports only what an eviction cannot revert, because Prometheus would count it twice', async () => {
   const ttft = durableTtft(env.TTFT, LIMITS)
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records: [record()] })
   await ttft.report([
@@ -64,7 +64,7 @@ it('exports only what an eviction cannot revert, because Prometheus would count 
   await reset()
 })
 
-it('keeps the counts of a batch if it is evicted before any alarm', async () => {
+it('a TTFT object keeps the counts of a batch if it is evicted before any alarm', async () => {
   const ttft = durableTtft(env.TTFT, LIMITS)
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records: [record()] })
   // One shard has the record; the others may not be running.
@@ -73,7 +73,7 @@ it('keeps the counts of a batch if it is evicted before any alarm', async () => 
   await reset()
 })
 
-it('deletes reports from its storage when their time is over', async () => {
+it('a TTFT object deletes reports from its storage when their time is over', async () => {
   const stub = shards()[0]!
   await stub.fetch('https://ttft/ttft_report', {
     method: 'POST',
@@ -89,7 +89,7 @@ it('deletes reports from its storage when their time is over', async () => {
   await reset()
 })
 
-it('shows its reports over its own little HTTP', async () => {
+it('a TTFT object shows its reports over its own little HTTP', async () => {
   const stub = shards()[0]!
   const post = await stub.fetch('https://ttft/ttft_report', {
     method: 'POST',

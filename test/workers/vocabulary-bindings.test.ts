@@ -39,7 +39,7 @@ const gzip = async (bytes: Uint8Array): Promise<Uint8Array> =>
   )
 
 describe('a vocabulary on Workers', () => {
-  it('opens gzipped, and gives the same ids as on Node', async () => {
+  it('a vocabulary on Workers opens gzipped, and gives the same ids as on Node', async () => {
     const file = await gzip(compiled)
     const opened = (await openVocabularies(['tiny.vocab'], async () => file)).get('tiny.vocab')
     const out = new IdBuffer()
@@ -59,18 +59,21 @@ describe('a vocabulary on Workers', () => {
     ).toBe('hi')
   })
 
-  it.each(['gemma', 'llama2', 't5', 'xlmr'])('of characters, like that of %s, gives the recorded ids', async (name) => {
-    const file = compileVocabulary({ tokenizer: characterJson(name), template: null, specials: {} })
-    const { tokenizer } = await openVocabulary(file)
-    const out = new IdBuffer()
-    for (const [i, text] of recorded.texts.entries()) {
-      out.clear()
-      tokenizer.encode(text, true, out)
-      expect([text, [...out.ids.subarray(0, out.length)]]).toEqual([text, recorded.families[name]?.ids[i]])
-    }
-  })
+  it.each(['gemma', 'llama2', 't5', 'xlmr'])(
+    'a vocabulary on Workers of characters, like that of %s, gives the recorded ids',
+    async (name) => {
+      const file = compileVocabulary({ tokenizer: characterJson(name), template: null, specials: {} })
+      const { tokenizer } = await openVocabulary(file)
+      const out = new IdBuffer()
+      for (const [i, text] of recorded.texts.entries()) {
+        out.clear()
+        tokenizer.encode(text, true, out)
+        expect([text, [...out.ids.subarray(0, out.length)]]).toEqual([text, recorded.families[name]?.ids[i]])
+      }
+    },
+  )
 
-  it('is loaded from static assets by its name, and stops the start if it is missing', async () => {
+  it('a vocabulary on Workers is loaded from static assets by its name, and stops the start if it is missing', async () => {
     const source = vocabularySource({
       ASSETS: {
         fetch: async (url: RequestInfo | URL) =>
@@ -85,7 +88,7 @@ describe('a vocabulary on Workers', () => {
     )
   })
 
-  it('is searched in KV, then R2, then assets', async () => {
+  it('a vocabulary on Workers is searched in KV, then R2, then assets', async () => {
     const bound = (label: string) =>
       ({
         get: async () => Promise.reject(new Error(label)),
@@ -98,7 +101,7 @@ describe('a vocabulary on Workers', () => {
     expect(() => vocabularySource({})).toThrow('VOCABULARIES')
   })
 
-  it('that is missing stops a start, and keeps a running gateway unchanged', async () => {
+  it('a vocabulary on Workers that is missing stops a start, and keeps a running gateway unchanged', async () => {
     let text = JSON.stringify(documentWith('missing.vocab'))
     let now = 0
     const kv = { get: async () => text } as unknown as KVNamespace

@@ -16,7 +16,7 @@ const apply = (text: string, edits: Partial<Edits> = {}): string =>
   )
 
 describe('edits of a request body', () => {
-  it('keep the bytes if there is nothing to change', () => {
+  it('edits of a request body keep the bytes if there is nothing to change', () => {
     const bytes = encode('{ "model" : "m", "seed": 12345678901234567890 }')
     expect(rewriteBody(bytes, { model: 'm' }, nothing)).toEqual([bytes])
     expect(rewriteBody(bytes, { model: 'm' }, { ...nothing, model: 'm' })[0]).toBe(bytes)
@@ -151,13 +151,13 @@ describe('edits of a request body', () => {
     expect(apply(before, edits)).toBe(after)
   })
 
-  it('find the longest name a leg may remove, spelt out in escapes', () => {
+  it('edits of a request body find the longest name a leg may remove, spelt out in escapes', () => {
     const field = 'x'.repeat(128)
     const spelt = `"${'\\u0078'.repeat(128)}"`
     expect(apply(`{"a":1,${spelt}:{"prefill":"another’s"}}`, { leg: { set: {}, remove: [field] } })).toBe('{"a":1}')
   })
 
-  it('serialise again if the bytes differ from what was parsed', () => {
+  it('edits of a request body serialise again if the bytes differ from what was parsed', () => {
     const bytes = encode('not the same')
     const body = { model: 'q', kv_transfer_params: 1, vllm_xargs: { kv_transfer_params: 1, ok: 2 }, n: 3 }
     expect(JSON.parse(decode(rewriteBody(bytes, body, { model: 'Q', includeUsage: true, cacheSalt: 's' })))).toEqual({
@@ -306,7 +306,7 @@ describe('edits of any document', () => {
     )
   })
 
-  it('leave every member they do not name as it was written, in its place', () => {
+  it('edits of any document leave every member they do not name as it was written, in its place', () => {
     const touched = new Set([
       'model',
       'cache_salt',
@@ -333,7 +333,7 @@ describe('edits of any document', () => {
     )
   })
 
-  it('never keep a forbidden name', () => {
+  it('edits of any document never keep a forbidden name', () => {
     fc.assert(
       fc.property(written, wantedEdits, ({ text }, edits) => {
         const body = JSON.parse(text.replace(/^\uFEFF/, '')) as Record<string, unknown>

@@ -23,7 +23,7 @@ const refusal = async (text: string, type?: string): Promise<Failure> =>
   )
 
 describe('a form', () => {
-  it('keeps its bytes, and exposes the fields that the gateway uses', async () => {
+  it('a form keeps its bytes, and exposes the fields that the gateway uses', async () => {
     const text = whole(field('stream', 'True'), sound, field('user', 'Grüße'), field('model', 'whisper'))
     const { bytes, json, model } = await read(text)
     expect(textOf(bytes)).toBe(text)
@@ -35,7 +35,7 @@ describe('a form', () => {
   it.each([
     ['with the boundary in quotes', 'Multipart/Form-Data; Boundary="B"; charset=UTF-8'],
     ['with blanks about the boundary', 'multipart/form-data;  boundary=B '],
-  ])('is read %s', async (_, type) => {
+  ])('a form is read %s', async (_, type) => {
     expect((await read(whole(field('model', 'm')), type)).json['model']).toBe('m')
   })
 
@@ -67,25 +67,25 @@ describe('a form', () => {
     ],
     ['that is empty', whole(field('model', '')), ''],
     ['that is not there', whole(sound), undefined],
-  ])('gives a model %s', async (_, text, model) => {
+  ])('a form gives a model %s', async (_, text, model) => {
     expect((await read(text)).json['model']).toBe(model)
   })
 
-  it.each(['1', 'true', 'TRUE', 't', 'yes', 'on', 'y'])('asks for a stream by %s', async (word) => {
+  it.each(['1', 'true', 'TRUE', 't', 'yes', 'on', 'y'])('a form asks for a stream by %s', async (word) => {
     expect((await read(whole(field('stream', word)))).json['stream']).toBe(true)
   })
-  it.each(['0', 'false', '', ' true', 'truely'])('asks for none by %o', async (word) => {
+  it.each(['0', 'false', '', ' true', 'truely'])('a form asks for none by %o', async (word) => {
     expect((await read(whole(field('stream', word)))).json['stream']).toBe(false)
   })
 
-  it('reaches an engine under its own name of the model, every other byte as it was', async () => {
+  it('a form reaches an engine under its own name of the model, every other byte as it was', async () => {
     const text = (model: string) => whole(sound, field('model', model), field('prompt', 'qwen'))
     const form = await read(text('qwen'))
     expect(joined(replaceFormModel(form, 'Qwen/Qwen3-ASR'))).toBe(text('Qwen/Qwen3-ASR'))
     expect(replaceFormModel(form, 'qwen')[0]).toBe(form.bytes)
   })
 
-  it('is refused above the limit of all bodies', async () => {
+  it('a form is refused above the limit of all bodies', async () => {
     await expect(read(whole(sound), undefined, 60)).rejects.toMatchObject({ reason: 'body_too_large' })
   })
 })
@@ -186,7 +186,7 @@ describe('a form is refused', () => {
     ['vllm_xargs', '{"kv_transfer_params":"x"}'],
     ['vllm_xargs', '{"\\u006bv_transfer_params":"x"}'],
     ['vllm_xargs', '{"a\\\\u006b":"x"}'],
-  ])('rejects fields that crash engines: %s %s', async (name, value) => {
+  ])('the parser of forms rejects fields that crash engines: %s %s', async (name, value) => {
     expect(await refusal(whole(field(name, value)))).toMatchObject({ reason: 'bad_value', param: name })
   })
 
@@ -270,7 +270,7 @@ function naively({ boundary, text }: TestUpload): string[] | null {
 }
 
 describe('the parser of forms', () => {
-  it('finds in all forms the same as the platform', async () => {
+  it('the parser of forms finds in all forms the same as the platform', async () => {
     let agreed = 0
     await fc.assert(
       fc.asyncProperty(forms, async (made) => {
@@ -286,7 +286,7 @@ describe('the parser of forms', () => {
     expect(agreed).toBeGreaterThan(2_000)
   })
 
-  it('finds the same as a search in a string, and rejects the same', () => {
+  it('the parser of forms finds the same as a search in a string, and rejects the same', () => {
     fc.assert(
       fc.property(forms, (made) => {
         const bytes = latin(made.text)
@@ -299,7 +299,7 @@ describe('the parser of forms', () => {
     )
   })
 
-  it('rejects the same forms as the platform, for any bytes', async () => {
+  it('the parser of forms rejects the same forms as the platform, for any bytes', async () => {
     const change = fc.record({
       at: fc.nat(),
       put: fc.oneof(
@@ -356,7 +356,7 @@ describe('the parser of forms', () => {
     ['empty lines', '\r\n', 0.76],
     ['beginnings of a boundary', `\r\n${'-'.repeat(69)}`, 1.3],
     ['the shortest of them', '\r\n--', 2.1],
-  ])('looks at few of the bytes it is to pass, be they %s', (_what, filling, share) => {
+  ])('the parser of forms looks at few of the bytes it is to pass, be they %s', (_what, filling, share) => {
     const boundary = '-'.repeat(68)
     const passed = 100_000
     const bytes = latin(

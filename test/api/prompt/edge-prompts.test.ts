@@ -57,19 +57,19 @@ describe('a prompt that an edge has measured', () => {
   const offer = open().offer(edge, route)
   const [, header] = sent(offer) as [string, string]
 
-  it('is the measurement of a region that has offered to accept it', () => {
+  it('a measured prompt of an edge is the measurement of a region that has offered to accept it', () => {
     const { stages: _, ...measured } = profile
     expect(received(header, edge)).toMatchObject({ prompt: measured, field: 'used' })
   })
 
-  it('is neither offered nor accepted without keys, where everyone counts as an edge', () => {
+  it('a measured prompt of an edge is neither offered nor accepted without keys, where everyone counts as an edge', () => {
     const keyless = open({ hasKeys: false })
     expect(keyless.offer(ANYONE, route)).toEqual([])
     expect(received(header, ANYONE, keyless)).toEqual({ prompt: null, field: undefined })
     expect(received(header, { ...edge, edge: false })).toEqual({ prompt: null, field: undefined })
   })
 
-  it('is sent only after an offer with an equal division into blocks, until a response has none', () => {
+  it('a measured prompt of an edge is sent only after an offer with an equal division into blocks, until a response has none', () => {
     const end = open()
     expect(end.headersFor(route, { request, prompt: profile }, target, [])).toEqual([])
     expect(sent(offer, {}, end)).toHaveLength(2)
@@ -77,13 +77,13 @@ describe('a prompt that an edge has measured', () => {
     expect(sent(offer, {}, open({ fingerprint: 8 }))).toEqual([])
   })
 
-  it('is not sent if it is estimated from bytes, or if the headers would be too long together', () => {
+  it('a measured prompt of an edge is not sent if it is estimated from bytes, or if the headers would be too long together', () => {
     expect(sent(offer, { of: { tokenSource: 'bytes' } })).toEqual([])
     expect(sent(offer, { others: ['x', 'y'.repeat(7_000)] })).toHaveLength(2)
     expect(sent(offer, { others: ['x', 'y'.repeat(7_700)] })).toEqual([])
   })
 
-  it('counts all headers against the offer through a binding too, which may lead to a server on Node', () => {
+  it('a measured prompt of an edge counts all headers against the offer through a binding too, which may lead to a server on Node', () => {
     const end = open()
     end.recordOffer(route, offer)
     const through = (others: readonly string[]) =>
@@ -92,7 +92,7 @@ describe('a prompt that an edge has measured', () => {
     expect(through(['x', 'y'.repeat(7_700)])).toEqual([])
   })
 
-  it('is measured again if the region divides or salts otherwise, needs the ids, or cannot read it', () => {
+  it('a measured prompt of an edge is measured again if the region divides or salts otherwise, needs the ids, or cannot read it', () => {
     expect(received(header, edge, open({ fingerprint: 8 }))).toEqual({ prompt: null, field: 'mismatch' })
     expect(received(header, edge, open({ scope: 6 }))).toEqual({ prompt: null, field: 'mismatch' })
     expect(received(header, edge, open(), { withIds: true }).prompt).toBeNull()
@@ -100,7 +100,7 @@ describe('a prompt that an edge has measured', () => {
     expect(received('1'.repeat(BYTES + 1), edge)).toEqual({ prompt: null, field: 'too_long' })
   })
 
-  it('is not offered by a pool without a vocabulary', () => {
+  it('a measured prompt of an edge is not offered by a pool without a vocabulary', () => {
     expect(open().offer(edge, { pool: { tokenizer: null } } as PoolRoute)).toEqual([])
   })
 })

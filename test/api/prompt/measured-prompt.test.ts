@@ -24,7 +24,7 @@ const prompts = fc
   }))
 
 describe('a measured prompt', () => {
-  it('is read as it was written', () => {
+  it('a measured prompt is read as it was written', () => {
     fc.assert(
       fc.property(prompts, (prompt) => {
         const text = writeMeasuredPrompt(prompt, 48 * 1024)!
@@ -35,7 +35,7 @@ describe('a measured prompt', () => {
     )
   })
 
-  it('is written only within the limit', () => {
+  it('a measured prompt is written only within the limit', () => {
     fc.assert(
       fc.property(prompts, fc.nat(40_000), (prompt, max) => {
         const { length } = writeMeasuredPrompt(prompt, Infinity)!
@@ -45,7 +45,7 @@ describe('a measured prompt', () => {
     )
   })
 
-  it('that is damaged is null or a prompt with as many tokens as its blocks have, never an error', () => {
+  it('a measured prompt that is damaged is null or a prompt with as many tokens as its blocks have, never an error', () => {
     const valid = fc.tuple(prompts, fc.nat(), fc.string({ unit: 'binary', maxLength: 2 })).map(([prompt, at, put]) => {
       const text = writeMeasuredPrompt(prompt, Infinity)!
       return text.slice(0, at % text.length) + put + text.slice((at % text.length) + 1)
@@ -60,7 +60,7 @@ describe('a measured prompt', () => {
     )
   })
 
-  it('with a block of zeros is malformed, because tables use it for an empty place', () => {
+  it('a measured prompt with a block of zeros is malformed, because tables use it for an empty place', () => {
     const prompt = {
       fingerprint: 1,
       scope: { lo: 1, hi: 1 },
@@ -73,7 +73,7 @@ describe('a measured prompt', () => {
 })
 
 describe('the offer of a region', () => {
-  it('is read as it was written, and nothing else is', () => {
+  it('the offer of a region is read as it was written, and nothing else is', () => {
     expect(readPromptOffer(writePromptOffer({ fingerprint: 7, bytes: 8192 }))).toEqual({ fingerprint: 7, bytes: 8192 })
     const others = [null, '', '1', '1.7', '2.7.8192', '1.7.-1', '1.7.8192.1', 'x']
     expect(others.filter((text) => readPromptOffer(text) !== null)).toEqual([])

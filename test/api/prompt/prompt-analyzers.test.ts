@@ -38,7 +38,7 @@ describe('the learned bytes per token of a pool', () => {
   const fresh = tokensBy(new PromptAnalyzers(() => 0, bytes), routeOf())
   const learned = tokensBy(taught(routeOf()), routeOf())
 
-  it('outlives the configuration it learned it under', () => {
+  it('the learned bytes per token of a pool outlives the configuration it learned it under', () => {
     expect(learned).toBeLessThan(fresh * 0.7)
     expect(tokensBy(new PromptAnalyzers(() => 0, bytes, taught(routeOf())), routeOf())).toBe(learned)
   })

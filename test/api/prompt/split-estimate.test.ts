@@ -35,7 +35,7 @@ describe('a quarter of the characters', () => {
       100,
     ],
     ['nothing it knows', { input: 'x'.repeat(400) }, 0],
-  ])('of %s', (_name, json, tokens) => {
+  ])('the estimate is a quarter of the characters of %s', (_name, json, tokens) => {
     expect(estimateTokensByChars(json)).toBe(tokens)
   })
 })

@@ -19,7 +19,7 @@ describe.each(['/v1/chat/completions', '/v1/messages', '/v1/responses'])('an eng
     expect(await (await ask(path, 'none', false)).text()).toContain(ANSWER)
   })
 
-  it('fails before or within the output, as asked', async () => {
+  it('an engine with faults fails before or within the output, as asked', async () => {
     expect(await outcomeOf('error_first')).toMatchObject({ outcome: 'error', outputs: 0 })
     const [mid, unended] = [await outcomeOf('error_mid'), await outcomeOf('no_end')]
     expect([mid.outcome, unended.outcome]).toEqual(['error', 'truncated'])

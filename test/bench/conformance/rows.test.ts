@@ -32,9 +32,9 @@ describe('the results page', () => {
   ]
   const page = writePage(first, known, { vllm: '0.32.0' })
 
-  it('is unchanged when it is read and written again', () => expect(readPage(page)).toEqual(first))
+  it('the results page is unchanged when it is read and written again', () => expect(readPage(page)).toEqual(first))
 
-  it('keeps the results of rows that did not run, with their date and section', () => {
+  it('the results page keeps the results of rows that did not run, with their date and section', () => {
     const merged = mergeResults(
       readPage(page),
       [result('two', { date: '2026-11-21' }), result('three', { detail: 'Now.' })],
@@ -50,12 +50,12 @@ describe('the results page', () => {
     expect(again).toContain('3 of 3 rows passed')
   })
 
-  it('drops rows that no longer exist', () =>
+  it('the results page drops rows that no longer exist', () =>
     expect(mergeResults(readPage(page), [], ['three']).map(({ name }) => name)).toEqual(['three']))
 })
 
 describe('conformance rows', () => {
-  it('have unique names and a description', () => {
+  it('conformance rows have unique names and a description', () => {
     expect(new Set(rows.map(({ name }) => name)).size).toBe(rows.length)
     expect(rows.filter(({ says, name }) => !says.endsWith('.') || !/^[a-z0-9-]+$/.test(name))).toEqual([])
   })
@@ -72,12 +72,12 @@ describe('recordings', () => {
   const file = (...exchanges: Exchange[]) =>
     writeVectors({ engine: { name: 'vllm', version: '0', flags: [] }, about: '', normalised: [], exchanges })
 
-  it('are kept if only the boundaries of stream chunks changed', () => {
+  it('recordings are kept if only the boundaries of stream chunks changed', () => {
     const recorded = stream(event(0, 'Hel', [-1]), event(0, 'lo', [-2]), event(1, 'x'))
     expect(keepDivision(file(recorded), [stream(event(1, 'x'), event(0, 'Hello', [-1, -2]))])).toEqual([recorded])
   })
 
-  it('are replaced if the text of a stream changed', () => {
+  it('recordings are replaced if the text of a stream changed', () => {
     const anew = stream(event(0, 'Hello!'))
     expect(keepDivision(file(stream(event(0, 'Hello'))), [anew])).toEqual([anew])
     expect(keepDivision(null, [anew])).toEqual([anew])
@@ -109,7 +109,7 @@ describe('models of prefill time', () => {
   }
   const seen = served(80)
 
-  it('recovers the model with both terms, and predicts waiting times with it', () => {
+  it('models of prefill time recovers the model with both terms, and predicts waiting times with it', () => {
     const both = fitCostModel(costModels['both, a + b new + k pairs'], seen)
     for (const { total, cached } of seen) expect(both({ total, cached })).toBeCloseTo(costModel(total, cached), 3)
     const predicted = predictTtfts(both, seen)
@@ -117,7 +117,7 @@ describe('models of prefill time', () => {
       expect(predicted[at]! / (firstAt - sentAt)).toBeCloseTo(1, 2)
   })
 
-  it('without the quadratic term do not fit', () => {
+  it('models of prefill time without the quadratic term do not fit', () => {
     const alone = fitCostModel(costModels['tokens alone, a + b new'], seen)
     const errors = seen.map(
       ({ total, cached }) => Math.abs(alone({ total, cached }) - costModel(total, cached)) / costModel(total, cached),

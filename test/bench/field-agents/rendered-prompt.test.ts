@@ -7,7 +7,7 @@ const system = (cch: string) => [
 ]
 const user = { role: 'user', content: [{ type: 'text', text: 'Hello' }] }
 
-it('leaves out the billing block of messages, as vLLM does', () => {
+it('a rendered prompt leaves out the billing block of messages, as vLLM does', () => {
   const [one, other] = ['1', '2'].map((cch) => renderPrompt('/v1/messages', { system: system(cch), messages: [user] }))
   expect(one).toBe(other)
   expect(one).toContain('<|im_start|>system\nRules.')
@@ -30,7 +30,7 @@ it('moves system messages to the front, and results of tools before the text bes
   expect(places).not.toContain(-1)
 })
 
-it('renders the calls and results of responses', () => {
+it('a rendered prompt has the calls and results of responses', () => {
   const text = renderPrompt('/v1/responses', {
     instructions: 'Rules.',
     input: [

@@ -25,7 +25,7 @@ const ask = (path: string, more: object = {}) =>
   })
 
 describe.each(Object.keys(requests))('a scripted engine at %s', (path) => {
-  it('calls the first tool of the task in a stream that the gateway reads as complete', async () => {
+  it('a scripted engine calls the first tool of the task in a stream that the gateway reads as complete', async () => {
     fleet = await openFleet(['a'])
     const stream = await (await ask(path)).text()
     expect(stream).toContain('Read')
@@ -38,7 +38,7 @@ describe.each(Object.keys(requests))('a scripted engine at %s', (path) => {
     })
   })
 
-  it('reports its true cached tokens when the prompt comes again', async () => {
+  it('a scripted engine reports its true cached tokens when the prompt comes again', async () => {
     fleet = await openFleet(['a'])
     await (await ask(path)).text()
     const { usage } = readerOf(path, await (await ask(path)).text())
@@ -48,7 +48,7 @@ describe.each(Object.keys(requests))('a scripted engine at %s', (path) => {
     expect(fleet.served[1]?.cachedAt).toEqual({ a: usage?.cachedTokens })
   })
 
-  it('fails once for each planned fault', async () => {
+  it('a scripted engine fails once for each planned fault', async () => {
     fleet = await openFleet(['a'])
     fleet.fail('/tmp/x/settings.txt', { 0: ['busy', 'error_event', 'broken_stream'] })
     const busy = await ask(path)
@@ -61,7 +61,7 @@ describe.each(Object.keys(requests))('a scripted engine at %s', (path) => {
 })
 
 describe('a task', () => {
-  it('takes one tool after the other and ends in words', async () => {
+  it('a task takes one tool after the other and ends in words', async () => {
     fleet = await openFleet(['a'])
     const messages: object[] = [{ role: 'user', content: prompt }]
     const called: string[] = []

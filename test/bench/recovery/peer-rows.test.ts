@@ -19,7 +19,7 @@ const named = (name: string) => faults.find((fault) => fault.name === name)!
 const reset = named('reset')
 
 describe('rows of other gateways', () => {
-  it('list what could not run, such as wrong tokens, and go on', async () => {
+  it('rows of other gateways list what could not run, such as wrong tokens, and go on', async () => {
     const play = async (_fault: unknown, peer: string): Promise<Figures> => {
       if (peer === 'nginx') throw new Error('not installed')
       return figures()
@@ -35,7 +35,7 @@ describe('rows of other gateways', () => {
     ['places requests more than half a second longer', { last_placement_s: 1.6 }],
     ['is used again more than half a second later', { back_in_use_s: 1.6 }],
     ['is not used again', { back_in_use_s: null }],
-  ])('are ahead if Firstlight %s', (_what, changes) => {
+  ])('rows of other gateways are ahead if Firstlight %s', (_what, changes) => {
     const peers = [{ peer: 'smg', fault: reset, figures: figures() }]
     const behind = (own: Figures): number | undefined =>
       peerHeadline(peers, [{ fault: reset, ...own }])['rows_behind_a_peer']

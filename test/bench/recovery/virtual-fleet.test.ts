@@ -17,7 +17,7 @@ describe('a fleet in virtual time', () => {
     for (const end = fleet.now + ms; fleet.now < end; fleet.run(fleet.now + 200)) fleet.send(request)
   }
 
-  it('answers requests in the time that its engines need', () => {
+  it('a fleet in virtual time answers requests in the time that its engines need', () => {
     const fleet = started()
     const served = fleet.send(request)
     fleet.run(1_000)
@@ -26,7 +26,7 @@ describe('a fleet in virtual time', () => {
     expect(fleet.state.bookings).toBe(0)
   })
 
-  it('ejects an engine that stops, and uses it again after it continues', () => {
+  it('a fleet in virtual time ejects an engine that stops, and uses it again after it continues', () => {
     const fleet = started()
     load(fleet, 10_000)
     fleet.models[0]!.freeze(true, fleet.now)
@@ -37,7 +37,7 @@ describe('a fleet in virtual time', () => {
     expect(fleet.events.slice(1, 2)).toMatchObject([{ event: 'engine_up', engine: 'engine-0' }])
   })
 
-  it('gives requests to an engine that joins', () => {
+  it('a fleet in virtual time gives requests to an engine that joins', () => {
     const fleet = started()
     load(fleet, 5_000)
     fleet.join([profile])
@@ -47,7 +47,7 @@ describe('a fleet in virtual time', () => {
     expect(fleet.state.bookings).toBe(0)
   })
 
-  it('frees the engine and the booking of a client that leaves', () => {
+  it('a fleet in virtual time frees the engine and the booking of a client that leaves', () => {
     const fleet = started()
     fleet.send({ ...request, leavesAtMs: 50 })
     fleet.run(60)

@@ -84,7 +84,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
   }
   afterEach(async () => void (await gateway.stop(AbortSignal.abort())))
 
-  it('serves new engines, and lets running streams end as they began', async () => {
+  it('a gateway whose configuration changes serves new engines, and lets running streams end as they began', async () => {
     await begin(configOf([poolOf('old', 'a', one)]))
     const before = await chat(gateway.url, 'old')
     expect(before.status).toBe(200)
@@ -99,7 +99,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await expect.poll(() => bookings(gateway.url)).toEqual({ new: 0, old: 0 })
   })
 
-  it('forgets a removed model while its streams end, and serves it again when it is back', async () => {
+  it('a gateway whose configuration changes forgets a removed model while its streams end, and serves it again when it is back', async () => {
     await begin(configOf([poolOf('kept', 'a', one), poolOf('gone', 'b', other)]))
     const stream = await chat(gateway.url, 'gone')
     await adopt(configOf([poolOf('kept', 'a', one)]))
@@ -114,7 +114,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await again.text()
   })
 
-  it('turns keys at once', async () => {
+  it('a gateway whose configuration changes turns keys at once', async () => {
     await begin(configOf([poolOf('m', 'a', one)]))
     await adopt(configOf([poolOf('m', 'a', one)], { keys: [{ name: 'k', secret: 'second-key' }] }))
     expect((await chat(gateway.url, 'm')).status).toBe(401)
@@ -124,7 +124,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await response.text()
   })
 
-  it('allows pages of the origins it names only', async () => {
+  it('a gateway whose configuration changes allows pages of the origins it names only', async () => {
     const allowed = async () => {
       const preflight = {
         method: 'OPTIONS',
@@ -146,7 +146,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     expect(await allowed()).toEqual([null, null])
   })
 
-  it('gives running streams the new time limit', async () => {
+  it('a gateway whose configuration changes gives running streams the new time limit', async () => {
     await begin(configOf([poolOf('m', 'a', one)], { limits: { drain_ms: 600_000 } }))
     const stream = await chat(gateway.url, 'm')
     const truncated = stream.text().catch(() => 'cut')
@@ -155,7 +155,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     expect(await truncated).not.toContain('[DONE]')
   })
 
-  it('sends traces and reports to the new destinations', async () => {
+  it('a gateway whose configuration changes sends traces and reports to the new destinations', async () => {
     const sink = await FakeEngine.open()
     const { url } = sink
     const report = (id: string) =>
@@ -193,7 +193,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     }
   })
 
-  it('moves viewers to the new gateway', async () => {
+  it('a gateway whose configuration changes moves viewers to the new gateway', async () => {
     await begin(configOf([poolOf('m', 'a', one)]))
     const live = await fetch(`${gateway.url}/v1/firstlight/live`, { headers: { authorization: 'Bearer admin-key' } })
     const ended = live.text()

@@ -22,14 +22,14 @@ async function examine(changes: Routes) {
 }
 
 describe('firstlight doctor before servers other than vLLM', () => {
-  it('names the flag of SGLang that exports its load, and the one that reports cached tokens', async () => {
+  it('doctor before other servers names the flag of SGLang that exports its load, and the one that reports cached tokens', async () => {
     const seen = await examine({ 'GET /v1/models': modelsOf('sglang') })
     expect(seen.is).toBe('SGLang')
     expect(seen.find('metrics').next).toBe('Start it with --enable-metrics.')
     expect(seen.find('cached_tokens').next).toBe('Start it with --enable-cache-report.')
   })
 
-  it('reads the load of TensorRT-LLM from its second path', async () => {
+  it('doctor before other servers reads the load of TensorRT-LLM from its second path', async () => {
     const seen = await examine({
       'GET /v1/models': modelsOf('tensorrt_llm'),
       'GET /metrics': { body: '[]' },
@@ -39,7 +39,7 @@ describe('firstlight doctor before servers other than vLLM', () => {
     expect(seen.find('metrics').message).toBe('/metrics read: 2 running, 1 waiting')
   })
 
-  it('advises places for the slots of llama.cpp, and no flags of vLLM', async () => {
+  it('doctor before other servers advises places for the slots of llama.cpp, and no flags of vLLM', async () => {
     const seen = await examine({
       'GET /v1/models': modelsOf('llamacpp'),
       'GET /metrics': { status: 501, body: { error: { type: 'not_supported_error' } } },
@@ -50,12 +50,12 @@ describe('firstlight doctor before servers other than vLLM', () => {
     expect(JSON.stringify(seen.subjects)).not.toContain('vllm serve')
   })
 
-  it('recognises TGI by its metrics', async () => {
+  it('doctor before other servers recognises TGI by its metrics', async () => {
     const metrics = { body: 'tgi_batch_current_size 1\ntgi_queue_size 0\n' }
     expect((await examine({ 'GET /v1/models': modelsOf('me'), 'GET /metrics': metrics })).is).toBe('TGI')
   })
 
-  it('recognises Ollama, which has neither metrics nor /health', async () => {
+  it('doctor before other servers recognises Ollama, which has neither metrics nor /health', async () => {
     const seen = await examine({
       'GET /health': { status: 404 },
       'GET /v1/models': modelsOf('library'),
@@ -66,7 +66,7 @@ describe('firstlight doctor before servers other than vLLM', () => {
     expect(seen.code).toBe(0)
   })
 
-  it('does not ask vLLM for the version of Ollama', async () => {
+  it('doctor before other servers does not ask vLLM for the version of Ollama', async () => {
     const seen = await examine({ 'GET /v1/models': modelsOf('vllm'), 'GET /version': { body: { version: '0.32.0' } } })
     expect(seen.is).toBe('vLLM 0.32.0')
     expect(seen.calls).not.toContain('GET /api/version')

@@ -19,7 +19,7 @@ const completion = (change: (answer: Record<string, unknown>) => void) => {
 }
 
 describe('firstlight doctor before answers of a real vLLM', () => {
-  it('understands all of them', async () => {
+  it('doctor before a real vLLM understands all of them', async () => {
     const seen = await examine()
     expect(seen.subjects[0]).toMatchObject({ kind: 'engine', is: 'vLLM 0.32.0' })
     expect(seen.find('models').message).toBe('tiny (models/tiny), up to 4096 tokens')
@@ -35,7 +35,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.marks).toEqual(['dev_mode: note', 'event_sockets: warning'])
   })
 
-  it('sends few requests, none twice, and none that changes anything', async () => {
+  it('doctor before a real vLLM sends few requests, none twice, and none that changes anything', async () => {
     const { calls } = await examine()
     expect(calls.filter((one) => one.startsWith('POST')).sort()).toEqual([
       'POST /tokenize',
@@ -45,7 +45,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(calls.length).toBeLessThan(25)
   })
 
-  it('sends a second request before it reports missing cached tokens', async () => {
+  it('doctor before a real vLLM sends a second request before it reports missing cached tokens', async () => {
     const seen = await examine(
       completion((answer) => ((answer['usage'] as Record<string, unknown>)['prompt_tokens_details'] = null)),
     )
@@ -78,13 +78,13 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     ],
     ['… as plain text', { status: 502, body: 'Bad Gateway' }, 'a completion of one token failed: HTTP 502'],
     ['it is no JSON', { body: '<html>' }, 'a completion of one token failed: HTTP 200, and an unexpected body'],
-  ])('quotes a completion that fails when %s', async (_, answer, says) => {
+  ])('doctor before a real vLLM quotes a completion that fails when %s', async (_, answer, says) => {
     const seen = await examine({ 'POST /v1/completions': answer })
     expect(seen.find('completion')).toMatchObject({ mark: 'problem', message: says })
     expect(seen.code).toBe(1)
   })
 
-  it('reports what an older engine without the newer routes does not show', async () => {
+  it('doctor before a real vLLM reports what an older engine without the newer routes does not show', async () => {
     const gone = { status: 404, body: { detail: 'Not Found' } }
     const metrics = recorded.metrics
       .replace('kv_cache_usage_perc', 'gpu_cache_usage_perc')
@@ -106,7 +106,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.find('kv_events')).toMatchObject({ mark: 'ok', message: 'tcp://127.0.0.1:0, replay tcp://127.0.0.1:0' })
   })
 
-  it('recognises a server that is not vLLM', async () => {
+  it('doctor before a real vLLM recognises a server that is not vLLM', async () => {
     const model = { object: 'list', data: [{ id: 'llama', object: 'model' }] }
     const chat = { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } }
     const server = await stub({
@@ -121,7 +121,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.code).toBe(0)
   })
 
-  it('warns of event sockets that are open to other machines', async () => {
+  it('doctor before a real vLLM warns of event sockets that are open to other machines', async () => {
     const sources = {
       0: {
         ...(jsonOf('kv-event-sources')['0'] as object),
@@ -137,12 +137,12 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     })
   })
 
-  it('warns that events without a replay socket cannot be repaired', async () => {
+  it('doctor before a real vLLM warns that events without a replay socket cannot be repaired', async () => {
     const sources = { 0: { ...(jsonOf('kv-event-sources')['0'] as object), replay_endpoint: null } }
     expect((await examine({ 'GET /kv_event_sources': { body: sources } })).find('kv_replay').mark).toBe('note')
   })
 
-  it('distinguishes a wrong clock from a right one', async () => {
+  it('doctor before a real vLLM distinguishes a wrong clock from a right one', async () => {
     const at = (skewMs: number): Routes => ({
       'GET /health': { headers: { date: new Date(Date.now() + skewMs).toUTCString() } },
     })
@@ -157,7 +157,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     })
   })
 
-  it('reports that a connection closes with its response', async () => {
+  it('doctor before a real vLLM reports that a connection closes with its response', async () => {
     const seen = await examine({ 'GET /health': { headers: { connection: 'close' } } }, '--idle-s', '1')
     expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', message: 'every response closes its connection' })
   })
@@ -174,7 +174,7 @@ describe('firstlight doctor for a Whisper model', () => {
     body: recorded.metrics.replaceAll(/enable_prefix_caching="\w+"/g, 'enable_prefix_caching="False"'),
   }
 
-  it('sends no request that would crash it', async () => {
+  it('doctor for a Whisper model sends no request that would crash it', async () => {
     const { url } = await stub({ ...ear, 'GET /metrics': uncached })
     const seen = await visit(url)
     expect(seen.find('prefix_caching')).toMatchObject({
@@ -189,7 +189,7 @@ describe('firstlight doctor for a Whisper model', () => {
     expect((await visitPool({ model: 'tiny', engines: [{ id: 'ear', url }] })).json).not.toContain('vocab compile')
   })
 
-  it('reports that it will crash with prefix caching', async () => {
+  it('doctor for a Whisper model reports that it will crash with prefix caching', async () => {
     const { url } = await stub(ear)
     expect((await visit(url, '--no-generate')).find('prefix_caching')).toMatchObject({
       mark: 'warning',
@@ -197,7 +197,7 @@ describe('firstlight doctor for a Whisper model', () => {
     })
   })
 
-  it('treats a model that also has chats as usual', async () => {
+  it('doctor for a Whisper model treats a model that also has chats as usual', async () => {
     const seen = await examine({
       'GET /v1/audio/transcriptions': { status: 405 },
       'GET /v1/chat/completions': { status: 405 },
@@ -211,7 +211,7 @@ describe('firstlight doctor for a Whisper model', () => {
 })
 
 describe('firstlight doctor before an engine behind a proxy', () => {
-  it('distinguishes public endpoints from those behind the configured headers', async () => {
+  it('doctor before a proxy distinguishes public endpoints from those behind the configured headers', async () => {
     const guard = (table: Routes): Routes =>
       Object.fromEntries(
         Object.entries(table).map(([route, entry]) => [

@@ -13,7 +13,7 @@ const completions = (): number =>
   fleet!.engines.reduce((sum, { log }) => sum + (log.last('/v1/completions') === undefined ? 0 : 1), 0)
 
 describe('firstlight doctor before simulated engines', () => {
-  it('reports no problems for the demo’s fleet, by address and by configuration', async () => {
+  it('doctor before simulated engines reports no problems for the demo’s fleet, by address and by configuration', async () => {
     fleet = await startDemoFleet(2)
     const byUrl = await visit(...fleet.urls, '--strict')
     expect(byUrl.marks.filter((mark) => !mark.endsWith(': note'))).toEqual([])
@@ -30,7 +30,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(byConfig.find('alike').message).toContain('2 engines')
   })
 
-  it('detects every enabled feature with one completion of one token', async () => {
+  it('doctor before simulated engines detects every enabled feature with one completion of one token', async () => {
     const url = await start({
       maxNumQueuedReqs: 8,
       adapters: ['sql'],
@@ -57,7 +57,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(fleet!.engines[0]!.driver.model.counters.outputTokens).toBe(1)
   })
 
-  it('names the flag of each feature that is off', async () => {
+  it('doctor before simulated engines names the flag of each feature that is off', async () => {
     const url = await start({ perRequestMetrics: false, requestIdHeaders: false, prefixCaching: false, devMode: false })
     const seen = await visit(url)
     expect(seen.marks).toEqual([
@@ -79,14 +79,14 @@ describe('firstlight doctor before simulated engines', () => {
     expect((await visit(url, '--strict')).code).toBe(1)
   })
 
-  it('requests no completion if disabled', async () => {
+  it('doctor before simulated engines requests no completion if disabled', async () => {
     const url = await start()
     const seen = await visit(url, '--no-generate')
     expect(seen.find('completion')).toMatchObject({ mark: 'note', message: 'skipped' })
     expect(completions()).toBe(0)
   })
 
-  it('reports a paused or sleeping engine with the command to wake it, without hanging', async () => {
+  it('doctor before simulated engines reports a paused or sleeping engine with the command to wake it, without hanging', async () => {
     const url = await start()
     await fetch(`${url}/pause`, { method: 'POST' })
     expect((await visit(url)).find('awake')).toMatchObject({
@@ -106,7 +106,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(completions()).toBe(0)
   })
 
-  it('reports a required, wrong or accepted key, and prints none', async () => {
+  it('doctor before simulated engines reports a required, wrong or accepted key, and prints none', async () => {
     const url = await start({ apiKey: 'sesame-key' })
     const without = await visit(url)
     expect(without.find('key')).toMatchObject({
@@ -121,7 +121,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(right.json + right.out).not.toContain('sesame')
   })
 
-  it('compares the configuration with the engine', async () => {
+  it('doctor before simulated engines compares the configuration with the engine', async () => {
     const url = await start({ prefixCaching: false, limits: { blockTokens: 48, cacheBlocks: 1000 } })
     const engine = { id: 'a', url, key: 'not-needed', prefix_caching: 'on', cache_blocks: 5000 }
     const seen = await visitPool({ model: 'simm', adapters: ['sql'], engines: [engine] })
@@ -142,7 +142,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(seen.json).not.toContain('not-needed')
   })
 
-  it('recognises prefill and decode engines by their connectors', async () => {
+  it('doctor before simulated engines recognises prefill and decode engines by their connectors', async () => {
     fleet = await startFleet({
       profile: 'instant',
       engines: [
@@ -174,7 +174,7 @@ describe('firstlight doctor before simulated engines', () => {
     ])
   })
 
-  it('measures how long an idle connection lives', async () => {
+  it('doctor before simulated engines measures how long an idle connection lives', async () => {
     const url = await start()
     expect((await visit(url, '--idle-s', '0.2')).find('keep_alive')).toMatchObject({
       mark: 'ok',
@@ -182,7 +182,7 @@ describe('firstlight doctor before simulated engines', () => {
     })
   })
 
-  it('prints only findings that are not ok in brief mode', async () => {
+  it('doctor before simulated engines prints only findings that are not ok in brief mode', async () => {
     const url = await start()
     const { out } = await visit(url, '--brief')
     expect(out).toContain('· kv events')

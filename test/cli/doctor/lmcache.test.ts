@@ -43,7 +43,7 @@ async function poolWith(lmcache: object, instance?: string): Promise<object> {
 }
 
 describe('firstlight doctor before LMCache', () => {
-  it('recognises a coordinator and what it lacks', async () => {
+  it('doctor before LMCache recognises a coordinator and what it lacks', async () => {
     const coordinator = new FakeCoordinator()
     const url = await host(coordinator)
     const empty = await visit(url)
@@ -59,7 +59,7 @@ describe('firstlight doctor before LMCache', () => {
     expect(full.find('directory').message).toBe('2 keys, of models/sim')
   })
 
-  it('compares instances and models with the engines of the configuration', async () => {
+  it('doctor before LMCache compares instances and models with the engines of the configuration', async () => {
     const coordinator = new FakeCoordinator()
     join(coordinator, 'node-a', '127.0.0.1')
     coordinator.store('models/sim', tokens, { instance: 'node-a' })
@@ -76,7 +76,7 @@ describe('firstlight doctor before LMCache', () => {
     })
   })
 
-  it('reports an unregistered instance and a model without keys', async () => {
+  it('doctor before LMCache reports an unregistered instance and a model without keys', async () => {
     const coordinator = new FakeCoordinator()
     join(coordinator, 'node-a', '127.0.0.5')
     coordinator.store('sim', tokens, { instance: 'node-a' })
@@ -91,7 +91,7 @@ describe('firstlight doctor before LMCache', () => {
     })
   })
 
-  it('checks a controller by a lookup and the hosts of the engines', async () => {
+  it('doctor before LMCache checks a controller by a lookup and the hosts of the engines', async () => {
     const controller = new FakeController()
     const url = await host(controller)
     expect((await visit(url)).subjects[0]!.kind).toBe('controller')
@@ -101,7 +101,7 @@ describe('firstlight doctor before LMCache', () => {
     expect((await visitPool(pool)).find('lmcache_engines').message).toBe('a reads instance-7')
   })
 
-  it('reports an unreachable coordinator', async () => {
+  it('doctor before LMCache reports an unreachable coordinator', async () => {
     const seen = await visitPool(await poolWith({ coordinator: 'http://127.0.0.1:1' }))
     expect(seen.subjects.at(-1)).toMatchObject({
       kind: 'coordinator',
@@ -110,7 +110,7 @@ describe('firstlight doctor before LMCache', () => {
     expect(seen.code).toBe(2)
   })
 
-  it('reports an LMCache server that runs scripts or reports no events', async () => {
+  it('doctor before LMCache reports an LMCache server that runs scripts or reports no events', async () => {
     const config = (enabled: boolean, reports: boolean) => ({
       mp: { run_script_api_enabled: enabled },
       coordinator: { url: 'http://10.0.0.9:9300/lmcache/c/hush', event_reporting: reports },
@@ -128,7 +128,7 @@ describe('firstlight doctor before LMCache', () => {
     expect(open.json + silent.json).not.toContain('hush')
   })
 
-  it('looks at the servers that a coordinator names', async () => {
+  it('doctor before LMCache looks at the servers that a coordinator names', async () => {
     const server = await stub({
       'GET /healthcheck': { body: { status: 'healthy' } },
       'GET /config': { body: { mp: { run_script_api_enabled: true } } },
@@ -149,7 +149,7 @@ describe('firstlight doctor before LMCache', () => {
     expect(seen.find('run_script').mark).toBe('problem')
   })
 
-  it('recognises a gateway and names the right address', async () => {
+  it('doctor before LMCache recognises a gateway and names the right address', async () => {
     const { url } = await stub({ 'GET /ready': { status: 503, body: { status: 'not_ready', reason: 'draining' } } })
     const seen = await visit(url)
     expect(seen.subjects[0]!.kind).toBe('gateway')

@@ -40,7 +40,7 @@ const models = (change: object) => {
 }
 
 describe('firstlight doctor for the engines of one pool', () => {
-  it('finds no difference', async () => {
+  it('doctor for a pool finds no difference', async () => {
     expect((await pair()).find('alike').mark).toBe('ok')
   })
 
@@ -69,7 +69,7 @@ describe('firstlight doctor for the engines of one pool', () => {
       'same_template: problem',
       '(a | b)',
     ],
-  ])('finds different %s', async (_, changes, mark, says) => {
+  ])('doctor for a pool finds different %s', async (_, changes, mark, says) => {
     const seen = await pair(changes)
     expect(seen.marks).toContain(mark)
     expect(seen.find(mark.split(':')[0]!).message).toContain(says)
@@ -77,20 +77,20 @@ describe('firstlight doctor for the engines of one pool', () => {
 })
 
 describe('firstlight doctor and a vocabulary', () => {
-  it('explains a missing vocabulary', async () => {
+  it('doctor with a vocabulary explains a missing vocabulary', async () => {
     expect((await pair()).find('vocabulary')).toMatchObject({
       mark: 'note',
       next: expect.stringContaining('firstlight vocab compile'),
     })
   })
 
-  it('finds the same ids and the same template as a real engine', async () => {
+  it('doctor with a vocabulary finds the same ids and the same template as a real engine', async () => {
     const seen = await withVocabulary(vocabulary())
     expect(seen.find('vocabulary')).toMatchObject({ mark: 'ok', message: 'tiny.vocab: same token ids as a, b' })
     expect(seen.find('chat_template').mark).toBe('ok')
   })
 
-  it('finds another template', async () => {
+  it('doctor with a vocabulary finds another template', async () => {
     const seen = await withVocabulary(
       vocabulary({ chat_template: '{% for m in messages %}{{ m.content }}{% endfor %}' }),
     )
@@ -102,7 +102,7 @@ describe('firstlight doctor and a vocabulary', () => {
     expect(seen.code).toBe(1)
   })
 
-  it('reports other token ids and the engine', async () => {
+  it('doctor with a vocabulary reports other token ids and the engine', async () => {
     const seen = await withVocabulary(vocabulary(), { 'POST /tokenize': { body: { tokens: [7, 8] } } })
     expect(seen.find('vocabulary')).toMatchObject({
       mark: 'problem',
@@ -110,7 +110,7 @@ describe('firstlight doctor and a vocabulary', () => {
     })
   })
 
-  it('reports a missing or damaged file', async () => {
+  it('doctor with a vocabulary reports a missing or damaged file', async () => {
     expect((await pair({}, { tokenizer: 'gone.vocab' })).find('vocabulary')).toMatchObject({
       mark: 'problem',
       message: expect.stringContaining("vocabulary 'gone.vocab': cannot be read"),

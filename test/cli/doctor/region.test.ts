@@ -68,7 +68,7 @@ async function visitEdge(url: string, gateway: object = {}): Promise<Visit> {
 }
 
 describe('firstlight doctor and a gateway beside the engines', () => {
-  it('reports no problems, and nothing that only applies to engines', async () => {
+  it('doctor for a region reports no problems, and nothing that only applies to engines', async () => {
     const seen = await visitEdge((await region()).url)
     expect(seen.marks).toEqual([])
     expect(seen.code).toBe(0)
@@ -95,13 +95,13 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     ],
     ['lets everybody in', { document: { keys: undefined } }, {}, { key: 'note' }, 'edge: true'],
     ['is elsewhere than the configuration says', {}, { rtt_ms: 80 }, { round_trip: 'note' }, 'Remove `rtt_ms`'],
-  ])('reports that it %s, with the next step', async (_, there, here, marks, next) => {
+  ])('doctor for a region reports that it %s, with the next step', async (_, there, here, marks, next) => {
     const seen = await visitEdge((await region(there)).url, here)
     expect(seen.marks).toEqual(Object.entries(marks).map(([check, mark]) => `${check}: ${mark}`))
     expect(seen.find(Object.keys(marks)[0]!).next).toContain(next)
   })
 
-  it('checks each model', async () => {
+  it('doctor for a region checks each model', async () => {
     const seen = await visitEdge((await region()).url, {
       models: [{ model: 'sim' }, { model: 'small', block_tokens: 16 }],
     })
@@ -109,14 +109,14 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     expect(seen.out).toContain('2 engines for small')
   })
 
-  it('reports that none of its engines is available', async () => {
+  it('doctor for a region reports that none of its engines is available', async () => {
     const seen = await visitEdge(
       (await region({ pool: { engines: [{ id: 'gone', url: 'http://127.0.0.1:9' }], stats_interval_ms: 100 } })).url,
     )
     expect(seen.find('digest').mark).toBe('warning')
   })
 
-  it('does not count our own engines, which it learned from us, and reports if it has no others', async () => {
+  it('doctor for a region does not count our own engines, which it learned from us, and reports if it has no others', async () => {
     const cost_model = { fixed_s: 0, per_token_s: 0, per_pair_s: 0 }
     const digest = {
       version: 1,
@@ -147,7 +147,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     })
   })
 
-  it('does not treat it as an engine', async () => {
+  it('doctor for a region does not treat it as an engine', async () => {
     const { url } = await stub(realVllm)
     expect((await visitEdge(url)).find('firstlight')).toMatchObject({
       mark: 'problem',
@@ -155,7 +155,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     })
   })
 
-  it('reports a closed port, and that a binding cannot be checked', async () => {
+  it('doctor for a region reports a closed port, and that a binding cannot be checked', async () => {
     const nobody = await visitEdge('http://127.0.0.1:9')
     expect(nobody.marks).toEqual(['reachable: unreachable'])
     expect(nobody.code).toBe(2)

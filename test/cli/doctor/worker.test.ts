@@ -24,12 +24,12 @@ describe('doctor --worker', () => {
     expect(marksOf(local)).toMatchObject({ cf_placement: 'note' })
   })
 
-  it('asks for the admin key', async () => {
+  it('doctor --worker asks for the admin key', async () => {
     const subject = await examine({ authorization: 'Bearer wrong' })
     expect(marksOf(subject)).toEqual({ ready: 'ok', admin_key: 'note' })
   })
 
-  it('reports a Worker that does not answer', async () => {
+  it('doctor --worker reports a Worker that does not answer', async () => {
     expect(marksOf(await examineWorker({ url: 'http://127.0.0.1:9', headers: {} }, options))).toEqual({
       reachable: 'unreachable',
     })

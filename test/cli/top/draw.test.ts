@@ -31,7 +31,7 @@ const line = (lines: readonly string[], word: string) => lines.find((text) => te
 const many = (count: number) => Array.from({ length: count }, (_, index) => engineOf(`e${index}`))
 
 describe('the fleet table', () => {
-  it('shows known values, and a dash for unknown ones', () => {
+  it('the fleet table shows known values, and a dash for unknown ones', () => {
     const busy = engineOf('busy', {
       requests: 3,
       queued_prefill_tokens: 4096,
@@ -121,7 +121,7 @@ describe('the fleet table', () => {
     ])
   })
 
-  it('lists only replicas whose bookings are not received', () => {
+  it('the fleet table lists only replicas whose bookings are not received', () => {
     const replica = { host: 'gateway-6', id: 'r', state: 'following', bookings: 3 } as const
     expect(report(frameOf(viewOf([], { replicas: [replica] })))[0]).toMatch(/^Firstlight 1\.2\.3/)
     expect(
@@ -129,7 +129,7 @@ describe('the fleet table', () => {
     ).toMatch(/^replicas away: gateway-7 ·/)
   })
 
-  it('marks a pool as unreachable if its state object does not respond', () => {
+  it('the fleet table marks a pool as unreachable if its state object does not respond', () => {
     const dark = { ...poolOf([{ id: 'a', role: 'any', available: null }]), reachable: false, bookings: null }
     const lines = report(frameOf(viewOf([dark])))
     expect(line(lines, 'paris qwen')).toEqual([
@@ -149,7 +149,7 @@ describe('the fleet table', () => {
     expect(lines[1]).toContain('0 of 1 engine up')
   })
 
-  it('shows a remote gateway’s digest, and dashes for values of single engines', () => {
+  it('the fleet table shows a remote gateway’s digest, and dashes for values of single engines', () => {
     const { role, id, weight, available, healthy, draining, circuit, requests, requests_total, failures_total } =
       engineOf('paris', { requests: 2 })
     const gateway = {
@@ -197,7 +197,7 @@ describe('the fleet table', () => {
       expect(line(report(frameOf(viewOf([behind(more)]))), 'paris  ')).toContain(says)
   })
 
-  it('puts the pool with most unavailable engines first, and within a pool the engines in the worst state', () => {
+  it('the fleet table puts the pool with most unavailable engines first, and within a pool the engines in the worst state', () => {
     const sick = [
       engineOf('ok'),
       engineOf('asleep', { asleep: true, available: false }),
@@ -224,7 +224,7 @@ describe('the fleet table', () => {
     expect(sorted(seen, { ...selection, only: 'PARIS circuit' }).map(({ engine }) => engine.id)).toEqual(['open'])
   })
 
-  it('sorts figures in descending order with unknown ones last, and names from a to z, or reversed', () => {
+  it('the fleet table sorts figures in descending order with unknown ones last, and names from a to z, or reversed', () => {
     const seen = figuresOf(
       viewOf([poolOf([engineOf('e2', { ttft_ms: 5 }), engineOf('e10', { ttft_ms: 9 }), engineOf('e1')])]),
       new Pace(),
@@ -239,7 +239,7 @@ describe('the fleet table', () => {
     ])
   })
 
-  it('shows the pool and the role if they differ', () => {
+  it('the fleet table shows the pool and the role if they differ', () => {
     const lines = report(
       frameOf(
         viewOf([
@@ -251,7 +251,7 @@ describe('the fleet table', () => {
     expect(line(lines, 'd ').slice(0, 4)).toEqual(['d', 'oslo qwen', 'decode', 'up'])
   })
 
-  it('counts a split request once in the request rate of its pool', () => {
+  it('the fleet table counts a split request once in the request rate of its pool', () => {
     const pace = new Pace()
     const at = (ms: number, total: number) =>
       viewOf([
@@ -268,7 +268,7 @@ describe('the fleet table', () => {
     expect(figuresOf(at(2_000, 8), pace).fleet.requestsPerS).toBe(4)
   })
 
-  it('shows notes about problems of an engine', () => {
+  it('the fleet table shows notes about problems of an engine', () => {
     const stats = {
       running: 1,
       waiting: 7,
@@ -301,7 +301,7 @@ describe('the fleet table', () => {
     expect(line(lines, 'a ')).toEqual(expect.arrayContaining(['33%', '7']))
   })
 
-  it('shows the number of engines and pools that do not fit', () => {
+  it('the fleet table shows the number of engines and pools that do not fit', () => {
     const pools = Array.from({ length: 9 }, (_, index) => poolOf(many(5), { cluster: `c${index}` }))
     const lines = screen(frameOf(viewOf(pools)), 24, 80)
     expect(lines).toHaveLength(24)
@@ -312,7 +312,7 @@ describe('the fleet table', () => {
     expect(lines.at(-1)).toMatch(/^q quit/)
   })
 
-  it('gives pools the lines that engines do not need', () => {
+  it('the fleet table gives pools the lines that engines do not need', () => {
     const lines = screen(
       frameOf(viewOf(Array.from({ length: 12 }, (_, index) => poolOf([], { cluster: `c${index}` })))),
       24,
@@ -321,7 +321,7 @@ describe('the fleet table', () => {
     expect(lines.filter((text) => /^c\d+ qwen/.test(text))).toHaveLength(12)
   })
 
-  it('scrolls to the last line and no further', () => {
+  it('the fleet table scrolls to the last line and no further', () => {
     const { lines, skipped } = screenOf(frameOf(viewOf([poolOf(many(30))]), { skipped: 1_000 }), {
       rows: 14,
       cells: 80,
@@ -332,13 +332,13 @@ describe('the fleet table', () => {
     expect(skipped).toBe(25)
   })
 
-  it('omits columns that do not fit, but never names and states', () => {
+  it('the fleet table omits columns that do not fit, but never names and states', () => {
     const lines = screen(frameOf(viewOf([poolOf([engineOf('a', { healthy: false })])])), 12, 30)
     expect(line(lines, 'ENGINE')).toEqual(['ENGINE', 'STATE', 'RUN'])
     expect(line(lines, 'a ')).toEqual(['a', 'unhealthy', '0'])
   })
 
-  it('has the same text with and without colours', () => {
+  it('the fleet table has the same text with and without colours', () => {
     const frame = frameOf(viewOf([poolOf([engineOf('a', { healthy: false }), engineOf('b')])]), {
       stale: 'no data for 3 s',
     })
@@ -349,7 +349,7 @@ describe('the fleet table', () => {
     expect(coloured.map((text) => text.replaceAll(/\u001b\[[\d;]*m/g, '').trimEnd())).toEqual(report(frame, 120))
   })
 
-  it('fits any terminal, with any names and any figures', () => {
+  it('the fleet table fits any terminal, with any names and any figures', () => {
     const name = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 })
     const figure = fc.option(fc.double({ min: 0, max: 1e300, noNaN: true }))
     const engine = fc

@@ -17,22 +17,22 @@ function after(...samples: readonly (readonly [s: number, requests: number, fail
 }
 
 describe('the request rate of an engine', () => {
-  it('is null after one view or two equal ones', () => {
+  it('the request rate of an engine is null after one view or two equal ones', () => {
     expect(after([5, 100])).toBeNull()
     expect(after([5, 100], [5, 100])).toBeNull()
   })
 
-  it('is the increase of the totals divided by the gateway’s elapsed time', () => {
+  it('the request rate of an engine is the increase of the totals divided by the gateway’s elapsed time', () => {
     expect(after([5, 100, 1], [7, 130, 3])).toEqual({ requestsPerS: 15, failures: 2, overS: 2 })
   })
 
-  it('uses the last ten seconds, or the last earlier view if there is no newer one', () => {
+  it('the request rate of an engine uses the last ten seconds, or the last earlier view if there is no newer one', () => {
     expect(after([0, 0], [2, 1000], [11, 1000], [12, 1010])).toEqual({ requestsPerS: 1, failures: 0, overS: 10 })
     expect(after([0, 0], [60, 120])).toEqual({ requestsPerS: 2, failures: 0, overS: 60 })
     expect(after([0, 0], [60, 120], [120, 120])).toEqual({ requestsPerS: 0, failures: 0, overS: 60 })
   })
 
-  it('restarts after an object was restored with a lower count', () => {
+  it('the request rate of an engine restarts after an object was restored with a lower count', () => {
     expect(after([0, 500], [1, 400])).toBeNull()
     // The snapshot had 450: the count since then is 3, not -47.
     expect(after([0, 500, 0, 0], [1, 451, 0, 450], [2, 454, 0, 450])).toEqual({
@@ -42,7 +42,7 @@ describe('the request rate of an engine', () => {
     })
   })
 
-  it('continues after an object was out of reach, and ends when its engine is removed', () => {
+  it('the request rate of an engine continues after an object was out of reach, and ends when its engine is removed', () => {
     const pace = new Pace()
     const known = (requests: number, at: number) =>
       viewOf([poolOf([engineOf('a', { requests_total: requests })], { at })])

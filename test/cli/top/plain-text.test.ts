@@ -23,7 +23,7 @@ describe('printable text', () => {
     ['通义千问', '通义千问'],
   ])('%j is shown as %j', (given, shown) => expect(sanitize(given)).toBe(shown))
 
-  it('fits the given width and keeps as much as fits', () => {
+  it('printable text fits the given width and keeps as much as fits', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 0, max: 20 }), (given, cells) => {
         const plain = sanitize(given)
@@ -35,7 +35,7 @@ describe('printable text', () => {
     )
   })
 
-  it('counts two cells for a wide character', () => {
+  it('printable text counts two cells for a wide character', () => {
     expect([cellsOf('ab'), cellsOf('通义'), cellsOf('한글'), cellsOf('🚀x'), cellsOf('é·…')]).toEqual([2, 4, 4, 3, 3])
     expect(truncateTo('通义千问', 5)).toBe('通义…')
   })

@@ -46,7 +46,7 @@ const listeners = (fake: FakeProcess) =>
   [fake, fake.stdin, fake.stdout].map((one) => one.eventNames().reduce((sum, name) => sum + one.listenerCount(name), 0))
 
 describe('terminalOf', () => {
-  it('is undefined for a file or a terminal without cursor control', () => {
+  it('terminalOf is undefined for a file or a terminal without cursor control', () => {
     const file = new FakeProcess()
     file.stdout.isTTY = false
     expect(terminalOf(stdioOf(file))).toBeUndefined()
@@ -56,7 +56,7 @@ describe('terminalOf', () => {
     expect(terminalOf(stdioOf(new FakeProcess()))).toBeDefined()
   })
 
-  it('restores the terminal’s modes and listeners', () => {
+  it('terminalOf restores the terminal’s modes and listeners', () => {
     const fake = new FakeProcess()
     const received: string[] = []
     const terminal = terminalOf(stdioOf(fake))!
@@ -79,14 +79,14 @@ describe('terminalOf', () => {
     expect([fake.stdin.isRaw, fake.stdin.isPaused, ...listeners(fake)]).toEqual([false, true, 0, 0, 0])
   })
 
-  it('works without keys if standard input is not a terminal', () => {
+  it('terminalOf works without keys if standard input is not a terminal', () => {
     const fake = new FakeProcess()
     fake.stdin.isTTY = false
     terminalOf(stdioOf(fake))!.capture({ onKeys: () => undefined, onResize: () => undefined, onEnd: () => undefined })()
     expect([fake.stdin.isRaw, ...listeners(fake)]).toEqual([false, 0, 0, 0])
   })
 
-  it('defaults to 80 x 24, and suspends the whole process group', () => {
+  it('terminalOf defaults to 80 x 24, and suspends the whole process group', () => {
     const fake = new FakeProcess()
     Object.assign(fake.stdout, { columns: 0, rows: undefined })
     const terminal = terminalOf(stdioOf(fake))!

@@ -75,12 +75,12 @@ describe('disagreements of engines', () => {
       expect(new Pairs({ seed, engines: 5, base: 0.05, wrong: [0, 3] }).compare(500).standing).toEqual(['e0', 'e3'])
   })
 
-  it('do not tell which of two engines is wrong', () => {
+  it('disagreements of engines do not tell which of two engines is wrong', () => {
     for (const seed of SEEDS)
       expect(new Pairs({ seed, engines: 2, base: 0, wrong: [0] }).compare(400).changes).toEqual([])
   })
 
-  it('let an engine fit again after it was repaired, once', () => {
+  it('disagreements of engines let an engine fit again after it was repaired, once', () => {
     for (const seed of SEEDS) {
       const pairs = new Pairs({ seed, engines: 3, base: 0.05, wrong: [1] }).compare(120)
       pairs.wrong = new Set()
@@ -90,7 +90,7 @@ describe('disagreements of engines', () => {
     }
   })
 
-  it('are counted for both engines, and forgotten with an engine', () => {
+  it('disagreements of engines are counted for both engines, and forgotten with an engine', () => {
     const seen = new Disagreements()
     seen.record('a', 'b', false)
     seen.record('b', 'c', true)

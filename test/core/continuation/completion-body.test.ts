@@ -14,7 +14,7 @@ const input = (body: Record<string, unknown>, outputIds: readonly number[] = [7,
 })
 
 describe('completionBody', () => {
-  it('has prompt and output as its prompt, and what is left of the limits', () => {
+  it('completionBody has prompt and output as its prompt, and what is left of the limits', () => {
     expect(completionBody(input({ max_tokens: 10, min_tokens: 5, temperature: 0.3 }))).toMatchObject({
       prompt: [1, 2, 7, 8, 7],
       max_tokens: 7,
@@ -34,14 +34,14 @@ describe('completionBody', () => {
     expect(completionBody(input({ max_completion_tokens: 4 }))).not.toHaveProperty('max_completion_tokens')
   })
 
-  it('sends another seed, and the same for the same cut', () => {
+  it('completionBody sends another seed, and the same for the same cut', () => {
     const seedOf = (ids: readonly number[]) => completionBody(input({ seed: 7 }, ids))['seed']
     expect(seedOf([1, 2])).not.toBe(7)
     expect(seedOf([1, 2])).toBe(seedOf([3, 4]))
     expect(seedOf([1, 2])).not.toBe(seedOf([1, 2, 3]))
   })
 
-  it('replaces penalties of the output by biases, within the limit of vLLM', () => {
+  it('completionBody replaces penalties of the output by biases, within the limit of vLLM', () => {
     const body = completionBody(input({ frequency_penalty: 0.5, presence_penalty: 0.25, logit_bias: { 8: 1, 9: 2 } }))
     expect(body['logit_bias']).toEqual({ 7: -1.25, 8: 0.25, 9: 2 })
     const clamped = completionBody(

@@ -3,7 +3,7 @@ import { chance } from '../../../packages/replay/src/replay/chance.ts'
 import { IdleLimit } from '../../../src/core/continuation/idle-limit.ts'
 
 describe('GapEstimator', () => {
-  it('has the configured limit before it has seen 200 reads, and never a longer one', () => {
+  it('GapEstimator has the configured limit before it has seen 200 reads, and never a longer one', () => {
     const gaps = new IdleLimit()
     for (let at = 0; at < 199; at++) gaps.add(20)
     expect(gaps.limitMs(60_000)).toBe(60_000)
@@ -12,13 +12,13 @@ describe('GapEstimator', () => {
     expect(gaps.limitMs(1_000)).toBe(1_000)
   })
 
-  it('derives no limit where none is configured', () => {
+  it('GapEstimator derives no limit where none is configured', () => {
     const gaps = new IdleLimit()
     for (let at = 0; at < 500; at++) gaps.add(20)
     expect(gaps.limitMs(0)).toBe(0)
   })
 
-  it('is about twenty times the 99th percentile, and follows an engine that becomes slower', () => {
+  it('GapEstimator is about twenty times the 99th percentile, and follows an engine that becomes slower', () => {
     const gaps = new IdleLimit()
     const random = chance(7)
     // Exponential gaps with a mean of 100 ms: p99 is 460 ms.

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { OutputRecord } from '../../../src/core/continuation/output-record.ts'
 
 describe('OutputRecord', () => {
-  it('knows the text that was sent by its hash', () => {
+  it('OutputRecord knows the text that was sent by its hash', () => {
     fc.assert(
       fc.property(fc.array(fc.string()), fc.string(), fc.nat(), (texts, rest, at) => {
         const record = new OutputRecord(0)
@@ -22,7 +22,7 @@ describe('OutputRecord', () => {
     )
   })
 
-  it('keeps ids in four bytes each, and can drop the last ones', () => {
+  it('OutputRecord keeps ids in four bytes each, and can drop the last ones', () => {
     const record = new OutputRecord(100)
     for (let at = 0; at < 1000; at++) record.addIds([at, at])
     record.keepIds(1999)
@@ -31,7 +31,7 @@ describe('OutputRecord', () => {
     expect(record.ids.buffer.byteLength).toBeLessThanOrEqual(2 * 4 * 2048)
   })
 
-  it('returns the ids that come after the dropped ones, in any chunks, or none if the dropped ones differ', () => {
+  it('OutputRecord returns the ids that come after the dropped ones, in any chunks, or none if the dropped ones differ', () => {
     const ids = fc.array(fc.nat(3), { maxLength: 12 })
     fc.assert(
       fc.property(ids, fc.nat(12), ids, fc.integer({ min: 1, max: 5 }), (sent, drops, again, size) => {

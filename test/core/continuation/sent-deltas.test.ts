@@ -8,7 +8,7 @@ describe('RepeatedDeltas', () => {
   sent.add('name:0', '')
 
   it.each([[['one two three']], [['one t', 'wo three']], [['one two', ' three']], [['', 'one two three', '']]])(
-    'returns what follows the sent text, however %j is divided',
+    'RepeatedDeltas returns what follows the sent text, however %j is divided',
     (pieces) => {
       const repeated = new RepeatedDeltas(sent)
       expect(pieces.map((piece) => repeated.rest('content', piece)).join('')).toBe(' three')
@@ -16,7 +16,7 @@ describe('RepeatedDeltas', () => {
     },
   )
 
-  it('is not complete before all sent text was repeated', () => {
+  it('RepeatedDeltas is not complete before all sent text was repeated', () => {
     const repeated = new RepeatedDeltas(sent)
     expect(repeated.rest('content', 'one tw')).toBe('')
     expect(repeated.isComplete).toBe(false)
@@ -26,14 +26,14 @@ describe('RepeatedDeltas', () => {
     expect(new RepeatedDeltas(sent).rest('content', 'one twO and more')).toBeNull()
   })
 
-  it('keeps channels apart, and passes one that the client does not have', () => {
+  it('RepeatedDeltas keeps channels apart, and passes one that the client does not have', () => {
     const repeated = new RepeatedDeltas(sent)
     expect(repeated.rest('reasoning', 'thought')).toBe('thought')
     expect(repeated.wasSent('name:0')).toBe(true)
     expect(repeated.wasSent('name:1')).toBe(false)
   })
 
-  it('does not compare with text that is sent during the repetition', () => {
+  it('RepeatedDeltas does not compare with text that is sent during the repetition', () => {
     const own = new SentDeltas()
     own.add('content', 'ab')
     const repeated = new RepeatedDeltas(own)

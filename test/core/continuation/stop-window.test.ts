@@ -28,7 +28,7 @@ const pieces = (text: string, size: number): string[] =>
   Array.from({ length: Math.ceil(text.length / size) }, (_, at) => text.slice(at * size, (at + 1) * size))
 
 describe('StopWindow', () => {
-  it('gives the text of an uncut stream, wherever it is cut', () => {
+  it('StopWindow gives the text of an uncut stream, wherever it is cut', () => {
     fc.assert(
       fc.property(letters, letters, stops, fc.integer({ min: 1, max: 7 }), (before, after, all, size) => {
         // The first engine would have ended the stream.
@@ -55,12 +55,12 @@ describe('StopWindow', () => {
     )
   })
 
-  it('includes the stop string if the request does', () => {
+  it('StopWindow includes the stop string if the request does', () => {
     const window = new StopWindow(['end'], true, 'the e')
     expect(window.add('nd of it')).toEqual({ text: 'nd', stop: 'end' })
   })
 
-  it('holds nothing back without stop strings', () => {
+  it('StopWindow holds nothing back without stop strings', () => {
     const window = new StopWindow([], false, 'sent')
     expect([window.addPending('a'), window.add('b'), window.end(null)]).toEqual(['a', 'b', ''])
   })

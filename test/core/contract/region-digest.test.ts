@@ -14,13 +14,13 @@ const engineEstimate = (changes: Partial<EngineEstimate> = {}): EngineEstimate =
 })
 
 describe('regionDigestOf', () => {
-  it('has no estimates if no engine accepts prompts', () => {
+  it('regionDigestOf has no estimates if no engine accepts prompts', () => {
     const digest = regionDigestOf([], facts)
     expect(digest).toMatchObject({ engines: 0, queued: 0, confidence: 0, soonest: null, usual: null })
     expect(estimateTtft(digest, 1000, 0)).toBeNull()
   })
 
-  it('reports the engine with the shortest wait and the median engine', () => {
+  it('regionDigestOf reports the engine with the shortest wait and the median engine', () => {
     const digest = regionDigestOf(
       [engineEstimate({ waitS: 3, queued: 2 }), engineEstimate({ waitS: 1, queued: 1 }), engineEstimate()],
       facts,
@@ -28,7 +28,7 @@ describe('regionDigestOf', () => {
     expect(digest).toMatchObject({ engines: 3, queued: 1, soonest: { waitS: 0 }, usual: { waitS: 1 } })
   })
 
-  it('prefers a fast engine with a queue to an idle slow engine', () => {
+  it('regionDigestOf prefers a fast engine with a queue to an idle slow engine', () => {
     const digest = regionDigestOf(
       [engineEstimate({ costModel: costModel(1e-3) }), engineEstimate({ waitS: 0.2 })],
       facts,
@@ -36,7 +36,7 @@ describe('regionDigestOf', () => {
     expect(digest.soonest?.waitS).toBe(0.2)
   })
 
-  it('does not report an engine with low confidence as the fastest', () => {
+  it('regionDigestOf does not report an engine with low confidence as the fastest', () => {
     const digest = regionDigestOf(
       [
         engineEstimate({ costModel: costModel(1e-6), confidence: 0.1 }),
@@ -47,7 +47,7 @@ describe('regionDigestOf', () => {
     expect(digest.soonest!.costModel.perTokenS).toBeGreaterThan(5e-5)
   })
 
-  it('reports the fastest engine if its confidence is high', () => {
+  it('regionDigestOf reports the fastest engine if its confidence is high', () => {
     expect(
       regionDigestOf(
         [engineEstimate({ costModel: costModel(1e-6) }), ...Array.from({ length: 4 }, () => engineEstimate())],
@@ -60,7 +60,7 @@ describe('regionDigestOf', () => {
 describe('estimateTtft', () => {
   const idle = regionDigestOf([engineEstimate(), engineEstimate()], facts)
 
-  it('charges uncached tokens, at least one', () => {
+  it('estimateTtft charges uncached tokens, at least one', () => {
     expect(estimateTtft(idle, 1000, 600)).toMatchObject({
       prefillS: expect.closeTo(0.01 + 0.04),
       coldS: expect.closeTo(0.11),
@@ -69,12 +69,12 @@ describe('estimateTtft', () => {
     expect(estimateTtft(idle, 1000, 5000)?.cachedTokens).toBe(999)
   })
 
-  it('assumes a cold prompt if the engines with the cache might all be busy', () => {
+  it('estimateTtft assumes a cold prompt if the engines with the cache might all be busy', () => {
     const busy = regionDigestOf([engineEstimate({ waitS: 9 }), engineEstimate({ waitS: 9 }), engineEstimate()], facts)
     expect(estimateTtft(busy, 1000, 900)).toMatchObject({ waitS: 0, cachedTokens: 0 })
   })
 
-  it('is never higher because of cached tokens', () => {
+  it('estimateTtft is never higher because of cached tokens', () => {
     const some = (max: number) => fc.integer({ min: 0, max: 1000 }).map((part) => (part * max) / 1000)
     const any = fc.record({
       waitS: some(100),

@@ -19,7 +19,7 @@ function batch(isolate: string, n: number, changes: Partial<SyncBatch> = {}): Sy
 }
 
 describe('totals of isolates', () => {
-  it('are those of the last batches, in any order, repeated or lost', () => {
+  it('totals of isolates are those of the last batches, in any order, repeated or lost', () => {
     const batches = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.integer({ min: 1, max: 20 })), {
       minLength: 1,
     })
@@ -37,7 +37,7 @@ describe('totals of isolates', () => {
     )
   })
 
-  it('stay when an isolate ends, and its requests in flight do not', () => {
+  it('totals of isolates stay when an isolate ends, and its requests in flight do not', () => {
     const state = new EdgeState('epoch')
     state.sync(batch('a', 5, { regions: [report({}, 3)] }), NOW)
     expect(state.digest('paris', 'm', NOW)?.bookings).toBe(3)
@@ -47,7 +47,7 @@ describe('totals of isolates', () => {
     expect(state.status(NOW + 700_000)).toEqual({ isolates: 1, startedAt: NOW })
   })
 
-  it('survive a snapshot, as do drains and circuits', () => {
+  it('totals of isolates survive a snapshot, as do drains and circuits', () => {
     const state = new EdgeState('one')
     const circuit = { state: 'open', leftMs: 5_000, openings: 1 } as const
     state.sync(batch('a', 4, { regions: [report({ circuit, changes: 1 })] }), NOW)
@@ -62,7 +62,7 @@ describe('totals of isolates', () => {
 })
 
 describe('shares of a limit', () => {
-  it('follow the traffic and add up to 1.1 at most', () => {
+  it('shares of a limit follow the traffic and add up to 1.1 at most', () => {
     const weights = fc.array(fc.integer({ min: 0, max: 500 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(weights, (recents) => {
@@ -79,7 +79,7 @@ describe('shares of a limit', () => {
     )
   })
 
-  it('count the requests of the other isolates', () => {
+  it('shares of a limit count the requests of the other isolates', () => {
     const state = new EdgeState('epoch')
     state.sync(batch('a', 1, { regions: [report({}, 7)] }), NOW)
     expect(state.sync(batch('b', 1), NOW).regions[0]!.elsewhere).toBe(7)
@@ -93,7 +93,7 @@ describe('circuits of regions', () => {
   const circuitOf = (state: EdgeState, isolate: string, n: number, now: number) =>
     state.sync(batch(isolate, n), now).regions[0]!.circuit
 
-  it('open for all, and one isolate after the other may try', () => {
+  it('circuits of regions open for all, and one isolate after the other may try', () => {
     const state = new EdgeState('epoch')
     for (const id of ['a', 'b', 'c']) state.sync(batch(id, 1), NOW)
     const own = { regions: [report({ circuit: open, changes: 1 })] }
@@ -102,7 +102,7 @@ describe('circuits of regions', () => {
     expect(lefts.sort((x, y) => x - y)).toEqual([5_500, 7_000])
   })
 
-  it('stay open for the others while one isolate tries, and close for all', () => {
+  it('circuits of regions stay open for the others while one isolate tries, and close for all', () => {
     const state = new EdgeState('epoch')
     for (const id of ['a', 'b']) state.sync(batch(id, 1), NOW)
     state.sync(batch('a', 2, { regions: [report({ circuit: open, changes: 1 })] }), NOW)
@@ -113,7 +113,7 @@ describe('circuits of regions', () => {
     expect(circuitOf(state, 'b', 3, NOW + 5_000)).toEqual(closed)
   })
 
-  it('do not change by a batch that repeats an old state', () => {
+  it('circuits of regions do not change by a batch that repeats an old state', () => {
     const state = new EdgeState('epoch')
     state.sync(batch('a', 1, { regions: [report({ circuit: open, changes: 1 })] }), NOW)
     state.sync(batch('b', 1, { regions: [report({ changes: 1 })] }), NOW)
@@ -165,7 +165,7 @@ describe('the history of a pool over isolates', () => {
     ])
   })
 
-  it('stays when an isolate ends, and is forgotten after 15 minutes', () => {
+  it('the history of a pool over isolates stays when an isolate ends, and is forgotten after 15 minutes', () => {
     const state = new EdgeState('epoch')
     state.sync(batch('a', 1, sent([step(NOW, 1)])), NOW)
     state.sync(batch('b', 1, sent([])), NOW + 700_000)
@@ -174,7 +174,7 @@ describe('the history of a pool over isolates', () => {
     expect(requests(state, NOW + 1_000_000)).toEqual([])
   })
 
-  it('drops the steps of the totals of ended isolates, whose names would accumulate', () => {
+  it('the history of a pool over isolates drops the steps of the totals of ended isolates, whose names would accumulate', () => {
     const state = new EdgeState('epoch')
     state.sync(batch('a', 1, { totals: { requests: 1, ended: { [NOW]: [1, 0, 0] } } }), NOW)
     state.sync(batch('b', 1), NOW + 700_000)

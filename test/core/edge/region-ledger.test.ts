@@ -35,19 +35,19 @@ describe('the ledger of an isolate', () => {
     [{ fraction: 0.5 }, 4],
     [{ elsewhere: 6 }, 2],
     [{ elsewhere: 20 }, 1],
-  ])('books its part of max_in_flight: %j gives %i', (changes, count) => {
+  ])('the ledger of an isolate books its part of max_in_flight: %j gives %i', (changes, count) => {
     const ledger = open()
     ledger.follow(share(changes), NOW)
     expect(booked(ledger)).toBe(count)
   })
 
-  it('has its part of the retry minimum, ten seconds of it', () => {
+  it('the ledger of an isolate has its part of the retry minimum, ten seconds of it', () => {
     const ledger = open()
     ledger.follow(share({ fraction: 0.3 }), NOW)
     expect(booked(ledger, 1)).toBe(3)
   })
 
-  it('reports a circuit that its own requests open, once, and no change for one that it follows', () => {
+  it('the ledger of an isolate reports a circuit that its own requests open, once, and no change for one that it follows', () => {
     const ledger = open()
     const changes: boolean[] = []
     for (let n = 0; n < 3; n++) {
@@ -70,7 +70,7 @@ describe('the ledger of an isolate', () => {
     expect(booked(other)).toBe(8)
   })
 
-  it('does not follow a circuit that is older than its own change', () => {
+  it('the ledger of an isolate does not follow a circuit that is older than its own change', () => {
     const ledger = open()
     const circuit = { state: 'open', leftMs: 0, openings: 1 } as const
     ledger.follow(share({ circuit }), NOW)
@@ -83,7 +83,7 @@ describe('the ledger of an isolate', () => {
     expect(ledger.report(NOW).circuit.state).toBe('closed')
   })
 
-  it('drains and undrains', () => {
+  it('the ledger of an isolate drains and undrains', () => {
     const ledger = open()
     ledger.follow(share({ draining: true }), NOW)
     expect(booked(ledger)).toBe(0)

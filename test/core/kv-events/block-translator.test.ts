@@ -49,13 +49,13 @@ function measured(
 }
 
 describe('BlockTranslator', () => {
-  it('computes the same hashes as the gateway for the same prompt', () => {
+  it('BlockTranslator computes the same hashes as the gateway for the same prompt', () => {
     const { held, tell } = translator()
     tell(stored({ prompt: span(5, 50), blockTokens: 16 }))
     expect([...held.keys()]).toEqual(measured(span(5, 50)))
   })
 
-  it('continues a prompt from an earlier event, in any batch', () => {
+  it('BlockTranslator continues a prompt from an earlier event, in any batch', () => {
     const { held, tell } = translator()
     const prompt = { prompt: span(5, 96), blockTokens: 16 }
     tell(stored({ ...prompt, prompt: span(5, 48) }))
@@ -63,7 +63,7 @@ describe('BlockTranslator', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 96)))
   })
 
-  it('separates salts and adapters as the gateway does', () => {
+  it('BlockTranslator separates salts and adapters as the gateway does', () => {
     const { held, tell } = translator()
     const base = { prompt: span(5, 48), blockTokens: 16 }
     tell(
@@ -78,14 +78,14 @@ describe('BlockTranslator', () => {
     expect(new Set(expected).size).toBe(9)
   })
 
-  it('reads a salt given as a tagged pair', () => {
+  it('BlockTranslator reads a salt given as a tagged pair', () => {
     const { held, tell } = translator()
     const event = stored({ prompt: span(5, 16), blockTokens: 16 })
     tell({ ...event, extra_keys: [[['cache_salt', 'pepper']]] } as WireEvent)
     expect([...held.keys()]).toEqual(measured(span(5, 16), { salt: 'pepper' }))
   })
 
-  it('does not translate blocks with multimodal keys, nor their successors', () => {
+  it('BlockTranslator does not translate blocks with multimodal keys, nor their successors', () => {
     const { own, held, tell } = translator()
     const event = stored({ prompt: span(5, 64), blockTokens: 16 })
     tell({ ...event, extra_keys: [null, [['picture', 3]], null, null] } as WireEvent)
@@ -95,14 +95,14 @@ describe('BlockTranslator', () => {
     expect(own.unnamed).toBe(5)
   })
 
-  it('does not translate blocks whose ancestors are unknown', () => {
+  it('BlockTranslator does not translate blocks whose ancestors are unknown', () => {
     const { own, held, tell } = translator()
     tell(stored({ prompt: span(5, 64), from: 2, blockTokens: 16 }))
     expect(held.size).toBe(0)
     expect(own.unnamed).toBe(2)
   })
 
-  it('keeps a block until its last copy is removed', () => {
+  it('BlockTranslator keeps a block until its last copy is removed', () => {
     const { held, tell } = translator()
     const prompt = { prompt: span(5, 16), blockTokens: 16 }
     tell(stored(prompt), stored(prompt), removed(prompt, 0))
@@ -111,7 +111,7 @@ describe('BlockTranslator', () => {
     expect(held.size).toBe(0)
   })
 
-  it('ignores blocks in CPU memory or on disk', () => {
+  it('BlockTranslator ignores blocks in CPU memory or on disk', () => {
     const { held, tell } = translator()
     const prompt = { prompt: span(5, 32), blockTokens: 16 }
     tell(stored({ ...prompt, medium: 'CPU' }))
@@ -120,14 +120,14 @@ describe('BlockTranslator', () => {
     expect(held.size).toBe(2)
   })
 
-  it('follows one KV cache group if a model has several', () => {
+  it('BlockTranslator follows one KV cache group if a model has several', () => {
     const { held, tell } = translator()
     const prompt = { prompt: span(5, 32), blockTokens: 16 }
     tell(stored(prompt), stored({ ...prompt, prompt: span(800, 32), group: 1 }), removed({ ...prompt, group: 1 }, 0))
     expect([...held.keys()]).toEqual(measured(span(5, 32)))
   })
 
-  it('follows the group with full attention, also if a sliding-window group was reported first', () => {
+  it('BlockTranslator follows the group with full attention, also if a sliding-window group was reported first', () => {
     const { own, held, tell } = translator(32)
     tell(
       stored({ prompt: span(5, 64), blockTokens: 16, attention: 'sliding_window' }),
@@ -137,7 +137,7 @@ describe('BlockTranslator', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 32 }))
   })
 
-  it('follows the first group with full attention among several groups', () => {
+  it('BlockTranslator follows the first group with full attention among several groups', () => {
     for (const kinds of [
       ['sliding_window', 'full_attention'],
       ['full_attention', 'sliding_window'],
@@ -154,13 +154,13 @@ describe('BlockTranslator', () => {
     }
   })
 
-  it('follows the only group, whatever its attention', () => {
+  it('BlockTranslator follows the only group, whatever its attention', () => {
     const { held, tell } = translator()
     tell(stored({ prompt: span(5, 32), blockTokens: 16, attention: 'sliding_window' }))
     expect(held.size).toBe(2)
   })
 
-  it('reports a pool block only while every engine block in it is cached', () => {
+  it('BlockTranslator reports a pool block only while every engine block in it is cached', () => {
     const { held, tell } = translator(64)
     const prompt = { prompt: span(5, 128), blockTokens: 16 }
     tell(stored(prompt))
@@ -172,20 +172,20 @@ describe('BlockTranslator', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 64 }))
   })
 
-  it('combines several engine blocks into one pool block', () => {
+  it('BlockTranslator combines several engine blocks into one pool block', () => {
     const { held, tell } = translator(64)
     tell(stored({ prompt: span(5, 100), blockTokens: 16 }))
     tell(stored({ prompt: span(5, 150), from: 6, blockTokens: 16 }))
     expect([...held.keys()]).toEqual(measured(span(5, 150), { blockTokens: 64 }))
   })
 
-  it('reports that the engine’s block size does not divide the pool’s', () => {
+  it('BlockTranslator reports that the engine’s block size does not divide the pool’s', () => {
     const { own, held, tell } = translator(64)
     tell(stored({ prompt: span(5, 96), blockTokens: 48 }))
     expect([own.fits, own.engineBlockTokens, held.size]).toEqual([false, 48, 0])
   })
 
-  it('ignores partly filled blocks, which engines with finer hashes report', () => {
+  it('BlockTranslator ignores partly filled blocks, which engines with finer hashes report', () => {
     const { own, held, tell } = translator(32)
     tell(stored({ prompt: span(5, 16), blockTokens: 16 }))
     tell(stored({ prompt: span(5, 64), blockTokens: 32 }))
@@ -194,7 +194,7 @@ describe('BlockTranslator', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 32 }))
   })
 
-  it('is empty after a clear event and accepts new blocks', () => {
+  it('BlockTranslator is empty after a clear event and accepts new blocks', () => {
     const { held, tell } = translator()
     tell(stored({ prompt: span(5, 64), blockTokens: 16 }), cleared)
     expect(held.size).toBe(0)
@@ -224,7 +224,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 describe('BlockTranslator against a naive cache', () => {
   it.each([1, 2, 3])(
-    'holds exactly the blocks that the cache holds, %i of its own in each, after any history, duplicates and evictions in any order included',
+    'BlockTranslator holds exactly the blocks that the cache holds, %i of its own in each, after any history, duplicates and evictions in any order included',
     (ratio) => {
       fc.assert(
         fc.property(fc.array(step, { maxLength: 40 }), (steps) => {

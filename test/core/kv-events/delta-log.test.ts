@@ -34,7 +34,7 @@ describe('DeltaLog', () => {
     expect(log.next(true, 0)).toMatchObject({ seq: 1, reset: true, complete: true, stored: new Uint32Array(0) })
   })
 
-  it('sends no change that was undone before it was sent', () => {
+  it('DeltaLog sends no change that was undone before it was sent', () => {
     const log = new DeltaLog(limits)
     sendAll(log, new Mirror())
     log.hold(7, 1)
@@ -42,7 +42,7 @@ describe('DeltaLog', () => {
     expect(log.isDue).toBe(false)
   })
 
-  it('sends one change per block, whatever the number of copies', () => {
+  it('DeltaLog sends one change per block, whatever the number of copies', () => {
     const log = new DeltaLog(limits)
     sendAll(log, new Mirror())
     log.hold(7, 1)
@@ -55,7 +55,7 @@ describe('DeltaLog', () => {
     expect(log.next(true, 0).removed).toEqual(Uint32Array.of(7, 1))
   })
 
-  it('repeats a step unchanged until it is acknowledged', () => {
+  it('DeltaLog repeats a step unchanged until it is acknowledged', () => {
     const log = new DeltaLog(limits)
     sendAll(log, new Mirror())
     log.hold(7, 1)
@@ -66,7 +66,7 @@ describe('DeltaLog', () => {
     expect(log.next(true, 5).stored).toEqual(Uint32Array.of(8, 1))
   })
 
-  it('marks only the last part of a snapshot as complete', () => {
+  it('DeltaLog marks only the last part of a snapshot as complete', () => {
     const log = new DeltaLog(limits)
     for (let block = 1; block <= 10; block++) log.hold(block, 0)
     const steps: Delta[] = []
@@ -78,7 +78,7 @@ describe('DeltaLog', () => {
     ])
   })
 
-  it('reports the age of the oldest pending change', () => {
+  it('DeltaLog reports the age of the oldest pending change', () => {
     const log = new DeltaLog(limits)
     sendAll(log, new Mirror())
     log.hold(7, 1)
@@ -102,7 +102,7 @@ describe('DeltaLog', () => {
     expect([...mirror.blocks].sort()).toEqual(Array.from({ length: 10 }, (_, at) => 490 + at).sort())
   })
 
-  it('gives every gateway the same state after any losses, repeats and restarts', () => {
+  it('DeltaLog gives every gateway the same state after any losses, repeats and restarts', () => {
     const block = fc.integer({ min: 1, max: 30 })
     const step = fc.oneof(
       { weight: 5, arbitrary: fc.record({ do: fc.constant('hold' as const), block }) },

@@ -43,7 +43,7 @@ function world() {
 const step = fc.record({ add: fc.boolean(), block: fc.integer({ min: 0, max: 200 }), down: fc.boolean() })
 
 describe('known blocks of an engine', () => {
-  it('are exactly the complete blocks of the pool, in memory bounded by the number of blocks', () => {
+  it('known blocks of an engine are exactly the complete blocks of the pool, in memory bounded by the number of blocks', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
         const { known, held, copies, add, remove, whole } = world()

@@ -14,7 +14,7 @@ const decimal = (hash: string): string =>
   [...Array(4).keys()].reduce((value, at) => value * 65_536n + BigInt(hash.charCodeAt(at)), 0n).toString()
 
 describe('readEventBatch', () => {
-  it('reads every field of batches recorded from vLLM', () => {
+  it('readEventBatch reads every field of batches recorded from vLLM', () => {
     expect(recorded.batches.length).toBeGreaterThan(3)
     for (const { payload_hex, events } of recorded.batches) {
       const batch = readEventBatch(Buffer.from(payload_hex, 'hex'))
@@ -36,13 +36,13 @@ describe('readEventBatch', () => {
     }
   })
 
-  it('returns the same events for arrays and maps', () => {
+  it('readEventBatch returns the same events for arrays and maps', () => {
     const prompt = { prompt: span(7, 70), blockTokens: 16, salt: 'pepper', adapter: 'french' }
     const events = [cleared, stored(prompt), stored({ ...prompt, from: 2 }), removed(prompt, 3)]
     expect(readEventBatch(batchBytes(5, events, 'arrays'))).toEqual(readEventBatch(batchBytes(5, events, 'maps')))
   })
 
-  it('rejects a hash of 300,000 bytes without exhausting the stack', () => {
+  it('readEventBatch rejects a hash of 300,000 bytes without exhausting the stack', () => {
     // [5, [['BlockRemoved', [300,000 bytes]]]]
     const head = Buffer.concat([
       Buffer.from([0x92, 5, 0x91, 0x92, 0xac]),
@@ -52,14 +52,14 @@ describe('readEventBatch', () => {
     expect(() => readEventBatch(Buffer.concat([head, Buffer.alloc(300_000)]))).toThrow(MsgpackError)
   })
 
-  it('distinguishes hashes that are byte strings', () => {
+  it('readEventBatch distinguishes hashes that are byte strings', () => {
     const digest = (fill: number) => new Uint8Array(32).fill(fill)
     const event = { ...stored({ prompt: span(0, 16), blockTokens: 16 }), block_hashes: [digest(200), digest(201)] }
     const read = readEventBatch(batchBytes(5, [event as ReturnType<typeof stored>], 'maps')).events[0]!
     expect(read.kind === 'stored' && new Set(read.hashes).size).toBe(2)
   })
 
-  it('counts and skips events of unknown kinds', () => {
+  it('readEventBatch counts and skips events of unknown kinds', () => {
     const odd = { ...cleared, type: 'BlockMoved' } as unknown as typeof cleared
     expect(readEventBatch(batchBytes(5, [odd, cleared], 'maps'))).toEqual({
       atS: 5,
@@ -75,7 +75,7 @@ describe('readEventBatch', () => {
     })
   })
 
-  it('marks an adapter as unnamed if the event has only its number', () => {
+  it('readEventBatch marks an adapter as unnamed if the event has only its number', () => {
     const event = { ...stored({ prompt: span(0, 16), blockTokens: 16 }), lora_id: 3, lora_name: null }
     expect(readEventBatch(batchBytes(5, [event as ReturnType<typeof stored>], 'arrays')).events[0]).toMatchObject({
       adapter: { kind: 'unnamed' },
@@ -87,7 +87,7 @@ describe('ZeroMQ frames', () => {
   const payload = batchBytes(1, [cleared], 'maps')
   const topic = Buffer.from('kv')
 
-  it('have the same content in both replay framings', () => {
+  it('ZeroMQ frames have the same content in both replay framings', () => {
     const empty = new Uint8Array(0)
     expect(replayedFrames([empty, seqFrame(9), payload])).toEqual({ seq: 9, payload })
     expect(replayedFrames([empty, topic, seqFrame(9), payload])).toEqual({ seq: 9, payload })
@@ -96,19 +96,19 @@ describe('ZeroMQ frames', () => {
     expect(replayedFrames([empty, topic, end, empty])).toBe('end')
   })
 
-  it('carry sequence numbers beyond 32 bits', () => {
+  it('ZeroMQ frames carry sequence numbers beyond 32 bits', () => {
     const seq = 2 ** 40 + 5
     expect(publishedFrames([topic, seqFrame(seq), payload])?.seq).toBe(seq)
     expect(replayRequest(seq)[1]).toEqual(seqFrame(seq))
   })
 
-  it('of another shape are rejected', () => {
+  it('ZeroMQ frames of another shape are rejected', () => {
     expect(publishedFrames([topic, payload])).toBeNull()
     expect(publishedFrames([topic, Uint8Array.of(1), payload])).toBeNull()
     expect(replayedFrames([payload])).toBeNull()
   })
 
-  it('contain distinct 64-bit block hashes', () => {
+  it('ZeroMQ frames contain distinct 64-bit block hashes', () => {
     expect(
       new Set(engineHashes({ prompt: span(0, 320), blockTokens: 16 }).map((hash) => JSON.stringify(hash))).size,
     ).toBe(20)

@@ -45,7 +45,7 @@ describe('EventStream on an unreliable connection', () => {
     ),
   })
 
-  it('equals the engine’s cache after any losses, delays, repeats and restarts, or is reported incomplete', () => {
+  it('EventStream equals the engine’s cache after any losses, delays, repeats and restarts, or is reported incomplete', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 50 }), fc.integer({ min: 1, max: 12 }), (steps, keep) => {
         const [stream, engine] = [open(), new Engine(keep)]

@@ -3,7 +3,7 @@ import { span, stored } from './events.ts'
 import { catchUp, Engine, receive, heldBy, listenerOf, open } from './stream-engine.ts'
 
 describe('EventStream', () => {
-  it('is complete for an engine that has published nothing yet', () => {
+  it('EventStream is complete for an engine that has published nothing yet', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     expect(stream.isComplete).toBe(true)
@@ -14,7 +14,7 @@ describe('EventStream', () => {
   it.each([
     [0, [true, 1, null]],
     [1, [false, 0, 0]],
-  ])('of rank %i takes only its own batches, those of rank 0 being published', (rank, expected) => {
+  ])('EventStream of rank %i takes only its own batches, those of rank 0 being published', (rank, expected) => {
     const [stream, engine] = [open(true, rank), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -39,14 +39,14 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 6, 0])
   })
 
-  it('is incomplete if the engine no longer has its first batches', () => {
+  it('EventStream is incomplete if the engine no longer has its first batches', () => {
     const [stream, engine] = [open(), new Engine(3)]
     for (let number = 0; number < 5; number++) engine.store(number)
     catchUp(stream, engine)
     expect([stream.isComplete, stream.log.size, stream.counts.losses]).toEqual([false, 3, 1])
   })
 
-  it('is complete again after a clear event', () => {
+  it('EventStream is complete again after a clear event', () => {
     const [stream, engine] = [open(), new Engine(3)]
     for (let number = 0; number < 5; number++) engine.store(number)
     catchUp(stream, engine)
@@ -54,7 +54,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size]).toEqual([true, 0])
   })
 
-  it('fills a gap from the replay and applies no batch twice', () => {
+  it('EventStream fills a gap from the replay and applies no batch twice', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -68,7 +68,7 @@ describe('EventStream', () => {
     ])
   })
 
-  it('is incomplete if a gap is older than the engine’s replay buffer', () => {
+  it('EventStream is incomplete if a gap is older than the engine’s replay buffer', () => {
     const [stream, engine] = [open(), new Engine(2)]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -90,7 +90,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 1, 1])
   })
 
-  it('detects at the next replay a restart after which nothing was published', () => {
+  it('EventStream detects at the next replay a restart after which nothing was published', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
@@ -99,7 +99,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 0, 1])
   })
 
-  it('detects a restart although the new sequence has passed the old one', () => {
+  it('EventStream detects a restart although the new sequence has passed the old one', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     for (const number of [1, 2]) receive(stream, engine, engine.store(number))
@@ -109,7 +109,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 3, 1])
   })
 
-  it('does not accept the next number as the next batch while a restart is suspected', () => {
+  it('EventStream does not accept the next number as the next batch while a restart is suspected', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -120,7 +120,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 2, 1])
   })
 
-  it('reads the block size again after an engine restart', () => {
+  it('EventStream reads the block size again after an engine restart', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -137,7 +137,7 @@ describe('EventStream', () => {
     expect([stream.engineBlockTokens, stream.fits, stream.isComplete, stream.log.size]).toEqual([8, false, false, 0])
   })
 
-  it('ignores a batch from before a restart that was still in the socket', () => {
+  it('EventStream ignores a batch from before a restart that was still in the socket', () => {
     const [stream, engine] = [open(), new Engine()]
     const left = engine.store(1)
     catchUp(stream, engine)
@@ -149,7 +149,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, heldBy(stream)]).toEqual([true, heldBy(listenerOf([2, 3]))])
   })
 
-  it('detects a suspected restart even if the engine’s clock was set back', () => {
+  it('EventStream detects a suspected restart even if the engine’s clock was set back', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
@@ -169,7 +169,7 @@ describe('EventStream', () => {
     expect(stream.log.size).toBe(2)
   })
 
-  it('is incomplete after a batch that cannot be decoded, and continues', () => {
+  it('EventStream is incomplete after a batch that cannot be decoded, and continues', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -179,7 +179,7 @@ describe('EventStream', () => {
     expect(stream.log.size).toBeGreaterThan(0)
   })
 
-  it('without a replay socket is complete only from the engine’s first batch on', () => {
+  it('EventStream without a replay socket is complete only from the engine’s first batch on', () => {
     const [early, late, engine] = [open(false), open(false), new Engine()]
     expect(early.isComplete).toBe(false)
     const first = engine.store(1)

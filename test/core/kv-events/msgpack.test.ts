@@ -42,7 +42,7 @@ function expected(value: Packable): Msgpack {
 }
 
 describe('reading MessagePack', () => {
-  it('gives back whatever was packed', () => {
+  it('reading MessagePack gives back whatever was packed', () => {
     fc.assert(
       fc.property(values, (value) => {
         expect(readMsgpack(pack(value))).toEqual(expected(value))
@@ -51,7 +51,7 @@ describe('reading MessagePack', () => {
     )
   })
 
-  it('keeps all 64 bits of a hash', () => {
+  it('reading MessagePack keeps all 64 bits of a hash', () => {
     expect(readMsgpack(Uint8Array.of(0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe))).toEqual({
       hi: 0xffff_ffff,
       lo: 0xffff_fffe,
@@ -60,14 +60,14 @@ describe('reading MessagePack', () => {
     expect(readMsgpack(Uint8Array.of(0xcf, 0, 0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))).toBe(Number.MAX_SAFE_INTEGER)
   })
 
-  it('refuses every cut of a batch, and never throws anything but its own error', () => {
+  it('reading MessagePack refuses every cut of a batch, and never throws anything but its own error', () => {
     const prompt = { prompt: span(100, 64), blockTokens: 16, salt: 'ä' }
     const bytes = batchBytes(1, [cleared, stored(prompt), removed(prompt, 1)], 'maps')
     for (let end = 0; end < bytes.length; end++)
       expect(() => readEventBatch(bytes.subarray(0, end))).toThrow(MsgpackError)
   })
 
-  it('survives any bytes: a value, or its own error', () => {
+  it('reading MessagePack survives any bytes: a value, or its own error', () => {
     const outcome = (read: (bytes: Uint8Array) => unknown) => (bytes: Uint8Array) => {
       try {
         read(bytes)
@@ -87,7 +87,7 @@ describe('reading MessagePack', () => {
     )
   })
 
-  it('does not allocate for lengths that the input does not have', () => {
+  it('reading MessagePack does not allocate for lengths that the input does not have', () => {
     expect(() => readMsgpack(Uint8Array.of(0xdd, 0xff, 0xff, 0xff, 0xff))).toThrow(/announced/)
     expect(() => readMsgpack(Uint8Array.of(0xdf, 0x80, 0, 0, 0))).toThrow(/announced/)
     expect(() => readMsgpack(new Uint8Array(100).fill(0x91))).toThrow(/nested/)

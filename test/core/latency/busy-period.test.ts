@@ -16,13 +16,13 @@ function engine() {
 }
 
 describe('a busy period', () => {
-  it('of one prompt lasts from its booking to its first token, minus the network round trip', () => {
+  it('a busy period of one prompt lasts from its booking to its first token, minus the network round trip', () => {
     const { queue, taught, tell } = engine()
     tell(queue.firstToken(queue.add(of(3000), 1000), 4000), [3000], 0.25)
     expect(taught).toEqual([{ newTokens: 3000, pairs: 3000, seconds: 2.75, at: 4000 }])
   })
 
-  it('includes both prompts if one step returned their first tokens', () => {
+  it('a busy period includes both prompts if one step returned their first tokens', () => {
     const { queue, taught, tell } = engine()
     const [one, other] = [queue.add(of(3000), 0), queue.add(of(5000), 0)]
     const stretch = queue.firstToken(one, 4000)
@@ -57,7 +57,7 @@ describe('a busy period', () => {
     ])
   })
 
-  it('yields no sample if one of its prompts returned no first token', () => {
+  it('a busy period yields no sample if one of its prompts returned no first token', () => {
     const { queue, taught, tell } = engine()
     const [, seen] = [queue.add(of(1000), 0), queue.add(of(1000), 0)]
     tell(queue.firstToken(seen, 2000), [1000])
@@ -65,7 +65,7 @@ describe('a busy period', () => {
     expect(taught).toEqual([])
   })
 
-  it('yields no sample if one of its prompts was aborted', () => {
+  it('a busy period yields no sample if one of its prompts was aborted', () => {
     const { queue, taught, tell } = engine()
     const [quitter, later] = [queue.add(of(1000), 0), queue.add(of(1000), 0)]
     queue.abandon(quitter, 500)
@@ -73,13 +73,13 @@ describe('a busy period', () => {
     expect(taught).toEqual([])
   })
 
-  it('yields no sample if the size of one of its prompts is unknown', () => {
+  it('a busy period yields no sample if the size of one of its prompts is unknown', () => {
     const { queue, taught } = engine()
     queue.firstToken(queue.add(of(1000), 0), 1500)!.record(null, RTT_S)
     expect(taught).toEqual([])
   })
 
-  it('ignores a silent prompt that was overdue when the period started', () => {
+  it('a busy period ignores a silent prompt that was overdue when the period started', () => {
     const { queue, taught, tell } = engine()
     const silent = queue.add(of(1000), 0)
     tell(queue.firstToken(queue.add(of(1000), 1500), 2400), [1000])
@@ -88,7 +88,7 @@ describe('a busy period', () => {
     expect(taught).toMatchObject([{ seconds: 0.9, at: 2400 }])
   })
 
-  it('is measured on a busy engine slower than predicted, whose predicted queue is empty at each arrival', () => {
+  it('a busy period is measured on a busy engine slower than predicted, whose predicted queue is empty at each arrival', () => {
     const { queue, taught, tell } = engine()
     const [one, other, third] = [
       queue.add(of(2100, 0.2), 0),
@@ -102,7 +102,7 @@ describe('a busy period', () => {
     expect(taught).toMatchObject([{ newTokens: 3000, seconds: 3, at: 9000 }])
   })
 
-  it('starts after a silent prompt, but includes no prompt that arrived during another prefill', () => {
+  it('a busy period starts after a silent prompt, but includes no prompt that arrived during another prefill', () => {
     const { queue, taught, tell } = engine()
     const silent = queue.add(of(1000, 1), 0)
     const [one, other] = [queue.add(of(3000, 0.3), 5000), queue.add(of(3000, 0.3), 6000)]
@@ -114,7 +114,7 @@ describe('a busy period', () => {
     expect(taught).toMatchObject([{ newTokens: 3000, seconds: 3, at: 11_000 }])
   })
 
-  it('does not start with a prompt that arrived during an aborted prefill', () => {
+  it('a busy period does not start with a prompt that arrived during an aborted prefill', () => {
     const { queue, taught, tell } = engine()
     const [quitter, later] = [queue.add(of(1000, 0.1), 0), queue.add(of(1000, 0.1), 500)]
     queue.abandon(quitter, 800)
@@ -123,7 +123,7 @@ describe('a busy period', () => {
   })
 
   it.each([0.1, 1, 10])(
-    'finds the true pace of an engine that batches whatever comes, however long its queue, believed %d times as slow',
+    'a busy period finds the true pace of an engine that batches whatever comes, however long its queue, believed %d times as slow',
     (belief) => {
       const arrivals = fc.array(
         fc.record({ afterMs: fc.integer({ min: 0, max: 800 }), tokens: fc.integer({ min: 2048, max: 9000 }) }),

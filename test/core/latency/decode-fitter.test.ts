@@ -20,16 +20,16 @@ function taught(answers: number, pace: (at: number) => number): DecodeFitter {
 }
 
 describe('DecodeFitter', () => {
-  it('starts from vllm-router’s model: 10.6 ms, and 0.42 ms for each request', () => {
+  it('DecodeFitter starts from vllm-router’s model: 10.6 ms, and 0.42 ms for each request', () => {
     expect(tokenSeconds(new DecodeFitter().costModel(BLOCK_TOKENS), 100, 0)).toBeCloseTo(0.010635 + 0.041928, 9)
     expect(tokenSeconds(new DecodeFitter().costModel(1), 0, 1000)).toBeCloseTo(0.010635 + 1.42e-4, 9)
   })
 
-  it('finds an engine that decodes four times slower', () => {
+  it('DecodeFitter finds an engine that decodes four times slower', () => {
     expect(Math.abs(paceOf(taught(60, () => 4)) / 4 - 1)).toBeLessThan(0.05)
   })
 
-  it.each([0.1, 10])('goes by a pace that is %d times the old one after twenty answers', (factor) => {
+  it.each([0.1, 10])('DecodeFitter goes by a pace that is %d times the old one after twenty answers', (factor) => {
     expect(Math.abs(paceOf(taught(320, (at) => (at < 300 ? 1 : factor))) / factor - 1)).toBeLessThan(0.2)
   })
 
@@ -41,7 +41,7 @@ describe('DecodeFitter', () => {
     expect(paceOf(taught(200, (at) => (at % 10 === 0 ? 1000 : 1)))).toBeLessThan(1.4)
   })
 
-  it('ignores responses that are too short or have impossible values', () => {
+  it('DecodeFitter ignores responses that are too short or have impossible values', () => {
     const learner = new DecodeFitter()
     learner.learn(100, 7, { expectedTokenS: 0.01, now: 0 })
     learner.learn(0, 100, { expectedTokenS: 0.01, now: 0 })

@@ -26,7 +26,7 @@ function lateShare(measured: (random: () => number) => number): number {
 }
 
 describe('the time after which a first byte is late', () => {
-  it('is unknown until 64 predictions have come true', () => {
+  it('the time after which a first byte is late is unknown until 64 predictions have come true', () => {
     const limit = new FirstByteLimit()
     for (let at = 0; at < 63; at++) limit.add(100, 120)
     expect(limit.ratio).toBeNull()
@@ -35,25 +35,25 @@ describe('the time after which a first byte is late', () => {
     expect(limit.ratio).toBeLessThan(1.5)
   })
 
-  it('is exceeded by about one request in a hundred', () => {
+  it('the time after which a first byte is late is exceeded by about one request in a hundred', () => {
     const share = lateShare((random) => 100 * Math.exp(0.3 * normal(random)))
     expect(share).toBeGreaterThan(0.003)
     expect(share).toBeLessThan(0.02)
   })
 
-  it('does not follow predictions that are always wrong by the same factor', () => {
+  it('the time after which a first byte is late does not follow predictions that are always wrong by the same factor', () => {
     const share = lateShare((random) => 800 * Math.exp(0.3 * normal(random)))
     expect(share).toBeLessThan(0.02)
   })
 
-  it('stays, and finds the stalls, if five requests in a hundred stall', () => {
+  it('the time after which a first byte is late stays, and finds the stalls, if five requests in a hundred stall', () => {
     const random = randomOf(5)
     const limit = new FirstByteLimit()
     for (let at = 0; at < 5_000; at++) limit.add(100, random() < 0.05 ? 5_000 : 100 * Math.exp(0.3 * normal(random)))
     expect(limit.ratio).toBeLessThan(3)
   })
 
-  it('forgets the predictions of an untrained cost model within 500 requests', () => {
+  it('the time after which a first byte is late forgets the predictions of an untrained cost model within 500 requests', () => {
     const random = randomOf(11)
     const limit = new FirstByteLimit()
     for (let at = 0; at < 200; at++) limit.add(100, 100 * Math.exp(1.2 * normal(random)))
@@ -62,7 +62,7 @@ describe('the time after which a first byte is late', () => {
     expect(limit.ratio).toBeLessThan(2.3)
   })
 
-  it('does not fall because late requests are never measured to their end', () => {
+  it('the time after which a first byte is late does not fall because late requests are never measured to their end', () => {
     const random = randomOf(7)
     const limit = new FirstByteLimit()
     const one = () => 100 * Math.exp(0.3 * normal(random))
@@ -77,7 +77,7 @@ describe('the time after which a first byte is late', () => {
     expect(limit.ratio! / before).toBeGreaterThan(0.85)
   })
 
-  it('takes nothing from an attempt that was aborted before it was late', () => {
+  it('the time after which a first byte is late takes nothing from an attempt that was aborted before it was late', () => {
     const limit = new FirstByteLimit()
     for (let at = 0; at < 64; at++) limit.add(100, 120)
     const before = limit.ratio
@@ -85,7 +85,7 @@ describe('the time after which a first byte is late', () => {
     expect(limit.ratio).toBe(before)
   })
 
-  it('takes no measurement without a prediction', () => {
+  it('the time after which a first byte is late takes no measurement without a prediction', () => {
     const limit = new FirstByteLimit()
     for (let at = 0; at < 200; at++) limit.add(0, 120)
     for (let at = 0; at < 200; at++) limit.add(100, NaN)

@@ -70,7 +70,7 @@ function afterSixtyAnswers(random: () => number): PrefillFitter {
 }
 
 describe('PrefillFitter', () => {
-  it('fits an engine 100 times slower than its profile in 60 responses with 5 % outliers, 198 of 200 times', () => {
+  it('PrefillFitter fits an engine 100 times slower than its profile in 60 responses with 5 % outliers, 198 of 200 times', () => {
     const histories = Array.from({ length: 200 }, (_, seed) => {
       const learner = afterSixtyAnswers(chance(seed * 7919))
       const errors = MEASURED.map(([promptTokens, cachedTokens]) => {
@@ -85,7 +85,7 @@ describe('PrefillFitter', () => {
     expect(Math.min(...histories.map(({ confidence }) => confidence))).toBeGreaterThan(0.6)
   })
 
-  it('fits measured prefills above half a second with a median error of 10 % after one sample each', () => {
+  it('PrefillFitter fits measured prefills above half a second with a median error of 10 % after one sample each', () => {
     const learner = new PrefillFitter(gpu)
     MEASURED.forEach(([promptTokens, cachedTokens, ms], at) =>
       learner.learn(took({ promptTokens, cachedTokens }, ms / 1000, at)),
@@ -96,7 +96,7 @@ describe('PrefillFitter', () => {
     expect(median(errors)).toBeLessThanOrEqual(0.1)
   })
 
-  it('scales the prior to the first response, also for sizes without samples', () => {
+  it('PrefillFitter scales the prior to the first response, also for sizes without samples', () => {
     const learner = new PrefillFitter(gpu)
     const seen = { promptTokens: 2000, cachedTokens: 0 }
     learner.learn(took(seen, 40 * prefillSeconds(gpu, seen), 0))
@@ -104,7 +104,7 @@ describe('PrefillFitter', () => {
     expect(prefillSeconds(learner.costModel, long) / prefillSeconds(gpu, long)).toBeCloseTo(40, 0)
   })
 
-  it('keeps its fit for long prompts during many short ones', () => {
+  it('PrefillFitter keeps its fit for long prompts during many short ones', () => {
     const learner = new PrefillFitter(gpu)
     const long = { promptTokens: 30_000, cachedTokens: 0 }
     for (let at = 0; at < 10; at++) learner.learn(took(long, prefillSeconds(FITTED, long), at))
@@ -113,7 +113,7 @@ describe('PrefillFitter', () => {
     expect(errorOf(learner.costModel, long, prefillSeconds(FITTED, long))).toBeLessThan(0.05)
   })
 
-  it('follows an engine that became three times slower', () => {
+  it('PrefillFitter follows an engine that became three times slower', () => {
     const learner = new PrefillFitter(FITTED)
     const random = chance(7)
     for (let at = 0; at < 600; at++) {
@@ -125,7 +125,7 @@ describe('PrefillFitter', () => {
   })
 
   it.each([1 / 30, 0.1, 1 / 3, 3, 10, 30])(
-    'goes by the new pace of an engine after a dozen answers at %d times the old one, also for sizes not seen since',
+    'PrefillFitter goes by the new pace of an engine after a dozen answers at %d times the old one, also for sizes not seen since',
     (factor) => {
       const learner = new PrefillFitter(gpu)
       const random = chance(11)
@@ -155,14 +155,14 @@ describe('PrefillFitter', () => {
       return learner
     }
 
-    it('believes a delay, and no other cost of new tokens', () => {
+    it('PrefillFitter after a delay believes a delay, and no other cost of new tokens', () => {
       const { costModel } = delayed()
       expect(prefillSeconds(costModel, turn)).toBeCloseTo(prefillSeconds(TRUE, turn) + 0.15, 1)
       expect(prefillSeconds(costModel, cold)).toBeLessThan(prefillSeconds(TRUE, cold) + 0.2)
       expect(costModel.perTokenS).toBeLessThan(1.25 * TRUE.perTokenS)
     })
 
-    it('restores the earlier cost after three usual answers, of any size', () => {
+    it('PrefillFitter after a delay restores the earlier cost after three usual answers, of any size', () => {
       for (const size of [turn, cold]) {
         const learner = delayed()
         for (let at = 54; at < (size === turn ? 57 : 64); at++) answer(learner, at, 0, size)
@@ -170,7 +170,7 @@ describe('PrefillFitter', () => {
       }
     })
 
-    it('takes it as a slower engine as soon as long prompts are slower, too', () => {
+    it('PrefillFitter after a delay takes it as a slower engine as soon as long prompts are slower, too', () => {
       const learner = delayed()
       const factor = (prefillSeconds(TRUE, turn) + 0.15) / prefillSeconds(TRUE, turn)
       for (let at = 54; at < 60; at++)
@@ -179,7 +179,7 @@ describe('PrefillFitter', () => {
     })
   })
 
-  it('ignores four outliers in a row', () => {
+  it('PrefillFitter ignores four outliers in a row', () => {
     const learner = new PrefillFitter(FITTED)
     const random = chance(5)
     for (let at = 0; at < 80; at++) {
@@ -191,7 +191,7 @@ describe('PrefillFitter', () => {
     expect(learner.samples).toBe(80)
   })
 
-  it('never has a negative or non-finite coefficient, whatever the samples', () => {
+  it('PrefillFitter never has a negative or non-finite coefficient, whatever the samples', () => {
     const sample = fc.record({
       newTokens: fc.integer({ min: -10, max: 200_000 }),
       pairs: fc.integer({ min: 0, max: 2e10 }),
@@ -211,13 +211,13 @@ describe('PrefillFitter', () => {
 })
 
 describe('the cost model', () => {
-  it('charges only the fixed part for a prompt that is fully cached', () => {
+  it('the cost model charges only the fixed part for a prompt that is fully cached', () => {
     expect(prefillSeconds(FITTED, { promptTokens: 1000, cachedTokens: 1000 })).toBe(FITTED.fixedS)
     expect(prefillSeconds(FITTED, { promptTokens: 1000, cachedTokens: 5000 })).toBe(FITTED.fixedS)
     expect(attentionPairs({ promptTokens: 10, cachedTokens: 20 })).toBe(0)
   })
 
-  it('charges the queue a share of a step for a small prompt and a whole step for a large one', () => {
+  it('the cost model charges the queue a share of a step for a small prompt and a whole step for a large one', () => {
     const small = { promptTokens: 256, cachedTokens: 0 }
     const large = { promptTokens: 8192, cachedTokens: 0 }
     expect(prefillSeconds(FITTED, small) - queueSeconds(FITTED, small)).toBeCloseTo(FITTED.fixedS * (1 - 256 / 2048))
@@ -228,13 +228,16 @@ describe('the cost model', () => {
 const cost = (name: string): number => prefillSeconds(profile(name)!, { promptTokens: 8000, cachedTokens: 0 })
 
 describe('profiles', () => {
-  it('derives more time from more parameters and less from more or faster GPUs', () => {
+  it('the table of profiles derives more time from more parameters and less from more or faster GPUs', () => {
     expect(cost('h100-70b')).toBeGreaterThan(6 * cost('h100-8b'))
     expect(cost('h100x4-70b')).toBeLessThan(cost('h100-70b') / 3)
     expect(cost('a100-8b')).toBeGreaterThan(2 * cost('h100-8b'))
   })
 
-  it.each(['', 'h100', 'h100-0b', 'abacus-8b', 'h100-8b-extra', 'x-b'])('does not know "%s"', (name) => {
-    expect(profile(name)).toBeNull()
-  })
+  it.each(['', 'h100', 'h100-0b', 'abacus-8b', 'h100-8b-extra', 'x-b'])(
+    'the table of profiles does not know "%s"',
+    (name) => {
+      expect(profile(name)).toBeNull()
+    },
+  )
 })

@@ -92,7 +92,7 @@ function taught(): Engine {
 }
 
 describe('prefill steps of an engine', () => {
-  it('predict nothing before the first step, nor from steps of an idle engine', () => {
+  it('prefill steps of an engine predict nothing before the first step, nor from steps of an idle engine', () => {
     const engine = new Engine()
     expect(engine.steps.seconds(of(100), 0)).toBeNull()
     engine.together([100, 200], false)
@@ -101,7 +101,7 @@ describe('prefill steps of an engine', () => {
     expect(engine.steps.seconds(of(100), engine.now)).not.toBeNull()
   })
 
-  it('learn the cost of a step from prompts that share it', () => {
+  it('prefill steps of an engine learn the cost of a step from prompts that share it', () => {
     const { steps, now } = taught()
     for (const tokens of [100, 400, 1000]) {
       expect(ms(steps, tokens, now)).toBeGreaterThan(0.95 * stepMs(tokens))
@@ -115,17 +115,20 @@ describe('prefill steps of an engine', () => {
     { everyMs: 150, tokenMs: 0.3, limit: 2048 },
     { everyMs: 120, tokenMs: 0.15, limit: 512 },
     { everyMs: 10, tokenMs: 0.01, limit: 8192 },
-  ])('predict within a sixth under a steady load of a prompt each $everyMs ms', ({ everyMs, tokenMs, limit }) => {
-    const random = chance(5)
-    const arrivals: Arrival[] = []
-    for (let at = 0; arrivals.length < 400; at += everyMs * (0.6 + 0.8 * random()))
-      arrivals.push({ at: Math.round(at), tokens: 100 + Math.floor(random() * 600) })
-    const served = new Engine(tokenMs, limit).serve(arrivals).slice(100)
-    const errors = served.map(({ predictedMs, actualMs }) => Math.abs(predictedMs - actualMs) / actualMs)
-    expect(errors.sort((x, y) => x - y)[errors.length >> 1]).toBeLessThan(1 / 6)
-  })
+  ])(
+    'prefill steps of an engine predict within a sixth under a steady load of a prompt each $everyMs ms',
+    ({ everyMs, tokenMs, limit }) => {
+      const random = chance(5)
+      const arrivals: Arrival[] = []
+      for (let at = 0; arrivals.length < 400; at += everyMs * (0.6 + 0.8 * random()))
+        arrivals.push({ at: Math.round(at), tokens: 100 + Math.floor(random() * 600) })
+      const served = new Engine(tokenMs, limit).serve(arrivals).slice(100)
+      const errors = served.map(({ predictedMs, actualMs }) => Math.abs(predictedMs - actualMs) / actualMs)
+      expect(errors.sort((x, y) => x - y)[errors.length >> 1]).toBeLessThan(1 / 6)
+    },
+  )
 
-  it('make a prompt wait for the rest of the running step, and for all of its own', () => {
+  it('prefill steps of an engine make a prompt wait for the rest of the running step, and for all of its own', () => {
     const { steps, now } = taught()
     steps.add(of(1000), now)
     const close = (predicted: number, actual: number): void => {
@@ -141,14 +144,14 @@ describe('prefill steps of an engine', () => {
     close(ms(steps, 200, now + 5000), stepMs(500))
   })
 
-  it('let prompts join a step that began on an empty queue just before', () => {
+  it('prefill steps of an engine let prompts join a step that began on an empty queue just before', () => {
     const { steps, now } = taught()
     steps.add(of(300), now)
     expect(ms(steps, 300, now + 4)).toBeLessThan(1.1 * stepMs(600))
     expect(ms(steps, 300, now + 40)).toBeGreaterThan(stepMs(300) - 40 + 0.9 * stepMs(300))
   })
 
-  it('learn that an engine takes more tokens in a step', () => {
+  it('prefill steps of an engine learn that an engine takes more tokens in a step', () => {
     const engine = new Engine(0.01, 8192)
     for (let turn = 0; turn < 10; turn++) for (const group of MIXED) engine.together(group)
     const rounds = [0, 1, 2, 3].flatMap((round) => Array.from({ length: 5 }, () => ({ at: 15 * round, tokens: 1200 })))
@@ -161,13 +164,13 @@ describe('prefill steps of an engine', () => {
     expect(ms(steps, 1200, now + 20)).toBeLessThan(1.1 * actual)
   })
 
-  it('learn from full steps in the mean, because they hold parts of other prompts', () => {
+  it('prefill steps of an engine learn from full steps in the mean, because they hold parts of other prompts', () => {
     const engine = taught()
     for (let turn = 0; turn < 30; turn++) engine.together([1500, 1500, 1500, 1500])
     expect(ms(engine.steps, 1500, engine.now)).toBeLessThan(1.1 * stepMs(1500))
   })
 
-  it('keep prompts whose first token does not come with the others, and learn from the others alone', () => {
+  it('prefill steps of an engine keep prompts whose first token does not come with the others, and learn from the others alone', () => {
     const { steps, now } = taught()
     const [one] = [steps.add(of(500), now), steps.add(of(1500), now)]
     const idleMs = ms(steps, 200, now + 100_000)
@@ -177,7 +180,7 @@ describe('prefill steps of an engine', () => {
     expect(ms(steps, 200, now + 100_000)).toBeCloseTo(idleMs)
   })
 
-  it('forget prompts that end without a first token', () => {
+  it('prefill steps of an engine forget prompts that end without a first token', () => {
     const { steps, now } = taught()
     const idleMs = ms(steps, 200, now)
     const booked = [1000, 400, 1900].map((tokens, at) => steps.add(of(tokens), now + 20 * at))
@@ -186,7 +189,7 @@ describe('prefill steps of an engine', () => {
     expect(ms(steps, 200, now + 60)).toBeCloseTo(idleMs)
   })
 
-  it('end steps whose first tokens are not visible when their time has passed', () => {
+  it('prefill steps of an engine end steps whose first tokens are not visible when their time has passed', () => {
     const { steps, now } = taught()
     const idleMs = ms(steps, 200, now)
     const silent = { isVisible: false }
@@ -197,7 +200,7 @@ describe('prefill steps of an engine', () => {
     expect(ms(steps, 200, now + 5000)).toBeCloseTo(idleMs)
   })
 
-  it('hold nothing after all prompts have ended, in any order, and always predict a time', () => {
+  it('prefill steps of an engine hold nothing after all prompts have ended, in any order, and always predict a time', () => {
     for (let seed = 1; seed <= 200; seed++) {
       const random = chance(seed)
       const { steps, now: start } = taught()

@@ -12,12 +12,12 @@ function learned(samples: readonly (readonly [number, number])[], limits = STEP_
 }
 
 describe('the delay of prompts that wait behind others', () => {
-  it('is nothing before the first sample, and where predictions are right', () => {
+  it('the delay of prompts that wait behind others is nothing before the first sample, and where predictions are right', () => {
     expect(new UsualDelay(STEP_DELAY_LIMITS).seconds(1)).toBe(0)
     expect(learned(Array.from({ length: 50 }, () => [0.4, 0.4] as const)).seconds(0.4)).toBe(0)
   })
 
-  it('is learned from a steady load within forty samples', () => {
+  it('the delay of prompts that wait behind others is learned from a steady load within forty samples', () => {
     const delay = learned(Array.from({ length: 40 }, () => [0.5, 0.55] as const))
     expect(delay.seconds(0.5)).toBeGreaterThan(0.045)
     expect(delay.seconds(0.5)).toBeLessThan(0.055)
@@ -29,7 +29,7 @@ describe('the delay of prompts that wait behind others', () => {
     expect(learned([...steady, [0.5, 60]]).seconds(0.5) - before).toBeLessThan(0.01)
   })
 
-  it('is at most a fifth of the prediction, either way', () => {
+  it('the delay of prompts that wait behind others is at most a fifth of the prediction, either way', () => {
     const late = learned(Array.from({ length: 100 }, () => [1, 2] as const))
     expect(late.seconds(0.1)).toBeCloseTo(0.02)
     const early = learned(Array.from({ length: 100 }, () => [1, 0.1] as const))
@@ -57,7 +57,7 @@ describe('the delay of prompts that wait behind others', () => {
     expect(learned([...steady, [0.3, 60]], WORK_DELAY_LIMITS).seconds(0.3) - before).toBeLessThan(0.02)
   })
 
-  it('ignores samples that are no time', () => {
+  it('the delay of prompts that wait behind others ignores samples that are no time', () => {
     expect(
       learned([
         [0.3, NaN],
@@ -83,7 +83,7 @@ it('a pool starts from the prediction in steps, unless it was clearly worse than
 })
 
 describe('predictions of a pool', () => {
-  it('count the prompts of a step together on a busy engine, and not on an idle one', () => {
+  it('predictions of a pool count the prompts of a step together on a busy engine, and not on an idle one', () => {
     const state = new PoolState({ random: () => 0.5, epoch: 'e' })
     state.configure(1, pool({ engines: [engine('a')] }), 0)
     let count = 0

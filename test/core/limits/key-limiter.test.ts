@@ -19,7 +19,7 @@ function limited(limits: Partial<KeyLimits>) {
 }
 
 describe('requests per minute', () => {
-  it('admits as many as the limit, and the next one after a minute', () => {
+  it('requests per minute admits as many as the limit, and the next one after a minute', () => {
     const { reserve } = limited({ requestsPerMin: 3 })
     for (let at = 0; at < 3; at++) expect(reserve(NOON + at * 100).exceeded).toBeNull()
     const { exceeded, retryAfterMs } = reserve(NOON + 500)
@@ -38,14 +38,14 @@ describe('requests per minute', () => {
     expect(tokens).toBeNull()
   })
 
-  it('keeps keys apart', () => {
+  it('requests per minute keeps keys apart', () => {
     const limiter = new KeyLimiter()
     const ask = (key: string) =>
       limiter.reserve({ key, id: `${key}1`, limits: { ...FREE, requestsPerMin: 1 }, tokens: 0 }, NOON).exceeded
     expect([ask('a'), ask('b')]).toEqual([null, null])
   })
 
-  it('counts a repeated reservation of one request once', () => {
+  it('requests per minute counts a repeated reservation of one request once', () => {
     const { reserve, limiter } = limited({ requestsPerMin: 2 })
     for (let at = 0; at < 5; at++) expect(reserve(NOON, 1, 'same').exceeded).toBeNull()
     expect(reserve(NOON).requests).toMatchObject({ remaining: 0 })
@@ -54,7 +54,7 @@ describe('requests per minute', () => {
 })
 
 describe('tokens', () => {
-  it('are reserved by the estimate and settled at the end', () => {
+  it('tokens are reserved by the estimate and settled at the end', () => {
     const { reserve, settle } = limited({ tokensPerMin: 100 })
     const first = reserve(NOON, 80)
     expect(reserve(NOON, 30).exceeded).toBe('tokens_per_min')
@@ -71,13 +71,13 @@ describe('tokens', () => {
     expect(reserve(NOON + 92_000, 20).exceeded).toBeNull()
   })
 
-  it('of a request without usage stay at the estimate', () => {
+  it('tokens of a request without usage stay at the estimate', () => {
     const { reserve, settle } = limited({ tokensPerMin: 100 })
     settle(reserve(NOON, 60).id, null, NOON)
     expect(reserve(NOON, 60).exceeded).toBe('tokens_per_min')
   })
 
-  it('of a request above the whole limit are admitted alone', () => {
+  it('tokens of a request above the whole limit are admitted alone', () => {
     const { reserve } = limited({ tokensPerMin: 100 })
     expect(reserve(NOON, 1_000).exceeded).toBeNull()
     expect(reserve(NOON, 1).exceeded).toBe('tokens_per_min')
@@ -93,7 +93,7 @@ describe('tokens', () => {
 })
 
 describe('concurrent requests', () => {
-  it('are free when they end, once', () => {
+  it('concurrent requests are free when they end, once', () => {
     const { reserve, settle, limiter } = limited({ concurrent: 2 })
     const first = reserve(NOON)
     reserve(NOON)
@@ -105,14 +105,14 @@ describe('concurrent requests', () => {
     expect(limiter.running('k')).toBe(2)
   })
 
-  it('of a gateway that has ended lapse after an hour', () => {
+  it('concurrent requests of a gateway that has ended lapse after an hour', () => {
     const { reserve } = limited({ concurrent: 1 })
     reserve(NOON)
     expect(reserve(NOON + 3_599_999).exceeded).toBe('concurrent')
     expect(reserve(NOON + 3_600_000).exceeded).toBeNull()
   })
 
-  it('with a lease lapse after it, unless they are renewed', () => {
+  it('concurrent requests with a lease lapse after it, unless they are renewed', () => {
     const { reserve, limiter } = limited({ concurrent: 2 })
     const lease = { leaseMs: 30_000 }
     for (const id of ['runs', 'ended']) reserve(NOON, 10, id, lease)
@@ -124,7 +124,7 @@ describe('concurrent requests', () => {
     expect(reserve(NOON + 50_000).exceeded).toBeNull()
   })
 
-  it('that are refused cost nothing of the other limits', () => {
+  it('concurrent requests that are refused cost nothing of the other limits', () => {
     const { reserve, settle } = limited({ concurrent: 1, requestsPerMin: 2, tokensPerMin: 100 })
     const first = reserve(NOON, 10)
     for (let at = 0; at < 10; at++) expect(reserve(NOON, 10).exceeded).toBe('concurrent')
@@ -133,7 +133,7 @@ describe('concurrent requests', () => {
   })
 })
 
-it('forgets keys of which nothing is counted, and no others', () => {
+it('a limiter of keys forgets keys of which nothing is counted, and no others', () => {
   const limiter = new KeyLimiter()
   const limits = { ...FREE, requestsPerMin: 1 }
   const ask = (key: string, now: number, tokens = 0) => limiter.reserve({ key, id: key, limits, tokens }, now).exceeded
@@ -157,7 +157,7 @@ it('a clock that is set back by an hour frees nothing and blocks nobody for long
   expect(reserve(NOON + 61_000).exceeded).toBeNull()
 })
 
-it('never admits more than the limits, for any interleaving of requests and ends', () => {
+it('a limiter of keys never admits more than the limits, for any interleaving of requests and ends', () => {
   const step = fc.record({ afterMs: fc.nat(20_000), tokens: fc.nat(60), ends: fc.boolean(), actual: fc.nat(60) })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {

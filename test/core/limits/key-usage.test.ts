@@ -3,7 +3,7 @@ import { KeyUsage, sumUsage } from '../../../src/core/limits/key-usage.ts'
 
 const usage = { promptTokens: 10, completionTokens: 5, cachedTokens: null }
 
-it('counts requests, refusals and tokens by key', () => {
+it('the usage of keys counts requests, refusals and tokens by key', () => {
   const counts = new KeyUsage()
   counts.add('a', { engine: 'e', usage })
   counts.add('a', { engine: null, usage: null })
@@ -20,7 +20,7 @@ it('counts requests, refusals and tokens by key', () => {
   })
 })
 
-it('keeps a bounded number of names', () => {
+it('the usage of keys keeps a bounded number of names', () => {
   const counts = new KeyUsage()
   for (let at = 0; at < 2_000; at++) counts.add(`k${at}`, { engine: 'e', usage })
   expect(Object.keys(counts.list())).toHaveLength(1_001)

@@ -12,7 +12,7 @@ function inputOf(length: number): Uint32Array {
 }
 
 describe('BLAKE3', () => {
-  it.each(vectors.cases)('gives the published hash of $input_len bytes', ({ input_len: length, hash }) => {
+  it.each(vectors.cases)('BLAKE3 gives the published hash of $input_len bytes', ({ input_len: length, hash }) => {
     const out = new Uint32Array(8)
     blake3(inputOf(length), length, out)
     expect(hashHex(out, 0)).toBe(hash)
@@ -21,7 +21,7 @@ describe('BLAKE3', () => {
 
 describe('chunk hashes', () => {
   it.each(chunks.cases)(
-    'are those of LMCache for $tokens tokens in chunks of $chunk_tokens',
+    'chunk hashes are those of LMCache for $tokens tokens in chunks of $chunk_tokens',
     ({ tokens, step, chunk_tokens: chunkTokens, hashes }) => {
       const ids = Array.from({ length: tokens }, (_, at) => (at * step) % 151_936)
       const made = chunkHashes(ids, chunkTokens)

@@ -6,7 +6,7 @@ import { hintsOf } from '../../../src/core/lmcache/cache-hints.ts'
 import { hostOf, InstanceMap } from '../../../src/core/lmcache/instance-map.ts'
 
 describe('ChunkSize', () => {
-  it('is consistent with every lookup, whatever the coordinator’s chunk size', () => {
+  it('ChunkSize is consistent with every lookup, whatever the coordinator’s chunk size', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 4096 }),
@@ -20,7 +20,7 @@ describe('ChunkSize', () => {
     )
   })
 
-  it('is the default while it is consistent, then the roundest consistent size', () => {
+  it('ChunkSize is the default while it is consistent, then the roundest consistent size', () => {
     const learned = new ChunkSize()
     expect([learned.tokens, learned.known]).toEqual([256, false])
     learned.learn(1100, 4)
@@ -37,7 +37,7 @@ describe('ChunkSize', () => {
     expect(learned.tokens).toBe(512)
   })
 
-  it('stays unknown if no prompt had a whole chunk', () => {
+  it('ChunkSize stays unknown if no prompt had a whole chunk', () => {
     const learned = new ChunkSize()
     learned.learn(300, 0)
     expect([learned.tokens, learned.known]).toEqual([512, false])
@@ -90,7 +90,7 @@ describe('hintsOf', () => {
   const reach = (host: number, disk = host, remote = disk) => ({ host, disk, remote })
   const readers = { pairs: [{ engine: 'a', instance: 'A' }], engines: ['a', 'b'], shared: false, promptTokens: 1000 }
 
-  it('lists each tier that adds tokens, up to the prompt’s length', () => {
+  it('hintsOf lists each tier that adds tokens, up to the prompt’s length', () => {
     expect(hintsOf({ instances: new Map([['A', reach(256, 512, 5000)]]), shared: 0 }, readers)).toEqual([
       { engine: 'a', matchedTokens: 256, tier: 'host' },
       { engine: 'a', matchedTokens: 512, tier: 'disk' },
@@ -98,13 +98,13 @@ describe('hintsOf', () => {
     ])
   })
 
-  it('leaves out engines without LMCache, even for shared chunks', () => {
+  it('hintsOf leaves out engines without LMCache, even for shared chunks', () => {
     expect(hintsOf({ instances: new Map(), shared: 512 }, readers)).toEqual([
       { engine: 'a', matchedTokens: 512, tier: 'remote' },
     ])
   })
 
-  it('gives every engine the best match if caches are shared', () => {
+  it('hintsOf gives every engine the best match if caches are shared', () => {
     expect(
       hintsOf({ instances: new Map([['stranger', reach(768)]]), shared: 0 }, { ...readers, shared: true }),
     ).toEqual([
@@ -115,7 +115,7 @@ describe('hintsOf', () => {
 })
 
 describe('engines and LMCache instances', () => {
-  it('are matched by host if no instance is configured', () => {
+  it('engines and LMCache instances are matched by host if no instance is configured', () => {
     const map = new InstanceMap([
       { id: 'a', host: '10.0.0.1', instance: null },
       { id: 'b', host: '10.0.0.2', instance: 'said' },
@@ -134,7 +134,7 @@ describe('engines and LMCache instances', () => {
     expect([map.knows('X'), map.knows('said'), map.knows('Z')]).toEqual([true, true, false])
   })
 
-  it('are not matched if two instances share a host, and are matched again after one moved', () => {
+  it('engines and LMCache instances are not matched if two instances share a host, and are matched again after one moved', () => {
     const map = new InstanceMap([{ id: 'a', host: '10.0.0.1', instance: null }])
     map.adopt([
       { id: 'X', host: '10.0.0.1' },
@@ -149,7 +149,7 @@ describe('engines and LMCache instances', () => {
     ['http://10.0.0.1:8000', '10.0.0.1'],
     ['https://Engine.Internal/base', 'engine.internal'],
     ['http://[fd00::1]:8000', 'fd00::1'],
-  ])('are at the host of %s', (url, host) => {
+  ])('engines and LMCache instances are at the host of %s', (url, host) => {
     expect(hostOf(url)).toBe(host)
   })
 })

@@ -34,7 +34,7 @@ const host = (id: string, ip = '10.0.0.1'): RegisteredInstance => ({
 })
 
 describe('chunk keys', () => {
-  it('are equal from a prompt and from event hashes, and differ by model and salt', () => {
+  it('chunk keys are equal from a prompt and from event hashes, and differ by model and salt', () => {
     const tokens = Array.from({ length: 700 }, (_, at) => at * 3)
     const hashes = chunkHashes(tokens, 256)
     const hex = [0, 1].map((at) => hashHex(hashes, at))
@@ -74,7 +74,7 @@ function naive(steps: readonly Step[]): Set<string> {
 }
 
 describe('ChunkDirectory', () => {
-  it('removes the memory of instances that left and keeps their disks', () => {
+  it('ChunkDirectory removes the memory of instances that left and keeps their disks', () => {
     const directory = new ChunkDirectory(1000)
     for (let at = 0; at < 200; at++) {
       const instance = `node-${at}`
@@ -94,7 +94,7 @@ describe('ChunkDirectory', () => {
     )
   })
 
-  it('contains chunks that were stored and neither deleted nor lost in a restart', () => {
+  it('ChunkDirectory contains chunks that were stored and neither deleted nor lost in a restart', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const directory = new ChunkDirectory(1000)
@@ -114,7 +114,7 @@ describe('ChunkDirectory', () => {
     )
   })
 
-  it('stays within its limit and evicts the least recently used chunk', () => {
+  it('ChunkDirectory stays within its limit and evicts the least recently used chunk', () => {
     const directory = new ChunkDirectory(3)
     directory.apply(events(keysOf(1, 2, 3)))
     directory.apply(events({ kind: 'access', ...keysOf(1) }))
@@ -138,7 +138,7 @@ describe('CacheRegistry', () => {
     return registry
   }
 
-  it('replaces an admission’s chunks by hints', () => {
+  it('CacheRegistry replaces an admission’s chunks by hints', () => {
     const registry = open()
     registry.call({ kind: 'events', batches: [events({ instance: 'B', ...keysOf(1, 2) })] }, 0)
     const hinted = registry.withHints(prompt(1, 2, 3), 0)
@@ -153,14 +153,14 @@ describe('CacheRegistry', () => {
     expect(registry.withHints(prompt(1), 0).hints).toEqual([])
   })
 
-  it('uses the engines that the edge found at an instance’s address', () => {
+  it('CacheRegistry uses the engines that the edge found at an instance’s address', () => {
     const registry = open()
     registry.call({ kind: 'register', instance: host('A'), engines: ['a', 'b', 'gone'] }, 0)
     registry.call({ kind: 'events', batches: [events(keysOf(1))] }, 0)
     expect(registry.withHints(prompt(1), 0).hints).toEqual([{ engine: 'a', matchedTokens: 100, tier: 'host' }])
   })
 
-  it('asks instances to register again when engines change, and keeps the old match until then', () => {
+  it('CacheRegistry asks instances to register again when engines change, and keeps the old match until then', () => {
     const registry = open()
     registry.call({ kind: 'register', instance: host('A'), engines: ['a'] }, 0)
     registry.configure({ engines })
@@ -176,7 +176,7 @@ describe('CacheRegistry', () => {
     expect(registry.withHints(prompt(1), 5).hints).toEqual([{ engine: 'c', matchedTokens: 100, tier: 'host' }])
   })
 
-  it('removes an instance and its memory if its heartbeats stop', () => {
+  it('CacheRegistry removes an instance and its memory if its heartbeats stop', () => {
     const registry = open()
     registry.call({ kind: 'register', instance: host('A'), engines: ['a'] }, 0)
     registry.call({ kind: 'events', batches: [events(keysOf(1))] }, 0)
@@ -186,7 +186,7 @@ describe('CacheRegistry', () => {
     expect(registry.call({ kind: 'heartbeat', id: 'A' }, 50_002)).toEqual({ kind: 'heartbeat', known: false })
   })
 
-  it('removes the memory of a restarted instance and keeps its disks', () => {
+  it('CacheRegistry removes the memory of a restarted instance and keeps its disks', () => {
     const registry = new CacheRegistry()
     const offer = (changes: Partial<CacheEvents>) => registry.call({ kind: 'events', batches: [events(changes)] }, 0)
     const levels = () => {
@@ -200,7 +200,7 @@ describe('CacheRegistry', () => {
     expect(levels()).toEqual(['l2'])
   })
 
-  it('accepts a lower incarnation after the instance left', () => {
+  it('CacheRegistry accepts a lower incarnation after the instance left', () => {
     const registry = open()
     const tell = (incarnation: number, seq: number) =>
       registry.call({ kind: 'events', batches: [events({ incarnation, seq })] }, 0)

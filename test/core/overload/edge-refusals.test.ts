@@ -28,7 +28,7 @@ function sentBy(edge: EdgeRefusals, calls: number, changes: Partial<Admission> =
 }
 
 describe('an edge before a pool that refuses 1,000 requests per second', () => {
-  it('sends 100 of them, and reports the others once', () => {
+  it('an edge before a full pool sends 100 of them, and reports the others once', () => {
     const edge = new EdgeRefusals(() => 0.5)
     const sent = sentBy(edge, 1_000)
     expect(sent).toBeGreaterThanOrEqual(95)
@@ -39,7 +39,7 @@ describe('an edge before a pool that refuses 1,000 requests per second', () => {
     expect(edge.take()).toBe(reported)
   })
 
-  it('refuses with the answer of the pool and a retry time around that of the pool', () => {
+  it('an edge before a full pool refuses with the answer of the pool and a retry time around that of the pool', () => {
     for (const [draw, retryAfterMs] of [
       [0, 800],
       [0.5, 1_000],
@@ -59,14 +59,14 @@ describe('an edge before a pool that refuses 1,000 requests per second', () => {
     ['a deadline', { ttftDeadlineMs: 1_000 }],
     ['a retry', { attempt: 1 }],
     ['a hedge', { hedge: true }],
-  ])('sends a request with %s', (_, changes) => {
+  ])('an edge before a full pool sends a request with %s', (_, changes) => {
     const edge = new EdgeRefusals(() => 0.5)
     sentBy(edge, 100)
     expect(edge.answer(request(), 100)).not.toBeNull()
     expect(edge.answer(request(changes), 100)).toBeNull()
   })
 
-  it('sends a request if no answer of the last second is known, or the clock was set back', () => {
+  it('an edge before a full pool sends a request if no answer of the last second is known, or the clock was set back', () => {
     const edge = new EdgeRefusals(() => 0.5)
     edge.answered(request(), refusal(), 5_000)
     expect(edge.answer(request(), 5_999)).not.toBeNull()
@@ -80,7 +80,7 @@ describe('an edge before a pool that refuses 1,000 requests per second', () => {
     ['of a request that may wait', { mayWait: true }],
     ['of a request that a provider may serve', { mayPanic: true }],
     ['without an engine', { reason: 'no_engine' }],
-  ])('repeats no refusal %s', (_, changes) => {
+  ])('an edge before a full pool repeats no refusal %s', (_, changes) => {
     const { limit, ...others } = refusal(changes)
     const answer = changes.reason === undefined ? { ...others, ...(limit === undefined ? {} : { limit }) } : others
     expect(sentBy(new EdgeRefusals(() => 0.5), 200, {}, answer)).toBe(200)
@@ -127,7 +127,7 @@ class Pool {
 }
 
 describe('four edges before a pool that can serve 250 requests per second', () => {
-  it('keep it full at 1,000 and at 10,000 per second, and send at most 200 more than it admits', () => {
+  it('four edges before a full pool keep it full at 1,000 and at 10,000 per second, and send at most 200 more than it admits', () => {
     for (const arrivalsPerS of [1_000, 10_000]) {
       const pool = new Pool(250)
       run(5, arrivalsPerS, pool, 0)
@@ -137,7 +137,7 @@ describe('four edges before a pool that can serve 250 requests per second', () =
     }
   })
 
-  it('send everything 3 s after the load has fallen', () => {
+  it('four edges before a full pool send everything 3 s after the load has fallen', () => {
     const pool = new Pool(250)
     run(5, 2_000, pool, 0)
     run(3, 200, pool, 5_000)
@@ -145,7 +145,7 @@ describe('four edges before a pool that can serve 250 requests per second', () =
     expect(admitted).toBe(1_000)
   })
 
-  it('send everything if it refuses fewer than 100 per second', () => {
+  it('four edges before a full pool send everything if it refuses fewer than 100 per second', () => {
     const { requests: sent } = run(10, 320, new Pool(250), 0)
     expect(sent).toBe(3_200)
   })

@@ -31,7 +31,7 @@ describe('shares of keys', () => {
     expect([keys.isOver('a', 300_000), keys.isOver('b', 300_000)]).toEqual([false, true])
   })
 
-  it('remembers a bounded number of keys', () => {
+  it('shares of keys remembers a bounded number of keys', () => {
     const keys = new KeyShares()
     for (let at = 0; at < 10_000; at++) keys.charge(`k${at}`, 1, 0)
     expect(keys.active(0)).toBeLessThanOrEqual(4096)

@@ -54,67 +54,67 @@ function judge(engines: Record<string, Partial<Pressure>>, given: Case = {}, con
 const limitOf = (verdict: Verdict) => (verdict.kind === 'refuse' ? verdict.refusal.limit : verdict.kind)
 
 describe('admission of a request', () => {
-  it('is granted on an engine with room', () => {
+  it('admission of a request is granted on an engine with room', () => {
     expect(judge({ a: {} }).verdict.kind).toBe('admit')
   })
 
-  it('is refused if waiting makes it late', () => {
+  it('admission of a request is refused if waiting makes it late', () => {
     expect(limitOf(judge({ a: { waitMs: 900 } }).verdict)).toBe('ttft')
   })
 
-  it('is granted to a prompt that is late only for its length', () => {
+  it('admission of a request is granted to a prompt that is late only for its length', () => {
     expect(judge({ a: { waitMs: 90, prefillMs: 60_000 } }).verdict.kind).toBe('admit')
   })
 
-  it('is refused if the requests before it are late, however uncertain the predictions are', () => {
+  it('admission of a request is refused if the requests before it are late, however uncertain the predictions are', () => {
     expect(limitOf(judge({ a: { overdueMs: 900, samples: 0 } }).verdict)).toBe('ttft')
   })
 
-  it('is refused if the prefills of its engine leave the streams too little time', () => {
+  it('admission of a request is refused if the prefills of its engine leave the streams too little time', () => {
     expect(limitOf(judge({ a: { prefillShare: 0.85 } }).verdict)).toBe('itl')
     expect(judge({ a: { prefillShare: 0.75 } }).verdict.kind).toBe('admit')
     expect(limitOf(judge({ a: { prefillMs: 15_000, prefillShare: 0.5 } }).verdict)).toBe('itl')
   })
 
-  it('is refused if the queued prefills alone stop the streams for too long', () => {
+  it('admission of a request is refused if the queued prefills alone stop the streams for too long', () => {
     const queued = { stepMs: 60, queuedMs: 4_000, prefillMs: 500 }
     expect(limitOf(judge({ a: { ...queued, outputTokens: 100 } }).verdict)).toBe('itl')
     expect(judge({ a: { ...queued, outputTokens: 200 } }).verdict.kind).toBe('admit')
     expect(judge({ a: queued }).verdict.kind).toBe('admit')
   })
 
-  it('is refused if the KV cache has no room, but not by an engine without requests', () => {
+  it('admission of a request is refused if the KV cache has no room, but not by an engine without requests', () => {
     expect(limitOf(judge({ a: { memoryShare: 1.1 } }).verdict)).toBe('memory')
     expect(judge({ a: { memoryShare: 1.1, requests: 0 } }).verdict.kind).toBe('admit')
   })
 
-  it('counts a very long prefill as half of the window, so that it is admitted on a fleet with little load', () => {
+  it('admission of a request counts a very long prefill as half of the window, so that it is admitted on a fleet with little load', () => {
     expect(judge({ a: { prefillMs: 1e6 } }).verdict.kind).toBe('admit')
   })
 
-  it('adds time for each 1,000 tokens of the prompt', () => {
+  it('admission of a request adds time for each 1,000 tokens of the prompt', () => {
     const slo = { ...SLO, ttftMsPer1kTokens: 500 }
     expect(judge({ a: { waitMs: 900 } }, { slo }).verdict.kind).toBe('admit')
     expect(limitOf(judge({ a: { waitMs: 1_400 } }, { slo }).verdict)).toBe('ttft')
   })
 
-  it('is not refused by a wait that nobody has measured', () => {
+  it('admission of a request is not refused by a wait that nobody has measured', () => {
     expect(judge({ a: { waitMs: 60_000, samples: 5 } }).verdict.kind).toBe('admit')
   })
 
-  it('is bounded by the number of waiting requests while the wait is unknown, as on a new engine', () => {
+  it('admission of a request is bounded by the number of waiting requests while the wait is unknown, as on a new engine', () => {
     const unknown = { waitMs: 60_000, samples: 5 }
     expect(judge({ a: { ...unknown, waiting: 9 } }, { maxWaiting: 10 }).verdict.kind).toBe('admit')
     expect(limitOf(judge({ a: { ...unknown, waiting: 10 } }, { maxWaiting: 10 }).verdict)).toBe('waiting')
   })
 
-  it('is refused if its decode step would be too long, but not by an engine without requests', () => {
+  it('admission of a request is refused if its decode step would be too long, but not by an engine without requests', () => {
     const { verdict, limited } = judge({ a: { stepMs: 120 } })
     expect([limitOf(verdict), limited]).toEqual(['itl', ['a']])
     expect(judge({ a: { stepMs: 120, requests: 0 } }).verdict.kind).toBe('admit')
   })
 
-  it('without objectives is bounded by the number of waiting requests only', () => {
+  it('admission of a request without objectives is bounded by the number of waiting requests only', () => {
     const busy = { a: { waitMs: 1e6, stepMs: 1e6, waiting: 9 } }
     expect(judge(busy, { slo: null, maxWaiting: 10 }).verdict.kind).toBe('admit')
     expect(limitOf(judge(busy, { slo: null, maxWaiting: 9 }).verdict)).toBe('waiting')
@@ -126,11 +126,11 @@ describe('admission of a request', () => {
     ['sheddable', 95, 'itl'],
     ['sheddable', 65, 'admit'],
     ['critical', 105, 'itl'],
-  ] as const)('of class %s with a step of %i ms: %s', (requestClass, stepMs, expected) => {
+  ] as const)('admission of a request of class %s with a step of %i ms: %s', (requestClass, stepMs, expected) => {
     expect(limitOf(judge({ a: { stepMs } }, { admission: { requestClass } }).verdict)).toBe(expected)
   })
 
-  it('is harder for a key above its share while others are active', () => {
+  it('admission of a request is harder for a key above its share while others are active', () => {
     const control = new OverloadControl(() => 0)
     control.configure(SLO)
     const objective = control.objective as Objective
@@ -150,17 +150,17 @@ describe('a deadline of the client', () => {
     [0, 'deadline'],
     [150, 'deadline'],
     [250, 'admit'],
-  ])('of %i ms on an idle engine: %s', (ttftDeadlineMs, expected) => {
+  ])('a deadline of the client of %i ms on an idle engine: %s', (ttftDeadlineMs, expected) => {
     expect(limitOf(judge({ a: {} }, { admission: { ttftDeadlineMs }, slo: null }).verdict)).toBe(expected)
   })
 
-  it('refuses a prompt whose prefill alone takes longer on an idle engine, which an objective never does', () => {
+  it('a deadline of the client refuses a prompt whose prefill alone takes longer on an idle engine, which an objective never does', () => {
     const long = { a: { prefillMs: 5_000, requests: 0 } }
     expect(judge(long).verdict.kind).toBe('admit')
     expect(limitOf(judge(long, { admission: { ttftDeadlineMs: 2_000 } }).verdict)).toBe('deadline')
   })
 
-  it('still applies to a retry, other limits do not', () => {
+  it('a deadline of the client still applies to a retry, other limits do not', () => {
     const full = { a: { stepMs: 500, waitMs: 500, waiting: 10_000 } }
     expect(judge(full, { admission: { attempt: 1 } }).verdict.kind).toBe('admit')
     expect(limitOf(judge(full, { admission: { attempt: 1, ttftDeadlineMs: 400 } }).verdict)).toBe('deadline')
@@ -168,21 +168,21 @@ describe('a deadline of the client', () => {
 })
 
 describe('another engine', () => {
-  it('takes a late request if it computes little more of the prompt', () => {
+  it('another engine takes a late request if it computes little more of the prompt', () => {
     const { verdict } = judge({ a: { waitMs: 2_000 }, b: { prefillMs: 690 } })
     expect(verdict).toMatchObject({ kind: 'move', engine: 'b' })
   })
 
-  it('does not take it if much of its cached prefix would be lost', () => {
+  it('another engine does not take it if much of its cached prefix would be lost', () => {
     expect(limitOf(judge({ a: { waitMs: 2_000 }, b: { prefillMs: 710 } }).verdict)).toBe('ttft')
   })
 
-  it('is the one with the soonest first token', () => {
+  it('another engine is the one with the soonest first token', () => {
     const { verdict } = judge({ a: { stepMs: 120 }, b: { waitMs: 300 }, c: { waitMs: 200 }, d: { stepMs: 130 } })
     expect(verdict).toMatchObject({ kind: 'move', engine: 'c' })
   })
 
-  it('takes a long prompt only where it disturbs the fewest streams', () => {
+  it('another engine takes a long prompt only where it disturbs the fewest streams', () => {
     const long = { prefillMs: 5_000 }
     const busy = { ...long, stepMs: 200, requests: 40 }
     expect(judge({ a: busy, b: { ...long, requests: 2 }, c: { ...long, requests: 1 } }).verdict).toMatchObject({
@@ -191,7 +191,7 @@ describe('another engine', () => {
     })
   })
 
-  it('is never chosen for a split request', () => {
+  it('another engine is never chosen for a split request', () => {
     const placement: Placement = { kind: 'split', prefill: 'p', decode: 'd', runnersUp: [] }
     const verdict = judge({ p: {}, d: { stepMs: 120 }, x: {} }, { placement }).verdict
     expect(limitOf(verdict)).toBe('itl')
@@ -205,11 +205,11 @@ describe('the retry time', () => {
     return verdict.kind === 'refuse' ? verdict.refusal.retryAfterMs : 0
   }
 
-  it('is the time until the request would meet the objective', () => {
+  it('the retry time is the time until the request would meet the objective', () => {
     expect(retryMs(new OverloadControl(() => 0))).toBe(2_200)
   })
 
-  it('grows with the work that was refused before, so that clients do not return together', () => {
+  it('the retry time grows with the work that was refused before, so that clients do not return together', () => {
     const control = new OverloadControl(() => 0)
     const first = retryMs(control)
     for (let at = 0; at < 100; at++) retryMs(control)
@@ -218,7 +218,7 @@ describe('the retry time', () => {
     expect(retryMs(control)).toBeLessThanOrEqual(60_000)
   })
 
-  it('grows as much with refusals of edges as with those of the pool', () => {
+  it('the retry time grows as much with refusals of edges as with those of the pool', () => {
     const [pool, edges] = [new OverloadControl(() => 0), new OverloadControl(() => 0)]
     for (let at = 0; at < 51; at++) retryMs(pool)
     retryMs(edges)
@@ -226,7 +226,7 @@ describe('the retry time', () => {
     expect(retryMs(edges)).toBe(retryMs(pool))
   })
 
-  it('is spread by chance over half of its length', () => {
+  it('the retry time is spread by chance over half of its length', () => {
     expect(retryMs(new OverloadControl(() => 1))).toBe(3_300)
   })
 })

@@ -17,7 +17,7 @@ function limitAfter(reports: readonly (readonly [number, number])[], sequences =
   return state.digest(reports.at(-1)![1]).engines[0]!.learned!.stepLimitMs!
 }
 
-it('is lowered by streams that are slower than the objective', () => {
+it('the step limit is lowered by streams that are slower than the objective', () => {
   expect(
     limitAfter([
       [1, 300],
@@ -26,7 +26,7 @@ it('is lowered by streams that are slower than the objective', () => {
   ).toBeLessThan(ITL_MS)
 })
 
-it('is not lowered by streams that meet the objective', () => {
+it('the step limit is not lowered by streams that meet the objective', () => {
   expect(
     limitAfter([
       [1, 300],
@@ -35,11 +35,11 @@ it('is not lowered by streams that meet the objective', () => {
   ).toBe(ITL_MS)
 })
 
-it('takes no sample from the first block, which the prompt may have filled in part', () => {
+it('the step limit takes no sample from the first block, which the prompt may have filled in part', () => {
   expect(limitAfter([[1, 60_000]])).toBe(ITL_MS)
 })
 
-it('counts the output of parallel responses once', () => {
+it('the step limit counts the output of parallel responses once', () => {
   expect(
     limitAfter(
       [

@@ -10,13 +10,13 @@ const limited = (targetMs = 100): StepLimit => {
 }
 
 describe('the limit of the time between tokens', () => {
-  it('is infinite without a target', () => {
+  it('the limit of the time between tokens is infinite without a target', () => {
     const limit = new StepLimit()
     limit.learn(1e6, 0)
     expect(limit.limitMs(0)).toBe(Infinity)
   })
 
-  it('falls while responses are slower than the target, not below 30 % of it', () => {
+  it('the limit of the time between tokens falls while responses are slower than the target, not below 30 % of it', () => {
     const limit = limited()
     for (let at = 0; at < 20; at++) {
       limit.refused(at)
@@ -44,7 +44,7 @@ describe('the limit of the time between tokens', () => {
     expect(limit.limitMs(600)).toBeGreaterThan(low)
   })
 
-  it('returns to the target when it refuses nothing', () => {
+  it('the limit of the time between tokens returns to the target when it refuses nothing', () => {
     const limit = limited()
     for (let at = 0; at < 1_000; at++) {
       limit.refused(at)
@@ -53,7 +53,7 @@ describe('the limit of the time between tokens', () => {
     expect(limit.limitMs(61_000)).toBeGreaterThan(95)
   })
 
-  it('stays between its bounds for any samples, and is a number', () => {
+  it('the limit of the time between tokens stays between its bounds for any samples, and is a number', () => {
     const step = fc.record({ itlMs: fc.double({ min: -1, max: 1e9 }), afterMs: fc.nat(100_000), refuses: fc.boolean() })
     fc.assert(
       fc.property(fc.array(step), fc.integer({ min: 1, max: 10_000 }), (steps, targetMs) => {
@@ -72,14 +72,14 @@ describe('the limit of the time between tokens', () => {
 })
 
 describe('the work of prefills', () => {
-  it('is the share of the time that they take', () => {
+  it('the work of prefills is the share of the time that they take', () => {
     const work = new PrefillShare()
     for (let at = 0; at < 4 * PREFILL_WINDOW_MS; at += 1_000) work.add(0.5, at)
     expect(work.share(4 * PREFILL_WINDOW_MS)).toBeCloseTo(0.5, 1)
     expect(work.share(8 * PREFILL_WINDOW_MS)).toBeLessThan(0.02)
   })
 
-  it('is known of a new engine after seconds, in which a burst is no load', () => {
+  it('the work of prefills is known of a new engine after seconds, in which a burst is no load', () => {
     const busy = new PrefillShare()
     for (let at = 0; at <= 8_000; at += 500) busy.add(0.5, at)
     expect(busy.share(8_000)).toBeCloseTo(1, 0)
@@ -88,7 +88,7 @@ describe('the work of prefills', () => {
     expect(burst.share(0)).toBeLessThan(0.6)
   })
 
-  it('is not lengthened by a clock that jumps back, and never below nothing', () => {
+  it('the work of prefills is not lengthened by a clock that jumps back, and never below nothing', () => {
     const work = new PrefillShare()
     work.add(4, 3_600_000)
     expect(work.share(0)).toBe(work.share(3_600_000))

@@ -18,14 +18,14 @@ const judge = (feedback: CacheFeedback, idleEnds: number, cachedShare: number): 
   })
 
 describe('missed prompts', () => {
-  it('are evictions if they are older than the oldest hit, however many in a row', () => {
+  it('missed prompts are evictions if they are older than the oldest hit, however many in a row', () => {
     const feedback = new CacheFeedback()
     for (let hit = 0; hit < 20; hit++) expect(judge(feedback, 5, 1)).toEqual({ kind: 'fine' })
     for (let miss = 0; miss < 20; miss++) expect(judge(feedback, 40, 0)).toEqual({ kind: 'outlived' })
     expect(feedback.report.restarts).toBe(0)
   })
 
-  it('are a restart if they were used recently, even with old ones among them', () => {
+  it('missed prompts are a restart if they were used recently, even with old ones among them', () => {
     const feedback = new CacheFeedback()
     for (let hit = 0; hit < 20; hit++) judge(feedback, 5, 1)
     expect([5, 40, 5, 40, 5].map((idleEnds) => judge(feedback, idleEnds, 0).kind)).toEqual([
@@ -37,7 +37,7 @@ describe('missed prompts', () => {
     ])
   })
 
-  it('are not judged by age before the first full hit', () => {
+  it('missed prompts are not judged by age before the first full hit', () => {
     const feedback = new CacheFeedback()
     judge(feedback, 5, 0.5)
     expect([90, 90, 90].map((idleEnds) => judge(feedback, idleEnds, 0).kind)).toEqual(['fine', 'fine', 'restarted'])
@@ -70,7 +70,7 @@ describe('an engine that recomputes the last cached block, as with speculative d
     },
   )
 
-  it('is still detected as evicting or restarted if it misses more than the last block', () => {
+  it('an engine that recomputes its last cached block is still detected as evicting or restarted if it misses more than the last block', () => {
     const feedback = new CacheFeedback()
     const verdict = (actualTokens: number) =>
       feedback.judge({
@@ -86,7 +86,7 @@ describe('an engine that recomputes the last cached block, as with speculative d
 })
 
 describe('CacheCapacity', () => {
-  it('falls without a declared size to the blocks used since, by at most half at first and by 8 % later', () => {
+  it('CacheCapacity falls without a declared size to the blocks used since, by at most half at first and by 8 % later', () => {
     const capacity = new CacheCapacity()
     capacity.limit(300, 1000)
     expect(capacity.blocks).toBe(500)
@@ -96,14 +96,14 @@ describe('CacheCapacity', () => {
     expect(capacity.blocks).toBe(300)
   })
 
-  it('is not lowered by a miss after more blocks than the capacity were used', () => {
+  it('CacheCapacity is not lowered by a miss after more blocks than the capacity were used', () => {
     const capacity = new CacheCapacity()
     capacity.limit(800, 1000)
     capacity.limit(900, 800)
     expect(capacity.blocks).toBe(800)
   })
 
-  it('is detected again after a restart', () => {
+  it('CacheCapacity is detected again after a restart', () => {
     const capacity = new CacheCapacity()
     capacity.declare(5000)
     capacity.limit(300, 1000)
@@ -171,7 +171,7 @@ function watch() {
 }
 
 describe('an engine that keeps fewer blocks than reported', () => {
-  it('is not mistaken for a restart, and its real size is learned', () => {
+  it('an engine with a smaller cache is not mistaken for a restart, and its real size is learned', () => {
     const { serve, learned, random } = watch()
     // Prompts used a hundred requests ago or earlier are all evicted, often several in a row.
     for (let round = 0; round < 1500; round++)
@@ -181,7 +181,7 @@ describe('an engine that keeps fewer blocks than reported', () => {
     expect(learned().cacheBlocks! / (KEPT_PROMPTS * PROMPT_BLOCKS)).toBeLessThan(1.3)
   })
 
-  it('is still detected if it restarts', () => {
+  it('an engine with a smaller cache is still detected if it restarts', () => {
     const { serve, learned, authenticator } = watch()
     for (let round = 0; round < 400; round++) serve(round % 30)
     authenticator.restart()
@@ -189,7 +189,7 @@ describe('an engine that keeps fewer blocks than reported', () => {
     expect(learned()).toMatchObject({ restarts: 1, cacheBlocks: null })
   })
 
-  it('is detected as restarted by three misses after an outage, whatever their age', () => {
+  it('an engine with a smaller cache is detected as restarted by three misses after an outage, whatever their age', () => {
     const { serve, learned, believed, authenticator, probe } = watch()
     for (let round = 0; round < 400; round++) serve(round % 30)
     probe(false)
@@ -207,7 +207,7 @@ describe('an engine that keeps fewer blocks than reported', () => {
     expect(believed()).toBe((45 + 3) * PROMPT_BLOCKS)
   })
 
-  it('is not detected as restarted after an outage in which it kept its cache', () => {
+  it('an engine with a smaller cache is not detected as restarted after an outage in which it kept its cache', () => {
     const { serve, learned, probe } = watch()
     for (let round = 0; round < 400; round++) serve(round % 30)
     probe(false)

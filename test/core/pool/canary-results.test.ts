@@ -30,7 +30,7 @@ function poolWith(canary: PoolConfig['canary'], names = ['a', 'b', 'c']) {
 }
 
 describe('comparisons of the answers of a pool', () => {
-  it('report the engine whose answers stand out, and leave it in use', () => {
+  it('comparisons of the answers of a pool report the engine whose answers stand out, and leave it in use', () => {
     const { state, compare, used } = poolWith({ eject: false })
     compare(20, ['b'])
     const { events } = state.watch(NOW)
@@ -40,7 +40,7 @@ describe('comparisons of the answers of a pool', () => {
     expect(digest?.compared).toEqual({ total: 40, disagreed: 40, standsOutSince: NOW })
   })
 
-  it('take it out of use if configured, until it fits again or ejection is switched off', () => {
+  it('comparisons of the answers of a pool take it out of use if configured, until it fits again or ejection is switched off', () => {
     const { state, configure, compare, used } = poolWith({ eject: true })
     compare(20, ['b'])
     expect(used()).toEqual(new Set(['a', 'c']))
@@ -53,7 +53,7 @@ describe('comparisons of the answers of a pool', () => {
     expect(used()).toEqual(new Set(['a', 'b', 'c']))
   })
 
-  it('take out no more engines than the maximum share', () => {
+  it('comparisons of the answers of a pool take out no more engines than the maximum share', () => {
     const { state, compare, used } = poolWith({ eject: true }, ['a', 'b', 'c', 'd', 'e', 'f', 'g'])
     state.configure(
       2,
@@ -71,7 +71,7 @@ describe('comparisons of the answers of a pool', () => {
     expect(used().size).toBe(6)
   })
 
-  it('have no effect in a pool without a canary, nor for an unknown engine', () => {
+  it('comparisons of the answers of a pool have no effect in a pool without a canary, nor for an unknown engine', () => {
     const { state, compare } = poolWith(null)
     compare(20, ['b'])
     expect(state.watch(NOW).events).toEqual([])

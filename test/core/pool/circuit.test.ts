@@ -23,12 +23,12 @@ describe('circuit', () => {
   const at = (now: number, key = 'k') => ({ key, now, settings, client: 'c' })
   const open = judged(judged(closed, 'failure', at(0)), 'failure', at(0))
 
-  it('opens at exactly the number of failures in a row', () => {
+  it('a circuit opens at exactly the number of failures in a row', () => {
     expect(judged(closed, 'failure', at(0))).toEqual({ state: 'closed', by: ['k'], client: 'c' })
     expect(open).toEqual({ state: 'open', openedAt: 0, untilMs: 1_000, openings: 1, by: ['k', 'k'], client: 'c' })
   })
 
-  it('opens at the first timeout', () => {
+  it('a circuit opens at the first timeout', () => {
     expect(judged(closed, 'hung', at(0))).toMatchObject({
       state: 'open',
       untilMs: 1_000,
@@ -44,13 +44,13 @@ describe('circuit', () => {
     })
   })
 
-  it('ignores outcomes without evidence', () => {
+  it('a circuit ignores outcomes without evidence', () => {
     const once = judged(closed, 'failure', at(0))
     expect(judged(once, 'unclear', at(0))).toEqual(once)
     expect(judged(once, 'success', at(0))).toEqual(closed)
   })
 
-  it('admits no request before its time, then one trial', () => {
+  it('a circuit admits no request before its time, then one trial', () => {
     expect([admits(open, 999), admits(open, 1_000)]).toEqual([false, true])
     const probing = booked(open, 'trial')
     expect(probing).toMatchObject({ state: 'probing', trials: ['trial'], limit: 1, openings: 1, by: ['k', 'k'] })
@@ -58,14 +58,14 @@ describe('circuit', () => {
     expect([waitMs(open, 400), waitMs(probing, 400), waitMs(closed, 400)]).toEqual([600, null, 0])
   })
 
-  it('considers only the trial while half-open, and no result while open', () => {
+  it('a circuit considers only the trial while half-open, and no result while open', () => {
     const probing = booked(open, 'trial')
     expect(judged(probing, 'success', at(2_000, 'other'))).toEqual(probing)
     expect(judged(probing, 'failure', at(2_000, 'other'))).toEqual(probing)
     expect(judged(open, 'success', at(500))).toEqual(open)
   })
 
-  it('doubles its time with each failed trial, up to sixteen times', () => {
+  it('a circuit doubles its time with each failed trial, up to sixteen times', () => {
     let circuit: Circuit = open
     const waits: number[] = []
     for (let index = 0; index < 7; index++) {
@@ -83,7 +83,7 @@ describe('circuit', () => {
     const trial = (circuit: Circuit, now: number): Circuit =>
       judged(booked(circuit, 'trial'), 'begun', at(now, 'trial'))
 
-    it('opens although each stream had started', () => {
+    it('the circuit of a truncating engine opens although each stream had started', () => {
       expect([truncated(closed).state, openByTruncation.state]).toEqual(['closed', 'open'])
       expect(waitMs(openByTruncation, 0)).toBe(1_000)
     })
@@ -92,16 +92,16 @@ describe('circuit', () => {
       expect(judged(truncated(closed), 'failure', at(0)).state).toBe('open')
     })
 
-    it('resets the count when a stream completes, not when one starts', () => {
+    it('the circuit of a truncating engine resets the count when a stream completes, not when one starts', () => {
       expect(judged(truncated(closed), 'success', at(0))).toEqual(closed)
       expect(truncated(judged(truncated(closed), 'begun', at(0))).state).toBe('open')
     })
 
-    it('resets failures without a start when a stream starts', () => {
+    it('the circuit of a truncating engine resets failures without a start when a stream starts', () => {
       expect(judged(judged(closed, 'failure', at(0)), 'begun', at(0))).toEqual(closed)
     })
 
-    it('closes when the trial starts, and reopens at the next truncation with a doubled time', () => {
+    it('the circuit of a truncating engine closes when the trial starts, and reopens at the next truncation with a doubled time', () => {
       let circuit: Circuit = openByTruncation
       const waits: number[] = []
       for (let index = 0; index < 6; index++) {
@@ -113,18 +113,18 @@ describe('circuit', () => {
       expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000])
     })
 
-    it('is fully reset when a stream completes after the trial', () => {
+    it('the circuit of a truncating engine is fully reset when a stream completes after the trial', () => {
       expect(judged(trial(openByTruncation, 0), 'success', at(0, 'other'))).toEqual(closed)
     })
 
-    it('opens at the first truncation if failures is 1, also after a trial', () => {
+    it('the circuit of a truncating engine opens at the first truncation if failures is 1, also after a trial', () => {
       const one = (key: string) => ({ key, now: 0, settings: { failures: 1, openMs: 1_000 } })
       const opened = judged(closed, 'truncated', one('k'))
       const again = judged(judged(booked(opened, 'trial'), 'begun', one('trial')), 'truncated', one('trial'))
       expect([opened, again].map((circuit) => waitMs(circuit, 0))).toEqual([1_000, 2_000])
     })
 
-    it('keeps the truncations if a failure beside them is excused', () => {
+    it('the circuit of a truncating engine keeps the truncations if a failure beside them is excused', () => {
       const both = judged(judged(closed, 'truncated', at(0, 'r1')), 'failure', at(0, 'r2'))
       expect(judged(excused(both, 'r2', 5), 'truncated', at(5)).state).toBe('open')
       expect(excused(both, 'r2', 5).state).toBe('closed')
@@ -135,13 +135,13 @@ describe('circuit', () => {
     const opened = judged(judged(closed, 'failure', at(0, 'r1')), 'failure', at(0, 'r2'))
     const failedTrial = judged(booked(opened, 'r3'), 'failure', at(1_000, 'r3'))
 
-    it('counts the remaining failures in a row, open or closed', () => {
+    it('a circuit with excused failures counts the remaining failures in a row, open or closed', () => {
       expect(excused(judged(closed, 'failure', at(0, 'r1')), 'r1', 5)).toEqual(closed)
       expect(excused(opened, 'r1', 5)).toEqual({ state: 'closed', by: ['r2'], client: 'c' })
       expect(excused(booked(opened, 'r3'), 'r2', 1_500)).toEqual({ state: 'closed', by: ['r1'], client: 'c' })
     })
 
-    it('admits another trial at once and does not count the last one as failed', () => {
+    it('a circuit with excused failures admits another trial at once and does not count the last one as failed', () => {
       const again = excused(failedTrial, 'r3', 1_500)
       expect(admits(failedTrial, 1_500)).toBe(false)
       expect(admits(again, 1_500)).toBe(true)
@@ -154,18 +154,18 @@ describe('circuit', () => {
       })
     })
 
-    it('stays open if it was open before and the request is only suspected', () => {
+    it('a circuit with excused failures stays open if it was open before and the request is only suspected', () => {
       expect(excused(opened, 'r2', 5, true)).toEqual({ state: 'closed', by: ['r1'], client: 'c' })
       expect(excused(failedTrial, 'r3', 1_500, true)).toEqual(failedTrial)
       expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000, true)).toEqual(booked(failedTrial, 'r4'))
     })
 
-    it('ignores an excused failure that it did not count', () => {
+    it('a circuit with excused failures ignores an excused failure that it did not count', () => {
       for (const circuit of [closed, opened, failedTrial, judged(closed, 'hung', at(0, 'r1'))])
         expect(excused(circuit, circuit === opened ? 'r3' : 'r1', 5)).toEqual(circuit)
     })
 
-    it('equals a circuit without those requests if all outcomes are failures', () => {
+    it('a circuit with excused failures equals a circuit without those requests if all outcomes are failures', () => {
       fc.assert(
         fc.property(
           fc.array(fc.boolean(), { maxLength: 30 }),
@@ -193,17 +193,17 @@ describe('circuit', () => {
     })
   })
 
-  it('admits a trial at once after the engine recovered', () => {
+  it('a circuit admits a trial at once after the engine recovered', () => {
     expect(admits(revived(open, 10), 10)).toBe(true)
     expect(revived(closed, 10)).toEqual(closed)
   })
 
-  it('closes at the success of a request sent after it opened, and of no earlier one', () => {
+  it('a circuit closes at the success of a request sent after it opened, and of no earlier one', () => {
     const success = (sentAt: number) => judged(open, 'success', { ...at(500, 'other'), sentAt })
     expect([success(0), success(1)]).toEqual([open, closed])
   })
 
-  it('restores snapshots of an older version as open', () => {
+  it('a circuit restores snapshots of an older version as open', () => {
     const old = { state: 'probing', trial: 'k', openings: 2, by: [] } as unknown as Circuit
     expect(restored(old, 7)).toEqual({ state: 'open', openedAt: 0, untilMs: 7, openings: 2, by: [] })
     expect(restored({ state: 'open', untilMs: 9, openings: 1, by: [] } as unknown as Circuit, 7)).toMatchObject({
@@ -225,7 +225,7 @@ describe('circuit', () => {
       fc.record({ kind: fc.constant('wait' as const), ms: fc.nat(3_000) }),
     )
 
-    it('has at most its limit of trials, becomes due, and closes at a new success', () => {
+    it('a circuit has at most its limit of trials, becomes due, and closes at a new success', () => {
       fc.assert(
         fc.property(fc.array(step, { maxLength: 60 }), fc.boolean(), (steps, mayOpen) => {
           let circuit: Circuit = closed
@@ -270,7 +270,7 @@ describe('circuitSignal', () => {
   const whole = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
   const on = (end: Partial<Outcome>) => ['p', 'd'].map((id) => circuitSignal(id, split, outcome(end)))
 
-  it('blames only the engine that ended a split request', () => {
+  it('circuitSignal blames only the engine that ended a split request', () => {
     expect(on({ result: 'engine_failed', failure: 'status_5xx', failedEngine: 'p' })).toEqual(['failure', 'unclear'])
     expect(on({ result: 'engine_failed', failure: 'first_byte_timeout', failedEngine: 'd' })).toEqual([
       'unclear',
@@ -281,13 +281,13 @@ describe('circuitSignal', () => {
     expect(on({ result: 'engine_failed', failure: 'reset' })).toEqual(['unclear', 'unclear'])
   })
 
-  it('is a success for all engines if the request completed, and unclear if the client disconnected', () => {
+  it('circuitSignal is a success for all engines if the request completed, and unclear if the client disconnected', () => {
     expect(on({})).toEqual(['success', 'success'])
     expect(on({ result: 'client_gone' })).toEqual(['unclear', 'unclear'])
     expect(on({ result: 'lapsed' })).toEqual(['unclear', 'unclear'])
   })
 
-  it('is not a success for a stream whose end was not parsed', () => {
+  it('circuitSignal is not a success for a stream whose end was not parsed', () => {
     expect(circuitSignal('w', whole, outcome({ endUnseen: true }))).toBe('begun')
     expect(on({ endUnseen: true })).toEqual(['success', 'begun'])
     // These outcomes are evidence even if the end was not parsed.
@@ -296,7 +296,7 @@ describe('circuitSignal', () => {
     )
   })
 
-  it('distinguishes a truncated stream from one that did not start', () => {
+  it('circuitSignal distinguishes a truncated stream from one that did not start', () => {
     for (const failure of ['reset', 'idle_timeout', 'malformed'] as const) {
       const end = outcome({ result: 'engine_failed', failure, failedEngine: 'd' })
       expect([false, true].map((firstTokenSeen) => circuitSignal('d', { ...split, firstTokenSeen }, end))).toEqual([
@@ -306,7 +306,7 @@ describe('circuitSignal', () => {
     }
   })
 
-  it('needs no engine name if only one engine was involved', () => {
+  it('circuitSignal needs no engine name if only one engine was involved', () => {
     for (const [end, verdict] of [
       [{ result: 'engine_failed', failure: 'reset' }, 'failure'],
       [{ result: 'engine_failed', failure: 'busy' }, 'success'],
@@ -323,7 +323,7 @@ describe('verdictOnGateway', () => {
   const on = (end: Partial<Outcome>, firstTokenSeen = false) =>
     gatewaySignal('w', { ...request, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
 
-  it('is a success if the gateway responded, even with an error of its engines', () => {
+  it('verdictOnGateway is a success if the gateway responded, even with an error of its engines', () => {
     expect([
       on({ failure: 'status_5xx' }),
       on({ failure: 'busy' }),
@@ -333,7 +333,7 @@ describe('verdictOnGateway', () => {
     ]).toEqual(Array(5).fill('success'))
   })
 
-  it('is one failure for a missing or late response', () => {
+  it('verdictOnGateway is one failure for a missing or late response', () => {
     expect([
       on({ failure: 'connect' }),
       on({ failure: 'reset' }),

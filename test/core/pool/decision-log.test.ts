@@ -6,20 +6,20 @@ import { RankingPool } from '../../../src/core/routing/ranking.ts'
 import { outcome } from '../../kit/pool-fixtures.ts'
 
 describe('DecisionLog', () => {
-  it('drops the oldest beyond its limit', () => {
+  it('DecisionLog drops the oldest beyond its limit', () => {
     const ring = new DecisionLog(2, new RankingPool())
     for (const id of ['a', 'b', 'c']) ring.add(decision(id))
     expect([ring.find('a'), ring.find('b')?.id, ring.find('c')?.id]).toEqual([null, 'b', 'c'])
   })
 
-  it('finds the last attempt by id, and each by its key', () => {
+  it('DecisionLog finds the last attempt by id, and each by its key', () => {
     const ring = new DecisionLog(9, new RankingPool())
     ring.add(decision('a', 0))
     ring.add(decision('a', 1))
     expect([ring.find('a')?.attempt, ring.find('a#0')?.attempt]).toEqual([1, 0])
   })
 
-  it('keeps the last attempt findable when the first is dropped', () => {
+  it('DecisionLog keeps the last attempt findable when the first is dropped', () => {
     const ring = new DecisionLog(2, new RankingPool())
     ring.add(decision('a', 0))
     ring.add(decision('a', 1))
@@ -27,7 +27,7 @@ describe('DecisionLog', () => {
     expect([ring.find('a')?.attempt, ring.find('a#0')]).toEqual([1, null])
   })
 
-  it('adds the outcome of a decision, and ignores dropped ones', () => {
+  it('DecisionLog adds the outcome of a decision, and ignores dropped ones', () => {
     const ring = new DecisionLog(1, new RankingPool())
     ring.add(decision('a'))
     ring.settle(

@@ -52,7 +52,7 @@ const turn = (conversation: number, number: number) =>
   range(0, 20 + 4 * number).map((block) => `${conversation}/${block}`)
 
 it.each(['never', 'threshold', 'uncached', 'adaptive', 'always'] as const)(
-  'sends the next turn of a conversation to the decode engine that has it, mode %s',
+  'a split pool sends the next turn of a conversation to the decode engine that has it, mode %s',
   (mode) => {
     const { serve } = open(mode)
     const holders = range(0, 12).map((at) => serve(turn(at, 0)).engine)
@@ -64,7 +64,7 @@ it.each(['never', 'threshold', 'uncached', 'adaptive', 'always'] as const)(
   },
 )
 
-it('splits by the uncached tokens on the best decode engine: the first turn only', () => {
+it('a split pool splits by the uncached tokens on the best decode engine: the first turn only', () => {
   const { serve } = open('uncached')
   const kinds = range(0, 4).flatMap((number) =>
     range(0, 8).map((conversation) => serve(turn(conversation, number)).placement.kind),
@@ -72,7 +72,7 @@ it('splits by the uncached tokens on the best decode engine: the first turn only
   expect(kinds).toEqual([...Array<string>(8).fill('split'), ...Array<string>(24).fill('whole')])
 })
 
-it('does not take blocks for cached that are still being transferred', () => {
+it('a split pool does not take blocks for cached that are still being transferred', () => {
   const { admit, firstToken } = open('uncached', { engines: onePair })
   const first = admit(range(0, 100))
   expect(first.placement.kind).toBe('split')
@@ -82,20 +82,20 @@ it('does not take blocks for cached that are still being transferred', () => {
   expect(admit(range(0, 100)).placement.kind).toBe('whole')
 })
 
-it('leaves nothing behind of a transfer that never arrived', () => {
+it('a split pool leaves nothing behind of a transfer that never arrived', () => {
   const { admit, finish } = open('uncached', { engines: onePair })
   const { key } = admit(range(0, 100))
   finish(key, { result: 'engine_failed', failure: 'connect', status: 502 })
   expect(admit(range(0, 100)).placement.kind).toBe('split')
 })
 
-it('counts a transfer as cached that completed without a reported first token', () => {
+it('a split pool counts a transfer as cached that completed without a reported first token', () => {
   const { admit, finish } = open('uncached', { engines: onePair })
   finish(admit(range(0, 100)).key)
   expect(admit(range(0, 100)).placement.kind).toBe('whole')
 })
 
-it('counts blocks that two requests share on a decode engine once they arrived, and releases all', () => {
+it('a split pool counts blocks that two requests share on a decode engine once they arrived, and releases all', () => {
   const { admit, firstToken, finish, digestOf } = open('always', { engines: onePair })
   const keys = [admit(range(0, 100)).key, admit(range(0, 100)).key]
   expect(digestOf('d').activeBlocks).toBe(202)
@@ -107,7 +107,7 @@ it('counts blocks that two requests share on a decode engine once they arrived, 
   expect(digestOf('d').activeBlocks).toBe(0)
 })
 
-it('shares nothing on a decode engine whose prefix caching is off', () => {
+it('a split pool shares nothing on a decode engine whose prefix caching is off', () => {
   const engines = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode', prefixCaching: 'off' })]
   const { serve, admit, digestOf } = open('uncached', { engines })
   serve(range(0, 100))
@@ -116,7 +116,7 @@ it('shares nothing on a decode engine whose prefix caching is off', () => {
   expect(digestOf('d').activeBlocks).toBe(202)
 })
 
-it('learns nothing about the cache of a decode engine from the usage of split requests', () => {
+it('a split pool learns nothing about the cache of a decode engine from the usage of split requests', () => {
   const { serve, digestOf } = open('always', { engines: onePair })
   const usage = { promptTokens: 6401, completionTokens: 5, cachedTokens: 0 }
   for (const _ of range(0, 12)) serve(range(0, 100), { usage })
@@ -124,14 +124,14 @@ it('learns nothing about the cache of a decode engine from the usage of split re
   expect(digestOf('p').learned).toMatchObject({ silentMiss: null, restarts: 0 })
 })
 
-it('splits again for a decode engine that does not reuse what was transferred', () => {
+it('a split pool splits again for a decode engine that does not reuse what was transferred', () => {
   const { serve } = open('uncached', { engines: onePair })
   const usage = { promptTokens: 6401, completionTokens: 5, cachedTokens: 0 }
   for (const _ of range(0, 20)) serve(range(0, 100), { usage })
   expect(serve(range(0, 100)).placement.kind).toBe('split')
 })
 
-it('does not send a split request to a busy decode engine to save the transfer of a prefix', () => {
+it('a split pool does not send a split request to a busy decode engine to save the transfer of a prefix', () => {
   const { serve, admit, finish } = open('always', { engines: onePrefillFourDecode.slice(0, 3) })
   const holder = serve(range(0, 100)).engine
   const others = range(0, 60).map((at) => admit([`busy/${at}`]))
@@ -139,7 +139,7 @@ it('does not send a split request to a busy decode engine to save the transfer o
   expect(admit([...range(0, 100), 'more']).engine).not.toBe(holder)
 })
 
-it('splits adaptively if the prefill would delay many streams of the decode engine', () => {
+it('a split pool splits adaptively if the prefill would delay many streams of the decode engine', () => {
   const kindWith = (streams: number) => {
     const { admit, firstToken } = open('adaptive', { engines: onePair })
     for (const at of range(0, streams)) firstToken(admit([`stream/${at}`]).key)

@@ -23,12 +23,12 @@ function open(own: readonly EngineSpec[], changes: Partial<PoolConfig> = {}) {
 
 const whole = (id: string) => expect.objectContaining({ kind: 'whole', engine: id })
 
-it('is not asked while another engine can serve, however busy', () => {
+it('an external engine is not asked while another engine can serve, however busy', () => {
   const { ask } = open([engine('a')], { policy: { name: 'round_robin', options: {} } })
   for (let sent = 0; sent < 50; sent++) expect(ask()).toEqual(whole('a'))
 })
 
-it('is asked when all others are down, full or avoided', () => {
+it('an external engine is asked when all others are down, full or avoided', () => {
   const { ask, fails } = open([engine('a', { maxInFlight: 1 }), engine('b')])
   expect(ask({ avoid: ['b'] })).toEqual(whole('a'))
   expect(ask({ avoid: ['b'] })).toEqual(whole('provider'))
@@ -37,14 +37,14 @@ it('is asked when all others are down, full or avoided', () => {
   expect(ask({ avoid: ['a', 'b'] })).toEqual(whole('provider'))
 })
 
-it('waits until no other cluster can serve', () => {
+it('an external engine waits until no other cluster can serve', () => {
   const { ask, fails } = open([engine('a')])
   fails('a')
   expect(ask({ isLastResort: false })).toMatchObject({ reason: 'engines_unavailable', mayPanic: true })
   expect(ask({ isLastResort: true })).toEqual(whole('provider'))
 })
 
-it('is asked before an engine whose circuit is open', () => {
+it('an external engine is asked before an engine whose circuit is open', () => {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   const circuit = { failures: 1, openMs: 10_000, maxEjectedShare: 1, panicShare: 1 }
   state.configure(1, pool({ engines: [engine('a'), external], circuit }), 0)
@@ -55,7 +55,7 @@ it('is asked before an engine whose circuit is open', () => {
   expect('placement' in next && next.placement).toEqual(whole('provider'))
 })
 
-it('takes whole requests only: prefill engines alone leave the request to it', () => {
+it('an external engine takes whole requests only: prefill engines alone leave the request to it', () => {
   const { ask, fails } = open([engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })], {
     split: { mode: 'always', thresholdTokens: 1, fallback: 'decode_only' },
   })
@@ -64,7 +64,7 @@ it('takes whole requests only: prefill engines alone leave the request to it', (
   expect(ask()).toEqual(whole('provider'))
 })
 
-it('is asked if the pool’s own engines have no place to wait', () => {
+it('an external engine is asked if the pool’s own engines have no place to wait', () => {
   const { ask } = open([engine('a')], { maxWaiting: 2 })
   const placed = Array.from({ length: 12 }, () => ask())
   expect(placed[0]).toEqual(whole('a'))

@@ -12,7 +12,7 @@ function own(at: number, some: Partial<OwnLoad> = {}): OwnLoad {
 const report = (running: number, waiting = 0) => ({ running, waiting, usedBlocks: null })
 
 describe('load from other sources', () => {
-  it('is exactly zero where all load is the gateway’s own, reported up to half a second early or late', () => {
+  it('load from other sources is exactly zero where all load is the gateway’s own, reported up to half a second early or late', () => {
     const events = fc.array(
       fc.record({
         kind: fc.constantFrom('begin', 'end', 'report'),
@@ -48,7 +48,7 @@ describe('load from other sources', () => {
     )
   })
 
-  it('is never negative, and never more work than its requests have', () => {
+  it('load from other sources is never negative, and never more work than its requests have', () => {
     const reports = fc.array(
       fc.record({
         running: fc.nat(20),
@@ -78,7 +78,7 @@ describe('load from other sources', () => {
     )
   })
 
-  it('is the reported number at the report, and the mean of the reports later', () => {
+  it('load from other sources is the reported number at the report, and the mean of the reports later', () => {
     const load = new ForeignLoad()
     for (let at = 0; at < 40; at++) load.observed(report(at % 2 === 0 ? 2 : 6), own(at * 10_000))
     expect(load.estimate(390_000, 0).requests).toBe(6)
@@ -87,7 +87,7 @@ describe('load from other sources', () => {
     expect(later).toBeLessThan(5)
   })
 
-  it('counts the prefill of a request that appeared between two reports, until its time has passed', () => {
+  it('load from other sources counts the prefill of a request that appeared between two reports, until its time has passed', () => {
     const load = new ForeignLoad()
     load.observed(report(3), own(0))
     load.observed(report(3), own(100_000))
@@ -96,7 +96,7 @@ describe('load from other sources', () => {
     expect(load.estimate(100_700, 0).queuedS).toBeLessThan(0.01)
   })
 
-  it('keeps that prefill while the engine computes own prompts, and drops it at the first token of a later one', () => {
+  it('load from other sources keeps that prefill while the engine computes own prompts, and drops it at the first token of a later one', () => {
     const load = new ForeignLoad()
     load.observed(report(0), own(0))
     load.observed(report(1), own(200))
@@ -107,7 +107,7 @@ describe('load from other sources', () => {
     expect(load.estimate(500, 0.3).queuedS).toBeLessThan(0.05)
   })
 
-  it('has the waiting requests that are not the gateway’s own, each a usual prefill', () => {
+  it('load from other sources has the waiting requests that are not the gateway’s own, each a usual prefill', () => {
     const load = new ForeignLoad()
     for (let at = 0; at < 2; at++) load.began(1, 0)
     load.observed(report(6, 4), own(10_000, { queued: 1 }))

@@ -34,7 +34,7 @@ function seen(
   return { a: a.signals[signal], b: b.signals[signal] }
 }
 
-it('frees a prefill engine at the first token and keeps the decode engine until the end', () => {
+it('the load of a pool frees a prefill engine at the first token and keeps the decode engine until the end', () => {
   const load = open()
   const split = booking('s', 30, 'prefill', 'decode')
   load.addBooking(split, 0)
@@ -48,7 +48,7 @@ describe('load from other sources', () => {
   const OWN = { activeBlocks: 0, queued: 0, usualPrefillS: 0.5, prefilledS: 0 }
   const report = (running: number, waiting: number) => ({ running, waiting, usedBlocks: null })
 
-  it('is what an engine reports beyond the bookings, for three intervals', () => {
+  it('load from other sources is what an engine reports beyond the bookings, for three intervals', () => {
     const load = open()
     expect(seen(load, 'foreignRequests', 0).a).toBe(0)
     load.addBooking(booking('w', 99, 'whole'), 0)
@@ -59,7 +59,7 @@ describe('load from other sources', () => {
     expect(load.foreign(a, 4_001, 0)).toEqual({ requests: 0, waiting: 0, queuedS: 0, blocks: 0 })
   })
 
-  it('is zero when the engine still reports requests that have just ended, or counts parallel answers', () => {
+  it('load from other sources is zero when the engine still reports requests that have just ended, or counts parallel answers', () => {
     const load = open()
     const first = booking('w', 99, 'whole')
     const parallel = { ...first, key: 'n', admission: admission({ sequences: 3 }) }
@@ -74,7 +74,7 @@ describe('load from other sources', () => {
     expect(seen(load, 'foreignRequests', 4_000).a).toBeGreaterThan(0)
   })
 
-  it('has the KV blocks that bookings do not explain', () => {
+  it('load from other sources has the KV blocks that bookings do not explain', () => {
     const load = open()
     load.observed(a, { running: 2, waiting: 0, usedBlocks: 500 }, { ...OWN, at: 0 })
     expect(load.foreign(a, 0, 0).blocks).toBe(500)
@@ -85,7 +85,7 @@ describe('load from other sources', () => {
   })
 })
 
-it('halves recent work every thirty seconds', () => {
+it('the load of a pool halves recent work every thirty seconds', () => {
   const load = open()
   load.addBooking(booking('w', 99, 'whole'), 0)
   expect(seen(load, 'recentWork', 0).a).toBe(100)
@@ -94,7 +94,7 @@ it('halves recent work every thirty seconds', () => {
   expect(seen(load, 'recentWork', 60_000).a).toBe(50)
 })
 
-it('counts the uncached tokens of recent prompts', () => {
+it('the load of a pool counts the uncached tokens of recent prompts', () => {
   const load = open()
   load.addBooking(booking('w', 99, 'whole'), 0, { cached: () => ({ total: 80 }) })
   expect(seen(load, 'recentNewTokens', 0).a).toBe(20)
@@ -102,6 +102,6 @@ it('counts the uncached tokens of recent prompts', () => {
   expect(seen(load, 'recentWork', 0).a).toBe(100)
 })
 
-it('turns milliseconds of configuration into seconds', () => {
+it('the load of a pool turns milliseconds of configuration into seconds', () => {
   expect(seen(open(), 'rttS', 0).a).toBe(0.03)
 })

@@ -62,7 +62,7 @@ const loadOf = ({ bookings, engines }: PoolDigest) => ({
 })
 
 describe('a placement by another replica', () => {
-  it('adds the same load and cached blocks as a local one', () => {
+  it('a placement by another replica adds the same load and cached blocks as a local one', () => {
     const pair = new Pair()
     const booked = admission({ blocks: blocks(1, 10) })
     const chosen = pair.admit(0, booked)
@@ -75,7 +75,7 @@ describe('a placement by another replica', () => {
     })
   })
 
-  it('attracts the same prompt on this replica', () => {
+  it('a placement by another replica attracts the same prompt on this replica', () => {
     const pair = new Pair()
     for (let request = 0; request < 8; request++) {
       const own = admission({ blocks: blocks(1 + 1000 * request, 100), promptTokens: 6400 })
@@ -89,7 +89,7 @@ describe('a placement by another replica', () => {
     }
   })
 
-  it('updates the estimators of this replica equally', () => {
+  it('a placement by another replica updates the estimators of this replica equally', () => {
     const pair = new Pair()
     for (let request = 0; request < 30; request++) {
       const booked = admission({ blocks: blocks(1 + 1000 * request, 50), promptTokens: 3200, streams: true })
@@ -107,7 +107,7 @@ describe('a placement by another replica', () => {
     expect(other.engines[0]!.learned).not.toEqual(new Pair().digests[0].engines[0]!.learned)
   })
 
-  it('is counted only by its replica, even if its engine fails; the circuit opens on both', () => {
+  it('a placement by another replica is counted only by its replica, even if its engine fails; the circuit opens on both', () => {
     const pair = new Pair()
     for (let request = 0; request < 3; request++) {
       const booked = admission({ avoid: ['b'] })
@@ -119,7 +119,7 @@ describe('a placement by another replica', () => {
     expect(other).toMatchObject({ requestsTotal: 0, failuresTotal: 0, circuit: 'open' })
   })
 
-  it('expires without renewal like any other', () => {
+  it('a placement by another replica expires without renewal like any other', () => {
     const pair = new Pair()
     pair.admit(0, admission())
     pair.now += 60_001
@@ -127,7 +127,7 @@ describe('a placement by another replica', () => {
     expect(pair.digests[1].bookings).toBe(0)
   })
 
-  it('is restored after its lease expired and was resumed there', () => {
+  it('a placement by another replica is restored after its lease expired and was resumed there', () => {
     const pair = new Pair()
     const own = admission()
     pair.admit(0, own)
@@ -166,7 +166,7 @@ describe('a placement by another replica', () => {
     expect(loadOf(pair.digests[1]).engines[0]!.learned).toEqual(loadOf(new Pair().digests[1]).engines[0]!.learned)
   })
 
-  it('leaves no booking behind, for any deciding replica and order of ends', () => {
+  it('a placement by another replica leaves no booking behind, for any deciding replica and order of ends', () => {
     const act = fc.record({
       by: fc.constantFrom<0 | 1>(0, 1),
       tokens: fc.nat(4_000),

@@ -53,7 +53,7 @@ function run(
 }
 
 describe('a decision', () => {
-  it('equals the dry run at the same time', () => {
+  it('a decision equals the dry run at the same time', () => {
     fc.assert(
       fc.property(policy, fc.option(policy), fleet, history, (configured, shadow, engines, talks) => {
         run({ policy: configured, shadow, engines }, talks, (ranked, booked) => expect(booked).toEqual(ranked))
@@ -62,7 +62,7 @@ describe('a decision', () => {
     )
   })
 
-  it('is unchanged when later decisions were made', () => {
+  it('a decision is unchanged when later decisions were made', () => {
     fc.assert(
       fc.property(policy, fleet, history, (configured, engines, talks) => {
         const decisions: Decision[] = []
@@ -75,7 +75,7 @@ describe('a decision', () => {
     )
   })
 
-  it('is forgotten after a thousand others, and those are not', () => {
+  it('a decision is forgotten after a thousand others, and those are not', () => {
     const engines = range(0, 3).map((at) => engine(`e${at}`))
     const decisions: Decision[] = []
     const talks = range(0, 1005).map((at) => ({

@@ -10,7 +10,7 @@ const LENGTHS = [0, 1, BLOCK_TOKENS - 1, BLOCK_TOKENS, BLOCK_TOKENS + 1, 4 * BLO
 
 describe.each(policyKinds.map(({ name }) => name))('%s', (name) => {
   it.each([1, 2, 33, 256])(
-    'places prompts of any length on %d engines, again and again, and leaves nothing behind',
+    'a pool places prompts of any length on %d engines, again and again, and leaves nothing behind',
     (count) => {
       const state = new PoolState({ random: () => 0.4, epoch: 'one' })
       state.configure(
@@ -60,7 +60,7 @@ describe('a prompt near a block boundary', () => {
     [BLOCK_TOKENS + 1, 2],
     [2 * BLOCK_TOKENS, 2],
     [0, 0],
-  ])('with %d tokens takes %d blocks', (promptTokens, blocks) => {
+  ])('a prompt near a block boundary with %d tokens takes %d blocks', (promptTokens, blocks) => {
     const state = new PoolState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     state.admit(admission({ promptTokens, blocks: chain(range(0, Math.floor(promptTokens / BLOCK_TOKENS))) }), 0)

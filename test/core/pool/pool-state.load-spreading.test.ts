@@ -38,7 +38,7 @@ const names = policyKinds.map(({ name }) => name)
 
 describe('1,000 equal cold requests at once over 8 idle engines', () => {
   it.each(names.filter((name) => name !== 'random' && name !== 'power_of_two'))(
-    'differ by at most one under %s',
+    '1,000 equal cold requests differ by at most one under %s',
     (name) => {
       const state = open({ policy: { name, options: {} } })
       const chosen = Array.from({ length: 1_000 }, () => admit(state, 0).engine)
@@ -46,7 +46,7 @@ describe('1,000 equal cold requests at once over 8 idle engines', () => {
     },
   )
 
-  it('stay close under power_of_two, and loose under random', () => {
+  it('1,000 equal cold requests stay close under power_of_two, and loose under random', () => {
     const [powerOfTwo, random] = ['power_of_two', 'random'].map((name) => {
       const state = open({ policy: { name, options: {} } })
       return spread(counted(Array.from({ length: 1_000 }, () => admit(state, 0).engine)))
@@ -74,7 +74,7 @@ describe('sequential requests without overlap', () => {
 })
 
 describe('engines that cost the same', () => {
-  it('rotate by recent work, so that long and short prompts do not separate', () => {
+  it('engines that cost the same rotate by recent work, so that long and short prompts do not separate', () => {
     const state = open({ policy: { name: 'least_loaded', options: {} }, engines: eight.slice(0, 2) })
     const tokens = new Map<string, number>()
     for (let index = 0; index < 40; index++) {
@@ -87,7 +87,7 @@ describe('engines that cost the same', () => {
     expect(Math.abs(one! - other!)).toBeLessThanOrEqual(10_000)
   })
 
-  it('rotate in turn if their recent work is equal', () => {
+  it('engines that cost the same rotate in turn if their recent work is equal', () => {
     const records = eight.map((spec, slot) => new EngineState(slot, spec))
     for (const { signals } of records) signals.recentWork = 7
     const orders = [0, 3, 8].map((rotation) => tieOrder(records, rotation).map(({ spec }) => spec.id)[0])
@@ -103,7 +103,7 @@ describe('weights', () => {
     expect(counts[0]).toBeLessThanOrEqual(301)
   })
 
-  it('are followed by each leg of a split, whatever the other leg rotates', () => {
+  it('weights are followed by each leg of a split, whatever the other leg rotates', () => {
     const decoders = [engine('e0', { role: 'decode', weight: 3 }), engine('e1', { role: 'decode' })]
     const state = open({
       policy: { name: 'round_robin', options: {} },
@@ -116,13 +116,13 @@ describe('weights', () => {
     expect(counted(chosen).slice(0, 2)).toEqual([300, 100])
   })
 
-  it.each(names)('of 0 mean no new requests under %s', (name) => {
+  it.each(names)('weights of 0 mean no new requests under %s', (name) => {
     const state = open({ policy: { name, options: {} }, engines: [engine('e0', { weight: 0 }), engine('e1')] })
     for (let at = 0; at < 20; at++) expect(admit(state, at * 1000).engine).toBe('e1')
     expect(state.digest(0).engines[0]).toMatchObject({ id: 'e0', available: false, draining: true, requestsTotal: 0 })
   })
 
-  it('are probabilities under random', () => {
+  it('weights are probabilities under random', () => {
     const state = open({
       policy: { name: 'random', options: {} },
       engines: [engine('e0', { weight: 3 }), engine('e1')],
@@ -134,7 +134,7 @@ describe('weights', () => {
 })
 
 describe('round_robin', () => {
-  it('sends no extra requests to an engine that was drained', () => {
+  it('the round_robin policy sends no extra requests to an engine that was drained', () => {
     const state = open({ policy: { name: 'round_robin', options: {} }, engines: eight.slice(0, 2) })
     state.observe([{ kind: 'drain', engine: 'e1', draining: true }], 0)
     for (let index = 0; index < 100; index++) admit(state, 0)
@@ -145,7 +145,7 @@ describe('round_robin', () => {
 })
 
 describe('qps', () => {
-  it('counts requests of a sliding minute', () => {
+  it('the qps policy counts requests of a sliding minute', () => {
     const state = open({ policy: { name: 'qps', options: {} }, engines: eight.slice(0, 2) })
     for (let index = 0; index < 5; index++) admit(state, 0, { avoid: ['e1'] })
     for (let index = 0; index < 3; index++) expect(admit(state, 59_999).engine).toBe('e1')
@@ -155,7 +155,7 @@ describe('qps', () => {
 })
 
 describe('session', () => {
-  it('stays on its engine', () => {
+  it('a session stays on its engine', () => {
     const state = open({ policy: { name: 'session', options: {} } })
     const engines = Array.from({ length: 20 }, (_, index) => {
       const { key, engine: id } = admit(state, index, { session: 'session-1' })
@@ -165,7 +165,7 @@ describe('session', () => {
     expect(new Set(engines).size).toBe(1)
   })
 
-  it('hashes whole session names, not their first characters', () => {
+  it('the session policy hashes whole session names, not their first characters', () => {
     const state = open({ policy: { name: 'session', options: {} } })
     const engines = Array.from({ length: 40 }, (_, index) => {
       const { key, engine: id } = admit(state, 0, { session: `session-${index}` })
@@ -175,7 +175,7 @@ describe('session', () => {
     expect(new Set(engines).size).toBeGreaterThan(5)
   })
 
-  it('moves only the sessions of a drained engine', () => {
+  it('the session policy moves only the sessions of a drained engine', () => {
     const state = open({ policy: { name: 'session', options: {} } })
     const engineOf = (index: number) => {
       const { key, engine: id } = admit(state, 0, { session: `s${index}` })
@@ -189,7 +189,7 @@ describe('session', () => {
     expect(before).toContain('e3')
   })
 
-  it('keeps each engine below 1.25 times its share for one hot session', () => {
+  it('the session policy keeps each engine below 1.25 times its share for one hot session', () => {
     const state = open({ policy: { name: 'session', options: {} } })
     const counts = counted(Array.from({ length: 800 }, () => admit(state, 0, { session: 'hot' }).engine))
     expect(Math.max(...counts)).toBeLessThanOrEqual(Math.ceil(1.25 * 100))
@@ -198,7 +198,7 @@ describe('session', () => {
 })
 
 describe('a shadow policy', () => {
-  it('is recorded with its choice and does not change the placement', () => {
+  it('a shadow policy is recorded with its choice and does not change the placement', () => {
     const config = { policy: { name: 'round_robin', options: {} }, engines: eight.slice(0, 2) }
     const shadowed = open({ ...config, shadow: { name: 'least_loaded', options: {} } })
     const plain = open(config)
@@ -213,7 +213,7 @@ describe('a shadow policy', () => {
 })
 
 describe("a request's own policy", () => {
-  it('replaces the configured one for that request', () => {
+  it("a request's own policy replaces the configured one for that request", () => {
     const state = open({ policy: { name: 'round_robin', options: {} } })
     expect(admit(state, 0, { overrides: { policy: 'qps' } }).policy).toBe('qps')
     expect(admit(state, 0).policy).toBe('round_robin')

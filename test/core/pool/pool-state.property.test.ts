@@ -369,7 +369,7 @@ class World {
   }
 }
 
-it('equals a naive model for any sequence of events, and ends at exactly zero', () => {
+it('the pool state equals a naive model for any sequence of events, and ends at exactly zero', () => {
   fc.assert(
     fc.property(fc.array(op, { maxLength: 80 }), fc.boolean(), (ops, byLapse) => {
       const world = new World()

@@ -14,7 +14,7 @@ const heldBy = (engine: string) =>
   admission({ promptTokens: 64_000, hints: [{ engine, matchedTokens: 63_000, tier: 'device' as const }] })
 
 describe('a shadow that disagrees', () => {
-  it('reports it in each decision, with the predicted gain', () => {
+  it('a shadow policy that disagrees reports it in each decision, with the predicted gain', () => {
     const state = open({ policy: { name: 'round_robin', options: {} }, shadow: { name: 'predicted', options: {} } })
     const seen = [0, 1].map((at) => {
       const chosen = state.rank(heldBy('b'), at)
@@ -32,7 +32,7 @@ describe('a shadow that disagrees', () => {
     expect(onB.shadow).toMatchObject({ engine: 'b', agrees: true, predictedGainMs: 0 })
   })
 
-  it('is counted in the digest, with the time it would have gained in all', () => {
+  it('a shadow policy that disagrees is counted in the digest, with the time it would have gained in all', () => {
     const state = open({ policy: { name: 'round_robin', options: {} }, shadow: { name: 'predicted', options: {} } })
     const gained = [0, 1, 2, 3].map((at) => {
       const request = heldBy('b')
@@ -45,7 +45,7 @@ describe('a shadow that disagrees', () => {
     expect(total).toBeCloseTo(gained.reduce((sum, { predictedGainMs }) => sum + predictedGainMs! / 1000, 0))
   })
 
-  it('is absent if its policy can rank no engine', () => {
+  it('a shadow policy that disagrees is absent if its policy can rank no engine', () => {
     const state = open({ shadow: { name: 'kv_aware', options: {} } })
     const chosen = state.rank(admission({ hints: null }), 0)
     expect('decision' in chosen && chosen.decision.shadow).toBeNull()
@@ -100,7 +100,7 @@ describe('a policy that needs lookups', () => {
     expect([policyFor(1024), policyFor(768)]).toEqual(['kv_aware', 'qps'])
   })
 
-  it('ignores hints for unknown engines and limits them to the prompt', () => {
+  it('a policy that needs lookups ignores hints for unknown engines and limits them to the prompt', () => {
     const state = open({ policy: { name: 'kv_aware', options: {} } })
     const hints = [
       { engine: 'gone', matchedTokens: 640, tier: 'host' as const },

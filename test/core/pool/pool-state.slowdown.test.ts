@@ -61,7 +61,7 @@ function chance(seed: number): () => number {
 }
 
 describe('an engine that slows down during a run', () => {
-  it('has no long queue half a minute later', () => {
+  it('an engine that slows down during a run has no long queue half a minute later', () => {
     const before = afterTheChange(1)
     expect(before.share).toBeGreaterThan(0.2)
     const three = afterTheChange(3)
@@ -73,7 +73,7 @@ describe('an engine that slows down during a run', () => {
 })
 
 describe('responses that are not streamed', () => {
-  it('count as queued until their predicted time, and not after a later stream’s first token', () => {
+  it('unstreamed responses count as queued until their predicted time, and not after a later stream’s first token', () => {
     const state = new PoolState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     const queuedTokens = (now: number) => state.digest(now).engines[0]!.queuedPrefillTokens
@@ -89,7 +89,7 @@ describe('responses that are not streamed', () => {
     expect([queuedTokens(9000), state.digest(9000).engines[0]!.queuedPrefillS, state.bookings]).toEqual([0, 0, 0])
   })
 
-  it('grow by decode blocks after their prefill and release them all, with or without a first token', () => {
+  it('unstreamed responses grow by decode blocks after their prefill and release them all, with or without a first token', () => {
     for (const showsAfterAll of [false, true]) {
       const state = new PoolState({ random: () => 0, epoch: 'one' })
       state.configure(1, pool({ engines: engines('a'), policy: { name: 'predicted', options: {} } }), 0)
@@ -109,7 +109,7 @@ describe('responses that are not streamed', () => {
     }
   })
 
-  it('count as queued until they end if it is unknown whether they stream', () => {
+  it('unstreamed responses count as queued until they end if it is unknown whether they stream', () => {
     const state = new PoolState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     state.admit(admission({ id: 'unknown', promptTokens: 10_000 }), 0)
@@ -118,7 +118,7 @@ describe('responses that are not streamed', () => {
 })
 
 describe('a late first token', () => {
-  it('adds to the predicted wait of all prompts behind it until it arrives', () => {
+  it('a late first token adds to the predicted wait of all prompts behind it until it arrives', () => {
     const state = new PoolState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     for (const id of ['stuck', 'behind']) state.admit(admission({ id, promptTokens: 10_000, streams: true }), 0)

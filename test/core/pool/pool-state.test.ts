@@ -66,14 +66,14 @@ beforeEach(() => {
 })
 
 describe('predicted', () => {
-  it('sends a prompt to the engine with its prefix cached', () => {
+  it('the predicted policy sends a prompt to the engine with its prefix cached', () => {
     const { serve } = cluster
     const first = serve(range(0, 200))
     for (const other of range(0, 8)) serve([`other ${other}`, ...range(0, 30)])
     expect(serve([...range(0, 200), 'next turn']).engine).toBe(first.engine)
   })
 
-  it('sends concurrent requests with one prefix to the same engine before the first response', () => {
+  it('the predicted policy sends concurrent requests with one prefix to the same engine before the first response', () => {
     const { admit } = cluster
     const first = admit(range(0, 400))
     const second = admit([...range(0, 400), 'sibling'])
@@ -81,7 +81,7 @@ describe('predicted', () => {
     expect(second.engine).toBe(first.engine)
   })
 
-  it('leaves a cached engine when its queue outweighs the cached tokens', () => {
+  it('the predicted policy leaves a cached engine when its queue outweighs the cached tokens', () => {
     const { serve, admit } = cluster
     const { engine: cached } = serve(range(0, 50))
     const chosen = range(0, 40).map(
@@ -91,7 +91,7 @@ describe('predicted', () => {
     expect(share(chosen, cached)).toBeLessThan(0.35)
   })
 
-  it('spreads a hot short prefix with long random tails', () => {
+  it('the predicted policy spreads a hot short prefix with long random tails', () => {
     const { admit } = cluster
     const chosen = range(0, 100).map(
       (tail) =>
@@ -100,7 +100,7 @@ describe('predicted', () => {
     for (const id of four) expect(share(chosen, id)).toBeGreaterThan(0.2)
   })
 
-  it('does not concentrate requests on a common first block', () => {
+  it('the predicted policy does not concentrate requests on a common first block', () => {
     const { serve, clock } = cluster
     const chosen = range(0, 80).map((at) => {
       clock.now += 2000
@@ -109,7 +109,7 @@ describe('predicted', () => {
     for (const id of four) expect(share(chosen, id)).toBeGreaterThan(0.15)
   })
 
-  it('removes queued work at the first token, on failure and on abort, to exactly zero', () => {
+  it('the predicted policy removes queued work at the first token, on failure and on abort, to exactly zero', () => {
     const { admit, state, clock, finish, digestOf } = cluster
     const [first, second, third] = [admit(range(0, 900)), admit(range(2000, 2900)), admit(range(4000, 4900))]
     expect(four.map((id) => digestOf(id).queuedPrefillS).filter((seconds) => seconds > 0)).toHaveLength(3)
@@ -120,7 +120,7 @@ describe('predicted', () => {
     for (const id of four) expect(digestOf(id)).toMatchObject({ queuedPrefillS: 0, activeBlocks: 0, requests: 0 })
   })
 
-  it('counts no cached tokens for a prompt that was never prefilled', () => {
+  it('the predicted policy counts no cached tokens for a prompt that was never prefilled', () => {
     const { admit, finish } = cluster
     const failed = admit(range(0, 100))
     finish(failed.key, { result: 'engine_failed', failure: 'connect' })
@@ -128,7 +128,7 @@ describe('predicted', () => {
     expect(again.decision.candidates.every(({ terms }) => terms['cached_tokens'] === 0)).toBe(true)
   })
 
-  it('counts the output of a stream, reported or not, until it ends', () => {
+  it('the predicted policy counts the output of a stream, reported or not, until it ends', () => {
     const { state, admit, clock, digestOf, finish } = cluster
     const { key, engine: id } = admit(range(0, 10))
     state.firstToken(key, {}, clock.now)
@@ -142,7 +142,7 @@ describe('predicted', () => {
     expect(digestOf(id).activeBlocks).toBeLessThanOrEqual(2)
   })
 
-  it('predicts at most all but one token as cached, because an engine computes at least one', () => {
+  it('the predicted policy predicts at most all but one token as cached, because an engine computes at least one', () => {
     const { serve, admit } = cluster
     serve(range(0, 10), {}, { promptTokens: 640 })
     expect(admit(range(0, 10), { promptTokens: 640 }).decision.predictedCachedTokens).toBe(639)
@@ -150,21 +150,21 @@ describe('predicted', () => {
 })
 
 describe('lookup hints', () => {
-  it('are ignored for unknown engines and limited to the prompt’s length', () => {
+  it('lookup hints are ignored for unknown engines and limited to the prompt’s length', () => {
     const { admit } = cluster
     const { engine: id, decision } = admit(range(0, 100), { hints: [hint('gone', 6400), hint('c', 1e9)] })
     expect(id).toBe('c')
     expect(decision.predictedCachedTokens).toBe(6400)
   })
 
-  it('are combined with the index by maximum, not by sum', () => {
+  it('lookup hints are combined with the index by maximum, not by sum', () => {
     const { serve, admit } = cluster
     const { engine: id } = serve(range(0, 100))
     const { decision } = admit([...range(0, 100), ...range(500, 600)], { hints: [hint(id, 3200)] })
     expect(decision.predictedCachedTokens).toBe(6400)
   })
 
-  it('that are missing or empty leave kv_aware to its fallback', () => {
+  it('lookup hints that are missing or empty leave kv_aware to its fallback', () => {
     const state = open({ policy: { name: 'kv_aware', options: {} } })
     expect(state.admit(range(0, 100), { hints: null }).decision).toMatchObject({
       policy: 'qps',
@@ -182,7 +182,7 @@ describe('lookup hints', () => {
 })
 
 describe('engines without prefix caching', () => {
-  it('get no credit for cached tokens and hold every copy in full', () => {
+  it('engines without prefix caching get no credit for cached tokens and hold every copy in full', () => {
     const { serve, admit, digestOf } = open({ engines: [engine('a', { prefixCaching: 'off' })] })
     serve(range(0, 100))
     const { decision } = admit(range(0, 100))
@@ -191,7 +191,7 @@ describe('engines without prefix caching', () => {
     expect(digestOf('a').activeBlocks).toBe(202)
   })
 
-  it('are charged the full cost of a copy for later requests', () => {
+  it('engines without prefix caching are charged the full cost of a copy for later requests', () => {
     const { admit } = open({ engines: [engine('a'), engine('b', { prefixCaching: 'off' }), engine('c')] })
     admit(range(0, 100), { avoid: ['b', 'c'] })
     const { candidates } = admit(range(0, 100)).decision
@@ -200,14 +200,14 @@ describe('engines without prefix caching', () => {
     expect(taken('b')).toBeGreaterThan(3 * taken('c'))
   })
 
-  it('are detected by their metrics', () => {
+  it('engines without prefix caching are detected by their metrics', () => {
     const { state, serve, admit, clock } = open({ engines: [engine('a')] })
     serve(range(0, 100))
     state.observe([probe('a', clock.now, { stats: stats({ prefixCaching: false }) })], clock.now)
     expect(admit(range(0, 100)).decision.predictedCachedTokens).toBe(0)
   })
 
-  it('are not assumed from a reported block size of 0', () => {
+  it('engines without prefix caching are not assumed from a reported block size of 0', () => {
     const { state, serve, digestOf } = cluster
     state.observe(
       four.map((id) => probe(id, 0, { stats: stats({ blockTokens: 0, cacheBlocks: 500 }) })),
@@ -232,7 +232,7 @@ describe('blocks of prompts that are measured in bytes', () => {
   })
 
   it.each(texts)(
-    'are KV blocks where they are shown and where room is judged, %d bytes to a token',
+    'blocks measured in bytes are KV blocks where they are shown and where room is judged, %d bytes to a token',
     (bytesPerToken) => {
       const { admit, digestOf, finish } = open({ engines: [engine('a', { cacheBlocks: 100_000 })] })
       const keys: string[] = []
@@ -265,13 +265,13 @@ describe('blocks of prompts that are measured in bytes', () => {
     expect(believed.length * prompts[0]!.more.promptTokens).toBeLessThan(1.1 * 1000 * BLOCK_TOKENS)
   })
 
-  it('never exceed the capacity of the engine, even while a larger prompt runs', () => {
+  it('blocks measured in bytes never exceed the capacity of the engine, even while a larger prompt runs', () => {
     const { admit, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50 })] })
     admit(range(0, 100))
     expect(digestOf('a').cachedBlocks).toBe(50)
   })
 
-  it('do not change for prompts made of token ids', () => {
+  it('blocks measured in bytes do not change for prompts made of token ids', () => {
     const { admit, digestOf } = open({ engines: [engine('a')] })
     admit(range(0, 100))
     expect(digestOf('a').activeBlocks).toBe(101)
@@ -307,7 +307,7 @@ describe('an engine that recomputes the last cached block because of speculative
       return known.serve([...begin, 'next'], usage(640 - lost, 705)).decision.predictedCachedTokens
     })
 
-  it('is assumed after several responses, until a hit includes the block', () => {
+  it('recomputation of the last cached block is assumed after several responses, until a hit includes the block', () => {
     const known = open({ engines: engines('a') })
     known.state.observe([probe('a', 0, { stats: stats({ blockTokens: 64 }) })], 0)
     expect(talk(known, { turns: 20, lost: 64 })).toEqual([
@@ -318,7 +318,7 @@ describe('an engine that recomputes the last cached block because of speculative
     expect(talk(known, { turns: 3, lost: 0 })).toEqual([576, 640, 640])
   })
 
-  it('is not assumed for an engine that evicts', () => {
+  it('recomputation of the last cached block is not assumed for an engine that evicts', () => {
     const known = open({ engines: engines('a') })
     known.state.observe([probe('a', 0, { stats: stats({ blockTokens: 64 }) })], 0)
     expect(new Set(talk(known, { turns: 20, lost: 128 }))).toEqual(new Set([640]))
@@ -328,7 +328,7 @@ describe('an engine that recomputes the last cached block because of speculative
 describe('requests that bypass the prefix cache', () => {
   const only = { avoid: ['b', 'c', 'd'], computesAll: true }
 
-  it('do not report a restart, a silent miss or a smaller cache', () => {
+  it('requests that bypass the prefix cache do not report a restart, a silent miss or a smaller cache', () => {
     const { serve, admit, digestOf } = cluster
     serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
     for (const turn of range(0, 3))
@@ -339,7 +339,7 @@ describe('requests that bypass the prefix cache', () => {
     expect(admit([...range(0, 100), 'next'], { avoid: ['b', 'c', 'd'] }).decision.predictedCachedTokens).toBe(6400)
   })
 
-  it('are booked with all of their work and blocks on any engine', () => {
+  it('requests that bypass the prefix cache are booked with all of their work and blocks on any engine', () => {
     const { serve, admit, finish, digestOf } = cluster
     serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
     const hits = admit(range(0, 100), { avoid: ['b', 'c', 'd'] })
@@ -352,7 +352,7 @@ describe('requests that bypass the prefix cache', () => {
     expect(digestOf('a')).toMatchObject({ activeBlocks: 0, queuedPrefillS: 0 })
   })
 
-  it('leave their blocks cached for later requests, unless they failed', () => {
+  it('requests that bypass the prefix cache leave their blocks cached for later requests, unless they failed', () => {
     const { serve, admit, finish } = cluster
     serve(range(0, 100), usage(0, 6401), only)
     expect(admit([...range(0, 100), 'next']).decision.predictedCachedTokens).toBe(6400)
@@ -369,7 +369,7 @@ describe('usual output of the pool', () => {
   }
   const tokens = (completionTokens: number) => ({ usage: { promptTokens: 65, completionTokens, cachedTokens: 0 } })
 
-  it('is learned from complete responses: the cost of decoding follows', () => {
+  it('usual output of the pool is learned from complete responses: the cost of decoding follows', () => {
     const { serve } = cluster
     const unknown = decodeS()
     for (const at of range(0, 2)) serve([`gone ${at}`], { ...tokens(1), result: 'client_gone' })
@@ -386,7 +386,7 @@ describe('responses with several sequences', () => {
   const only = { avoid: ['b', 'c', 'd'] }
   const outputS = () => cluster.admit(['probe'], only).decision.candidates[0]!.terms['decode_s']!
 
-  it('do not make their engine look faster', () => {
+  it('responses with several sequences do not make their engine look faster', () => {
     const { serve } = cluster
     const tokens = (completionTokens: number) => ({ usage: { promptTokens: 65, completionTokens, cachedTokens: 0 } })
     for (const at of range(0, 30)) serve([`one ${at}`], tokens(101), only)
@@ -395,27 +395,30 @@ describe('responses with several sequences', () => {
     expect(outputS()).toBeCloseTo(before, 2)
   })
 
-  it.each([true, false])('count as so many while nobody reads them (streamed: %s), and end at nothing', (streams) => {
-    const grownBy = (sequences: number): number => {
-      const { admit, state, clock, finish, digestOf } = open({ engines: [engine('a', {})] })
-      const { key } = admit(['prompt'], { sequences, streams })
-      if (streams) state.firstToken(key, {}, clock.now)
-      clock.now += 1000
-      // A request without a first token counts as prefilled by now.
-      finish(admit(['settles']).key)
-      clock.now += 20_000
-      const { key: probing, decision } = admit(['probe'])
-      const blocks = decision.candidates[0]!.terms['potential_blocks']!
-      finish(probing)
-      finish(key)
-      expect(digestOf('a').activeBlocks).toBe(0)
-      clock.now += 20_000
-      expect(admit(['probe']).decision.candidates[0]!.terms['potential_blocks']).toBe(2)
-      // Without the blocks of the two prompts.
-      return blocks - 4
-    }
-    expect(grownBy(4) / grownBy(1)).toBeCloseTo(4, 0)
-  })
+  it.each([true, false])(
+    'responses with several sequences count as so many while nobody reads them (streamed: %s), and end at nothing',
+    (streams) => {
+      const grownBy = (sequences: number): number => {
+        const { admit, state, clock, finish, digestOf } = open({ engines: [engine('a', {})] })
+        const { key } = admit(['prompt'], { sequences, streams })
+        if (streams) state.firstToken(key, {}, clock.now)
+        clock.now += 1000
+        // A request without a first token counts as prefilled by now.
+        finish(admit(['settles']).key)
+        clock.now += 20_000
+        const { key: probing, decision } = admit(['probe'])
+        const blocks = decision.candidates[0]!.terms['potential_blocks']!
+        finish(probing)
+        finish(key)
+        expect(digestOf('a').activeBlocks).toBe(0)
+        clock.now += 20_000
+        expect(admit(['probe']).decision.candidates[0]!.terms['potential_blocks']).toBe(2)
+        // Without the blocks of the two prompts.
+        return blocks - 4
+      }
+      expect(grownBy(4) / grownBy(1)).toBeCloseTo(4, 0)
+    },
+  )
 })
 
 describe('an engine with a new configuration', () => {
@@ -424,7 +427,7 @@ describe('an engine with a new configuration', () => {
   const costModelOf = (profile: string) =>
     open({ engines: [engine('a', { profile })] }).digestOf('a').learned!.costModel
 
-  it('uses the prior of its new profile, and keeps bookings and caches', () => {
+  it('an engine with a new configuration uses the prior of its new profile, and keeps bookings and caches', () => {
     const { state, admit, digestOf, finish } = open({ engines: [engine('a', { profile: 'l4-8b' }), engine('b')] })
     const only = { avoid: ['b'] }
     finish(admit(range(0, 100), only).key)
@@ -443,7 +446,7 @@ describe('an engine with a new configuration', () => {
     expect(digestOf('a').requests).toBe(1)
   })
 
-  it('uses its own samples first, then the prior of its new profile', () => {
+  it('an engine with a new configuration uses its own samples first, then the prior of its new profile', () => {
     const { state, serve, digestOf } = open({ engines: engines('a', 'b') })
     for (const at of range(0, 20)) serve([at, ...range(0, 30)], usage(0, 1985), { avoid: ['a'] })
     const learned = digestOf('b').learned!.costModel
@@ -458,7 +461,7 @@ describe('an engine with a new configuration', () => {
     expect(digestOf('b').learned!.costModel).toEqual(learned)
   })
 
-  it('uses the current cache size, or none if none is configured', () => {
+  it('an engine with a new configuration uses the current cache size, or none if none is configured', () => {
     const { state, serve, digestOf, admit } = open({ engines: [engine('a', { cacheBlocks: 50 }), engine('b')] })
     const only = { avoid: ['b'] }
     serve(range(0, 200), {}, only)
@@ -493,7 +496,7 @@ describe('an engine with a new configuration', () => {
     expect(prefills.filter((id) => id === 'a')).toHaveLength(5)
   })
 
-  it('is ranked as if it had started with that configuration', () => {
+  it('an engine with a new configuration is ranked as if it had started with that configuration', () => {
     const one = fc.record({
       weight: fc.constantFrom(1, 2),
       profile: fc.constantFrom(null, 'l4-8b', 'b200-70b'),
@@ -562,27 +565,27 @@ describe('an engine with a new configuration', () => {
 })
 
 describe('feedback from engines', () => {
-  it('sets silentMiss if predicted hits never occur, and stops counting them', () => {
+  it('feedback from engines sets silentMiss if predicted hits never occur, and stops counting them', () => {
     const { serve, admit, digestOf } = open({ engines: [engine('a')] })
     for (const _ of range(0, 10)) serve(range(0, 100), usage(0, 6401))
     expect(digestOf('a').learned!.silentMiss).toContainEqual(expect.stringContaining('template'))
     expect(admit(range(0, 100)).decision.candidates[0]!.terms['cached_tokens']).toBe(0)
   })
 
-  it('clears silentMiss at the first hit', () => {
+  it('feedback from engines clears silentMiss at the first hit', () => {
     const { serve, digestOf } = open({ engines: [engine('a')] })
     for (const _ of range(0, 10)) serve(range(0, 100), usage(0, 6401))
     serve(range(0, 100), usage(6400, 6401))
     expect(digestOf('a').learned!.silentMiss).toBeNull()
   })
 
-  it('does not set silentMiss if engines report no cached tokens', () => {
+  it('feedback from engines does not set silentMiss if engines report no cached tokens', () => {
     const { serve, digestOf } = open({ engines: [engine('a')] })
     for (const _ of range(0, 30)) serve(range(0, 100), usage(null, 6401))
     expect(digestOf('a').learned).toMatchObject({ silentMiss: null, restarts: 0 })
   })
 
-  it('detects a restart after three misses in a row that followed hits, and clears the index', () => {
+  it('feedback from engines detects a restart after three misses in a row that followed hits, and clears the index', () => {
     const { serve, admit, digestOf } = open({ engines: [engine('a')] })
     for (const name of range(0, 6)) serve([name, ...range(0, 50)], usage(null))
     for (const name of range(0, 2)) serve([name, ...range(0, 50)], usage(51 * 64, 3265))
@@ -591,7 +594,7 @@ describe('feedback from engines', () => {
     expect(admit([5, ...range(0, 50)]).decision.candidates[0]!.terms['cached_tokens']).toBe(0)
   })
 
-  it('ignores misses of concurrent requests whose shared prefix was not yet computed', () => {
+  it('feedback from engines ignores misses of concurrent requests whose shared prefix was not yet computed', () => {
     const { admit, finish, state, clock, digestOf, serve } = open({ engines: [engine('a')] })
     serve(['old', ...range(0, 50)], usage(null))
     serve(['old', ...range(0, 50)], usage(51 * 64, 3265))
@@ -601,7 +604,7 @@ describe('feedback from engines', () => {
     expect(digestOf('a').learned).toMatchObject({ restarts: 0, silentMiss: null, cacheBlocks: null })
   })
 
-  it('lowers the capacity of an engine that evicts earlier than predicted', () => {
+  it('feedback from engines lowers the capacity of an engine that evicts earlier than predicted', () => {
     const { serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 10_000 })] })
     // The engine keeps 1,000 blocks: the last ten of twenty prompts of 100 blocks.
     const kept: number[] = []
@@ -621,7 +624,7 @@ describe('feedback from engines', () => {
   })
 
   it.each([2.9, 4, 4.6, 6])(
-    'is compared in tokens where prompts are measured in bytes, %d of which make one',
+    'feedback from engines is compared in tokens where prompts are measured in bytes, %d of which make one',
     (bytesPerToken) => {
       const { serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50_000 })] })
       const tokens = (blocks: number) => Math.ceil((blocks * 256 + 100) / bytesPerToken)
@@ -640,7 +643,7 @@ describe('feedback from engines', () => {
     },
   )
 
-  it('is compared in blocks of the engine, which may be larger than the pool’s', () => {
+  it('feedback from engines is compared in blocks of the engine, which may be larger than the pool’s', () => {
     const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50_000 })] })
     state.observe([probe('a', 0, { stats: stats({ blockTokens: 528 }) })], 0)
     for (const talk of range(0, 40)) {
@@ -650,13 +653,13 @@ describe('feedback from engines', () => {
     expect(digestOf('a').learned!.cacheBlocks).toBeNull()
   })
 
-  it('is limited to the prompt’s length', () => {
+  it('feedback from engines is limited to the prompt’s length', () => {
     const { serve, digestOf } = open({ engines: [engine('a')] })
     serve(range(0, 10), usage(1e12))
     expect(digestOf('a').learned!.actualCachedTokens).toBeLessThanOrEqual(641)
   })
 
-  it('does not override a newly configured cache size or block size', () => {
+  it('feedback from engines does not override a newly configured cache size or block size', () => {
     const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 400 })] })
     for (const prompt of range(0, 8)) serve([`p${prompt}`, ...range(0, 99)])
     expect(digestOf('a')).toMatchObject({ cachedBlocks: 400, cacheBlocks: 400 })
@@ -672,7 +675,7 @@ describe('feedback from engines', () => {
     expect(digestOf('a')).toMatchObject({ cachedBlocks: 0, cacheBlocks: 400 })
   })
 
-  it('never raises the capacity above the declared size', () => {
+  it('feedback from engines never raises the capacity above the declared size', () => {
     const capacity = new CacheCapacity()
     capacity.declare(1000)
     capacity.shrink(1, 1000)
@@ -681,7 +684,7 @@ describe('feedback from engines', () => {
     expect([capacity.blocks, capacity.learned]).toEqual([1000, null])
   })
 
-  it('measures each engine’s speed, and a slow one gets less work', () => {
+  it('feedback from engines measures each engine’s speed, and a slow one gets less work', () => {
     const { admit, state, clock, finish, digestOf } = open({ engines: engines('fast', 'slow') })
     const paceS = { fast: 0.0001, slow: 0.0005 } as Record<string, number>
     const given: string[] = []
@@ -699,7 +702,7 @@ describe('feedback from engines', () => {
     expect(Math.abs(seconds / (3841 * 0.0001) - 1)).toBeLessThan(0.1)
   })
 
-  it('includes short responses that are not streamed, but not long ones', () => {
+  it('feedback from engines includes short responses that are not streamed, but not long ones', () => {
     const { admit, finish, clock, digestOf } = open({ engines: [engine('a')] })
     const answer = (completionTokens: number) => {
       const { key } = admit([clock.now, ...range(0, 30)])
@@ -714,7 +717,7 @@ describe('feedback from engines', () => {
     expect(costModel.fixedS + costModel.perTokenS * 1985 + (costModel.perPairS * 1985 ** 2) / 2).toBeCloseTo(0.9, 1)
   })
 
-  it('applies the cost model of one engine to another without samples', () => {
+  it('feedback from engines applies the cost model of one engine to another without samples', () => {
     const { serve, digestOf } = cluster
     const { engine: id } = serve(range(0, 30))
     const others = four.filter((one) => one !== id)
@@ -740,7 +743,7 @@ describe('new engines', () => {
 })
 
 describe('adapters', () => {
-  it('are sent to engines that have them loaded, then to engines with free slots', () => {
+  it('adapters are sent to engines that have them loaded, then to engines with free slots', () => {
     const { state, clock, admit } = cluster
     state.observe(
       [
@@ -759,7 +762,7 @@ describe('adapters', () => {
 })
 
 describe('a snapshot', () => {
-  it('keeps estimators in a small size, and drops the index', () => {
+  it('a snapshot keeps estimators in a small size, and drops the index', () => {
     const { state, serve, clock } = cluster
     for (const at of range(0, 12)) serve([`p${at}`, ...range(0, 60)], usage(null, 3905))
     const snapshot = structuredClone(state.snapshot(clock.now)!)
@@ -770,7 +773,7 @@ describe('a snapshot', () => {
     expect(costModelOf(again)).toEqual(costModelOf(state))
   })
 
-  it('keeps a slow engine’s estimate across two snapshots and responses of another engine', () => {
+  it('a snapshot keeps a slow engine’s estimate across two snapshots and responses of another engine', () => {
     const { state, admit, clock } = open({ engines: engines('a', 'b'), policy: { name: 'round_robin', options: {} } })
     const serveOn = (one: PoolState, request: { readonly key: string; readonly engine: string }) => {
       clock.now += request.engine === 'a' ? 5000 : 500
@@ -791,7 +794,7 @@ describe('a snapshot', () => {
     expect(slow! / quick!).toBeGreaterThan(5)
   })
 
-  it('restores live bookings, which release exactly', () => {
+  it('a snapshot restores live bookings, which release exactly', () => {
     const { state, admit, clock } = cluster
     const running = range(0, 9).map((at) => admit([`p${at}`, ...range(0, 60)]))
     state.firstToken(running[0]!.key, {}, clock.now)
@@ -808,7 +811,7 @@ describe('a snapshot', () => {
       expect(one).toMatchObject({ activeBlocks: 0, requests: 0, queuedPrefillS: 0 })
   })
 
-  it('keeps pending prefills although later ones have ended', () => {
+  it('a snapshot keeps pending prefills although later ones have ended', () => {
     const { state, admit, clock } = open({ engines: engines('a') })
     const waiting = admit(range(0, 900))
     const queued = state.digest(clock.now).engines[0]!
@@ -833,7 +836,7 @@ describe('a snapshot', () => {
     ['no room at all', { costModel: null, decodeLogPace: 0, capacityBlocks: 0 }],
     ['an endless pace', { costModel: null, decodeLogPace: Infinity, capacityBlocks: null }],
     ['nothing', null],
-  ])('with %s restores no estimators of that engine', (_, broken) => {
+  ])('a snapshot with %s restores no estimators of that engine', (_, broken) => {
     const { state, clock } = open({ engines: engines('a') })
     const snapshot = structuredClone(state.snapshot(clock.now)!)
     const learned = ({ estimators }: PoolSnapshot) => estimators as { engines: Record<string, unknown> }
@@ -844,7 +847,7 @@ describe('a snapshot', () => {
     expect(learned(again.snapshot(clock.now)!).engines).toEqual(sound)
   })
 
-  it('ignores first-token times of restored bookings, whose start is unknown', () => {
+  it('a snapshot ignores first-token times of restored bookings, whose start is unknown', () => {
     const { state, admit, clock } = open({ engines: engines('a') })
     const [waiting, decoding, silent] = [admit(range(0, 900)), admit(range(1000, 1900)), admit(range(2000, 2900))]
     state.firstToken(decoding.key, { ttft: 9000 }, clock.now)

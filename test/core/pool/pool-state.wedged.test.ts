@@ -96,14 +96,14 @@ describe('a pool with an engine that does not move', () => {
     return site
   }
 
-  it('places nothing there three seconds after the output was due', () => {
+  it('a pool with a stuck engine places nothing there three seconds after the output was due', () => {
     const site = withStopped()
     site.pass(TTFT_MS + 3_000)
     expect(site.conditions()).toEqual({ a: 'wedged', b: 'well', c: 'well' })
     for (let at = 0; at < 30; at++) expect(site.send()).not.toBe('a')
   })
 
-  it('opens its circuit at a timeout, although it has answered a trial that was sent later', () => {
+  it('a pool with a stuck engine opens its circuit at a timeout, although it has answered a trial that was sent later', () => {
     const site = withStopped()
     site.stopped.delete('a')
     site.pass(3_000)
@@ -112,7 +112,7 @@ describe('a pool with an engine that does not move', () => {
     expect(site.state.circuitOf('a')).toMatchObject({ state: 'open', isHung: true })
   })
 
-  it('still finds it if its clients left after the output was due', () => {
+  it('a pool with a stuck engine still finds it if its clients left after the output was due', () => {
     const site = withStopped()
     site.pass(2_000, 2_000)
     site.leaveAll()
@@ -120,7 +120,7 @@ describe('a pool with an engine that does not move', () => {
     expect(site.conditions()['a']).toBe('wedged')
   })
 
-  it('moves its requests to another engine, without the budget of retries, only once it is wedged', () => {
+  it('a pool with a stuck engine moves its requests to another engine, without the budget of retries, only once it is wedged', () => {
     const site = withStopped(undefined, { retry: { share: 0, minPerS: 0 } })
     const rescue = { attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'] }
     expect(site.send(rescue)).toBeNull()
@@ -129,7 +129,7 @@ describe('a pool with an engine that does not move', () => {
     expect(site.state.digest(site.now).engines.find(({ id }) => id === 'a')?.rescuedTotal).toBe(1)
   })
 
-  it('uses it again after a trial that was answered', () => {
+  it('a pool with a stuck engine uses it again after a trial that was answered', () => {
     const site = withStopped()
     site.pass(5_000)
     site.stopped.clear()
@@ -138,7 +138,7 @@ describe('a pool with an engine that does not move', () => {
     expect([site.send(), site.send(), site.send()]).toContain('a')
   })
 
-  it('takes out no more engines than the maximum share, and never the last one', () => {
+  it('a pool with a stuck engine takes out no more engines than the maximum share, and never the last one', () => {
     const site = withStopped(['a', 'b', 'c', 'd'], {
       circuit: { failures: 3, openMs: 10_000, maxEjectedShare: 0.5, panicShare: 0 },
     })
@@ -151,7 +151,7 @@ describe('a pool with an engine that does not move', () => {
     expect(used).not.toContain(null)
   })
 
-  it('logs when an engine goes down, with its requests, and when it is back', () => {
+  it('a pool with a stuck engine logs when an engine goes down, with its requests, and when it is back', () => {
     const site = new PoolInTime()
     site.learn()
     site.stopped.add('a')
@@ -201,7 +201,7 @@ describe('a pool with an engine whose streams stop, while first tokens of new re
     return keys
   }
 
-  it('finds it once they are overdue and a trial failed', () => {
+  it('a pool with stopped streams finds the engine once they are overdue and a trial failed', () => {
     const site = withStreams()
     site.stopped.add('a')
     streamsFor(site, 'a', 6_000)
@@ -209,7 +209,7 @@ describe('a pool with an engine whose streams stop, while first tokens of new re
     for (let at = 0; at < 30; at++) expect(site.send()).not.toBe('a')
   })
 
-  it('keeps it out after the clients of the streams have left, until a trial is answered', () => {
+  it('a pool with stopped streams keeps the engine out after their clients have left, until a trial is answered', () => {
     const site = withStreams()
     site.stopped.add('a')
     const keys = streamsFor(site, 'a', 6_000)
@@ -221,7 +221,7 @@ describe('a pool with an engine whose streams stop, while first tokens of new re
     expect(site.conditions()['a']).toBe('well')
   })
 
-  it('only tries an engine whose streams are held back, once for each silence', () => {
+  it('a pool with stopped streams only tries an engine whose streams are held back, once for each silence', () => {
     const site = withStreams()
     const keys = streamsFor(site, 'a', 4_000)
     const trials: number[] = []
@@ -237,7 +237,7 @@ describe('a pool with an engine whose streams stop, while first tokens of new re
     for (const key of keys) site.state.release(key, endedAs('client_gone'), site.now)
   })
 
-  it('judges no streams whose output is not reported', () => {
+  it('a pool with stopped streams judges no streams whose output is not reported', () => {
     const site = withStreams()
     site.stopped.add('a')
     for (let at = 0; at < 3; at++) site.begin('a', { reportsOutput: false })
@@ -247,7 +247,7 @@ describe('a pool with an engine whose streams stop, while first tokens of new re
 })
 
 describe('a pool whose engines move', () => {
-  it('ejects none for clients that abort everything', () => {
+  it('a pool whose engines move ejects none for clients that abort everything', () => {
     const site = new PoolInTime()
     site.learn()
     for (let at = 0; at < 200; at++) {
@@ -259,7 +259,7 @@ describe('a pool whose engines move', () => {
     expect(Object.values(site.conditions())).toEqual(['well', 'well', 'well'])
   })
 
-  it('ejects none during a long prefill', () => {
+  it('a pool whose engines move ejects none during a long prefill', () => {
     const site = new PoolInTime()
     site.learn()
     const { state } = site
@@ -272,7 +272,7 @@ describe('a pool whose engines move', () => {
     expect(Object.values(site.conditions())).toEqual(['well', 'well', 'well'])
   })
 
-  it('takes no engine out that was silent and answers the trial', () => {
+  it('a pool whose engines move takes no engine out that was silent and answers the trial', () => {
     const site = new PoolInTime()
     site.learn()
     for (let at = 0; at < 3; at++) site.state.admit(admission(), site.now)
@@ -284,7 +284,7 @@ describe('a pool whose engines move', () => {
     expect(seen).not.toContain('wedged')
   })
 
-  it('ends no wedge because of reports: an engine whose output is stuck may still count requests', () => {
+  it('a pool whose engines move ends no wedge because of reports: an engine whose output is stuck may still count requests', () => {
     const site = new PoolInTime()
     site.learn()
     site.stopped.add('a')
@@ -314,7 +314,7 @@ describe('the circuit of a faulty engine', () => {
     return site
   }
 
-  it('gets no requests as trials while the gateway’s own trials fail', () => {
+  it('the circuit of a faulty engine gets no requests as trials while the gateway’s own trials fail', () => {
     const site = withFault()
     site.stopped.add('a')
     for (let at = 0; at < 300; at++) {
@@ -324,7 +324,7 @@ describe('the circuit of a faulty engine', () => {
     expect(site.conditions()['a']).toBe('faulty')
   })
 
-  it('half-opens within two seconds of the first good trial', () => {
+  it('the circuit of a faulty engine half-opens within two seconds of the first good trial', () => {
     const site = withFault()
     site.stopped.add('a')
     site.pass(8_000)
@@ -333,7 +333,7 @@ describe('the circuit of a faulty engine', () => {
     expect([site.send(), site.send(), site.send()]).toContain('a')
   })
 
-  it('still gets requests as trials if the gateway makes none', () => {
+  it('the circuit of a faulty engine still gets requests as trials if the gateway makes none', () => {
     const site = withFault()
     site.answersTrials = false
     site.pass(11_000)

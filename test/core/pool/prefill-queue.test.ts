@@ -118,7 +118,7 @@ function near(value: unknown): unknown {
 }
 
 describe('PrefillQueue', () => {
-  it('equals a queue with one server and known service times, after any history', () => {
+  it('PrefillQueue equals a queue with one server and known service times, after any history', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 250, size: 'max' }), (steps) => {
         const twins = new Twins()
@@ -148,22 +148,25 @@ describe('PrefillQueue', () => {
   ]
 
   // Regression: ten thousand bookings of a replica that disconnected took half a second.
-  it.each(orders)('looks at few others for each of thousands that end together, in the order %s', (_order, arrange) => {
-    for (const end of ['abandon', 'firstToken'] as const) {
-      const queue = new PrefillQueue(() => {})
-      const looks = { count: 0 }
-      // The first arrive while the predicted queue is empty, the others in a burst.
-      const all = Array.from({ length: 4000 }, (_, at) =>
-        counted(
-          queue.add({ newTokens: 100, work: 5050, seconds: 0.01, streams: at % 3 > 0 }, Math.min(at, 1000) * 11 + at),
-          looks,
-        ),
-      )
-      for (const one of arrange(all)) queue[end](one, 16_000)
-      expect(queue.isEmpty).toBe(true)
-      expect(looks.count).toBeLessThan(40 * all.length)
-    }
-  })
+  it.each(orders)(
+    'PrefillQueue looks at few others for each of thousands that end together, in the order %s',
+    (_order, arrange) => {
+      for (const end of ['abandon', 'firstToken'] as const) {
+        const queue = new PrefillQueue(() => {})
+        const looks = { count: 0 }
+        // The first arrive while the predicted queue is empty, the others in a burst.
+        const all = Array.from({ length: 4000 }, (_, at) =>
+          counted(
+            queue.add({ newTokens: 100, work: 5050, seconds: 0.01, streams: at % 3 > 0 }, Math.min(at, 1000) * 11 + at),
+            looks,
+          ),
+        )
+        for (const one of arrange(all)) queue[end](one, 16_000)
+        expect(queue.isEmpty).toBe(true)
+        expect(looks.count).toBeLessThan(40 * all.length)
+      }
+    },
+  )
 })
 
 /** Counts each read of its position and neighbours. */

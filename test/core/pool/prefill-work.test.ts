@@ -14,11 +14,11 @@ describe('prefillWork', () => {
     [1000, 1000, 0],
     [10, 20, 0],
     [10, -5, 55],
-  ])('of %i tokens with %i cached is %i', (prompt, cached, work) => {
+  ])('prefillWork of %i tokens with %i cached is %i', (prompt, cached, work) => {
     expect(prefillWork(prompt, cached)).toBe(work)
   })
 
-  it('is the sum of the positions that are not cached', () => {
+  it('prefillWork is the sum of the positions that are not cached', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 400 }), fc.integer({ min: 0, max: 500 }), (prompt, cached) => {
         let sum = 0
@@ -44,7 +44,7 @@ function endOne(
 }
 
 describe('PrefillQueue', () => {
-  it('adds booked work and drains with time, not below zero', () => {
+  it('PrefillQueue adds booked work and drains with time, not below zero', () => {
     const queue = new PrefillQueue(() => {})
     queue.add(of(2), 1000)
     queue.add(of(3), 1500)
@@ -54,14 +54,14 @@ describe('PrefillQueue', () => {
     expect(queue.work).toBe(2 * 500_500)
   })
 
-  it('does not drain in advance: work booked after an idle hour counts in full', () => {
+  it('PrefillQueue does not drain in advance: work booked after an idle hour counts in full', () => {
     const queue = new PrefillQueue(() => {})
     queue.add(of(2), 0)
     queue.add(of(3), 3_600_000)
     expect(queue.seconds(3_600_000)).toBe(3)
   })
 
-  it('starts the next prefill at a first token, however wrong the prediction was', () => {
+  it('PrefillQueue starts the next prefill at a first token, however wrong the prediction was', () => {
     const queue = new PrefillQueue(() => {})
     const slow = queue.add(of(1), 0)
     queue.add(of(1), 0)
@@ -71,7 +71,7 @@ describe('PrefillQueue', () => {
     expect(queue.seconds(10_000)).toBe(2)
   })
 
-  it('removes the rest of an aborted prefill', () => {
+  it('PrefillQueue removes the rest of an aborted prefill', () => {
     const queue = new PrefillQueue(() => {})
     const half = queue.add(of(2), 0)
     const later = queue.add(of(4), 0)
@@ -81,7 +81,7 @@ describe('PrefillQueue', () => {
     expect([queue.seconds(2000), queue.work, queue.newTokens]).toEqual([0, 0, 0])
   })
 
-  it('does not keep later entries in memory because of an ended one', () => {
+  it('PrefillQueue does not keep later entries in memory because of an ended one', () => {
     const queue = new PrefillQueue(() => {})
     const ended = [1, 2, 3, 4].map((at) => queue.add(of(1), at))
     queue.abandon(ended[1]!, 10)
@@ -89,7 +89,7 @@ describe('PrefillQueue', () => {
     expect(ended.map(({ previous, next }) => [previous, next])).toEqual(ended.map(() => [null, null]))
   })
 
-  it('is exactly empty after any history with unstreamed responses, and never counts more than is pending', () => {
+  it('PrefillQueue is exactly empty after any history with unstreamed responses, and never counts more than is pending', () => {
     const step = fc.record({
       do: fc.constantFrom('add' as const, 'add' as const, 'firstToken' as const, 'abandon' as const),
       which: fc.nat(),
@@ -128,7 +128,7 @@ describe('PrefillQueue', () => {
     )
   })
 
-  it('is exactly empty after any history, whatever the order of ends, and never negative', () => {
+  it('PrefillQueue is exactly empty after any history, whatever the order of ends, and never negative', () => {
     const step = fc.oneof(
       fc.record({
         do: fc.constant('add' as const),

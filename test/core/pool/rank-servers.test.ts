@@ -30,7 +30,7 @@ function open(ranks: RankSpec, changes: Parameters<typeof engine>[1] = {}) {
   }
 }
 
-it('gives each rank the load of its own label', () => {
+it('a pool with ranks gives each rank the load of its own label', () => {
   const { engines, probed } = open({ count: 2, first: 4 }, { maxInFlight: 3 })
   probed([...reports([0, 0, 0], 3)])
   expect(engines()).toMatchObject([
@@ -39,13 +39,13 @@ it('gives each rank the load of its own label', () => {
   ])
 })
 
-it('divides the limit of the server among its ranks', () => {
+it('a pool with ranks divides the limit of the server among its ranks', () => {
   const { state } = open({ count: 2, first: 0 }, { maxInFlight: 3 })
   const placed = Array.from({ length: 5 }, () => state.admit(admission(), 0))
   expect(placed.map((one) => 'refusal' in one)).toEqual([false, false, false, false, true])
 })
 
-it('applies the first number of ranks at once and each later one after two probes', () => {
+it('a pool with ranks applies the first number of ranks at once and each later one after two probes', () => {
   const { ids, probed } = open({ count: null, first: 0 })
   expect(ids()).toEqual(['a'])
   probed(reports([0, 0]))
@@ -60,13 +60,13 @@ it('applies the first number of ranks at once and each later one after two probe
   expect(ids()).toHaveLength(4)
 })
 
-it('keeps a server with one rank as one engine', () => {
+it('a pool with ranks keeps a server with one rank as one engine', () => {
   const { ids, probed } = open({ count: null, first: 0 })
   probed(reports([0]))
   expect(ids()).toEqual(['a'])
 })
 
-it('drains ranks that join a server that drains', () => {
+it('a pool with ranks drains ranks that join a server that drains', () => {
   const { state, engines, probed } = open({ count: null, first: 0 })
   state.observe([{ kind: 'drain', engine: 'a', draining: true }], 0)
   probed(reports([0, 0]))
@@ -75,7 +75,7 @@ it('drains ranks that join a server that drains', () => {
   expect(engines()).toMatchObject([{ draining: false }, { draining: false }])
 })
 
-it('opens the circuits of all ranks at a refused connection, which counts once', () => {
+it('a pool with ranks opens the circuits of all ranks at a refused connection, which counts once', () => {
   const { state, engines } = open({ count: 3, first: 0 })
   for (let sent = 0; sent < 3; sent++) {
     const admitted = state.admit(admission({ avoid: ['a/1', 'a/2'] }), 0)
@@ -89,7 +89,7 @@ it('opens the circuits of all ranks at a refused connection, which counts once',
   ])
 })
 
-it('merges the ranks of a server that serves requests at other ranks, and tries again after an hour', () => {
+it('a pool with ranks merges the ranks of a server that serves requests at other ranks, and tries again after an hour', () => {
   const { state, ids, engines, probed, serve } = open({ count: null, first: 0 })
   probed(reports([100, 100]))
   probed(reports([100, 100]))
@@ -109,7 +109,7 @@ it.each([
   ['exact', [15, 15]],
   ['with requests of another gateway at one rank', [15, 400]],
   ['after a restart', [-90, -90]],
-])('leaves ranks separate if the counters are %s', (_, more) => {
+])('a pool with ranks leaves ranks separate if the counters are %s', (_, more) => {
   const { ids, probed, serve } = open({ count: 2, first: 0 })
   probed(reports([100, 100]))
   for (let sent = 0; sent < 30; sent++) serve()
@@ -117,14 +117,14 @@ it.each([
   expect(ids()).toEqual(['a/0', 'a/1'])
 })
 
-it('reports that a server has another number of ranks than configured', () => {
+it('a pool with ranks reports that a server has another number of ranks than configured', () => {
   const { state, ids, probed } = open({ count: 2, first: 0 })
   probed(reports([0, 0, 0, 0]))
   expect(state.watch(1000).events).toMatchObject([{ event: 'ranks_differ', engine: 'a', ranks: 4 }])
   expect(ids()).toEqual(['a/0', 'a/1'])
 })
 
-it('keeps found ranks and their bookings over an eviction', () => {
+it('a pool with ranks keeps found ranks and their bookings over an eviction', () => {
   const { state, settings, probed } = open({ count: null, first: 0 })
   probed(reports([0, 0]))
   const admitted = state.admit(admission(), 1000)

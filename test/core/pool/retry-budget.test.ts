@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { RetryBudget } from '../../../src/core/pool/retry-budget.ts'
 
 describe('RetryBudget', () => {
-  it('never allows more than its share and its floor within its window', () => {
+  it('RetryBudget never allows more than its share and its floor within its window', () => {
     fc.assert(
       fc.property(fc.array(fc.record({ retry: fc.boolean(), waitMs: fc.nat(900) }), { maxLength: 300 }), (steps) => {
         const settings = { share: 0.2, minPerS: 0.5 }

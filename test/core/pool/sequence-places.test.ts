@@ -33,7 +33,7 @@ const full = (count: number) => {
 }
 
 describe('places of an engine', () => {
-  it('are unknown until three requests waited for the end of another', () => {
+  it('places of an engine are unknown until three requests waited for the end of another', () => {
     const { places, begin, wait } = engine()
     begin()
     begin()
@@ -44,14 +44,14 @@ describe('places of an engine', () => {
     expect(places.limit).toBe(2)
   })
 
-  it('are not learned from first tokens that came as predicted', () => {
+  it('places of an engine are not learned from first tokens that came as predicted', () => {
     const { places, begin, wait } = engine()
     begin()
     for (let times = 0; times < 5; times++) expect(wait({ predictedMs: 1000 })).toBe(false)
     expect(places.limit).toBe(Infinity)
   })
 
-  it('are not learned while responses without a visible first token may hold them', () => {
+  it('places of an engine are not learned while responses without a visible first token may hold them', () => {
     const { places, begin, wait } = engine()
     places.booked(1, false)
     begin()
@@ -59,7 +59,7 @@ describe('places of an engine', () => {
     expect(places.limit).toBe(Infinity)
   })
 
-  it('are forgotten when more requests run, and when the engine restarts', () => {
+  it('places of an engine are forgotten when more requests run, and when the engine restarts', () => {
     const { places, begin } = full(2)
     begin()
     expect(places.limit).toBe(Infinity)
@@ -68,7 +68,7 @@ describe('places of an engine', () => {
     expect(other.limit).toBe(Infinity)
   })
 
-  it('are learned from reports of waiting requests if the engine has memory', () => {
+  it('places of an engine are learned from reports of waiting requests if the engine has memory', () => {
     const places = new SequencePlaces()
     for (let now = 0; now < 5; now++) places.reported(4, 3, { hasMemory: false, now })
     expect(places.limit).toBe(Infinity)
@@ -78,7 +78,7 @@ describe('places of an engine', () => {
     expect(places.limit).toBe(Infinity)
   })
 
-  it('are measured again after five minutes while they are unknown', () => {
+  it('places of an engine are measured again after five minutes while they are unknown', () => {
     const places = new SequencePlaces()
     places.reported(9, 0, { hasMemory: true, now: 0 })
     for (let minute = 6; minute <= 24; minute += 6) places.reported(4, 3, { hasMemory: true, now: minute * 60_000 })
@@ -86,7 +86,7 @@ describe('places of an engine', () => {
     expect(places.limit).toBe(4)
   })
 
-  it('predict no wait while one is free, and the mean time between ends for each request before', () => {
+  it('places of an engine predict no wait while one is free, and the mean time between ends for each request before', () => {
     const { places, at, end } = full(4)
     expect(places.excess(0)).toBe(0)
     const first = places.waitS(1, at())

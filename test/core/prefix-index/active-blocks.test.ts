@@ -28,7 +28,7 @@ const prompt = (content: readonly (string | number)[], tail = 0): PromptShape =>
   shapeOf(chain(content), content.length * BLOCK_TOKENS + tail, BLOCK_TOKENS)
 
 describe('ActiveBlocks', () => {
-  it('counts a block two requests share once, and frees it with the second', () => {
+  it('ActiveBlocks counts a block two requests share once, and frees it with the second', () => {
     const { active, engine } = ledger()
     const first = active.add(engine, prompt(['a', 'b', 'c']), true)
     const second = active.add(engine, prompt(['a', 'b', 'd', 'e']), true)
@@ -40,20 +40,20 @@ describe('ActiveBlocks', () => {
   })
 
   // routing.md: for prompt [1,2,3,5] against live [1,2,4,5] the potential is 4 + 2 = 6.
-  it('counts a block after a fork as new, whatever its content', () => {
+  it('ActiveBlocks counts a block after a fork as new, whatever its content', () => {
     const { active, engine, potential } = ledger()
     active.add(engine, prompt([1, 2, 4, 5]), true)
     expect(potential(prompt([1, 2, 3, 5]))).toBe(6)
   })
 
-  it('gives every request its own partial last block', () => {
+  it('ActiveBlocks gives every request its own partial last block', () => {
     const { active, engine, potential } = ledger()
     active.add(engine, prompt(['a'], 3), true)
     expect(active.active(engine)).toBe(2)
     expect(potential(prompt(['a'], 1))).toBe(3)
   })
 
-  it('counts every request in full if caching is off', () => {
+  it('ActiveBlocks counts every request in full if caching is off', () => {
     const { active, engine, potential } = ledger()
     const requests = [1, 2, 3].map(() => active.add(engine, prompt(range(0, 10)), false))
     expect(active.active(engine)).toBe(30)
@@ -69,7 +69,7 @@ describe('ActiveBlocks', () => {
     expect(active.active(engine)).toBe(4)
   })
 
-  it('discounts blocks used only by a nearly finished request, and reverts the discount exactly', () => {
+  it('ActiveBlocks discounts blocks used only by a nearly finished request, and reverts the discount exactly', () => {
     const { active, engine } = ledger()
     const shared = active.add(engine, prompt(['a', 'b']), true)
     const ending = active.add(engine, prompt(['a', 'b', 'c', 'd']), true)
@@ -83,7 +83,7 @@ describe('ActiveBlocks', () => {
     expect(active.active(engine)).toBe(0)
   })
 
-  it('counts blocks beyond the index’s capacity', () => {
+  it('ActiveBlocks counts blocks beyond the index’s capacity', () => {
     const index = new PrefixIndex(3)
     const active = new ActiveBlocks(index)
     const engine = index.addEngine()
@@ -93,7 +93,7 @@ describe('ActiveBlocks', () => {
     expect(active.active(engine)).toBe(0)
   })
 
-  it('agrees with the ledger of the pull request after any history of requests, output and ends', () => {
+  it('ActiveBlocks agrees with the ledger of the pull request after any history of requests, output and ends', () => {
     const content = fc.array(fc.integer({ min: 0, max: 2 }), { maxLength: 8 })
     const step = fc.oneof(
       fc.record({ do: fc.constant('add' as const), content, tail: fc.integer({ min: 0, max: BLOCK_TOKENS - 1 }) }),

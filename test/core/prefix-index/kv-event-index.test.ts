@@ -12,7 +12,7 @@ const step = fc.oneof(
 )
 
 describe('KvEventIndex', () => {
-  it('equals one set of blocks per engine after any history', () => {
+  it('KvEventIndex equals one set of blocks per engine after any history', () => {
     fc.assert(
       fc.property(
         fc.array(step, { maxLength: 200 }),
@@ -45,7 +45,7 @@ describe('KvEventIndex', () => {
     )
   })
 
-  it('finds every block of a large cache, and reuses the memory of removed blocks', () => {
+  it('KvEventIndex finds every block of a large cache, and reuses the memory of removed blocks', () => {
     const own = new KvEventIndex()
     const blocks = chain(range(0, 20_000))
     own.setAll(3, blocks, true)
@@ -80,7 +80,7 @@ describe('PrefixIndex with KV events', () => {
     return { index, number, match }
   }
 
-  it('combines reported blocks with blocks booked beyond them', () => {
+  it('PrefixIndex with KV events combines reported blocks with blocks booked beyond them', () => {
     const { index, number, match } = openIndex()
     index.applyKvEvents(number, chain(range(0, 6)), new Uint32Array(0))
     expect(match(range(0, 9))).toBe(6)
@@ -88,7 +88,7 @@ describe('PrefixIndex with KV events', () => {
     expect(match(range(0, 9))).toBe(8)
   })
 
-  it('keeps a booked prompt until the next sweep, and live blocks beyond it', () => {
+  it('PrefixIndex with KV events keeps a booked prompt until the next sweep, and live blocks beyond it', () => {
     const { index, number, match } = openIndex()
     const before = index.stamp
     index.release(index.pin(number, chain(range(0, 6)), 6))
@@ -102,7 +102,7 @@ describe('PrefixIndex with KV events', () => {
     expect([match(range(0, 6)), index.entries]).toEqual([0, 0])
   })
 
-  it('matches a prompt up to its first missing block, even if later ones are cached', () => {
+  it('PrefixIndex with KV events matches a prompt up to its first missing block, even if later ones are cached', () => {
     const { index, number, match } = openIndex()
     const blocks = chain(range(0, 6))
     index.applyKvEvents(number, blocks, new Uint32Array(0))
@@ -112,7 +112,7 @@ describe('PrefixIndex with KV events', () => {
     expect(match(range(0, 6))).toBe(6)
   })
 
-  it('removes reported blocks with their engine, whose number is reused', () => {
+  it('PrefixIndex with KV events removes reported blocks with their engine, whose number is reused', () => {
     const { index, number, match } = openIndex()
     index.applyKvEvents(number, chain(range(0, 6)), new Uint32Array(0))
     index.removeEngine(number)

@@ -23,7 +23,7 @@ const filterOf = (...prompts: readonly Uint32Array[]): PrefixFilter => openFilte
 const lanes = fc.uint32Array({ maxLength: 300 }) as fc.Arbitrary<Uint32Array>
 
 describe('sampled depths', () => {
-  it('are the powers of two and their midpoints', () => {
+  it('sampled depths are the powers of two and their midpoints', () => {
     const depths: number[] = []
     for (let depth = nextDepth(0); depth <= 49_152; depth = nextDepth(depth)) depths.push(depth)
     expect(depths).toEqual(
@@ -33,13 +33,13 @@ describe('sampled depths', () => {
     )
   })
 
-  it('continue from any depth', () => {
+  it('sampled depths continue from any depth', () => {
     expect([5, 7, 9, 33, 47, 32_767].map(nextDepth)).toEqual([6, 8, 12, 48, 48, 32_768])
   })
 })
 
 describe('a prefix filter', () => {
-  it('matches a prompt to its deepest sampled depth, also for a different tail', () => {
+  it('a prefix filter matches a prompt to its deepest sampled depth, also for a different tail', () => {
     const known = blocksOf(1, 1000)
     const filter = filterOf(known)
     expect(filter.size).toBe(sampleOf([known]).length)
@@ -57,7 +57,7 @@ describe('a prefix filter', () => {
     expect(filter.blocksOf(blocksOf(2, 1000))).toBe(0)
   })
 
-  it('contains every packed lane', () => {
+  it('a prefix filter contains every packed lane', () => {
     fc.assert(
       fc.property(lanes, (sample) => {
         const filter = openFilter(packFilter(sample))!
@@ -67,7 +67,7 @@ describe('a prefix filter', () => {
     )
   })
 
-  it('is equal for any order of lanes and with duplicates', () => {
+  it('a prefix filter is equal for any order of lanes and with duplicates', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(0xffff_ffff), { minLength: 5, maxLength: 8 }), (sample) => {
         expect(packFilter(Uint32Array.from([...sample].reverse()))).toBe(packFilter(Uint32Array.from(sample)))
@@ -76,7 +76,7 @@ describe('a prefix filter', () => {
     expect(filterOf(blocksOf(1, 50), blocksOf(1, 50)).size).toBe(sampleOf([blocksOf(1, 50)]).length)
   })
 
-  it('can be empty, and is short for few entries', () => {
+  it('a prefix filter can be empty, and is short for few entries', () => {
     expect(openFilter(packFilter(new Uint32Array(0)))).toMatchObject({ size: 0 })
     expect(openFilter(packFilter(new Uint32Array(0)))!.blocksOf(blocksOf(1, 10))).toBe(0)
     expect(packFilter(sampleOf([blocksOf(1, 16)])).length).toBeLessThan(50)
@@ -95,7 +95,7 @@ describe('a prefix filter', () => {
     },
   )
 
-  it('is null for other texts, without throwing', () => {
+  it('a prefix filter is null for other texts, without throwing', () => {
     for (const text of [
       '',
       ' ',
@@ -149,7 +149,7 @@ describe('a prefix filter', () => {
     )
   })
 
-  it('limits entries by the announced bits and the text length', () => {
+  it('a prefix filter limits entries by the announced bits and the text length', () => {
     expect(openFilter(`L${'_'.repeat(10)}AA`)).toBeNull()
     expect(openFilter(`g${'AA'.repeat(32_000)}`)).toMatchObject({ size: 32_000 })
     expect(openFilter(`g${'AA'.repeat(33_000)}`)).toBeNull()

@@ -13,14 +13,14 @@ const pin = (index: PrefixIndex, engine: number, content: readonly (string | num
   index.pin(engine, chain(content), content.length)
 
 describe('PrefixIndex', () => {
-  it('matches a prompt from the moment it is booked', () => {
+  it('PrefixIndex matches a prompt from the moment it is booked', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     pin(index, engine, range(0, 10))
     expect(match(index, [...range(0, 6), 'other'], engine)).toEqual({ cached: 6, live: 6 })
   })
 
-  it('counts the live requests that hold the longest live part of a prompt', () => {
+  it('PrefixIndex counts the live requests that hold the longest live part of a prompt', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     const sharers = (content: readonly (string | number)[]) => {
@@ -36,14 +36,14 @@ describe('PrefixIndex', () => {
     expect(sharers([...range(0, 10), 'three'])).toBe(1)
   })
 
-  it('keeps a released prompt cached but not live', () => {
+  it('PrefixIndex keeps a released prompt cached but not live', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     index.release(pin(index, engine, range(0, 10)))
     expect(match(index, range(0, 12), engine)).toEqual({ cached: 10, live: 0 })
   })
 
-  it('compares both lanes of a hash', () => {
+  it('PrefixIndex compares both lanes of a hash', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     index.pin(engine, Uint32Array.of(1, 1, 2, 2, 3, 3), 3)
@@ -51,7 +51,7 @@ describe('PrefixIndex', () => {
     expect(index.cached[engine]).toBe(1)
   })
 
-  it('does not match a block from the middle of a prompt at the start', () => {
+  it('PrefixIndex does not match a block from the middle of a prompt at the start', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     // The fork makes the second block the first one of a run.
@@ -61,7 +61,7 @@ describe('PrefixIndex', () => {
     expect(index.cached[engine]).toBe(0)
   })
 
-  it('returns the longest prefix of every engine in one call', () => {
+  it('PrefixIndex returns the longest prefix of every engine in one call', () => {
     const index = new PrefixIndex(10_000)
     for (let engine = 0; engine < 40; engine++) {
       index.addEngine()
@@ -71,7 +71,7 @@ describe('PrefixIndex', () => {
     expect([...index.cached.subarray(0, 40)]).toEqual(range(0, 40).map((engine) => 10 * engine))
   })
 
-  it('finds the fork of two long prompts wherever it is', () => {
+  it('PrefixIndex finds the fork of two long prompts wherever it is', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 1200 }), fc.integer({ min: 1, max: 1200 }), (shared, tail) => {
         const index = new PrefixIndex(100_000)
@@ -83,7 +83,7 @@ describe('PrefixIndex', () => {
     )
   })
 
-  it('evicts the end of the least recently used prompt first', () => {
+  it('PrefixIndex evicts the end of the least recently used prompt first', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine(20)
     index.release(pin(index, engine, ['a', ...range(0, 9)]))
@@ -93,7 +93,7 @@ describe('PrefixIndex', () => {
     expect(match(index, ['b', ...range(0, 9)], engine).cached).toBe(10)
   })
 
-  it('does not evict blocks of a live request, however small the cache', () => {
+  it('PrefixIndex does not evict blocks of a live request, however small the cache', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine(4)
     const held = pin(index, engine, range(0, 10))
@@ -102,7 +102,7 @@ describe('PrefixIndex', () => {
     expect(match(index, range(0, 10), engine)).toEqual({ cached: 4, live: 0 })
   })
 
-  it('removes blocks that an engine never prefilled, and keeps earlier ones', () => {
+  it('PrefixIndex removes blocks that an engine never prefilled, and keeps earlier ones', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     index.release(pin(index, engine, range(0, 6)))
@@ -112,7 +112,7 @@ describe('PrefixIndex', () => {
     expect(index.entries).toBe(6)
   })
 
-  it('keeps blocks of a second live request if the first one fails', () => {
+  it('PrefixIndex keeps blocks of a second live request if the first one fails', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     const failed = pin(index, engine, range(0, 8))
@@ -121,7 +121,7 @@ describe('PrefixIndex', () => {
     expect(match(index, range(0, 12), engine)).toEqual({ cached: 12, live: 12 })
   })
 
-  it('removes a flushed engine’s blocks, and those of its live requests when they end', () => {
+  it('PrefixIndex removes a flushed engine’s blocks, and those of its live requests when they end', () => {
     const index = new PrefixIndex(1000)
     const [flushed, other] = [index.addEngine(), index.addEngine()]
     index.release(pin(index, flushed, range(0, 10)))
@@ -134,7 +134,7 @@ describe('PrefixIndex', () => {
     expect(match(index, range(0, 12), other).cached).toBe(10)
   })
 
-  it('pins at most its limit of live blocks, and returns their number', () => {
+  it('PrefixIndex pins at most its limit of live blocks, and returns their number', () => {
     const index = new PrefixIndex(10)
     const engine = index.addEngine()
     expect(pin(index, engine, ['a', ...range(0, 7)]).blocks).toBe(8)
@@ -143,7 +143,7 @@ describe('PrefixIndex', () => {
     expect(index.entries).toBe(10)
   })
 
-  it('never matches more than was pinned, even for unchained hashes', () => {
+  it('PrefixIndex never matches more than was pinned, even for unchained hashes', () => {
     const word = fc.integer({ min: 0, max: 3 })
     fc.assert(
       fc.property(fc.array(fc.array(word, { maxLength: 12 }), { maxLength: 30 }), (prompts) => {
@@ -160,7 +160,7 @@ describe('PrefixIndex', () => {
     )
   })
 
-  it('stays within its memory even when every block is a fork', () => {
+  it('PrefixIndex stays within its memory even when every block is a fork', () => {
     const index = new PrefixIndex(5000)
     const engine = index.addEngine()
     for (let at = 0; at < 20_000; at++) index.release(pin(index, engine, [at % 97, at % 89, at]))
@@ -170,7 +170,7 @@ describe('PrefixIndex', () => {
 })
 
 describe('PrefixIndex against a naive model', () => {
-  it('agrees on matches, counts, ages, eviction order and caps after any history, and ends empty', () => {
+  it('PrefixIndex against a naive model agrees on matches, counts, ages, eviction order and caps after any history, and ends empty', () => {
     fc.assert(
       fc.property(
         fc.array(step, { maxLength: 60 }),

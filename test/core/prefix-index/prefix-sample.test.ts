@@ -34,7 +34,7 @@ function heldPrefixes(naive: NaiveIndex): Content[] {
 }
 
 describe('PrefixIndex.sample', () => {
-  it('contains the engines’ blocks at sampled depths, all of them within the limit, after any history', () => {
+  it('PrefixIndex.sample contains the engines’ blocks at sampled depths, all of them within the limit, after any history', () => {
     fc.assert(
       fc.property(
         fc.array(step, { maxLength: 60 }),
@@ -64,7 +64,7 @@ describe('PrefixIndex.sample', () => {
     )
   })
 
-  it('contains live prefixes first, then the most recently used, of all engines', () => {
+  it('PrefixIndex.sample contains live prefixes first, then the most recently used, of all engines', () => {
     const index = new PrefixIndex(10_000)
     const engines = [index.addEngine(), index.addEngine()] as const
     pin(index, engines[0], ['live', ...range(0, 7)])
@@ -75,7 +75,7 @@ describe('PrefixIndex.sample', () => {
       expect(sorted(index.sample(6 * count))).toEqual(sorted(newest.slice(0, count).flat()))
   })
 
-  it('alternates among engines for live prefixes', () => {
+  it('PrefixIndex.sample alternates among engines for live prefixes', () => {
     const index = new PrefixIndex(10_000)
     const engines = range(0, 4).map(() => index.addEngine())
     for (const engine of engines) for (const at of range(0, 20)) pin(index, engine, [`${engine}.${at}`])
@@ -84,7 +84,7 @@ describe('PrefixIndex.sample', () => {
       expect(range(0, 20).filter((at) => sample.has(lanesOf([`${engine}.${at}`])[0]!))).toHaveLength(3)
   })
 
-  it('includes a prompt to the depth of the engine with most of it, even if another used it later', () => {
+  it('PrefixIndex.sample includes a prompt to the depth of the engine with most of it, even if another used it later', () => {
     const index = new PrefixIndex(10_000)
     const [large, small] = [index.addEngine(), index.addEngine(4)]
     serve(index, large, range(0, 12))
@@ -92,7 +92,7 @@ describe('PrefixIndex.sample', () => {
     expect(sorted(index.sample(100))).toEqual(sorted(lanesOf(range(0, 12))))
   })
 
-  it('includes the full depth of a conversation with a fork at every block', () => {
+  it('PrefixIndex.sample includes the full depth of a conversation with a fork at every block', () => {
     const index = new PrefixIndex(1_000_000)
     const [engine, other] = [index.addEngine(), index.addEngine()]
     for (const at of range(1, 400)) serve(index, engine, [...range(0, at), 'another'])
@@ -106,7 +106,7 @@ describe('PrefixIndex.sample', () => {
     expect(new Set(index.sample(lanesOf(range(0, 400)).length))).toEqual(new Set(lanesOf(range(0, 400))))
   })
 
-  it('leaves out flushed prefixes, even live ones, until they are booked again', () => {
+  it('PrefixIndex.sample leaves out flushed prefixes, even live ones, until they are booked again', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     pin(index, engine, range(0, 8))
@@ -116,7 +116,7 @@ describe('PrefixIndex.sample', () => {
     expect(sorted(index.sample(100))).toEqual(sorted(lanesOf(range(0, 4))))
   })
 
-  it('includes booked prompts that the engine reported in KV events', () => {
+  it('PrefixIndex.sample includes booked prompts that the engine reported in KV events', () => {
     const index = new PrefixIndex(10_000)
     const engine = index.addEngine()
     const feed = new KvEventCursor()
@@ -152,7 +152,7 @@ describe('PrefixIndex.sample', () => {
     expect([...index.sample(100)]).toEqual([])
   })
 
-  it('is empty for a pool without blocks', () => {
+  it('PrefixIndex.sample is empty for a pool without blocks', () => {
     expect([...new PoolLedger(new LoadStats()).sample(10)]).toEqual([])
   })
 })

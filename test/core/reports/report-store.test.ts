@@ -23,7 +23,7 @@ const FIVE = [
 ]
 
 describe('limits of the store', () => {
-  it('apply to bytes with few requests; the oldest are removed first', () => {
+  it('limits of the store apply to bytes with few requests; the oldest are removed first', () => {
     const kept = store({ ...LIMITS, maxBytes: 20_000 })
     for (let at = 0; at < 100; at++) {
       kept.add(partial({ role: 'pd', request_id: `request-${at}`, prefill_queue_time_ms: at }), at)
@@ -36,7 +36,7 @@ describe('limits of the store', () => {
 })
 
 describe('combinedOf', () => {
-  it('sums all five stages, and has no sum before the last one', () => {
+  it('combinedOf sums all five stages, and has no sum before the last one', () => {
     const kept = store()
     const news = FIVE.map((one) => kept.add(partial(one), 0).news)
     expect(news).toEqual(['stage', 'stage', 'stage', 'complete'])
@@ -44,13 +44,13 @@ describe('combinedOf', () => {
     expect(combinedOf(FIVE.slice(0, 3), 'a')?.ttft_ms).toBeNull()
   })
 
-  it('does not wait for an encoder if the gateway reports 0 encoder items', () => {
+  it('combinedOf does not wait for an encoder if the gateway reports 0 encoder items', () => {
     const pd = { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }
     expect(combinedOf([pd], 'a')?.ttft_ms).toBeNull()
     expect(combinedOf([pd, { role: 'meta', request_id: 'a', encoder_items: 0 }], 'a')?.ttft_ms).toBe(102)
   })
 
-  it('accepts a transfer time of 0 without an encoder for a text request', () => {
+  it('combinedOf accepts a transfer time of 0 without an encoder for a text request', () => {
     const pd = {
       role: 'pd',
       request_id: 'a',
@@ -62,7 +62,7 @@ describe('combinedOf', () => {
     expect(combinedOf([pd, FIVE[0]!], 'a')?.ttft_ms).toBeNull()
   })
 
-  it('keeps the first of two values', () => {
+  it('combinedOf keeps the first of two values', () => {
     expect(
       combinedOf(
         [
@@ -94,7 +94,7 @@ describe('combinedOf', () => {
     expect(combinedOf([chunk(1, 5), chunk(2, 7, { last: true })], 'a')?.prefill_compute_time_ms).toBe(12)
   })
 
-  it('uses the longest of parallel encoder items and the sum of serial ones', () => {
+  it('combinedOf uses the longest of parallel encoder items and the sum of serial ones', () => {
     const child = (at: number, ms: number, more = {}) => ({
       role: 'encoder',
       request_id: `a:${at}:0f0f0f`,
@@ -116,7 +116,7 @@ describe('combinedOf', () => {
     expect(combinedOf([item(0, 5, { serial: false }), item(1, 9, { serial: false })], 'a')?.enc_compute_time_ms).toBe(9)
   })
 
-  it('waits for the reported number of encoder items', () => {
+  it('combinedOf waits for the reported number of encoder items', () => {
     const items = { role: 'meta', request_id: 'a', encoder_items: 2 }
     const child = (at: number) => ({
       role: 'encoder',
@@ -142,12 +142,12 @@ describe('ids', () => {
     },
   )
 
-  it('removes no suffix from ids that engines cannot have extended', () => {
+  it('report ids removes no suffix from ids that engines cannot have extended', () => {
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job')).toBeNull()
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job-1a2b3c4d')?.prefill_queue_time_ms).toBe(4)
   })
 
-  it('are read as encoder items only in encoder reports, so that a request id of that form stays separate', () => {
+  it('report ids are read as encoder items only in encoder reports, so that a request id of that form stays separate', () => {
     const alike = ['trace:1:0aff', 'trace:2:0bff'].map((id, at) => ({
       role: 'pd',
       request_id: `chatcmpl-${id}-1a2b3c4d`,
@@ -176,7 +176,7 @@ describe('ids', () => {
     })
   })
 
-  it('match the last 128 spellings, which bounds the cost of one id for all requests', () => {
+  it('report ids match the last 128 spellings, which bounds the cost of one id for all requests', () => {
     const kept = store()
     const lengthened = (at: number) => `chatcmpl-same-${at.toString(16).padStart(8, '0')}`
     const addReport = (at: number, more: object = { prefill_queue_time_ms: at }) =>
@@ -189,7 +189,7 @@ describe('ids', () => {
     expect(kept.size).toBe(500)
   })
 
-  it('match exactly first, in any order of arrival', () => {
+  it('report ids match exactly first, in any order of arrival', () => {
     const own = { role: 'meta', request_id: 'job-1a2b3c4d', encoder_items: 0 }
     for (const reports of [
       [own, spelling('chatcmpl-job-1a2b3c4d')],
@@ -234,7 +234,7 @@ const slots = fc.uniqueArray(
   },
 )
 
-it('give the same result for any order and repetition of reports', () => {
+it('reports give the same result in any order and repetition', () => {
   fc.assert(
     fc.property(slots, fc.infiniteStream(fc.nat()), (chosen, dice) => {
       const roll = (limit: number) => dice.next().value! % limit
@@ -276,7 +276,7 @@ it('give the same result for any order and repetition of reports', () => {
 describe('retention', () => {
   const one = (id: string) => partial({ role: 'pd', request_id: id, prefill_queue_time_ms: 1 })
 
-  it('removes a request after its time to live', () => {
+  it('retention removes a request after its time to live', () => {
     const kept = store()
     kept.add(one('a'), 0)
     expect(kept.find('a', 599_999)).not.toBeNull()
@@ -284,7 +284,7 @@ describe('retention', () => {
     expect([kept.size, kept.bytes]).toEqual([0, 0])
   })
 
-  it('applies a shortened time to live to requests before and after the change', () => {
+  it('retention applies a shortened time to live to requests before and after the change', () => {
     const kept = store()
     kept.add(one('before'), 0)
     kept.setLimits({ ...LIMITS, ttlMs: 60_000 })
@@ -294,7 +294,7 @@ describe('retention', () => {
     expect(kept.size).toBe(0)
   })
 
-  it('stays within the request limit and removes the oldest first', () => {
+  it('retention stays within the request limit and removes the oldest first', () => {
     const kept = store({ ...LIMITS, maxRequests: 3 })
     for (const id of ['a', 'b', 'c', 'd']) kept.add(one(id), 0)
     expect(kept.size).toBe(3)
@@ -302,7 +302,7 @@ describe('retention', () => {
     expect(kept.find('d', 0)).not.toBeNull()
   })
 
-  it('stays within the byte limit for any reports', () => {
+  it('retention stays within the byte limit for any reports', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(50), fc.nat(3000), fc.boolean())), (reports) => {
         const kept = store({ ...LIMITS, maxBytes: 20_000 })
@@ -322,7 +322,7 @@ describe('retention', () => {
     )
   })
 
-  it('counts 0 bytes after everything expired', () => {
+  it('retention counts 0 bytes after everything expired', () => {
     const kept = new ReportStore<string>(LIMITS, (note) => note.length)
     for (let at = 0; at < 100; at++) {
       kept.add(one(`chatcmpl-${at}-0000000a`), at)

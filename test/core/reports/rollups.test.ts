@@ -14,13 +14,13 @@ function overfull(endedAt = 0): Rollups {
   return rollups
 }
 
-it('counts every request in a limited number of groups, however many engines come and go', () => {
+it('the rollups counts every request in a limited number of groups, however many engines come and go', () => {
   const groups = overfull().groups()
   expect(groups.length).toBeLessThanOrEqual(5_001)
   expect(total(groups)).toBe(6_000)
 })
 
-it('restores every count from storage that sorts by name, also when it is full', () => {
+it('the rollups restores every count from storage that sorts by name, also when it is full', () => {
   const sorted = new Map(
     overfull()
       .takeChanged()
@@ -31,7 +31,7 @@ it('restores every count from storage that sorts by name, also when it is full',
   expect(new Map(restored.takeChanged())).toEqual(sorted)
 })
 
-it('accepts new names after old ones were removed, and leaves `other` unchanged', () => {
+it('the rollups accepts new names after old ones were removed, and leaves `other` unchanged', () => {
   const rollups = overfull(1_000)
   const other = () => rollups.groups().find(({ engine }) => engine === 'other')
   const before = other()
@@ -54,7 +54,7 @@ it('accepts new names after old ones were removed, and leaves `other` unchanged'
   expect(other()).toEqual(before)
 })
 
-it('removes named idle groups only, and never lowers the counts of the others', () => {
+it('the rollups removes named idle groups only, and never lowers the counts of the others', () => {
   const engine = fc.constantFrom('a', 'b', 'c', 'd')
   const step = fc.oneof(
     fc.record({ do: fc.constant('record' as const), engine, at: fc.nat(100) }),
@@ -87,7 +87,7 @@ it('removes named idle groups only, and never lowers the counts of the others', 
   )
 })
 
-it('measures the time per token of one sequence, for any number of parallel sequences', () => {
+it('the rollups measures the time per token of one sequence, for any number of parallel sequences', () => {
   const tokenMs = (completionTokens: number, sequences?: number): number => {
     const rollups = new Rollups()
     rollups.record(

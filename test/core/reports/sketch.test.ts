@@ -12,7 +12,7 @@ const sketchOf = (values: readonly number[]) => {
 
 const countOf = (data: SketchData): number => countsUpTo(data, [Infinity])[0]!
 
-it('finds every quantile of a sorted list within 1 %', () => {
+it('a sketch finds every quantile of a sorted list within 1 %', () => {
   fc.assert(
     fc.property(durations, fc.double({ min: 0, max: 1, noNaN: true }), (values, q) => {
       const exact = [...values].sort((a, b) => a - b)[Math.floor(q * (values.length - 1))]!
@@ -22,7 +22,7 @@ it('finds every quantile of a sorted list within 1 %', () => {
   )
 })
 
-it('counts values up to each limit as a list does, except values within 2 % of a limit', () => {
+it('a sketch counts values up to each limit as a list does, except values within 2 % of a limit', () => {
   const limits = fc
     .array(fc.double({ min: 0.002, max: 1e6, noNaN: true }), { maxLength: 10 })
     .map((all) => [...all.sort((a, b) => a - b), Infinity])
@@ -37,7 +37,7 @@ it('counts values up to each limit as a list does, except values within 2 % of a
   )
 })
 
-it('counts no value more than 2 % above a limit', () => {
+it('a sketch counts no value more than 2 % above a limit', () => {
   const values = Array.from({ length: 1_000 }, (_, at) => 1 + at / 1_000)
   const limits = [1.1, 1.3, 1.7]
   const found = countsUpTo(sketchOf(values).data(), limits)
@@ -45,7 +45,7 @@ it('counts no value more than 2 % above a limit', () => {
     expect(found[at]).toBeLessThanOrEqual(values.filter((value) => value <= limit * 1.0205).length)
 })
 
-it('merges to the sketch of all values, in any order', () => {
+it('a sketch merges to the sketch of all values, in any order', () => {
   fc.assert(
     fc.property(durations, durations, (ones, others) => {
       const merged = sketchOf(ones)
@@ -74,7 +74,7 @@ it('returns data that later additions and merges do not change', () => {
   )
 })
 
-it('is equal after JSON serialization', () => {
+it('a sketch is equal after JSON serialization', () => {
   fc.assert(
     fc.property(durations, (values) => {
       const data = sketchOf(values).data()
@@ -85,7 +85,7 @@ it('is equal after JSON serialization', () => {
   )
 })
 
-it('ignores values that are not durations, and clamps the shortest and longest', () => {
+it('a sketch ignores values that are not durations, and clamps the shortest and longest', () => {
   const sketch = sketchOf([Number.NaN, -1, Infinity, 0, 1e-9, 1e30])
   expect(countOf(sketch.data())).toBe(3)
   expect(sketch.data().zeros).toBe(2)

@@ -52,14 +52,14 @@ describe('ranking clusters', () => {
     expect(tokyo).toBeCloseTo(0.25, 1)
   })
 
-  it('leans away from requests and from queued prefill', () => {
+  it('the ranking of clusters leans away from requests and from queued prefill', () => {
     const busy = view('paris', { digest: digest(engineDigest('x', { requests: 4 })) })
     const queued = view('paris', { digest: digest(engineDigest('x', { queuedPrefillS: 1 })) })
     expect(shares([busy, view('tokyo')])['paris']).toBeLessThan(0.1)
     expect(shares([queued, view('tokyo')])['paris']).toBeLessThan(0.1)
   })
 
-  it('measures load by the engines that are there', () => {
+  it('the ranking of clusters measures load by the engines that are there', () => {
     const halfDown = view('paris', {
       digest: digest(engineDigest('x', { requests: 4 }), engineDigest('y', { available: false, requests: 0 })),
     })
@@ -71,7 +71,7 @@ describe('ranking clusters', () => {
     expect(ranks.find(({ id }) => id === 'tokyo')?.cost).toBe(2)
   })
 
-  it('gives old digests less weight', () => {
+  it('the ranking of clusters gives old digests less weight', () => {
     const [fresh, old] = [0, 60_000].map(
       (ageMs) =>
         shares([view('paris', { ageMs, digest: digest(engineDigest('x', { requests: 4 })) }), view('tokyo')])['paris']!,
@@ -79,7 +79,7 @@ describe('ranking clusters', () => {
     expect(old).toBeGreaterThan(fresh! + 0.05)
   })
 
-  it('treats an unknown cluster like the mean of the others', () => {
+  it('the ranking of clusters treats an unknown cluster like the mean of the others', () => {
     const unknown = shares([
       view('paris', { digest: null }),
       view('tokyo', { digest: digest(engineDigest('x', { requests: 5 })) }),
@@ -87,7 +87,7 @@ describe('ranking clusters', () => {
     expect(unknown['paris']).toBeCloseTo(0.5, 1)
   })
 
-  it('puts dark clusters last, whatever their weight', () => {
+  it('the ranking of clusters puts dark clusters last, whatever their weight', () => {
     const unreachable = view('paris', { weight: 100, unreachable: true })
     const down = view('rome', { weight: 100, digest: digest(engineDigest('x', { available: false })) })
     for (let key = 0; key < 50; key++) {
@@ -96,7 +96,7 @@ describe('ranking clusters', () => {
     }
   })
 
-  it('keeps a prompt on one cluster while loads are equal', () => {
+  it('the ranking of clusters keeps a prompt on one cluster while loads are equal', () => {
     const views = ['paris', 'tokyo', 'rome'].map((id) => view(id))
     for (let key = 0; key < 50; key++) {
       const again = rankClusters(views.toReversed(), key, () => 0)
@@ -104,7 +104,7 @@ describe('ranking clusters', () => {
     }
   })
 
-  it('does not send every request to the lowest estimate, because all edges have the same one', () => {
+  it('the ranking of clusters does not send every request to the lowest estimate, because all edges have the same one', () => {
     const expected = (waitS: number) => ({ waitS, roundTripS: 0, workS: 1, coldS: 1, confidence: 1 })
     const { paris, tokyo } = shares([
       view('paris', { estimate: expected(0) }),
@@ -114,7 +114,7 @@ describe('ranking clusters', () => {
     expect(paris).toBeGreaterThan(0.55)
   })
 
-  it('spreads prompts with a common system prompt over equal clusters', () => {
+  it('the ranking of clusters spreads prompts with a common system prompt over equal clusters', () => {
     const affinityKeys = new AffinityKeys()
     const views = [view('paris'), view('tokyo')]
     const firsts = Array.from({ length: 600 }, (_, talk) => {
@@ -128,7 +128,7 @@ describe('ranking clusters', () => {
     expect(late.filter((id) => id === 'paris').length / late.length).toBeCloseTo(0.5, 1)
   })
 
-  it('draws at random without a key', () => {
+  it('the ranking of clusters draws at random without a key', () => {
     const draws = [0.9, 0.1]
     expect(rankClusters([view('paris'), view('tokyo')], null, () => draws.shift()!)[0]?.id).toBe('tokyo')
   })
@@ -138,7 +138,7 @@ describe('fallbackPlacement', () => {
   const fleet = ['a', 'b', 'c', 'd'].map((id) => engine(id))
   const blocks = new Uint32Array([1, 2, 3, 4, 5, 6, 7, 8])
 
-  it('sends the same first blocks to the same engine', () => {
+  it('fallbackPlacement sends the same first blocks to the same engine', () => {
     const first = fallbackPlacement(admission({ blocks }), fleet, null)
     const longer = fallbackPlacement(
       admission({ blocks: new Uint32Array([...blocks, 9, 9, 8, 8]) }),
@@ -148,14 +148,14 @@ describe('fallbackPlacement', () => {
     expect(longer).toEqual(first)
   })
 
-  it('uses the session if the request has one', () => {
+  it('fallbackPlacement uses the session if the request has one', () => {
     const placements = ['s', 's', 's'].map((session, index) =>
       fallbackPlacement(admission({ session, blocks: new Uint32Array([index, index]) }), fleet, null),
     )
     expect(new Set(placements.map((placement) => placement?.kind === 'whole' && placement.engine)).size).toBe(1)
   })
 
-  it('leaves an engine above its share of requests', () => {
+  it('fallbackPlacement leaves an engine above its share of requests', () => {
     const request = admission({ blocks })
     const placement = fallbackPlacement(request, fleet, null)
     if (placement?.kind !== 'whole') throw new Error('not whole')

@@ -28,7 +28,7 @@ const naively = (costs: readonly number[]): number[] =>
   costs.map((_, place) => place).sort((one, other) => costs[one]! - costs[other]!)
 
 describe('sortPlaces', () => {
-  it('equals a stable sort of the range and leaves the rest unchanged', () => {
+  it('sortPlaces equals a stable sort of the range and leaves the rest unchanged', () => {
     fc.assert(
       fc.property(someCosts, share, share, (keys, one, other) => {
         const [from, to] = [one, other].map((at) => Math.floor(at * (keys.length + 1))).sort((a, b) => a - b) as [
@@ -85,7 +85,7 @@ describe('a ranking', () => {
     )
   })
 
-  it('is correct in a buffer of a longer ranking', () => {
+  it('a ranking is correct in a buffer of a longer ranking', () => {
     const ranked = new Ranking()
     fc.assert(
       fc.property(fc.array(someCosts, { minLength: 1, maxLength: 4 }), (histories) => {
@@ -157,7 +157,7 @@ function chance(seed: number): () => number {
 describe.each(policyKinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kind) => {
   const ranking = (candidates: readonly Candidate[]) => asRanked(kind.create({}), request, candidates, chance(7))
 
-  it('ranks a fleet independently of previous contents of its cost table', () => {
+  it('a policy ranks a fleet independently of previous contents of its cost table', () => {
     fc.assert(
       fc.property(fleet, fleet, (one, other) => {
         const before = ranking(one)
@@ -168,7 +168,7 @@ describe.each(policyKinds.map((kind) => [kind.name, kind] as const))('%s', (_nam
     )
   })
 
-  it('lists every candidate once, or none, with finite costs and terms', () => {
+  it('a policy lists every candidate once, or none, with finite costs and terms', () => {
     fc.assert(
       fc.property(fleet, (candidates) => {
         const ranked = ranking(candidates)
@@ -181,7 +181,7 @@ describe.each(policyKinds.map((kind) => [kind.name, kind] as const))('%s', (_nam
     )
   })
 
-  it('is sorted by cost, except for policies that rotate or draw', () => {
+  it('a policy is sorted by cost, except for policies that rotate or draw', () => {
     const exempt = ['power_of_two', 'predicted'].includes(kind.name)
     fc.assert(
       fc.property(fleet, (candidates) => {

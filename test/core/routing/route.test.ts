@@ -70,7 +70,7 @@ const down = (state: PoolState, ...ids: string[]) =>
   )
 
 describe('a pool of prefill and decode engines', () => {
-  it('splits by default, and spreads both halves', () => {
+  it('a split pool splits by default, and spreads both halves', () => {
     const state = open()
     const placed = [place(state), place(state)]
     expect(placed).toMatchObject([{ kind: 'split' }, { kind: 'split' }])
@@ -78,7 +78,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(new Set(placed.map((one) => ('decode' in one ? one.decode : ''))).size).toBe(2)
   })
 
-  it('sends requests that are too short or cannot be split to a decode engine', () => {
+  it('a split pool sends requests that are too short or cannot be split to a decode engine', () => {
     expect(place(open(), { unsplittable: 'logprobs' })).toMatchObject({
       kind: 'whole',
       engine: expect.stringMatching(/^d/),
@@ -86,7 +86,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(open({ split: config({}) }), { promptTokens: 100 })).toMatchObject({ kind: 'whole' })
   })
 
-  it('serves unsplit without a prefill engine, or refuses if configured so', () => {
+  it('a split pool serves unsplit without a prefill engine, or refuses if configured so', () => {
     const [lenient, strict] = [open(), open({ split: config({ mode: 'always', fallback: 'fail' }) })]
     down(lenient, 'p0', 'p1')
     down(strict, 'p0', 'p1')
@@ -94,7 +94,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(strict)).toMatchObject({ reason: 'role_empty' })
   })
 
-  it('serves a prompt below the threshold unsplit without a prefill engine, for any fallback', () => {
+  it('a split pool serves a prompt below the threshold unsplit without a prefill engine, for any fallback', () => {
     for (const fallback of ['fail', 'decode_only'] as const) {
       const state = open({ split: config({ fallback, thresholdTokens: 1_000 }) })
       down(state, 'p0', 'p1')
@@ -122,7 +122,7 @@ describe('a pool of prefill and decode engines', () => {
       ['d0', 'd1', 'd2'],
     ],
   ])(
-    'gives each engine of a role its turn, %s and %s, and its share of those of one that vanishes',
+    'a split pool gives each engine of a role its turn, %s and %s, and its share of those of one that vanishes',
     (prefillers, decoders) => {
       for (const policy of ['round_robin', 'least_loaded']) {
         const engines = [
@@ -150,7 +150,7 @@ describe('a pool of prefill and decode engines', () => {
     },
   )
 
-  it('includes the KV transfer in the predicted TTFT of a split', () => {
+  it('a split pool includes the KV transfer in the predicted TTFT of a split', () => {
     const state = open()
     const predicted = (changes: Partial<Admission>) => {
       const ranked = state.rank(admission({ promptTokens: 4_000, ...changes }), 0)
@@ -161,7 +161,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(predicted({}) - predicted({ unsplittable: 'echo' })).toBeCloseTo(new KvTransferModel().expectedMs(4_000), 6)
   })
 
-  it('keeps the only engine that can prefill for prefill, even if it could decode', () => {
+  it('a split pool keeps the only engine that can prefill for prefill, even if it could decode', () => {
     const state = open({
       engines: [engine('a'), engine('d', { role: 'decode' })],
       split: config({ mode: 'always', fallback: 'fail' }),
@@ -172,7 +172,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(state)).toMatchObject({ reason: 'role_empty' })
   })
 
-  it('names the role without an engine, and its labels', () => {
+  it('a split pool names the role without an engine, and its labels', () => {
     const labelled = roles.map((spec) => ({ ...spec, labels: { app: spec.role } }))
     const strict = { engines: labelled, split: config({ mode: 'always', fallback: 'fail' }) }
     const [noDecode, noPrefill, unlabelled] = [open(strict), open(strict), open()]
@@ -187,7 +187,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(unlabelled)).toMatchObject({ reason: 'role_empty', emptyRole: 'role "decode"' })
   })
 
-  it('is full and not without a role if all decode engines are full', () => {
+  it('a split pool is full and not without a role if all decode engines are full', () => {
     const state = open({
       engines: roles.map((spec) => (spec.role === 'decode' ? { ...spec, maxInFlight: 1 } : spec)),
     })
@@ -196,7 +196,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(state)).toMatchObject({ reason: 'engines_full' })
   })
 
-  it('counts a failure for the engine that failed and not for its partner', () => {
+  it('a split pool counts a failure for the engine that failed and not for its partner', () => {
     const state = open({ circuit: { failures: 1, openMs: 1_000 } })
     const answer = state.admit(admission(), 0)
     if ('refusal' in answer || answer.placement.kind !== 'split') throw new Error('not split')
@@ -206,7 +206,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(blamed.map(({ id }) => id)).toEqual([prefill])
   })
 
-  it('counts the prefill until the first token and the decode until the end', () => {
+  it('a split pool counts the prefill until the first token and the decode until the end', () => {
     const state = open({ engines: [roles[0]!, roles[2]!] })
     const answer = state.admit(admission(), 0)
     if ('refusal' in answer) throw new Error('refused')
@@ -220,7 +220,7 @@ describe('a pool of prefill and decode engines', () => {
 })
 
 describe('a pool with an encoder', () => {
-  it('encodes requests that have items, and no others', () => {
+  it('a pool with an encoder encodes requests that have items, and no others', () => {
     const state = open({ engines: [engine('v', { role: 'encode' }), engine('a')] })
     expect(place(state, { encodeItems: 2 })).toEqual({
       kind: 'staged',
@@ -232,7 +232,7 @@ describe('a pool with an encoder', () => {
     expect(place(state)).toMatchObject({ kind: 'whole', engine: 'a' })
   })
 
-  it('counts an encoder’s failure once, however many items of the request it had', () => {
+  it('a pool with an encoder counts an encoder’s failure once, however many items of the request it had', () => {
     const state = open({
       engines: [engine('v', { role: 'encode' }), engine('a')],
       circuit: { failures: 3, openMs: 1_000 },
@@ -245,7 +245,7 @@ describe('a pool with an encoder', () => {
 })
 
 describe('runners-up', () => {
-  it('follow the winner in its ranking, without it', () => {
+  it('runners-up follow the winner in its ranking, without it', () => {
     const state = open({ engines: ['a', 'b', 'c'].map((id) => engine(id)) })
     const answer = state.admit(admission({ avoid: ['b'] }), 0)
     if ('refusal' in answer || answer.placement.kind !== 'whole') throw new Error('not whole')

@@ -15,7 +15,7 @@ describe('splitVerdict', () => {
   const verdictAt = (thresholdTokens: number, promptTokens: number) =>
     decideSplit({ ...facts, promptTokens }, { mode: 'threshold', thresholdTokens, fallback: 'fail' })
 
-  it('splits from the threshold on, for every threshold', () => {
+  it('splitVerdict splits from the threshold on, for every threshold', () => {
     fc.assert(
       fc.property(fc.integer({ min: -10, max: 1000 }), fc.nat(1000), (thresholdTokens, promptTokens) => {
         const { split, why } = verdictAt(thresholdTokens, promptTokens)
@@ -40,7 +40,7 @@ function field(loads: Readonly<Record<string, number>>): CandidateSet {
 }
 
 describe('encoders', () => {
-  it('get items so that their loads differ by at most one', () => {
+  it('encoders get items so that their loads differ by at most one', () => {
     fc.assert(
       fc.property(
         fc.array(fc.nat(9), { minLength: 1, maxLength: 5 }),
@@ -57,13 +57,13 @@ describe('encoders', () => {
     )
   })
 
-  it('are empty in a pool without encode engines', () => {
+  it('encoders are empty in a pool without encode engines', () => {
     expect(assignEncoders(field({}), 3)).toEqual([])
   })
 })
 
 describe('KvTransferModel', () => {
-  it('grows with the prompt and converges to measured times', () => {
+  it('KvTransferModel grows with the prompt and converges to measured times', () => {
     const time = new KvTransferModel()
     expect(time.expectedMs(10_000)).toBeGreaterThan(time.expectedMs(100))
     for (let at = 0; at < 60; at++) time.learn(1000, 300)
@@ -71,7 +71,7 @@ describe('KvTransferModel', () => {
     expect(time.expectedMs(4000)).toBeGreaterThan(300)
   })
 
-  it('recovers from one stalled sample', () => {
+  it('KvTransferModel recovers from one stalled sample', () => {
     const time = new KvTransferModel()
     time.learn(1000, 60_000)
     for (let at = 0; at < 60; at++) time.learn(1000, 15)
@@ -99,7 +99,7 @@ const held = (state: PoolState) =>
   state.digest(0).engines.reduce((sum, one) => sum + one.requests + one.activeBlocks + one.queuedPrefillS, 0)
 
 describe('legs of a booking', () => {
-  it('are released one by one', () => {
+  it('legs of a booking are released one by one', () => {
     const state = open()
     const { key } = booked(state, { encodeItems: 2, promptTokens: 5_000 })
     expect(requests(state)).toEqual({ p: 1, d: 1, e: 2 })
@@ -143,7 +143,7 @@ describe('legs of a booking', () => {
     )
   })
 
-  it('update the cost model of the prefill engine and not of the decode engine', () => {
+  it('legs of a booking update the cost model of the prefill engine and not of the decode engine', () => {
     const state = open({ engines: roles.slice(0, 2) })
     for (let at = 0; at < 8; at++) {
       const { key } = booked(state, { id: `r${at}`, promptTokens: 1000 + 500 * at, blocks: new Uint32Array(0) })
@@ -160,7 +160,7 @@ describe('legs of a booking', () => {
     expect(decode!.learned!.samples).toBe(0)
   })
 
-  it('are compared with the prediction for the whole request, including the transfer', () => {
+  it('legs of a booking are compared with the prediction for the whole request, including the transfer', () => {
     const state = open({ engines: roles.slice(0, 2) })
     const { key, predictedTtftMs } = booked(state, { promptTokens: 4_000 })
     state.legDone(key, { legRole: 'prefill', stages: { prefill_leg: 1 } }, 1)
@@ -168,7 +168,7 @@ describe('legs of a booking', () => {
     expect(state.digest(2).engines[0]!.learned!.ttftError).toBe(0)
   })
 
-  it('are avoided if the transfer takes longer than a split saves', () => {
+  it('legs of a booking are avoided if the transfer takes longer than a split saves', () => {
     const engines = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode', rttMs: 200 })]
     const adaptive = { engines, split: { mode: 'adaptive', thresholdTokens: 0, fallback: 'decode_only' } } as const
     const state = open(adaptive)
@@ -184,7 +184,7 @@ describe('legs of a booking', () => {
     expect(placed().kind).toBe('whole')
   })
 
-  it('have the reason for the split in the decision', () => {
+  it('legs of a booking have the reason for the split in the decision', () => {
     const state = open({ engines: roles.slice(0, 2) })
     booked(state, { id: 'one' })
     expect(state.explain('one')?.split).toEqual({ taken: true, why: 'always' })
@@ -194,7 +194,7 @@ describe('legs of a booking', () => {
 describe('cached tokens of a prefill leg', () => {
   const blocks = Uint32Array.from({ length: 64 }, (_, at) => at + 1)
 
-  it('show a cache loss that the decode engine cannot report', () => {
+  it('cached tokens of a prefill leg show a cache loss that the decode engine cannot report', () => {
     const state = open({ engines: roles.slice(0, 2) })
     const serve = (at: number, cachedTokens: number) => {
       const { key } = booked(state, { id: `r${at}`, promptTokens: 2048, blocks })

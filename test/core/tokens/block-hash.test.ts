@@ -57,7 +57,7 @@ const anyWord = fc.integer({ min: 0, max: 0xffffffff })
 const anyState = fc.record({ lo: anyWord, hi: anyWord })
 
 describe('chained block hashes', () => {
-  it('match the definition, bit by bit, over several prompts', () => {
+  it('chained block hashes match the definition, bit by bit, over several prompts', () => {
     fc.assert(
       fc.property(
         anyState,
@@ -83,7 +83,7 @@ describe('chained block hashes', () => {
     )
   })
 
-  it('of one block of words or text match the definition', () => {
+  it('chained block hashes of one block of words or text match the definition', () => {
     fc.assert(
       fc.property(
         anyState,
@@ -109,7 +109,7 @@ describe('chained block hashes', () => {
     )
   })
 
-  it('are equal if and only if the whole prefix is equal', () => {
+  it('chained block hashes are equal if and only if the whole prefix is equal', () => {
     fc.assert(
       fc.property(tokenIds, tokenIds, fc.nat(80), fc.integer({ min: 1, max: 9 }), (a, b, shared, size) => {
         const other = [...a.slice(0, shared), ...b]
@@ -127,7 +127,7 @@ describe('chained block hashes', () => {
     expect(hashes([1, 2, 3, 4, 5, 6, 7])).toHaveLength(1)
   })
 
-  it('continue from prompt to prompt of a batch, each cut separately', () => {
+  it('chained block hashes continue from prompt to prompt of a batch, each cut separately', () => {
     const ids = Uint32Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
     const batch = pairs(chainBlocks(chainSeed(scope), ids, [0, 5, 5, 10], 4))
     expect(batch).toHaveLength(2)
@@ -145,14 +145,14 @@ describe('chained block hashes', () => {
     ['tenant', { tenant: 't' }],
     ['unit', { unit: 'bytes' }],
     ['block size', { blockTokens: 8 }],
-  ])('differ by %s', (_, change) => {
+  ])('chained block hashes differ by %s', (_, change) => {
     const words = Uint32Array.of(1, 2, 3, 4)
     const of = (changes: Partial<ChainScope>): string[] =>
       pairs(chainBlocks(chainSeed({ ...scope, ...changes }), words, [0, 4], 4))
     expect(of(change)).not.toEqual(of({}))
   })
 
-  it('differ for salts and tenants whose concatenations are equal', () => {
+  it('chained block hashes differ for salts and tenants whose concatenations are equal', () => {
     expect(hashes([1, 2, 3, 4], 4, { salts: ['ab', 'c'] })).not.toEqual(hashes([1, 2, 3, 4], 4, { salts: ['a', 'bc'] }))
     expect(hashes([1, 2, 3, 4], 4, { salts: ['a'] })).not.toEqual(hashes([1, 2, 3, 4], 4, { tenant: 'a' }))
   })
@@ -175,7 +175,7 @@ describe('chained block hashes', () => {
     expect(sum / 512).toBeLessThan(34)
   })
 
-  it('differ for blocks that differ only in the top bits of adjacent words', () => {
+  it('chained block hashes differ for blocks that differ only in the top bits of adjacent words', () => {
     const top = 0x80000000
     const words = [
       [0, 0, 0, 0],
@@ -189,7 +189,7 @@ describe('chained block hashes', () => {
     expect(seen.size).toBe(6)
   })
 
-  it('have no collisions among a million structured blocks, and random collisions of single lanes', () => {
+  it('chained block hashes have no collisions among a million structured blocks, and random collisions of single lanes', () => {
     const count = 1_048_576
     const state = new Uint32Array(count * 2)
     const block = new Uint32Array(16)

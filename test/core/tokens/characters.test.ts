@@ -12,13 +12,13 @@ describe.each(names)('a vocabulary like that of %s', (name) => {
   const tokenizer = openTokenizer(characterJson(name))
   const { ids } = recorded.families[name]!
 
-  it("gives the ids that Hugging Face's Rust tokenizers recorded", () => {
+  it("a vocabulary of characters gives the ids that Hugging Face's Rust tokenizers recorded", () => {
     expect(ids).toHaveLength(recorded.texts.length)
     for (const [i, text] of recorded.texts.entries())
       expect([text, idsOf(tokenizer, text, true)]).toEqual([text, ids[i]])
   })
 
-  it('gives the same ids from its caches, at the start of a prompt and elsewhere', () => {
+  it('a vocabulary of characters gives the same ids from its caches, at the start of a prompt and elsewhere', () => {
     const long = recorded.texts.map((text) => text.repeat(4)).filter((text) => text.length > 64)
     const first = long.map((text) => idsOf(tokenizer, text))
     const later = long.map((text) => idsOf(tokenizer, `</s>${text}`))
@@ -95,7 +95,7 @@ const kinds: [string, (length: number) => string][] = [
 ]
 
 describe.each(['gemma', 'llama2', 't5', 'unigram_bytes'])('hostile text for %s', (name) => {
-  it.each(kinds)('takes steps in proportion to its length: %s', (_, make) => {
+  it.each(kinds)('hostile text takes steps in proportion to its length: %s', (_, make) => {
     const steps = (length: number): number => {
       const tokenizer = openTokenizer(characterJson(name))
       idsOf(tokenizer, make(length))
@@ -106,7 +106,7 @@ describe.each(['gemma', 'llama2', 't5', 'unigram_bytes'])('hostile text for %s',
     expect(steps(20_000)).toBeLessThan(20_000 * 3 * 25)
   })
 
-  it('is rejected if one word is too long', () => {
+  it('hostile text is rejected if one word is too long', () => {
     // What no merge crosses is no long word for BPE; a run of blanks is.
     const text = name === 'gemma' || name === 'llama2' ? ' '.repeat(100_000) : 'a'.repeat(300_000)
     expect(() => idsOf(openTokenizer(characterJson(name)), text)).toThrow('without a split')
@@ -153,12 +153,12 @@ describe('compiling a vocabulary of characters', () => {
     ['Unigram without words', changed('t5', (json) => (json.pre_tokenizer = null)), /division into words/],
     ['Unigram without an unknown token', changed('t5', ({ model }) => (model['unk_id'] = null)), /unk_id/],
     ['a piece without a score', changed('t5', ({ model }) => (model['vocab'] = [['a']])), /id 0|unk_id/],
-  ])('rejects %s with a next step', (_, json, message) => {
+  ])('compiling a vocabulary of characters rejects %s with a next step', (_, json, message) => {
     expect(() => compile(json)).toThrow(VocabularyError)
     expect(() => compile(json)).toThrow(message)
   })
 
-  it('accepts ids beyond 2^18, as Gemma 3 has them', () => {
+  it('compiling a vocabulary of characters accepts ids beyond 2^18, as Gemma 3 has them', () => {
     const json = changed('gemma', ({ added_tokens: added }) => added.push({ id: 262_144, content: '<image>' }))
     expect(idsOf(openTokenizer(json), 'a<image>').at(-1)).toBe(262_144)
   })

@@ -74,17 +74,17 @@ describe('compiling a vocabulary', () => {
       /names .*which it does not define/,
     ],
     ['merges of unknown tokens', changed(({ model }) => model.merges.push(['zq', 'qz'])), /unknown tokens/],
-  ])('rejects %s with a next step', (_, json, message) => {
+  ])('compiling a vocabulary rejects %s with a next step', (_, json, message) => {
     expect(() => compile(json)).toThrow(VocabularyError)
     expect(() => compile(json)).toThrow(message)
   })
 
-  it('accepts merges written as pairs or as text with a space', () => {
+  it('compiling a vocabulary accepts merges written as pairs or as text with a space', () => {
     const written = withModel({ merges: familyJson('qwen2').model.merges.map((pair) => pair.join(' ')) })
     expect(compile(written)).toEqual(compile(familyJson('qwen2')))
   })
 
-  it('follows the merges even if a whole token would match that merging never produces', () => {
+  it('compiling a vocabulary follows the merges even if a whole token would match that merging never produces', () => {
     // Merge "ab" + "c" comes before "a" + "bc", so "abc" of the second merge cannot be reached from single bytes.
     const json = withModel(tinyModel())
     expect(idsOf(openTokenizer(json), 'abc')).toEqual([tokenId(json, 'ab'), tokenId(json, 'c')])
@@ -92,7 +92,7 @@ describe('compiling a vocabulary', () => {
     expect(idsOf(openTokenizer(lax), 'abc')).toEqual([tokenId(lax, 'abc')])
   })
 
-  it('is small: less than three bytes and the text for a token, and the classes of characters', () => {
+  it('compiling a vocabulary is small: less than three bytes and the text for a token, and the classes of characters', () => {
     const file = compile(familyJson('qwen2'))
     const textBytes = Array.from(
       { length: new Vocabulary(file).size },
@@ -101,7 +101,7 @@ describe('compiling a vocabulary', () => {
     expect(file.length).toBeLessThan(textBytes + 3 * new Vocabulary(file).size + unicodeClasses.runs.length + 1000)
   })
 
-  it('is rejected if it is truncated or damaged', () => {
+  it('compiling a vocabulary is rejected if it is truncated or damaged', () => {
     const file = compile(familyJson('qwen2'))
     expect(() => new Vocabulary(file.subarray(0, file.length - 1))).toThrow('truncated or damaged')
     expect(() => new Vocabulary(file.subarray(0, 40))).toThrow('damaged')
@@ -113,7 +113,7 @@ describe('compiling a vocabulary', () => {
 })
 
 describe('readTokenizerConfig', () => {
-  it('returns the template and the special tokens, written as text or as objects', () => {
+  it('readTokenizerConfig returns the template and the special tokens, written as text or as objects', () => {
     expect(
       readTokenizerConfig({ chat_template: 't', bos_token: '<s>', eos_token: { content: '</s>' }, pad_token: null }),
     ).toEqual({
@@ -122,7 +122,7 @@ describe('readTokenizerConfig', () => {
     })
   })
 
-  it('uses the template named default, and requires --template without one', () => {
+  it('readTokenizerConfig uses the template named default, and requires --template without one', () => {
     expect(readTokenizerConfig(named('default')).template).toBe('d')
     expect(() => readTokenizerConfig(named('rag'))).toThrow('--template')
   })

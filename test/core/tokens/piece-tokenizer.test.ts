@@ -12,14 +12,14 @@ describe.each(Object.keys(families))('the family %s', (name) => {
   const json = familyJson(name)
   const tokenizer = openTokenizer(json)
 
-  it("gives the ids that Hugging Face's Rust tokenizers recorded", () => {
+  it("a tokenizer family gives the ids that Hugging Face's Rust tokenizers recorded", () => {
     const recorded = families[name]?.ids ?? []
     expect(recorded).toHaveLength(texts.length)
     for (const [i, text] of texts.entries()) expect([text, idsOf(tokenizer, text, true)]).toEqual([text, recorded[i]])
   })
 
   // The JavaScript library does not support added tokens that strip or follow NFC.
-  it.skipIf(name === 'added')('gives the ids of @huggingface/tokenizers on random text', () => {
+  it.skipIf(name === 'added')('a tokenizer family gives the ids of @huggingface/tokenizers on random text', () => {
     const reference = new Tokenizer(json, {})
     fc.assert(
       fc.property(name === 'gpt2' ? anyText.map(withoutNextLine) : anyText, (text) => {
@@ -88,7 +88,7 @@ const message = (i: number): string =>
   `<|im_start|>user\nmessage ${i} of a long conversation, ${'and so on '.repeat(i)}<|im_end|>`
 
 describe('caches', () => {
-  it('change no id, however often a text is seen and in whatever order', () => {
+  it('caches change no id, however often a text is seen and in whatever order', () => {
     const tokenizer = openTokenizer(familyJson('qwen2'))
     const pool = texts.map((text) => text.repeat(6))
     const fresh = pool.map((text) => idsOf(freshTokenizer(), text))
@@ -100,7 +100,7 @@ describe('caches', () => {
     )
   })
 
-  it('give the ids of a conversation as those of its messages in a row', () => {
+  it('caches give the ids of a conversation as those of its messages in a row', () => {
     const tokenizer = openTokenizer(familyJson('qwen2'))
     const apart = [1, 2, 3, 4].flatMap((i) => idsOf(freshTokenizer(), message(i)))
     expect(idsOf(tokenizer, [1, 2, 3, 4].map(message).join(''))).toEqual(apart)
@@ -127,7 +127,7 @@ const kinds: [string, (length: number) => string][] = [
 ]
 
 describe('text without a split', () => {
-  it.each(kinds)('takes steps in proportion to its length: %s', (_, make) => {
+  it.each(kinds)('text without a split takes steps in proportion to its length: %s', (_, make) => {
     const steps = (length: number): number => {
       const tokenizer = freshTokenizer()
       idsOf(tokenizer, make(length))
@@ -138,7 +138,7 @@ describe('text without a split', () => {
     expect(steps(20_000)).toBeLessThan(20_000 * 3 * 25)
   })
 
-  it('is rejected if one word or all long words together are too long', () => {
+  it('text without a split is rejected if one word or all long words together are too long', () => {
     expect(() => idsOf(freshTokenizer(), 'a'.repeat(300_000))).toThrow('without a split')
     expect(() => idsOf(freshTokenizer(), `${'a'.repeat(120_000)} `.repeat(9))).toThrow('without a split')
     expect(idsOf(freshTokenizer(), `${'a'.repeat(1000)} `.repeat(20)).length).toBeGreaterThan(1000)
@@ -159,7 +159,7 @@ describe('combining marks', () => {
     expect(idsOf(openTokenizer(familyJson('llama3')), text).length).toBeGreaterThan(0)
   })
 
-  it('of any language are accepted, however many in total', () => {
+  it('combining marks of any language are accepted, however many in total', () => {
     const text = `${`a${acute.repeat(15)}${below.repeat(16)}`.repeat(500)} नमस्ते ${'\u{1e8d0}'.repeat(31)}`
     expect(idsOf(freshTokenizer(), text)).toEqual(idsOf(freshTokenizer(), text.normalize('NFC')))
   })
@@ -168,7 +168,7 @@ describe('combining marks', () => {
 describe('added tokens', () => {
   const plain = (text: string, id: number): AddedToken => ({ id, text, left: false, right: false, normalized: false })
 
-  it('match leftmost first, then longest', () => {
+  it('added tokens match leftmost first, then longest', () => {
     const unit = fc.constantFrom('<', '|', 'a', '🙂')
     const token = fc.array(unit, { maxLength: 4 }).map((units) => units.join(''))
     fc.assert(
@@ -192,7 +192,7 @@ describe('added tokens', () => {
     )
   })
 
-  it('take linear time even if hundreds have a common start', () => {
+  it('added tokens take linear time even if hundreds have a common start', () => {
     let compared = 0
     const reserved = Array.from({ length: 256 }, (_, id) => plain(`<|reserved_special_token_${id}|>`, id))
     class TokenCounts extends String {

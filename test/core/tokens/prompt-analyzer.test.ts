@@ -27,7 +27,7 @@ describe('prompts measured in bytes', () => {
     })
   })
 
-  it('have no blocks beyond 8 MiB, and count to their end', () => {
+  it('prompts measured in bytes have no blocks beyond 8 MiB, and count to their end', () => {
     const bytes = 8 * 1024 * 1024
     const prompt = 'abcd'.repeat(bytes / 4)
     const whole = measure('completions', { prompt })
@@ -45,7 +45,7 @@ describe('prompts measured in bytes', () => {
     expect(longer.blocks.at(-1)).toBe(whole.blocks.at(-1))
   })
 
-  it('have equal blocks if and only if whole chunks of text are equal', () => {
+  it('prompts measured in bytes have equal blocks if and only if whole chunks of text are equal', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'binary', maxLength: 300 }),
@@ -71,7 +71,7 @@ describe('prompts measured in bytes', () => {
     )
   })
 
-  it('keep their blocks when a conversation grows', () => {
+  it('prompts measured in bytes keep their blocks when a conversation grows', () => {
     const first = 'tell me a long story '.repeat(30)
     const before = pairs(measure('chat', chat(first)).blocks)
     const after = pairs(measure('chat', chat(first, 'once upon a time '.repeat(20), 'go on')).blocks)
@@ -80,7 +80,7 @@ describe('prompts measured in bytes', () => {
     expect(after.length).toBeGreaterThan(before.length)
   })
 
-  it('keep their blocks while the ratio is learned, and only the count follows it', () => {
+  it('prompts measured in bytes keep their blocks while the ratio is learned, and only the count follows it', () => {
     const analyzer = analyzerOf()
     const request = requestOf('completions', { prompt: 'word '.repeat(400) })
     const before = analyzer.measure(request)
@@ -92,7 +92,7 @@ describe('prompts measured in bytes', () => {
     expect(after.promptTokens).toBeLessThan(1030)
   })
 
-  it('fit a ratio that one outlier changes little', () => {
+  it('prompts measured in bytes fit a ratio that one outlier changes little', () => {
     const analyzer = analyzerOf()
     for (let i = 0; i < 100; i++) analyzer.learn({ promptBytes: 4000, items: 0 }, 1000)
     analyzer.learn({ promptBytes: 15_000, items: 0 }, 1000)
@@ -101,14 +101,14 @@ describe('prompts measured in bytes', () => {
     expect(Math.abs(analyzer.bytesPerToken - 4)).toBeLessThan(0.25)
   })
 
-  it('do not fit the ratio to prompts with images or token ids', () => {
+  it('prompts measured in bytes do not fit the ratio to prompts with images or token ids', () => {
     const analyzer = analyzerOf()
     analyzer.learn({ promptBytes: 4000, items: 1 }, 400)
     analyzer.learn({ promptBytes: null, items: 0 }, 400)
     expect(analyzer.bytesPerToken).toBe(4)
   })
 
-  it('are measured equally for every form of a text message', () => {
+  it('prompts measured in bytes are measured equally for every form of a text message', () => {
     const text = 'the same text '.repeat(20)
     const whole = pairs(measure('chat', chat(text)).blocks)
     expect(pairs(measure('chat', chat([{ type: 'text', text }])).blocks)).toEqual(whole)
@@ -124,7 +124,7 @@ describe('prompts measured in bytes', () => {
     ).toEqual(whole)
   })
 
-  it('differ by an image’s bytes, not by its position in the request', () => {
+  it('prompts measured in bytes differ by an image’s bytes, not by its position in the request', () => {
     const one = measure('chat', picture(`data:image/png;base64,${'A'.repeat(5000)}`))
     const again = measure('chat', picture(`data:image/png;base64,${'A'.repeat(5000)}`))
     const other = measure('chat', picture(`data:image/png;base64,${'A'.repeat(4999)}B`))
@@ -134,7 +134,7 @@ describe('prompts measured in bytes', () => {
     expect(one.promptTokens).toBeLessThan(100)
   })
 
-  it('differ by a large image’s length and by samples of it', () => {
+  it('prompts measured in bytes differ by a large image’s length and by samples of it', () => {
     const large = 'AbCd'.repeat(250_000)
     const first = (url: string): string | undefined => pairs(measure('chat', picture(url)).blocks)[0]
     expect(first(large)).toBe(first('AbCd'.repeat(250_000)))
@@ -147,7 +147,7 @@ describe('prompts measured in bytes', () => {
     for (const other of others) expect(first(other)).not.toBe(first(large))
   })
 
-  it('count tools, which templates print', () => {
+  it('prompts measured in bytes count tools, which templates print', () => {
     const tools = [
       { type: 'function', function: { name: 'f', description: 'd'.repeat(400), parameters: { type: 'object' } } },
     ]
@@ -156,7 +156,7 @@ describe('prompts measured in bytes', () => {
     expect(withTools.promptTokens - without.promptTokens).toBeGreaterThan(100)
   })
 
-  it('share no tools behind different system messages, as in most templates', () => {
+  it('prompts measured in bytes share no tools behind different system messages, as in most templates', () => {
     const tools = [
       { type: 'function', function: { name: 'f', description: 'd'.repeat(4000), parameters: { type: 'object' } } },
     ]
@@ -170,7 +170,7 @@ describe('prompts measured in bytes', () => {
 })
 
 describe('audio uploads', () => {
-  it('count their possible 30-second windows, whatever ratio was fitted, and have no blocks', () => {
+  it('audio uploads count their possible 30-second windows, whatever ratio was fitted, and have no blocks', () => {
     const analyzer = analyzerOf()
     analyzer.learn({ promptBytes: 8_000, items: 0 }, 1_000)
     const tokens = (bodyBytes: number) => analyzer.measure(requestOf('audio', { model: 'm' }, { bodyBytes }))
@@ -188,7 +188,7 @@ describe('audio uploads', () => {
 })
 
 describe('prompts given as ids', () => {
-  it('are counted exactly, whether or not the pool has a vocabulary', () => {
+  it('prompts given as ids are counted exactly, whether or not the pool has a vocabulary', () => {
     const ids = Array.from({ length: 40 }, (_, i) => i)
     expect(measure('completions', { prompt: ids })).toMatchObject({
       promptTokens: 40,
@@ -199,7 +199,7 @@ describe('prompts given as ids', () => {
     expect(measure('embeddings', { input: [ids, ids] })).toMatchObject({ promptTokens: 80, tokenSource: 'ids' })
   })
 
-  it('never share a block with the same bytes as text', () => {
+  it('prompts given as ids never share a block with the same bytes as text', () => {
     const text = 'abcd'.repeat(16)
     const words = Array.from(new Uint32Array(new TextEncoder().encode(text).buffer))
     expect(pairs(measure('completions', { prompt: words }).blocks)).not.toEqual(
@@ -207,7 +207,7 @@ describe('prompts given as ids', () => {
     )
   })
 
-  it('are returned on request', () => {
+  it('prompts given as ids are returned on request', () => {
     expect(measure('completions', { prompt: [1, 2, 3] }).ids).toBeNull()
     expect([...(measure('completions', { prompt: [1, 2, 3] }, { withIds: true }).ids ?? [])]).toEqual([1, 2, 3])
   })
@@ -224,7 +224,7 @@ describe('unreadable bodies', () => {
     ['negative ids', 'completions', { prompt: [-1] }],
     ['no input', 'responses', {}],
     ['an endpoint without a prompt', 'speech', { prompt: 'hi' }],
-  ])('are counted by their size: %s', (_, endpoint, body) => {
+  ])('unreadable bodies are counted by their size: %s', (_, endpoint, body) => {
     expect(measure(endpoint, body, { bodyBytes: 400 })).toMatchObject({
       promptTokens: 100,
       tokenSource: 'bytes',
@@ -232,7 +232,7 @@ describe('unreadable bodies', () => {
     })
   })
 
-  it('never throw, for any JSON', () => {
+  it('unreadable bodies never throw, for any JSON', () => {
     const endpoints = [
       'completions',
       'chat',
@@ -277,7 +277,7 @@ describe('unreadable bodies', () => {
     )
   })
 
-  it('do not exhaust the stack, at any depth', () => {
+  it('unreadable bodies do not exhaust the stack, at any depth', () => {
     const depth = 100_000
     const deep: unknown = JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`)
     const body = { messages: [{ role: 'user', content: [{ type: 'x', deep }] }], tools: [deep] }

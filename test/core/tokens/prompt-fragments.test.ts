@@ -19,7 +19,7 @@ describe('a body', () => {
     ['of numbers that are no prompt', { ...say('a'), chat_template_kwargs: { list: many(1) } }],
     ['of numbers in a tool', { ...say('a'), tools: [{ function: { name: 'f', parameters: { enum: many(1) } } }] }],
     ['of numbers deep in a prompt', { prompt: [[many(1)]] }],
-  ])('is in fragments: %s', (_, body) => {
+  ])('a body is in fragments: %s', (_, body) => {
     expect(look(body)).toBe(true)
   })
 
@@ -30,22 +30,22 @@ describe('a body', () => {
     ['of a thousand long messages', { messages: many({ role: 'user', content: 'b'.repeat(500) }, 1_000) }],
     ['of a long text kept as bytes', say({ utf8: new Uint8Array(200_000) })],
     ['that is empty', {}],
-  ])('is not: %s', (_, body) => {
+  ])('a body is not: %s', (_, body) => {
     expect(isTooFragmented(body, 1_000_000, IDS)).toBe(false)
   })
 
-  it('with too many keys is rejected before its values are read', () => {
+  it('a body with too many keys is rejected before its values are read', () => {
     const named = Object.fromEntries(many(0).map((_, at) => [`k${at}`, 1]))
     const unread = new Proxy(named, { get: () => expect.fail('it was') })
     expect(isTooFragmented(unread, 1_000_000, IDS)).toBe(true)
   })
 
-  it('that is too short for so many pieces is not read', () => {
+  it('a body that is too short for so many pieces is not read', () => {
     const unread = new Proxy({}, { ownKeys: () => expect.fail('it was') })
     expect(isTooFragmented(unread, 60_000, IDS)).toBe(false)
   })
 
-  it('of any shape and depth is handled without errors', () => {
+  it('a body of any shape and depth is handled without errors', () => {
     const deep = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`) as unknown
     expect(isTooFragmented({ deep }, 1_000_000, IDS)).toBe(false)
     fc.assert(

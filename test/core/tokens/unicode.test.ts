@@ -15,7 +15,7 @@ const classes = readClasses(unicodeClasses)
 const space = (text: string): number => charAt({ bytes: new TextEncoder().encode(text), classes }, 0) & SPACE
 
 describe('the class table', () => {
-  it('agrees with the runtime on the classes and widths of all its characters', () => {
+  it('the class table agrees with the runtime on the classes and widths of all its characters', () => {
     const encoder = new TextEncoder()
     const wrong: string[] = []
     for (let code = 0; code < 0x110000; code++) {
@@ -29,7 +29,7 @@ describe('the class table', () => {
     expect(wrong).toEqual([])
   })
 
-  it('defines white space as Rust does: U+0085, but not U+FEFF', () => {
+  it('the class table defines white space as Rust does: U+0085, but not U+FEFF', () => {
     expect(space('\u0085')).toBe(SPACE)
     expect(space('\ufeff')).toBe(0)
   })

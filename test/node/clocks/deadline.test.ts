@@ -14,7 +14,7 @@ describe('a deadline', () => {
     expect(delays.filter((delayMs) => Number(delayMs) < 0)).toEqual([])
   })
 
-  it('fires once and never early, however often it was moved', async () => {
+  it('a deadline fires once and never early, however often it was moved', async () => {
     const delaysMs = [0, 0.4, 1, 3.7, 12, 25]
     for (const firstMs of delaysMs) {
       for (const thenMs of delaysMs) {
@@ -36,7 +36,7 @@ describe('a deadline', () => {
     await after(30)
   })
 
-  it('that is moved earlier fires before those behind it', async () => {
+  it('a deadline that is moved earlier fires before those behind it', async () => {
     const order: string[] = []
     const moved = new Deadline(() => order.push('moved'))
     moved.set(60_000)
@@ -51,7 +51,7 @@ describe('a deadline', () => {
     expect(order).toEqual(['moved', 'last'])
   })
 
-  it('that was cancelled does not fire, and can be set again', async () => {
+  it('a deadline that was cancelled does not fire, and can be set again', async () => {
     let fired = 0
     const deadline = new Deadline(() => fired++)
     deadline.set(1)
@@ -64,7 +64,7 @@ describe('a deadline', () => {
     expect(fired).toBe(1)
   })
 
-  it('may set itself, and cancel others, when it fires', async () => {
+  it('a deadline may set itself, and cancel others, when it fires', async () => {
     let fired = 0
     const other = new Deadline(() => (fired = -100))
     await new Promise<void>((resolve) => {
@@ -80,7 +80,7 @@ describe('a deadline', () => {
     expect(fired).toBe(3)
   })
 
-  it('waits longer than a timer of Node can', async () => {
+  it('a deadline waits longer than a timer of Node can', async () => {
     let fired = 0
     const deadlines = [2 ** 31, Infinity].map((delayMs) => {
       const deadline = new Deadline(() => fired++)
@@ -93,7 +93,7 @@ describe('a deadline', () => {
   })
 })
 
-it('counts the time in which the event loop did not run while a deadline waited', async () => {
+it('a deadline counts the time in which the event loop did not run while it waited', async () => {
   const before = stalledMs()
   const fired = after(5)
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)

@@ -17,7 +17,7 @@ function machine() {
 }
 
 describe('a steady clock', () => {
-  it('never decreases, and runs at most a hundredth slower, however the system clock is set', () => {
+  it('a steady clock never decreases, and runs at most a hundredth slower, however the system clock is set', () => {
     const step = fc.record({
       pass: fc.double({ min: 0, max: 5_000, noNaN: true }),
       set: fc.oneof(fc.constant(0), fc.double({ min: -1e8, max: 1e8, noNaN: true })),
@@ -38,7 +38,7 @@ describe('a steady clock', () => {
     )
   })
 
-  it('follows the system clock 1 s after a step forward, and a hundred times as long after a step back', () => {
+  it('a steady clock follows the system clock 1 s after a step forward, and a hundred times as long after a step back', () => {
     const { times, now, pass } = machine()
     expect(pass(500)).toBe(times.wall)
     times.wall += 3_600_000

@@ -20,7 +20,7 @@ class Due extends WheelEntry {
 }
 
 describe('a timer wheel', () => {
-  it('reports an entry in the slot before its time, once', () => {
+  it('a timer wheel reports an entry in the slot before its time, once', () => {
     const wheel = new TimerWheel(1_000)
     const entry = new Due(wheel, 1_215)
     expect(wheel.add(entry, entry.at)).toBe(1_200)
@@ -30,7 +30,7 @@ describe('a timer wheel', () => {
     expect(entry.seen[0]).toBeLessThan(1_207)
   })
 
-  it('keeps an entry that is many turns away, and one without an end', () => {
+  it('a timer wheel keeps an entry that is many turns away, and one without an end', () => {
     const wheel = new TimerWheel(0)
     const hour = new Due(wheel, 3_600_000)
     const never = new Due(wheel, Infinity)
@@ -43,7 +43,7 @@ describe('a timer wheel', () => {
     expect(never.slot).toBeGreaterThan(0)
   })
 
-  it('reports all entries after a pause that is longer than a turn', () => {
+  it('a timer wheel reports all entries after a pause that is longer than a turn', () => {
     const wheel = new TimerWheel(0)
     const entries = [50, 700, 9_000, 50_000].map((at) => new Due(wheel, at))
     for (const entry of entries) wheel.add(entry, entry.at)
@@ -51,7 +51,7 @@ describe('a timer wheel', () => {
     for (const { seen } of entries) expect(seen).toEqual([120_000])
   })
 
-  it('takes entries after a pause in which it was not turned', () => {
+  it('a timer wheel takes entries after a pause in which it was not turned', () => {
     const wheel = new TimerWheel(0)
     const entry = new Due(wheel, 500_300)
     wheel.add(entry, entry.at)
@@ -60,7 +60,7 @@ describe('a timer wheel', () => {
     expect(entry.slot).toBe(-1)
   })
 
-  it('does not report an entry that another one removes in the same slot', () => {
+  it('a timer wheel does not report an entry that another one removes in the same slot', () => {
     const wheel = new TimerWheel(0)
     const second = new Due(wheel, 105)
     const first = new (class extends WheelEntry {

@@ -127,13 +127,13 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
     },
   )
 
-  it('is readable if no engine is available', async () => {
+  it('an answer to a page is readable if no engine is available', async () => {
     const response = await ask({ model: 'dead' }, page)
     expect([response.statusCode, both(response)]).toEqual([503, lent.toSorted()])
     expect(await text(response)).toContain('no_engine_available')
   })
 
-  it('has no CORS headers for clients without an origin and for other origins', async () => {
+  it('an answer to a page has no CORS headers for clients without an origin and for other origins', async () => {
     for (const stream of [false, true]) {
       const response = await ask({ stream })
       expect(lines(response)).toEqual(['vary: accept-encoding'])
@@ -144,13 +144,13 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
     }
   })
 
-  it('is requested from the engine without the page’s origin', () => {
+  it('an answer to a page is requested from the engine without the page’s origin', () => {
     const origins = engine.posts.map(({ headers }) => headers['origin'])
     expect(origins.length).toBeGreaterThan(0)
     expect(new Set(origins)).toEqual(new Set([undefined]))
   })
 
-  it('is readable if stored on the engine', async () => {
+  it('an answer to a page is readable if stored on the engine', async () => {
     await text(await ask({ input: 'x' }, page, '/v1/responses'))
     const kept = await ask({}, page, '/v1/responses/resp_1', 'GET')
     expect([kept.statusCode, both(kept)]).toEqual([200, [...lent, 'vary: accept-encoding'].toSorted()])

@@ -22,7 +22,7 @@ describe('the examples of split serving', () => {
     expect(short).not.toMatch(/prefill_leg|x-firstlight-prefill/)
   }, 120_000)
 
-  it('encode a picture once', async () => {
+  it('the examples of split serving encode a picture once', async () => {
     const [, first, second] = (await example('encode-pd', ownPorts(10))).split('curl -iN')
     expect(first).toMatch(/encode;dur=/)
     expect(first).toMatch(

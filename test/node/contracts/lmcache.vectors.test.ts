@@ -97,7 +97,7 @@ describe('the gateway in the place of LMCache’s coordinator', () => {
   })
 
   it.each(exchanges.filter(({ name }) => !name.startsWith('lookup')).map(({ name }) => name))(
-    'answers as it does: %s',
+    'the gateway in place of a coordinator answers as it does: %s',
     (name) => {
       const found = differences(named(name).response, answers.get(name)!, exact)
       // Only the times differ.
@@ -109,25 +109,28 @@ describe('the gateway in the place of LMCache’s coordinator', () => {
     exchanges
       .filter(({ name, response }) => name.startsWith('lookup') && response.status === 200)
       .map(({ name }) => name),
-  )('finds the same chunks at the same servers: %s', (name) => {
+  )('the gateway in place of a coordinator finds the same chunks at the same servers: %s', (name) => {
     expect(heldBy(answers.get(name)!)).toEqual(heldBy(named(name).response))
   })
 
-  it.each(['left', 'right'])('sends a prompt to the engine beside the server that reported it: %s', async (side) => {
-    const { token_ids: prompt } = named(side === 'left' ? 'lookup-left' : 'lookup-right-longer').request
-      .json as LookupBody
-    const { status, headers } = await send({
-      url: gateway.url,
-      method: 'POST',
-      path: '/v1/completions',
-      body: { model: 'tiny', prompt: prompt.slice(0, 1100), max_tokens: 1 },
-    })
-    expect({ status, engine: headers['x-firstlight-engine'], policy: headers['x-firstlight-policy'] }).toEqual({
-      status: 200,
-      engine: side,
-      policy: 'kv_aware',
-    })
-  })
+  it.each(['left', 'right'])(
+    'the gateway in place of a coordinator sends a prompt to the engine beside the server that reported it: %s',
+    async (side) => {
+      const { token_ids: prompt } = named(side === 'left' ? 'lookup-left' : 'lookup-right-longer').request
+        .json as LookupBody
+      const { status, headers } = await send({
+        url: gateway.url,
+        method: 'POST',
+        path: '/v1/completions',
+        body: { model: 'tiny', prompt: prompt.slice(0, 1100), max_tokens: 1 },
+      })
+      expect({ status, engine: headers['x-firstlight-engine'], policy: headers['x-firstlight-policy'] }).toEqual({
+        status: 200,
+        engine: side,
+        policy: 'kv_aware',
+      })
+    },
+  )
 })
 
 describe('the simulated coordinator', () => {
@@ -155,7 +158,7 @@ describe('the simulated coordinator', () => {
   }
 
   it.each(['healthz', 'instances', 'lookup-left', 'lookup-right-longer', 'lookup-nothing', 'lookup-short'])(
-    'answers as the real one: %s',
+    'the simulated coordinator answers as the real one: %s',
     async (name) => {
       const found = differences(named(name).response, await ask(named(name)), exact)
       expect(
@@ -164,6 +167,6 @@ describe('the simulated coordinator', () => {
     },
   )
 
-  it('rejects an empty request', async () =>
+  it('the simulated coordinator rejects an empty request', async () =>
     expect((await ask(named('lookup-empty'))).status).toBe(named('lookup-empty').response.status))
 })

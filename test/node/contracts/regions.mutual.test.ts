@@ -80,7 +80,7 @@ afterAll(async () => {
   }
 })
 
-it('count each engine once, however often they query each other', async () => {
+it('two gateways that are regions of each other count each engine once, however often they query each other', async () => {
   await until(async () => (await digestOf('paris')).regionDigests.length === 2)
   for (let i = 0; i < 10; i++) {
     // Until it has queried the other one again.
@@ -94,7 +94,7 @@ it('count each engine once, however often they query each other', async () => {
   expect((await digestOf('tokyo')).regionDigests.map(({ via }) => via!.length)).toEqual([1, 2])
 })
 
-it('serve the overflow of each other, and refuse when both are full', async () => {
+it('two gateways that are regions of each other serve the overflow of each other, and refuse when both are full', async () => {
   const answers = []
   for (let i = 0; i < 4; i++) answers.push(await ask('paris', '/v1/chat/completions', chat(`What is known of ${i}?`)))
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])

@@ -10,7 +10,7 @@ ttftContract('memoryTtft', async () => ({
   close: async () => {},
 }))
 
-it('keeps no report while reports are off, yet counts for the metrics', async () => {
+it('a gateway keeps no report while reports are off, yet counts for the metrics', async () => {
   const ttft = memoryTtft({ store: null })
   expect(await ttft.report([partial({ role: 'pd', request_id: 'a', prefill_queue_time_ms: 1 })])).toEqual([])
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records: [record()] })
@@ -18,7 +18,7 @@ it('keeps no report while reports are off, yet counts for the metrics', async ()
   expect((await ttft.rollups())[0]?.counts['requests:complete']).toBe(1)
 })
 
-it('counts the records at the time of the call, whatever ends meanwhile', async () => {
+it('the metrics count the records at the time of the call, whatever ends meanwhile', async () => {
   const ttft = memoryTtft({ store: null })
   const records = Array.from({ length: 60 }, (_, at) => record({ engine: `engine-${at}`, stages: { ttft: 300 } }))
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records })

@@ -70,21 +70,21 @@ describe('the names of engines', () => {
     vi.useRealTimers()
   })
 
-  it('are resolved at the configured interval, and another order is no change', async () => {
+  it('names of engines are resolved at the configured interval, and another order is no change', async () => {
     answers['a'] = says('10.0.0.1', '10.0.0.2')
     await vi.advanceTimersByTimeAsync(10_050)
     expect(lookups).toHaveLength(1 + 10)
     expect(changes).toBe(0)
   })
 
-  it('report a new engine', async () => {
+  it('names of engines report a new engine', async () => {
     answers['a'] = says('10.0.0.1', '10.0.0.2', '10.0.0.3')
     await vi.advanceTimersByTimeAsync(1_200)
     expect(changes).toBe(1)
     expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'a-10.0.0.3', 'fixed'])
   })
 
-  it('report it again until it is adopted', async () => {
+  it('names of engines report it again until it is adopted', async () => {
     answers['a'] = says('10.0.0.1')
     await vi.advanceTimersByTimeAsync(6_000)
     expect(changes).toBeGreaterThan(1)
@@ -100,7 +100,7 @@ describe('the names of engines', () => {
   it.each([
     ['an answer without it', says('10.0.0.1')],
     ['an answer of nobody', nobody],
-  ])('forget an engine after three times %s, not before', async (_what, answer) => {
+  ])('names of engines forget an engine after three times %s, not before', async (_what, answer) => {
     answers['a'] = answer
     await vi.advanceTimersByTimeAsync(2_300)
     expect(await now()).toContain('a-10.0.0.2')
@@ -114,14 +114,14 @@ describe('the names of engines', () => {
     expect(await now()).not.toContain('a-10.0.0.2')
   })
 
-  it('keep all engines while no name server answers', async () => {
+  it('names of engines keep all engines while no name server answers', async () => {
     answers['a'] = away
     await vi.advanceTimersByTimeAsync(60_000)
     expect(changes).toBe(0)
     expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
   })
 
-  it('do not block a start forever, and are used when they resolve', async () => {
+  it('names of engines do not block a start forever, and are used when they resolve', async () => {
     let answer: (addresses: readonly string[]) => void = () => undefined
     answers['slow'] = () => new Promise((resolve) => (answer = resolve))
     const resolving = discovery.resolve(configOf('a', 'slow'))
@@ -135,7 +135,7 @@ describe('the names of engines', () => {
     expect(engineIds(await discovery.resolve(configOf('a', 'slow')))).toContain('slow-10.0.0.5')
   })
 
-  it('report changes while another name’s server hangs, which is not queried again meanwhile', async () => {
+  it('names of engines report changes while another name’s server hangs, which is not queried again meanwhile', async () => {
     answers['slow'] = () => new Promise(() => undefined)
     const resolving = discovery.resolve(configOf('slow', 'a'))
     await vi.advanceTimersByTimeAsync(3_000)
@@ -148,7 +148,7 @@ describe('the names of engines', () => {
     expect(lookups.filter((name) => name === 'slow')).toHaveLength(1)
   })
 
-  it('do not resolve to the gateway itself', async () => {
+  it('names of engines do not resolve to the gateway itself', async () => {
     const warn = vi.fn()
     const found = new Discovery({
       lookup: says('10.0.0.1', '10.0.0.2', 'fd00::1'),
@@ -165,7 +165,7 @@ describe('the names of engines', () => {
     expect(engineIds(await found.resolve(listening('0.0.0.0', 81)))).toHaveLength(4)
   })
 
-  it('do not resolve to engines of another name, which is logged once', async () => {
+  it('names of engines do not resolve to engines of another name, which is logged once', async () => {
     const warn = vi.fn()
     const found = new Discovery({ lookup: says('10.0.0.1'), log: { ...quiet, warn } })
     for (let at = 0; at < 2; at += 1)
@@ -178,7 +178,7 @@ describe('the names of engines', () => {
     expect(warn).toHaveBeenCalledTimes(2)
   })
 
-  it('are resolved more often as soon as the configuration requires it', async () => {
+  it('names of engines are resolved more often as soon as the configuration requires it', async () => {
     const seldom = {
       ...configOf('a'),
       clusters: configOf('a').clusters.map((cluster) => ({
@@ -194,7 +194,7 @@ describe('the names of engines', () => {
     expect(lookups).toHaveLength(3)
   })
 
-  it('do not split an engine whose answer has only its other address family, unless it stays so', async () => {
+  it('names of engines do not split an engine whose answer has only its other address family, unless it stays so', async () => {
     answers['a'] = says('fd00::1', 'fd00::2')
     await vi.advanceTimersByTimeAsync(2_300)
     expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
@@ -206,7 +206,7 @@ describe('the names of engines', () => {
     expect(await now()).toEqual(['a-fd00--1', 'a-fd00--2', 'fixed'])
   })
 
-  it('are followed no more when a configuration without them is in use, and not before', async () => {
+  it('names of engines are followed no more when a configuration without them is in use, and not before', async () => {
     answers['b'] = says('10.0.0.7')
     expect(engineIds(await discovery.resolve(configOf('b')))).toEqual(['b-10.0.0.7', 'fixed'])
     await vi.advanceTimersByTimeAsync(1_200)
@@ -226,13 +226,16 @@ describe('a Kubernetes Service with one address', () => {
     [name, ['10.96.0.7'], 1],
     [name, ['10.0.0.1', '10.0.0.2'], 0],
     ['vllm.example.com', ['10.0.0.1'], 0],
-  ])('leads to a warning of `serve` if it may not be headless: %s with %j', async (host, addresses, warnings) => {
-    const warn = vi.fn()
-    await new Discovery({ lookup: async () => addresses, log: { ...quiet, warn } }).resolve(configOf(host))
-    expect(warn.mock.calls.filter(([event]) => event === 'service_has_one_address')).toHaveLength(warnings)
-  })
+  ])(
+    'a Kubernetes Service with one address leads to a warning of `serve` if it may not be headless: %s with %j',
+    async (host, addresses, warnings) => {
+      const warn = vi.fn()
+      await new Discovery({ lookup: async () => addresses, log: { ...quiet, warn } }).resolve(configOf(host))
+      expect(warn.mock.calls.filter(([event]) => event === 'service_has_one_address')).toHaveLength(warnings)
+    },
+  )
 
-  it('leads to a warning of `check` and `doctor`', async () => {
+  it('a Kubernetes Service with one address leads to a warning of `check` and `doctor`', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
     const file = join(folder, 'firstlight.yaml')
     const engines = [{ id: 'e', url: `http://${name}:${ownPorts(1)}`, discover: 'dns' }]
@@ -355,7 +358,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
       await expect.poll(ask).toBe(503)
     })
 
-    it('adopts new engines without reading a replaced vocabulary file', async () => {
+    it('a gateway before engines found by name adopts new engines without reading a replaced vocabulary file', async () => {
       addresses = ['127.0.0.1']
       await expect.poll(round).toEqual(['127.0.0.1'])
       rmSync(join(folder, 'm.vocab'))

@@ -23,7 +23,7 @@ function decode(
 const chunkOf = (text: string, extension = ''): string => `${text.length.toString(16)}${extension}\r\n${text}\r\n`
 
 describe('a chunked decoder', () => {
-  it('finds payload and end, however the body is cut into chunks and reads', () => {
+  it('a chunked decoder finds payload and end, however the body is cut into chunks and reads', () => {
     const chunk = fc.tuple(
       fc.string({ unit: fc.constantFrom('a', 'ÿ', '\r', '\n', '0', ';'), minLength: 1, maxLength: 80 }),
       fc.constantFrom('', ';a', ';a="b; c"', ';\t'),
@@ -45,7 +45,7 @@ describe('a chunked decoder', () => {
     )
   })
 
-  it('is not done before the last byte', () => {
+  it('a chunked decoder is not done before the last byte', () => {
     const text = `${chunkOf('abc')}0\r\nx: 1\r\n\r\n`
     for (let size = 0; size < text.length; size++) expect(decode(text.slice(0, size), [size || 1]).state).toBe('open')
   })
@@ -72,7 +72,7 @@ describe('a chunked decoder', () => {
     ['a trailer without a name', '0\r\n: a\r\n\r\n'],
     ['a bare line feed in a trailer', '0\r\nx: a\ny: b\r\n\r\n'],
     ['a trailer that is none', '0\r\nGET / HTTP/1.1\r\n\r\n'],
-  ])('refuses %s', (_, text) => {
+  ])('a chunked decoder refuses %s', (_, text) => {
     expect(decode(text).state).toBe('malformed')
     expect(decode(text, [1]).state).toBe('malformed')
   })

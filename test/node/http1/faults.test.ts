@@ -124,7 +124,7 @@ describe('a broken stream never looks like a clean end', () => {
   })
 })
 
-it('gives up on an engine that sends no head, or no byte after it, within the limit', async () => {
+it('the HTTP/1.1 client gives up on an engine that sends no head, or no byte after it, within the limit', async () => {
   await open(() => {}, { firstByteMs: 80 })
   expect((await ask(wire.port)).body).toBe('first_byte_timeout')
   engine.routes['*'] = ({ socket }) => void socket.write(HEAD)
@@ -150,7 +150,7 @@ describe('a client that leaves frees its engine', () => {
   })
 })
 
-it('applies backpressure of a slow reader to a fast engine, without loss', async () => {
+it('the HTTP/1.1 client applies backpressure of a slow reader to a fast engine, without loss', async () => {
   const block = `data: ${'x'.repeat(64_000)}\n\n`
   let sent = 0
   await open((socket) => {
@@ -182,7 +182,7 @@ it('applies backpressure of a slow reader to a fast engine, without loss', async
   expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 400 })
 })
 
-it('retries once on a new connection if the engine closed an idle one', async () => {
+it('the HTTP/1.1 client retries once on a new connection if the engine closed an idle one', async () => {
   const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
   await open((socket) => void socket.write(answer))
   expect((await ask(wire.port)).body).toBe('ok')
@@ -209,7 +209,7 @@ it('answers pipelined requests in order', async () => {
   expect([...raw.matchAll(/data: (\d)/g)].map((match) => match[1])).toEqual(['1', '2', '3'])
 })
 
-it('writes comments while the engine is silent, between events only', async () => {
+it('the HTTP/1.1 client writes comments while the engine is silent, between events only', async () => {
   await open(
     (socket) => {
       socket.write(HEAD)
@@ -224,7 +224,7 @@ it('writes comments while the engine is silent, between events only', async () =
   expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 1 })
 })
 
-it('reports the id of a stored response before the client can read it', async () => {
+it('the HTTP/1.1 client reports the id of a stored response before the client can read it', async () => {
   const ids: string[] = []
   await open((socket) => void socket.write(HEAD + chunk('data: {"response":{"id":"resp_') + chunk('0a1b"}}\n\n')), {
     onResponseId: (id) => void ids.push(id),

@@ -222,7 +222,7 @@ describe.each(corpus.responses)('a response with $name', ({ text, own }) => {
 })
 
 describe('messages changed at random', () => {
-  it('are read as node:http reads them, or left to it: requests', async () => {
+  it('messages changed at random are read as node:http reads them, or left to it: requests', async () => {
     let taken = 0
     await fc.assert(
       fc.asyncProperty(changed(corpus.requests.map(({ text }) => text)), async (text) => {
@@ -233,7 +233,7 @@ describe('messages changed at random', () => {
     expect(taken).toBeGreaterThan(200)
   })
 
-  it('are read as node:http reads them, or refused: responses, in reads of any size', async () => {
+  it('messages changed at random are read as node:http reads them, or refused: responses, in reads of any size', async () => {
     let taken = 0
     await fc.assert(
       fc.asyncProperty(

@@ -52,20 +52,20 @@ function ask(
 }
 
 describe('a process that stood still longer than the time limit', () => {
-  it('uses the connection that was made meanwhile', async () => {
+  it('a process that stood still longer than the time limit uses the connection that was made meanwhile', async () => {
     const answer = ask('/v1', { connectMs: LIMIT_MS, firstByteMs: 60_000 })
     stall()
     expect((await answer).status).toBe(200)
   })
 
-  it('uses the response that arrived meanwhile', async () => {
+  it('a process that stood still longer than the time limit uses the response that arrived meanwhile', async () => {
     const answer = ask('/v1', { connectMs: 60_000, firstByteMs: LIMIT_MS })
     stall()
     const { status } = await answer
     expect(status).toBe(200)
   })
 
-  it('still times out on an engine that stays silent afterwards', async () => {
+  it('a process that stood still longer than the time limit still times out on an engine that stays silent afterwards', async () => {
     const answer = ask('/silent', { connectMs: 60_000, firstByteMs: LIMIT_MS })
     stall()
     await expect(answer).rejects.toMatchObject({ failure: 'first_byte_timeout' })

@@ -72,7 +72,7 @@ async function expectWhole(wire: Wire, body: string): Promise<void> {
 describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => {
   const text = HEAD + body
 
-  it('arrives whole however it is cut in two, usage kept or hidden', { timeout: 120_000 }, async () => {
+  it('a framed stream arrives whole however it is cut in two, usage kept or hidden', { timeout: 120_000 }, async () => {
     for (let offset = 1; offset < text.length; offset += 13) {
       await inPieces(text, [offset])
       await expectWhole(shown, EVENTS.join(''))
@@ -83,7 +83,7 @@ describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => 
     }
   })
 
-  it('arrives complete if it comes in many pieces', async () => {
+  it('a framed stream arrives complete if it comes in many pieces', async () => {
     const offsets = Array.from({ length: 40 }, (_, i) => Math.floor(((i + 1) * text.length) / 41))
     await inPieces(text, offsets)
     for (const wire of [shown, shownInSteps]) await expectWhole(wire, EVENTS.join(''))
@@ -91,7 +91,7 @@ describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => 
   })
 })
 
-it('keeps the engine’s chunks if nothing is hidden', async () => {
+it('the raw relay keeps the engine’s chunks if nothing is hidden', async () => {
   engine.routes['*'] = async ({ socket }) => {
     socket.write(HEAD + chunked([EVENTS[0]!]).slice(0, -5), 'latin1')
     await turns()
@@ -101,7 +101,7 @@ it('keeps the engine’s chunks if nothing is hidden', async () => {
   expect(answer.raw).toContain(';engine=1')
 })
 
-it('removes blanks behind sizes, which some clients refuse', async () => {
+it('the raw relay removes blanks behind sizes, which some clients refuse', async () => {
   engine.routes['*'] = async ({ socket }) => {
     const text = HEAD + chunked(EVENTS, ' \t')
     socket.write(text.slice(0, HEAD.length + 3), 'latin1')
@@ -123,14 +123,14 @@ it('writes exactly one head and the engine’s chunks, without Node’s own fram
   )
 })
 
-it('gives an HTTP/1.0 client the payload without chunks and closes', async () => {
+it('the raw relay gives an HTTP/1.0 client the payload without chunks and closes', async () => {
   await inPieces(HEAD + SHAPES['an event a chunk']!, [])
   const answer = await ask(shown.port, requestText('1.0'))
   expect(answer.head).not.toContain('chunked')
   expect(answer.body).toBe(EVENTS.join(''))
 })
 
-it('keeps the framing of a body with a length, and reads its usage', async () => {
+it('the raw relay keeps the framing of a body with a length, and reads its usage', async () => {
   const body = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
   engine.routes['*'] = ({ socket }) =>
     void socket.write(
@@ -142,7 +142,7 @@ it('keeps the framing of a body with a length, and reads its usage', async () =>
   expect(shown.ends.at(-1)).toMatchObject({ end: 'complete', usage: { promptTokens: 2, completionTokens: 1 } })
 })
 
-it('skips interim answers, and passes answers without a body', async () => {
+it('the raw relay skips interim answers, and passes answers without a body', async () => {
   engine.routes['*'] = ({ socket }) =>
     void socket.write(
       'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',
@@ -160,14 +160,14 @@ it('frames a body that only the close ends', async () => {
   expect(await ask(shown.port)).toMatchObject({ whole: true, body: 'until the end' })
 })
 
-it('serves fifty requests in sequence over one connection', async () => {
+it('the raw relay serves fifty requests in sequence over one connection', async () => {
   await inPieces(HEAD + SHAPES['an event a chunk']!, [])
   const before = engine.accepted
   for (let i = 0; i < 50; i++) expect((await ask(shown.port)).whole).toBe(true)
   expect(engine.accepted - before).toBeLessThanOrEqual(1)
 })
 
-it('delivers the response without later bytes of the engine', async () => {
+it('the raw relay delivers the response without later bytes of the engine', async () => {
   const one = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
   engine.routes['*'] = ({ socket }) => void socket.write(`${one}HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil`)
   expect((await ask(shown.port)).body).toBe('ok')

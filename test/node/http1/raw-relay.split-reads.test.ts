@@ -181,7 +181,7 @@ describe.each(Object.entries(shapes))('an answer framed as %s', (_name, text) =>
     [false, 2],
     [true, 2],
   ])(
-    'is whole when it is cut at any byte, or at all of them (usage hidden: %s, socket slow: %s)',
+    'a framed answer is whole when it is cut at any byte, or at all of them (usage hidden: %s, socket slow: %s)',
     (hideUsage, letEvery) => {
       for (let at = 1; at < text.length; at++)
         expectPassed(passed(splitAt(text, [at]), { hideUsage, letEvery }), EVENTS, hideUsage)
@@ -199,7 +199,7 @@ describe.each(Object.entries(shapes))('an answer framed as %s', (_name, text) =>
     },
   )
 
-  it('is never whole to its client when the engine ends it early, wherever that is', () => {
+  it('a framed answer is never whole to its client when the engine ends it early, wherever that is', () => {
     for (let at = 0; at < text.length; at += 3) {
       const { raw, ends } = passed(
         [Buffer.from(`${text.slice(0, at)}`, 'latin1')].filter(({ length }) => length > 0),
@@ -223,18 +223,21 @@ describe.each([
     ),
   ],
 ])('an answer that ends without its mark, framed as %s', (_name, text) => {
-  it.each([false, true])('is cut, and tells why where there is room for it (usage hidden: %s)', (hideUsage) => {
-    const shown = EVENTS.slice(0, 4)
-      .filter((one) => !hideUsage || !isUsage(one))
-      .join('')
-    for (let at = 0; at < text.length; at++) {
-      const { raw, ends } = passed(splitAt(text, [at]), { hideUsage, letEvery: 0 })
-      const { body, whole } = parseRaw(raw)
-      expect(whole).toBe(false)
-      expect(ends).toEqual([expect.objectContaining({ end: 'engine_truncated', failure: 'reset' })])
-      expect([shown, `${shown}data: cut\n\n`]).toContain(body)
-    }
-  })
+  it.each([false, true])(
+    'an answer that ends without its mark is cut, and tells why where there is room for it (usage hidden: %s)',
+    (hideUsage) => {
+      const shown = EVENTS.slice(0, 4)
+        .filter((one) => !hideUsage || !isUsage(one))
+        .join('')
+      for (let at = 0; at < text.length; at++) {
+        const { raw, ends } = passed(splitAt(text, [at]), { hideUsage, letEvery: 0 })
+        const { body, whole } = parseRaw(raw)
+        expect(whole).toBe(false)
+        expect(ends).toEqual([expect.objectContaining({ end: 'engine_truncated', failure: 'reset' })])
+        expect([shown, `${shown}data: cut\n\n`]).toContain(body)
+      }
+    },
+  )
 })
 
 const event = fc.oneof(
@@ -245,7 +248,7 @@ const event = fc.oneof(
     .map((text) => `data: ${JSON.stringify({ choices: [{ text }] })}\n\n`),
 )
 
-it('is whole however its events, its chunks and its reads are cut', () => {
+it('a stream is whole however its events, its chunks and its reads are cut', () => {
   fc.assert(
     fc.property(
       fc.record({

@@ -41,7 +41,7 @@ describe('an engine behind TLS', () => {
     )
   })
 
-  it('gets a long body whole, and answers at length', async () => {
+  it('an engine behind TLS gets a long body whole, and answers at length', async () => {
     const answer = `data: ${'y'.repeat(300_000)}\n\n`
     await open(localhost, { ca: localhost.cert })
     engine.routes['*'] = ({ socket, raw: request }) =>
@@ -53,12 +53,12 @@ describe('an engine behind TLS', () => {
     expect(got.body.endsWith(answer)).toBe(true)
   })
 
-  it('is rejected if its certificate is not trusted', async () => {
+  it('an engine behind TLS is rejected if its certificate is not trusted', async () => {
     await open(localhost, {})
     expect(await ask(wire.port)).toMatchObject({ whole: true, body: 'connect' })
   })
 
-  it('that breaks off gives its client a cut', async () => {
+  it('an engine behind TLS that breaks off gives its client a cut', async () => {
     await open(localhost, { ca: localhost.cert })
     engine.routes['*'] = ({ socket }) => {
       socket.write(HEAD + chunked([EVENTS[0]!]).slice(0, -5))

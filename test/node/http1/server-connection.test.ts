@@ -70,7 +70,7 @@ const first = async (request: string): Promise<string> => (await connect().send(
 
 describe('the own HTTP/1.1 server', () => {
   it.each(['gateway.test', 'gateway.test:8000', '127.0.0.1:59999', 'localhost'])(
-    'takes a POST for an engine at %s',
+    'the own HTTP/1.1 server takes a POST for an engine at %s',
     async (name) => {
       expect(await first(`${start}host: ${name}\r\n${end}`)).toBe('plain 2')
     },
@@ -93,7 +93,7 @@ describe('the own HTTP/1.1 server', () => {
     ['a connection header with two options', `${start}${host}content-length: 2\r\nconnection: close, x-hop\r\n\r\n{}`],
     ['two requests at once', `${plain()}${start}${host}${end}`],
     ['a head of many bytes', `${start}${host}x-long: ${'x'.repeat(17_000)}\r\n${end}`],
-  ])('leaves %s to node:http', async (_, request) => {
+  ])('the own HTTP/1.1 server leaves %s to node:http', async (_, request) => {
     expect(await first(request)).toBe('node:http')
   })
 
@@ -106,7 +106,7 @@ describe('the own HTTP/1.1 server', () => {
     ['a folded line', `${start}${host}x-a: b\r\n c\r\n${end}`],
     ['a bare line feed', `${start}${host}x-a: b\nx-c: d\r\n${end}`],
     ['a NUL', `${start}${host}x-a: b\0\r\n${end}`],
-  ])('never serves %s', async (_, request) => {
+  ])('the own HTTP/1.1 server never serves %s', async (_, request) => {
     expect((await connect().send(request).answer()).body).not.toMatch(/^plain/)
   })
 
@@ -114,20 +114,20 @@ describe('the own HTTP/1.1 server', () => {
     ['a body in chunks', 'chunked', '3\r\nabc\r\n1;a="b"\r\nd\r\n0\r\n\r\n', 'plain 4'],
     ['chunks in capitals', 'CHUNKED', '00A\r\n0123456789\r\n0\r\nx-trailer: 1\r\n\r\n', 'plain 10'],
     ['no chunk but the last', 'chunked', '0\r\n\r\n', 'plain 0'],
-  ])('accepts %s', async (_, encoding, body, answer) => {
+  ])('the own HTTP/1.1 server accepts %s', async (_, encoding, body, answer) => {
     expect(await first(`${start}${host}transfer-encoding: ${encoding}\r\nconnection: close\r\n\r\n${body}`)).toBe(
       answer,
     )
   })
 
-  it('serves the request behind the last chunk after the response', async () => {
+  it('the own HTTP/1.1 server serves the request behind the last chunk after the response', async () => {
     const chunks = `${start}${host}transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`
     const client = connect().send(chunks + chunks + plain('{ }'))
     const bodies = [(await client.answer()).body, (await client.answer()).body, (await client.answer()).body]
     expect(bodies).toEqual(['plain 2', 'plain 2', 'plain 3'])
   })
 
-  it('accepts a head in pieces, with the body behind it', async () => {
+  it('the own HTTP/1.1 server accepts a head in pieces, with the body behind it', async () => {
     const client = connect()
     for (const piece of [start.slice(0, 3), start.slice(3), host, end.slice(0, 5), end.slice(5)]) {
       client.send(piece)
@@ -136,7 +136,7 @@ describe('the own HTTP/1.1 server', () => {
     expect((await client.answer()).body).toBe('plain 2')
   })
 
-  it('leaves a connection that stops being plain to node:http, request by request from there', async () => {
+  it('the own HTTP/1.1 server leaves a connection that stops being plain to node:http, request by request from there', async () => {
     const client = connect()
     const answers = []
     for (const request of [plain(), plain(), `GET / HTTP/1.1\r\n${host}\r\n`, plain()])
@@ -144,7 +144,7 @@ describe('the own HTTP/1.1 server', () => {
     expect(answers).toEqual(['plain 2', 'plain 2', 'node:http', 'node:http'])
   })
 
-  it('finds the end of bodies and heads for any split into packets', async () => {
+  it('the own HTTP/1.1 server finds the end of bodies and heads for any split into packets', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(3_000), { minLength: 1, maxLength: 4 }),
@@ -191,7 +191,7 @@ describe('the own HTTP/1.1 server', () => {
 })
 
 describe('a connection of the own HTTP/1.1 server', () => {
-  it('skips the rest of a body that was refused unread', async () => {
+  it('a connection of the own HTTP/1.1 server skips the rest of a body that was refused unread', async () => {
     serve = async () => new Response('no', { status: 401 })
     const client = connect().send(plain('x'.repeat(1_000), 200_000))
     expect((await client.answer()).head).toContain('401')
@@ -211,7 +211,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(client.pending).toBe('')
   })
 
-  it('reports a client that disconnected in its body to the handler, once', async () => {
+  it('a connection of the own HTTP/1.1 server reports a client that disconnected in its body to the handler, once', async () => {
     const seen: unknown[] = []
     let begun = false
     serve = async (request) => {
@@ -228,7 +228,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(lines).toEqual([])
   })
 
-  it('reports a client that disconnected before its response to the handler', async () => {
+  it('a connection of the own HTTP/1.1 server reports a client that disconnected before its response to the handler', async () => {
     let begun = false
     let gone = false
     serve = (request) => {
@@ -243,7 +243,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     await until(() => gone)
   })
 
-  it('is closed if no byte arrives, and if no further byte arrives', async () => {
+  it('a connection of the own HTTP/1.1 server is closed if no byte arrives, and if no further byte arrives', async () => {
     const silent = connect(impatient)
     const served = connect(impatient).send(plain())
     expect((await served.answer()).body).toBe('plain 2')
@@ -252,7 +252,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(late).toEqual([])
   })
 
-  it('gets 408 if its request does not arrive in time', async () => {
+  it('a connection of the own HTTP/1.1 server gets 408 if its request does not arrive in time', async () => {
     const half = connect(impatient).send(start)
     const body = connect(impatient).send(plain('{', 100))
     expect((await half.answer()).head).toContain('408')
@@ -260,7 +260,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     await until(() => half.closed && body.closed)
   })
 
-  it('may wait for its answer longer than for its request', async () => {
+  it('a connection of the own HTTP/1.1 server may wait for its answer longer than for its request', async () => {
     const { promise: later, resolve: answer } = Promise.withResolvers<void>()
     serve = async (request) => {
       const bytes = await request.collect(100)
@@ -275,7 +275,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(late).toHaveLength(1)
   })
 
-  it('is given as long for a second head as for a first', async () => {
+  it('a connection of the own HTTP/1.1 server is given as long for a second head as for a first', async () => {
     const patient = createServer()
     serverOf({ headMs: 150, requestMs: 600_000, idleMs: 600_000 }).takeConnections(patient)
     await once(patient.listen(0, '127.0.0.1'), 'listening')
@@ -285,7 +285,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     patient.close()
   })
 
-  it('receives a handler’s stream as it is written, and nothing of it after an error', async () => {
+  it('a connection of the own HTTP/1.1 server receives a handler’s stream as it is written, and nothing of it after an error', async () => {
     let feed!: ReadableStreamDefaultController<Uint8Array>
     serve = async () => new Response(new ReadableStream({ start: (controller) => void (feed = controller) }))
     const client = connect().send(plain())
@@ -297,7 +297,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(client.pending).not.toContain('\r\n0\r\n')
   })
 
-  it('cancels a stream whose client disconnected', async () => {
+  it('a connection of the own HTTP/1.1 server cancels a stream whose client disconnected', async () => {
     let pulls = 0
     let cancelled = false
     serve = async () =>
@@ -318,7 +318,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     await until(() => cancelled)
   })
 
-  it('that fails is cut and logged, and the next one is served', async () => {
+  it('a connection of the own HTTP/1.1 server that fails is cut and logged, and the next one is served', async () => {
     serve = () => Promise.reject(new Error('bug'))
     const client = connect().send(plain())
     await until(() => client.closed)
@@ -327,7 +327,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(await first(plain())).toBe('plain 2')
   })
 
-  it('is never sent a header that would end its line', async () => {
+  it('a connection of the own HTTP/1.1 server is never sent a header that would end its line', async () => {
     serve = async () =>
       ({
         status: 200,
@@ -344,7 +344,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
 })
 
 describe('a connection that sends a body in chunks', () => {
-  it('yields to others after 256 KiB, however much has arrived', async () => {
+  it('a connection that sends a body in chunks yields to others after 256 KiB, however much has arrived', async () => {
     const reads = Array.from({ length: 33 }, () => Buffer.from('1\r\na\r\n'.repeat(10_000)))
     reads.push(Buffer.from('0\r\n\r\n'))
     const socket = Object.assign(new EventEmitter(), {
@@ -389,7 +389,7 @@ describe('a connection that sends a body in chunks', () => {
 describe('the body of a plain request', () => {
   const headOf = (length: number) => parseRequestHead(`${start}host: a\r\ncontent-length: ${length}`)!
 
-  it('equals the sent bytes for any size of the reads, and copied reads are freed', async () => {
+  it('the body of a plain request equals the sent bytes for any size of the reads, and copied reads are freed', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 70_000 }), { minLength: 2, maxLength: 8 }), async (sizes) => {
         const reads = sizes.map((size, i) => Buffer.alloc(size, 97 + i))
@@ -402,7 +402,7 @@ describe('the body of a plain request', () => {
     )
   })
 
-  it('keeps a read that contains other bytes, and one that it holds', async () => {
+  it('the body of a plain request keeps a read that contains other bytes, and one that it holds', async () => {
     const request = new ServerRequest(headOf(40_000))
     const behind = Buffer.concat([Buffer.alloc(20_000, 'b'), Buffer.from('POST /')])
     request.take(Buffer.alloc(20_000, 'a'))
@@ -417,7 +417,7 @@ describe('the body of a plain request', () => {
     expect(whole.length).toBe(30_000)
   })
 
-  it('is freed on request if it has memory of its own', async () => {
+  it('the body of a plain request is freed on request if it has memory of its own', async () => {
     const request = new ServerRequest(headOf(700_000))
     const kept = Buffer.alloc(100_000, 'a')
     for (let i = 0; i < 7; i++) request.take(Buffer.from(kept))
@@ -430,7 +430,7 @@ describe('the body of a plain request', () => {
 })
 
 describe('a plain head', () => {
-  it('reads names in any case, and values without the blanks around them', () => {
+  it('a plain head reads names in any case, and values without the blanks around them', () => {
     const head = parseRequestHead(`${start}HOST: a\r\nX-One:  1 \t\r\ncontent-length: 7`)!
     expect({ url: head.url, length: head.length, close: head.close, one: head.headers.get('x-one') }).toEqual({
       url: '/v1/chat/completions',
@@ -440,7 +440,7 @@ describe('a plain head', () => {
     })
   })
 
-  it('is not plain with a header too many', () => {
+  it('a plain head is not plain with a header too many', () => {
     const of = (count: number): unknown =>
       parseRequestHead(
         `${start}host: a\r\ncontent-length: 0${Array.from({ length: count - 2 }, (_, i) => `\r\nx-${i}: 1`).join('')}`,
@@ -449,7 +449,7 @@ describe('a plain head', () => {
     expect(of(101)).toBeNull()
   })
 
-  it('is read as node:http reads it', async () => {
+  it('a plain head is read as node:http reads it', async () => {
     const seen: { url: string; headers: Record<string, unknown> }[] = []
     const reference = createServer((incoming, outgoing) => {
       seen.push({ url: incoming.url!, headers: { ...incoming.headers } })

@@ -146,7 +146,7 @@ describe.each(Object.entries(servers))('behind a request in the same write, on t
 })
 
 describe('the log of malformed requests', () => {
-  it('are logged once a second with the number of suppressed ones, without client data', () => {
+  it('malformed requests are logged once a second with the number of suppressed ones, without client data', () => {
     let now = 0
     const counted: string[] = []
     const lines: Record<string, unknown>[] = []

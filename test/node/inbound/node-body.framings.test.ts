@@ -17,7 +17,7 @@ const CHUNKED = 'transfer-encoding: chunked'
 describe.each(Object.entries(servers))('a client on the %s server', (_, host) => {
   const ask = (changes: Parameters<typeof requestText>[1] = {}) => requestText(host, changes)
 
-  it('may send its body in chunks of any size, with extensions and trailers', async () => {
+  it('a client may send its body in chunks of any size, with extensions and trailers', async () => {
     const body = chatBody('x'.repeat(5_000))
     const head = ask({ body: '', framing: CHUNKED })
     const client = connect().send(head + chunked(pieces(body, 700), ';a=b', 'x-trailer: 1\r\n'))
@@ -27,7 +27,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(both.posts[0]).not.toMatch(/transfer-encoding/)
   })
 
-  it('may send its body byte by byte', async () => {
+  it('a client may send its body byte by byte', async () => {
     const body = chatBody('é')
     const bytes = Buffer.from(body)
     const client = connect().send(ask({ body: '', framing: `content-length: ${bytes.length}` }))
@@ -39,7 +39,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(bodyOf(both.posts[0]!)).toBe(bytes.toString('latin1'))
   })
 
-  it('gets 100 Continue if it expects it', async () => {
+  it('a client gets 100 Continue if it expects it', async () => {
     const body = chatBody()
     const client = connect().send(ask({ body: '', framing: `expect: 100-continue\r\ncontent-length: ${body.length}` }))
     expect(await client.interim()).toMatch(/^HTTP\/1\.1 100 /)
@@ -49,7 +49,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(both.posts[0]).not.toMatch(/expect/)
   })
 
-  it('that disconnects in its body reaches no engine, and is distinguished from a failure of the gateway', async () => {
+  it('a client that disconnects in its body reaches no engine, and is distinguished from a failure of the gateway', async () => {
     const client = connect().send(ask({ body: chatBody().slice(0, 20), framing: 'content-length: 500' }))
     await once(client.socket, 'connect')
     await turns()
@@ -59,7 +59,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(both.posts).toHaveLength(0)
   })
 
-  it('that leaves while its engine thinks frees the engine', async () => {
+  it('a client that leaves while its engine thinks frees the engine', async () => {
     let closed = false
     both.answer = (socket) => void socket.on('close', () => (closed = true))
     const client = connect().send(ask())
@@ -68,7 +68,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     await until(() => closed)
   })
 
-  it('gets its refusal though it still sends, and never a second answer', async () => {
+  it('a client gets its refusal though it still sends, and never a second answer', async () => {
     const client = connect().send(ask({ body: '', framing: CHUNKED }))
     const piece = `4000\r\n${' '.repeat(0x4000)}\r\n`
     for (let sent = 0; sent <= LIMIT; sent += 0x4000) client.send(piece)
@@ -83,7 +83,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(both.posts.length).toBeLessThan(2)
   })
 
-  it('with a too long declared body is rejected before it sends it', async () => {
+  it('a client with a too long declared body is rejected before it sends it', async () => {
     const client = connect().send(ask({ body: '', framing: 'content-length: 100000' }))
     const answer = await client.answer()
     expect(answer.head).toContain('413')
@@ -100,7 +100,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(both.posts).toHaveLength(1)
   })
 
-  it('that sends three requests at once gets responses in order', async () => {
+  it('a client that sends three requests at once gets responses in order', async () => {
     let count = 0
     both.answer = (socket) => {
       const body = `{"n":${++count}}`
@@ -115,7 +115,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(order).toEqual([1, 2, 3].map((n) => sent.indexOf(String(n)) + 1))
   })
 
-  it('that leaves while its second question waits for the first frees both engines', async () => {
+  it('a client that leaves while its second question waits for the first frees both engines', async () => {
     let open = 0
     both.answer = (socket) => {
       open++
@@ -142,19 +142,19 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(client.closed).toBe(true)
   })
 
-  it('of HTTP/1.0 gets a refusal with its length', async () => {
+  it('a client of HTTP/1.0 gets a refusal with its length', async () => {
     const answer = await connect()
       .send(ask({ version: '1.0', headers: '' }))
       .answer()
     expect(answer).toMatchObject({ whole: true, head: expect.stringContaining('401') })
   })
 
-  it('with two keys counts as one without', async () => {
+  it('a client with two keys counts as one without', async () => {
     const client = connect().send(ask({ headers: `${key}authorization: Bearer other\r\n` }))
     expect((await client.answer()).head).toContain('401')
   })
 
-  it('gets an answer of ours on a connection it can use again', async () => {
+  it('a client gets an answer of ours on a connection it can use again', async () => {
     const client = connect()
     for (let n = 0; n < 3; n++) {
       client.send(ask({ body: '{' }))

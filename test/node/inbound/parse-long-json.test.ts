@@ -108,7 +108,7 @@ const request = fc
   .map(([[endpoint, shape], a, b]) => ({ endpoint, bytes: bytesOf(shape(a, b)) }))
 
 describe('a request with a long prompt', () => {
-  it('equals the result of JSON.parse', () => {
+  it('a request with a long prompt equals the result of JSON.parse', () => {
     fc.assert(
       fc.property(request, ({ bytes }) => {
         const parsed = parseLong(bytes)
@@ -119,7 +119,7 @@ describe('a request with a long prompt', () => {
     )
   })
 
-  it('has the blocks, size and items of its strings, in bytes and by a vocabulary with a template', () => {
+  it('a request with a long prompt has the blocks, size and items of its strings, in bytes and by a vocabulary with a template', () => {
     const template = compileTemplate(
       '{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{{ part.text }}{% endfor %}{{ m.reasoning }}{% endfor %}{{ tools | tojson }}{{ documents | tojson }}',
       {},
@@ -141,7 +141,7 @@ describe('a request with a long prompt', () => {
     )
   })
 
-  it('keeps long texts as bytes only in prompts, and as bytes of the body if they have no escapes', () => {
+  it('a request with a long prompt keeps long texts as bytes only in prompts, and as bytes of the body if they have no escapes', () => {
     const bytes = bytesOf(
       `{"messages":[{"role":"user","name":"${'n'.repeat(5000)}","content":"${'é'.repeat(50_000)}"}],"user":"${'u'.repeat(5000)}"}`,
     )
@@ -154,7 +154,7 @@ describe('a request with a long prompt', () => {
     expect(String(content)).toBe('é'.repeat(50_000))
   })
 
-  it('has as many characters for an estimate of its tokens', () => {
+  it('a request with a long prompt has as many characters for an estimate of its tokens', () => {
     const bytes = bytesOf(
       `{"messages":[{"content":"${'🙂'.repeat(30_000)}"},{"content":[{"type":"text","text":"${'\\n'.repeat(3_000)}"}]}]}`,
     )
@@ -200,7 +200,7 @@ describe('a document is parsed whole', () => {
     expect(() => parseWhole(bytes)).not.toThrow()
   })
 
-  it('accepts no document that JSON.parse rejects, and changes none', () => {
+  it('the parser of long documents accepts no document that JSON.parse rejects, and changes none', () => {
     const bytes = bytesOf(
       `{"messages":[{"role":"user","content":"${'plain '.repeat(11_000)}"},{"content":"${'a\\n\\u00e9é '.repeat(1_000)}"}],"stream":true}`,
     )
@@ -233,12 +233,12 @@ describe('a document is parsed whole', () => {
     ['a text with escapes and without an end', `{"prompt":"\\n${text}\\`, /not valid JSON/],
     ['a list', `["${text}"]`, /must be a JSON object, not an array/],
     ['a text alone', `"${text}"`, /must be a JSON object, not a string/],
-  ])('rejects %s', async (_, json, message) => {
+  ])('the parser of long documents rejects %s', async (_, json, message) => {
     const source = new Request('http://x', { method: 'POST', body: json })
     await expect(readJson(source, { bodyBytes: 10_000_000 }, { parseLong })).rejects.toThrow(message)
   })
 
-  it('rejects invalid UTF-8', async () => {
+  it('the parser of long documents rejects invalid UTF-8', async () => {
     const body = bytesOf(`{"prompt":"${text}"}`)
     body[500] = 0xff
     await expect(
@@ -248,7 +248,7 @@ describe('a document is parsed whole', () => {
 })
 
 describe('a text in JSON', () => {
-  it('unescapes like JSON.parse, from any position to the closing quote', () => {
+  it('a text in JSON unescapes like JSON.parse, from any position to the closing quote', () => {
     fc.assert(
       fc.property(fc.nat(9), fc.array(written, { maxLength: 60 }), (before, letters) => {
         const json = `"${letters.join('')}"`
@@ -264,7 +264,7 @@ describe('a text in JSON', () => {
     )
   })
 
-  it('detects a byte below 32 at any position of a word', () => {
+  it('a text in JSON detects a byte below 32 at any position of a word', () => {
     fc.assert(
       fc.property(
         fc.array(fc.oneof(fc.integer({ min: 0x20, max: 0xff }), fc.integer({ min: 0x7e, max: 0x82 })), {
@@ -287,7 +287,7 @@ describe('a text in JSON', () => {
 })
 
 describe('a document of megabytes', () => {
-  it('is equal with yields during its escapes, and yields', async () => {
+  it('a document of megabytes is equal with yields during its escapes, and yields', async () => {
     let turns = 0
     const inTurns = parseLongInTurns(async () => void turns++)
     // Slices end within escapes, too.
@@ -300,7 +300,7 @@ describe('a document of megabytes', () => {
     }
   })
 
-  it('is rejected if it is not JSON, however late that shows', async () => {
+  it('a document of megabytes is rejected if it is not JSON, however late that shows', async () => {
     const inTurns = parseLongInTurns(async () => {})
     expect(await inTurns(bytesOf(`{"prompt":"${'\\n'.repeat(3_000_000)}\\x"}`))).toBeNull()
     expect(await inTurns(bytesOf(`{"prompt":"${'\\n'.repeat(3_000_000)}`))).toBeNull()

@@ -93,7 +93,7 @@ function ask({ path, content = 'hi', agent, ...context }: Ask = {}): Promise<Ans
 const events = (name: string) => gateway.lines.filter(({ event }) => event === name)
 
 describe('a gateway with a certificate', () => {
-  it('serves inference and all other routes over connections that are kept', async () => {
+  it('a gateway with a certificate serves inference and all other routes over connections that are kept', async () => {
     gateway = await startNodeGateway(documentOf())
     expect(gateway.url).toMatch(/^https:/)
     const agent = new https.Agent({ keepAlive: true, maxSockets: 1 })
@@ -107,7 +107,7 @@ describe('a gateway with a certificate', () => {
     agent.destroy()
   })
 
-  it('refuses plain HTTP, and names the cause of a failed handshake', async () => {
+  it('a gateway with a certificate refuses plain HTTP, and names the cause of a failed handshake', async () => {
     gateway = await startNodeGateway(documentOf())
     const { hostname, port } = new URL(gateway.url)
     const plain = connect(Number(port), hostname)
@@ -119,7 +119,7 @@ describe('a gateway with a certificate', () => {
     expect((await ask()).status).toBe(200)
   })
 
-  it('serves only clients with a certificate of `client_ca`', async () => {
+  it('a gateway with a certificate serves only clients with a certificate of `client_ca`', async () => {
     writeFileSync(at('clients.pem'), localhost.cert)
     gateway = await startNodeGateway(
       documentOf({ tls: { cert: at('cert.pem'), key: at('key.pem'), client_ca: at('clients.pem') } }),
@@ -131,7 +131,7 @@ describe('a gateway with a certificate', () => {
     expect(events('tls_handshake_failed')[0]).toMatchObject({ why: 'ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE' })
   })
 
-  it('uses a replaced certificate, and keeps the old one beside files that are bad', async () => {
+  it('a gateway with a certificate uses a replaced certificate, and keeps the old one beside files that are bad', async () => {
     gateway = await startNodeGateway(documentOf())
     const reload = () => gateway.adopt(nodeConfig(documentOf()))
     expect((await ask()).peer).toBe('localhost')
@@ -156,7 +156,7 @@ describe('a gateway with a certificate', () => {
     expect((await ask()).peer).toBe('localhost')
   })
 
-  it('closes connections beyond `limits.connections`, and a client that reads nothing', async () => {
+  it('a gateway with a certificate closes connections beyond `limits.connections`, and a client that reads nothing', async () => {
     const chunk = `8000\r\n${'x'.repeat(0x8000)}\r\n`
     engine.routes['POST *'] = ({ socket }) => {
       const more = (): void => {
@@ -194,7 +194,7 @@ describe('a gateway whose certificate cannot be used', () => {
       /^is not a private key without a passphrase/,
     ],
     ['the key of another one', () => writeFileSync(at('key.pem'), other.key), 'tls.key', /^does not fit/],
-  ])('does not start with %s', async (_, spoil, path, rule) => {
+  ])('a gateway whose certificate cannot be used does not start with %s', async (_, spoil, path, rule) => {
     gateway = await startNodeGateway({ ...documentOf(), tls: undefined })
     spoil()
     const error = (await startNodeGateway(documentOf()).then(

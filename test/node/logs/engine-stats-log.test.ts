@@ -21,7 +21,7 @@ const configOf = (everyS: number, ...models: string[]): Config =>
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
 
-it('are written as often as ever, and go on counting, under configurations that change more often', async () => {
+it('the statistics of engines are written as often as ever, and go on counting, under configurations that change more often', async () => {
   const lines: [string, number | null][] = []
   let total = 0
   const info = (_event: string, { engine, qps }: { engine: string; qps: number | null }) =>

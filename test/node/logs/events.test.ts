@@ -24,12 +24,12 @@ function events(): { readonly file: string; readonly level: string; readonly eve
   ])
 }
 
-it('names each event in lower-case words joined by _, so that a filter needs no quotes', () => {
+it('every log event has a name in lower-case words joined by _, so that a filter needs no quotes', () => {
   expect(events().length).toBeGreaterThan(90)
   expect(events().filter(({ event }) => !/^[a-z]+(?:_[a-z]+)*$/.test(event))).toEqual([])
 })
 
-it('logs no warning that the docs do not explain', () => {
+it('no warning is logged that the docs do not explain', () => {
   const pages = read('docs/*.md')
     .map(({ text }) => text)
     .join('\n')

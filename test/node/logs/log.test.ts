@@ -12,13 +12,13 @@ function logged(
 }
 
 describe('the log', () => {
-  it('has the fields of its owner in every line', () => {
+  it('the log has the fields of its owner in every line', () => {
     const lines: string[] = []
     openLog('info', { write: (line) => void lines.push(line) }, { thread: 3 }).warn('it_happened', { engine: 'a' })
     expect(JSON.parse(lines[0]!)).toMatchObject({ level: 'warn', thread: 3, engine: 'a' })
   })
 
-  it('writes one JSON line per event, with level, time, fields, and a message for log services', () => {
+  it('the log writes one JSON line per event, with level, time, fields, and a message for log services', () => {
     expect(logged({ engine: 'a' })).toEqual([
       {
         level: 'info',
@@ -30,11 +30,11 @@ describe('the log', () => {
     ])
   })
 
-  it('is silent below its level', () => {
+  it('the log is silent below its level', () => {
     expect(logged({}, 'warn')).toEqual([])
   })
 
-  it('keeps an event in one line, whatever its name and fields contain', () => {
+  it('the log keeps an event in one line, whatever its name and fields contain', () => {
     const lines: string[] = []
     const forged = 'x\n{"level":"error"}\r\u001b[2J\u0000"'
     openLog('info', { write: (line) => void lines.push(line) }).info(forged, { path: forged })
@@ -44,7 +44,7 @@ describe('the log', () => {
     expect(JSON.parse(lines[0]!)).toMatchObject({ level: 'info', event: forged, path: forged })
   })
 
-  it('drops credentials and texts of users, from any caller', () => {
+  it('the log drops credentials and texts of users, from any caller', () => {
     expect(
       JSON.stringify(
         logged({ authorization: 'hush', prompt: 'hush', messages: ['hush'], key: 'hush', headers: ['hush'] }),
@@ -52,19 +52,19 @@ describe('the log', () => {
     ).not.toContain('hush')
   })
 
-  it('has a line for fields that JSON cannot have', () => {
+  it('the log has a line for fields that JSON cannot have', () => {
     const cycle: Record<string, unknown> = {}
     cycle['self'] = cycle
     for (const fields of [{ cycle }, { big: 1n }])
       expect(logged(fields)).toEqual([expect.objectContaining({ event: 'it_happened', not_logged: expect.anything() })])
   })
 
-  it('formats an error with its causes', () => {
+  it('the log formats an error with its causes', () => {
     const error = new TypeError('outer', { cause: new Error('inner') })
     expect(logged({ error })[0]).toMatchObject({ error: { message: 'TypeError: outer <- Error: inner' } })
   })
 
-  it('has the stack of an unexpected error, and none for an unreachable engine', () => {
+  it('the log has the stack of an unexpected error, and none for an unreachable engine', () => {
     const unexpected = logged({ error: new TypeError('x is undefined') })[0]!['error']
     expect(unexpected).toMatchObject({ stack: expect.arrayContaining([expect.stringContaining('at ')]) })
     const cause = Object.assign(new Error('connect ECONNREFUSED 10.0.0.1:8000'), { code: 'ECONNREFUSED' })
@@ -83,7 +83,7 @@ it('writes text for people in the format `text`', () => {
   ])
 })
 
-it('changes its level at runtime', () => {
+it('the log changes its level at runtime', () => {
   const lines: string[] = []
   const log = openLog('warn', { write: (line) => void lines.push(line) })
   for (const level of ['info', 'silent', 'debug'] as const) {

@@ -61,24 +61,24 @@ ${body}`
     ['has an uncaught error', `throw new Error('uncaught')`],
     ['has an unhandled rejection', `await Promise.reject(new Error('unhandled'))`],
     ['logs while it exits', `process.on('exit', () => log.info('last', { n: 3 }))\nprocess.exit(0)`],
-  ])('has all lines in order if the process %s', async (_, end) => {
+  ])('standard output of a process has all lines in order if the process %s', async (_, end) => {
     const lines = await linesOf(`${three}\n${end}`)
     expect(lines.map(({ n }) => n)).toEqual(inOrder(end.includes('last') ? 4 : 3))
   })
 
-  it('has all lines up to the last warning if the process is killed', async () => {
+  it('standard output of a process has all lines up to the last warning if the process is killed', async () => {
     const lines = await linesOf(`${three}\nlog.warn('careful', { n: 3 })\nprocess.kill(process.pid, 'SIGKILL')`)
     expect(lines.map(({ n }) => n)).toEqual(inOrder(4))
   })
 
-  it('has a line soon, although the process goes on', async () => {
+  it('standard output of a process has a line soon, although the process goes on', async () => {
     const { child } = started(`log.info('one')\nprocess.stdin.resume()`, 'pipe')
     const [bytes] = (await once(child.stdout!, 'data')) as [Buffer]
     child.stdin!.end()
     expect(JSON.parse(String(bytes))).toMatchObject({ event: 'one' })
   })
 
-  it('has the lines of one turn in one write', async () => {
+  it('standard output of a process has the lines of one turn in one write', async () => {
     const lines = await linesOf(`
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
@@ -94,7 +94,7 @@ setTimeout(() => log.info('writes', { n: writes }), 60)`)
     expect(lines.at(-1)).toMatchObject({ event: 'writes', n: 1 })
   })
 
-  it('never mixes lines of threads, and has those of a thread that exits with the process', async () => {
+  it('standard output of a process never mixes lines of threads, and has those of a thread that exits with the process', async () => {
     const lines = await linesOf(`
 import { Worker } from 'node:worker_threads'
 const { threadLines } = await import(${source('standard-output.ts')})
@@ -120,7 +120,7 @@ for (const base of [0, 1_000])
     expect(numbers.filter((n) => n >= 1_000)).toEqual(inOrder(1_000).map((n) => n + 1_000))
   })
 
-  it('never waits for a blocked reader, drops whole lines only, and counts them', async () => {
+  it('standard output of a process never waits for a blocked reader, drops whole lines only, and counts them', async () => {
     const { child, printed } = started(
       `for (let n = 0; n < 40_000; n++) log.info('one', { n, text: 'x'.repeat(50) })
 say('logged')
@@ -150,16 +150,21 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
     expect(numbers.length + dropped).toBeLessThanOrEqual(40_000 + writes)
   })
 
-  it('writes its last line at exit if the reader is only slow', async () => {
+  it('standard output of a process writes its last line at exit if the reader is only slow', async () => {
     const body = `for (let n = 0; n < 5000; n++) log.info('one', { n, text: 'x'.repeat(50) })\nprocess.exit(0)`
     expect((await linesOf(body)).map(({ n }) => n)).toEqual(inOrder(5000))
   })
 
-  it.runIf(existsSync('/dev/full'))('that finds no room on its disk fails no request, and is logged once', async () => {
-    const full = openSync('/dev/full', 'w')
-    const { child, printed } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
-    closeSync(full)
-    expect(await printed('requests')).toBe('went on\nThe log cannot be written (ENOSPC): requests go on without it.\n')
-    expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0)
-  })
+  it.runIf(existsSync('/dev/full'))(
+    'standard output of a process that finds no room on its disk fails no request, and is logged once',
+    async () => {
+      const full = openSync('/dev/full', 'w')
+      const { child, printed } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
+      closeSync(full)
+      expect(await printed('requests')).toBe(
+        'went on\nThe log cannot be written (ENOSPC): requests go on without it.\n',
+      )
+      expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0)
+    },
+  )
 })

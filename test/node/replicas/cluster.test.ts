@@ -10,7 +10,7 @@ import { converged, documentedRights, loaded, Member } from './member.ts'
 const binary = await findServer()
 
 describe.skipIf(binary === null)('replicas on a cluster', () => {
-  it('have the same load, also after each node was killed and came back', async () => {
+  it('replicas on a cluster have the same load, also after each node was killed and came back', async () => {
     const nodes = await startCluster(binary!, ownPorts(3))
     const members = nodes.map(({ url }) => new Member({ url, cluster: true, leaseMs: 2_000 }))
     try {
@@ -37,7 +37,7 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
     }
   })
 
-  it('have the same load after a primary has failed over to its copy', async () => {
+  it('replicas on a cluster have the same load after a primary has failed over to its copy', async () => {
     const clusterPort = ownPorts(4)
     const nodes = await startCluster(binary!, clusterPort)
     const { primary, copy } = await addCopy(nodes, { binary: binary!, key: 'test:2:{one/m}:replicas', clusterPort })
@@ -59,7 +59,7 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
     }
   })
 
-  it('have the same load after a primary that hangs has failed over, and is back as a copy', async () => {
+  it('replicas on a cluster have the same load after a primary that hangs has failed over, and is back as a copy', async () => {
     const clusterPort = ownPorts(4)
     const nodes = await startCluster(binary!, clusterPort)
     const { primary, copy } = await addCopy(nodes, { binary: binary!, key: 'test:2:{one/m}:replicas', clusterPort })
@@ -82,7 +82,7 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
     }
   })
 
-  it('leave no connection open while a node is away', async () => {
+  it('replicas on a cluster leave no connection open while a node is away', async () => {
     const nodes = await startCluster(binary!, ownPorts(3))
     let created = 0
     let isUp = false
@@ -112,7 +112,7 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
     }
   })
 
-  it('need no more rights than docs/replicas.md lists, with a password that a URL must encode', async () => {
+  it('replicas on a cluster need no more rights than docs/replicas.md lists, with a password that a URL must encode', async () => {
     const nodes = await startCluster(binary!, ownPorts(3))
     const clients = await Promise.all(nodes.map(({ url }) => administrator(url)))
     const rights = [...documentedRights('p@ss'), '+cluster|slots']

@@ -18,7 +18,7 @@ const rejected = (...events: readonly unknown[]): number => {
 }
 
 describe('events of other replicas', () => {
-  it('are read as they were sent', () => {
+  it('events of other replicas are read as they were sent', () => {
     const events = [
       ['book', 64, encoded, placement],
       [
@@ -52,11 +52,11 @@ describe('events of other replicas', () => {
     [[7]],
     ['book'],
     [null],
-  ])('are skipped and reported if they are invalid: %j', (event) => {
+  ])('events of other replicas are skipped and reported if they are invalid: %j', (event) => {
     expect(rejected(event)).toBe(1)
   })
 
-  it('are skipped if a later version has invented them', () => {
+  it('events of other replicas are skipped if a later version has invented them', () => {
     expect(rejected(['toString', 1], ['later', {}])).toBe(0)
     expect(rejected()).toBe(0)
     let count = 0
@@ -74,7 +74,7 @@ describe('events of other replicas', () => {
     ['one block', { blocks: Uint32Array.of(1, 0xffff_ffff) }],
     ['no block', { blocks: new Uint32Array(0) }],
     ['many blocks', { blocks: Uint32Array.from({ length: 5_000 }, (_, at) => at * 858_993) }],
-  ])('restore an admission with %s', (_what, changes) => {
+  ])('events of other replicas restore an admission with %s', (_what, changes) => {
     const made = admission({ blocks: Uint32Array.of(1, 2, 3, 4), ...changes })
     const text = JSON.stringify([
       ['book', 64, encodeAdmission({ ...made, tenant: 't', session: 's', avoid: ['b'] }), placement],
@@ -85,12 +85,12 @@ describe('events of other replicas', () => {
     for (const secret of ['tenant', 'session', 'avoid']) expect(text).not.toContain(secret)
   })
 
-  it('omit default values of an admission', () => {
+  it('events of other replicas omit default values of an admission', () => {
     const text = JSON.stringify(encodeAdmission(admission({ configVersion: 0 })))
     for (const name of ['adapter', 'priority', 'hints', 'configVersion']) expect(text).not.toContain(name)
   })
 
-  it('follow a number and the id of the replica', () => {
+  it('events of other replicas follow a number and the id of the replica', () => {
     expect(readMessage('1795399232905001 host:id [["end"]]')).toEqual({
       number: 1795399232905001,
       replica: 'host:id',

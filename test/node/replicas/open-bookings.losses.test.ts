@@ -74,7 +74,7 @@ describe.skipIf(binary === null)('replicas', () => {
     }
   }
 
-  it('converge after a failover that lost the last writes', async () => {
+  it('replicas after a failure converge after a failover that lost the last writes', async () => {
     join({}, {})
     await together()
     const [one] = members as [Member]
@@ -92,7 +92,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('converge after a failover that lost the last writes of one that writes nothing more', async () => {
+  it('replicas after a failure converge after a failover that lost the last writes of one that writes nothing more', async () => {
     join({}, {})
     await together()
     const [one] = members as [Member]
@@ -106,7 +106,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('write all bookings again after a failover that lost some of them while they were written', async () => {
+  it('replicas after a failure write all bookings again after a failover that lost some of them while they were written', async () => {
     const key = `${prefix}:2:{one/m}:open:r`
     const client = await administrator(server.url)
     let begun: unknown = null
@@ -140,7 +140,7 @@ describe.skipIf(binary === null)('replicas', () => {
     expect([...written].sort()).toEqual(['#', 'b1#0', 'b2#0', 'b3#0'])
   })
 
-  it('keep the bookings of others until the lease of the pool without the server, and not longer', async () => {
+  it('replicas after a failure keep the bookings of others until the lease of the pool without the server, and not longer', async () => {
     join({ leaseMs: 3_000 }, { leaseMs: 3_000 })
     await together()
     const [one, other] = members as [Member, Member]
@@ -159,7 +159,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('follow the pools of their own configuration only', async () => {
+  it('replicas after a failure follow the pools of their own configuration only', async () => {
     members.push(new Member({ url: server.url, prefix }))
     members.push(new Member({ url: server.url, prefix }, {}, ['m']))
     await together()
@@ -175,7 +175,7 @@ describe.skipIf(binary === null)('replicas', () => {
     expect(other.replicas.digests).toMatchObject([{ state: 'following', bookings: 1 }])
   })
 
-  it('count bookings of another block size as load, not as cache', async () => {
+  it('replicas after a failure count bookings of another block size as load, not as cache', async () => {
     const policy = { name: 'predicted', options: {} }
     join({ blockTokens: 32, policy }, { blockTokens: 64, policy })
     await together()
@@ -192,7 +192,7 @@ describe.skipIf(binary === null)('replicas', () => {
     expect(await cachedTokensAt(other)).toBe(0)
   })
 
-  it('name the missing right and serve alone', async () => {
+  it('replicas after a failure name the missing right and serve alone', async () => {
     const guarded = await ValkeyServer.start(binary!)
     const client = await administrator(guarded.url)
     const rights = ['~*', '&*', '+@all']

@@ -50,7 +50,7 @@ describe.skipIf(binary === null)('replicas', () => {
   })
   afterEach(() => Promise.all(members.map((member) => member.close())))
 
-  it('have the same load as a fourth one that joins', async () => {
+  it('replicas have the same load as a fourth one that joins', async () => {
     const stop = loaded(members, 1)
     join()
     await following(3)
@@ -67,7 +67,7 @@ describe.skipIf(binary === null)('replicas', () => {
     ['the scripts are flushed', [['SCRIPT', 'FLUSH']]],
     ['all keys are lost', [['FLUSHALL']]],
     ['scripts and keys are lost', [['SCRIPT', 'FLUSH'], ['FLUSHALL']]],
-  ])('converge after %s', async (_what, commands) => {
+  ])('replicas converge after %s', async (_what, commands) => {
     const stop = loaded(members, 2)
     await steps(50)
     await send(...commands)
@@ -76,7 +76,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it.each(['replicas', 'open'])('converge after the key `%s` of a pool is evicted', async (key) => {
+  it.each(['replicas', 'open'])('replicas converge after the key `%s` of a pool is evicted', async (key) => {
     const stop = loaded(members, 3)
     await steps(50)
     const tag = `${prefix}:2:{one/m}`
@@ -85,7 +85,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('serve while the server has no memory left, and converge when it has', async () => {
+  it('replicas serve while the server has no memory left, and converge when it has', async () => {
     await converged(members)
     await send(['CONFIG', 'SET', 'maxmemory', '1'])
     const stop = loaded(members, 8)
@@ -99,7 +99,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('converge after a lost message', async () => {
+  it('replicas converge after a lost message', async () => {
     await converged(members)
     const [one, other] = members as [Member, Member]
     const tag = `${prefix}:2:{one/m}`
@@ -113,7 +113,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('serve while the server is down, keep their state, and converge when it returns without data', async () => {
+  it('replicas serve while the server is down, keep their state, and converge when it returns without data', async () => {
     await converged(members)
     await server.kill()
     const before = await members[0]!.bookings()
@@ -129,7 +129,7 @@ describe.skipIf(binary === null)('replicas', () => {
     expect(members[0]!.replicas.isUp).toBe(true)
   })
 
-  it('serve while the server hangs, bound their queues, and converge when it continues', async () => {
+  it('replicas serve while the server hangs, bound their queues, and converge when it continues', async () => {
     await converged(members)
     server.signal('SIGSTOP')
     const stop = loaded(members, 5)
@@ -139,7 +139,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('converge after a freeze that is shorter than the limit of a heartbeat', async () => {
+  it('replicas converge after a freeze that is shorter than the limit of a heartbeat', async () => {
     server.signal('SIGSTOP')
     const stop = loaded(members, 6)
     await steps(100)
@@ -148,7 +148,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('remove a replica whose presence expires, and restore it when it reaches the server again', async () => {
+  it('replicas remove a replica whose presence expires, and restore it when it reaches the server again', async () => {
     const [one, ...others] = members as [Member, ...Member[]]
     await one.admit()
     await converged(members)
@@ -170,7 +170,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('remove a replica that leaves at once, even if it has just published', async () => {
+  it('replicas remove a replica that leaves at once, even if it has just published', async () => {
     const [one, ...others] = members as [Member, ...Member[]]
     await converged(members)
     for (let count = 0; count < 50; count++) void one.admit()
@@ -187,7 +187,7 @@ describe.skipIf(binary === null)('replicas', () => {
     client.destroy()
   })
 
-  it('follow a replica without bookings between two heartbeats', async () => {
+  it('replicas follow a replica without bookings between two heartbeats', async () => {
     const lazy = new Member({ url: server.url, prefix: `${prefix}lazy`, leaseMs: 6_000 })
     const other = new Member({ url: server.url, prefix: `${prefix}lazy`, leaseMs: 6_000 })
     const client = await administrator(server.url)
@@ -204,7 +204,7 @@ describe.skipIf(binary === null)('replicas', () => {
     }
   })
 
-  it('publish drains to all, and to those that join after the publisher has left', async () => {
+  it('replicas publish drains to all, and to those that join after the publisher has left', async () => {
     const [one, two] = members as [Member, Member]
     await one.clusters.get('m')!.observe([{ kind: 'drain', engine: 'a', draining: true }])
     const isDrained = async (member: Member) => (await member.load()).includes('true')
@@ -217,7 +217,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await until(async () => !(await isDrained(two)))
   })
 
-  it('do not restore a replica by a heartbeat that arrives after it has left', async () => {
+  it('replicas do not restore a replica by a heartbeat that arrives after it has left', async () => {
     const [one] = members as [Member]
     await one.close()
     members.splice(0, 1)
@@ -227,7 +227,7 @@ describe.skipIf(binary === null)('replicas', () => {
     client.destroy()
   })
 
-  it('ignore an earlier generation, however late it arrives', async () => {
+  it('replicas ignore an earlier generation, however late it arrives', async () => {
     const [one] = members as [Member]
     await converged(members)
     const client = await administrator(server.url)
@@ -270,7 +270,7 @@ describe.skipIf(binary === null)('replicas', () => {
     }
   })
 
-  it('need no more rights than docs/replicas.md lists', async () => {
+  it('replicas need no more rights than docs/replicas.md lists', async () => {
     const guarded = await ValkeyServer.start(binary!)
     const client = await administrator(guarded.url)
     await client.sendCommand(['ACL', 'SETUSER', 'firstlight', ...documentedRights('hush')])

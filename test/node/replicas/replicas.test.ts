@@ -111,7 +111,7 @@ interface Changes {
 }
 
 describe('messages', () => {
-  it('carry reports of LMCache servers unchanged', () => {
+  it('messages between replicas carry reports of LMCache servers unchanged', () => {
     const batch = {
       instance: 'i',
       incarnation: 1,
@@ -128,7 +128,7 @@ describe('messages', () => {
     expect(decodeRegistryCall(encodeRegistryCall(call))).toEqual(call)
   })
 
-  it('contain neither tenant nor session', () => {
+  it('messages between replicas contain neither tenant nor session', () => {
     const request = admission({
       tenant: 'team-a',
       session: 'session-1',
@@ -181,7 +181,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     for (const engine of engines) await engine.close()
   })
 
-  it('leave themselves out', async () => {
+  it('two replicas do not count themselves as peers', async () => {
     expect((await one.fleet()).replicas).toHaveLength(1)
     expect((await other.fleet()).replicas).toHaveLength(1)
   })
@@ -210,7 +210,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     }
   })
 
-  it('release a booking on all replicas when the client disconnects', async () => {
+  it('two replicas release a booking on all replicas when the client disconnects', async () => {
     const leaving = new AbortController()
     const answer = await one.chat(leaving.signal)
     await until(async () => (await other.pool()).bookings === 1)
@@ -228,7 +228,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     await until(async () => (await one.pool()).engines.every(({ draining }) => !draining))
   })
 
-  it('send open bookings to a third one that joins', async () => {
+  it('two replicas send open bookings to a third one that joins', async () => {
     await one.chat()
     // Without the first booking, the second request may go to the same engine.
     await until(async () => (await other.pool()).bookings === 1)
@@ -238,7 +238,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     await until(async () => JSON.stringify(await third.requests()) === '{"a":1,"b":1}')
   })
 
-  it('remove the bookings of one that leaves, at once', async () => {
+  it('two replicas remove the bookings of one that leaves, at once', async () => {
     await one.chat()
     await until(async () => (await other.pool()).bookings === 1)
     open.splice(open.indexOf(one), 1)
@@ -292,7 +292,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     )
   })
 
-  it('share bookings with threads as without, over the connections of one process', async () => {
+  it('two replicas share bookings with threads as without, over the connections of one process', async () => {
     const client = await administrator(server.url)
     const connections = async () => (await client.clientList()).length
     const before = await connections()

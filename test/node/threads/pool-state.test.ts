@@ -98,7 +98,7 @@ describe('two threads with one pool state', () => {
     expect(requestsOf(await state.digest())).toEqual({ a: 10, b: 10 })
   })
 
-  it('releases the bookings of a thread that exited, and no others', async () => {
+  it('two threads with one pool state releases the bookings of a thread that exited, and no others', async () => {
     for (let at = 0; at < 3; at++) await admitted(one.cluster.admit(admission()))
     const { lease } = await admitted(two.cluster.admit(admission()))
     one.end()
@@ -109,7 +109,7 @@ describe('two threads with one pool state', () => {
     expect((await two.cluster.digest()).bookings).toBe(0)
   })
 
-  it('releases a booking made for a thread that exited during the call', async () => {
+  it('two threads with one pool state releases a booking made for a thread that exited during the call', async () => {
     const host = new ThreadBookings(() => state, quiet)
     const answer = host.receive(['admit', 0, admission()])
     expect(host.close()).toBe(0)
@@ -117,7 +117,7 @@ describe('two threads with one pool state', () => {
     expect((await state.digest()).bookings).toBe(0)
   })
 
-  it('does not count the exit of a thread against an engine', async () => {
+  it('two threads with one pool state does not count the exit of a thread against an engine', async () => {
     for (let at = 0; at < 12; at++) {
       const edge = edgeOf(state)
       await admitted(edge.cluster.admit(admission()))
@@ -131,7 +131,7 @@ describe('two threads with one pool state', () => {
     ])
   })
 
-  it('keeps no state of ended bookings', async () => {
+  it('two threads with one pool state keeps no state of ended bookings', async () => {
     const leases = await Promise.all(Array.from({ length: 30 }, () => admitted(one.cluster.admit(admission()))))
     expect(one.host.size).toBe(30)
     for (const { lease } of leases) {
@@ -142,7 +142,7 @@ describe('two threads with one pool state', () => {
     expect(one.host.size).toBe(0)
   })
 
-  it('sends only the blocks of the message', async () => {
+  it('two threads with one pool state sends only the blocks of the message', async () => {
     const words: PoolMessage[] = []
     const spy = { call: async (word: PoolMessage) => (words.push(word), { refusal: null }), notify: () => {} }
     const whole = new Uint32Array(100_000)

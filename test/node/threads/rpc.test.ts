@@ -31,12 +31,12 @@ describe('a line between two threads', () => {
   beforeEach(() => connect((word) => word))
   afterEach(() => ends.forEach((port) => port.close()))
 
-  it('answers each call with its own response, in any order', async () => {
+  it('a line between two threads answers each call with its own response, in any order', async () => {
     connect((word) => (Number(word) % 2 === 0 ? word : new Promise((resolve) => setImmediate(() => resolve(word)))))
     expect(await Promise.all([1, 2, 3, 4].map((word) => here.call(word)))).toEqual([1, 2, 3, 4])
   })
 
-  it('sends the messages of one turn together, in order', async () => {
+  it('a line between two threads sends the messages of one turn together, in order', async () => {
     here.notify('a', true)
     here.notify('b')
     const answered = here.call('c')
@@ -46,7 +46,7 @@ describe('a line between two threads', () => {
     expect(messages).toBe(1)
   })
 
-  it('sends a deferred message at the latest after the batching delay', async () => {
+  it('a line between two threads sends a deferred message at the latest after the batching delay', async () => {
     await new Promise<void>((resolve) => {
       ends[1]!.on('message', () => resolve())
       here.notify('late', true)
@@ -54,7 +54,7 @@ describe('a line between two threads', () => {
     expect(received).toEqual(['late'])
   })
 
-  it('returns an error as an error, and continues', async () => {
+  it('a line between two threads returns an error as an error, and continues', async () => {
     connect((word) => {
       if (word === 'throw') throw new Error('no')
       return word === 'reject' ? Promise.reject(new Error('never')) : word
@@ -64,7 +64,7 @@ describe('a line between two threads', () => {
     expect(await here.call('fine')).toBe('fine')
   })
 
-  it('rejects pending and later calls of a thread that exited', async () => {
+  it('a line between two threads rejects pending and later calls of a thread that exited', async () => {
     connect(() => new Promise(() => {}))
     const answered = here.call('anything')
     here.close(new Error('gone'))
@@ -77,14 +77,14 @@ describe('a line between two threads', () => {
 })
 
 describe('the restart of a thread', () => {
-  it('waits twice as long each time, and no longer than ten seconds', () => {
+  it('the restart of a thread waits twice as long each time, and no longer than ten seconds', () => {
     const backoff = new RestartBackoff()
     expect(Array.from({ length: 9 }, () => backoff.next(0))).toEqual([
       100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000,
     ])
   })
 
-  it('resets its backoff after a long run', () => {
+  it('the restart of a thread resets its backoff after a long run', () => {
     const backoff = new RestartBackoff()
     for (let at = 0; at < 5; at++) backoff.next(0)
     backoff.began(1_000)
@@ -97,18 +97,18 @@ describe('the restart of a thread', () => {
 describe('how many threads', () => {
   const linux = { platform: 'linux', version: '24.21.0', cores: 8 }
 
-  it('leaves one core for the pool state', () => {
+  it('the number of threads leaves one core for the pool state', () => {
     expect(threadCount('auto', linux)).toBe(7)
     expect(threadCount('auto', { ...linux, cores: 2 })).toBe(1)
     expect(threadCount('auto', { ...linux, cores: 1 })).toBe(1)
   })
 
-  it('uses one thread if threads cannot share a port', () => {
+  it('the number of threads uses one thread if threads cannot share a port', () => {
     expect(threadCount('auto', { ...linux, platform: 'darwin' })).toBe(1)
     expect(threadCount(1, { ...linux, platform: 'darwin', version: '20.0.0' })).toBe(1)
   })
 
-  it('explains why more threads are not possible', () => {
+  it('the number of threads explains why more threads are not possible', () => {
     expect(() => threadCount(4, { ...linux, platform: 'darwin' })).toThrow(
       '4 workers need to listen on one port, which Node 24.21.0 cannot do on darwin.',
     )

@@ -77,7 +77,7 @@ function start(more: object = {}, options: Partial<ThreadsOptions> = {}): Promis
 }
 
 describe('a gateway on two threads', () => {
-  it('answers on both, with one pool state', async () => {
+  it('a gateway on two threads answers on both, with one pool state', async () => {
     const streams = await many(() => stream())
     expect(streams.map(({ status }) => status)).toEqual(Array(MANY).fill(200))
     expect(served()).toEqual({ a: MANY / 2, b: MANY / 2 })
@@ -87,7 +87,7 @@ describe('a gateway on two threads', () => {
     await until(async () => (await bookings()).every((count) => count === 0))
   })
 
-  it('returns a decision and a request on any thread', async () => {
+  it('a gateway on two threads returns a decision and a request on any thread', async () => {
     const { headers } = await plain('x-request-id: mine')
     const id = String(headers['x-firstlight-decision'])
     // The outcome is recorded shortly after the last byte.
@@ -99,7 +99,7 @@ describe('a gateway on two threads', () => {
     expect((await call('GET', '/v1/firstlight/requests/nobodys')).status).toBe(404)
   })
 
-  it('counts the requests of all threads in the metrics of any', async () => {
+  it('a gateway on two threads counts the requests of all threads in the metrics of any', async () => {
     await many(() => plain())
     for (const { text } of await many(() => call('GET', '/metrics'))) {
       const found = [...text.matchAll(/^firstlight_requests_total\{.*result="complete"\} (\d+)$/gm)].map(([, count]) =>
@@ -109,7 +109,7 @@ describe('a gateway on two threads', () => {
     }
   })
 
-  it('finds a stored response again on every thread, and forgets it on all', async () => {
+  it('a gateway on two threads finds a stored response again on every thread, and forgets it on all', async () => {
     await call('POST', '/v1/responses', { model: 'm', input: 'hi', store: true })
     for (const { status } of await many(() =>
       call('POST', '/v1/responses', { model: 'm', input: 'and', previous_response_id: 'resp_1' }),
@@ -119,7 +119,7 @@ describe('a gateway on two threads', () => {
     for (const { status } of await many(() => call('GET', '/v1/responses/resp_1'))) expect(status).toBe(404)
   })
 
-  it('joins the reports that came in on different threads', async () => {
+  it('a gateway on two threads joins the reports that came in on different threads', async () => {
     await many((at) =>
       call(
         'POST',
@@ -133,26 +133,26 @@ describe('a gateway on two threads', () => {
       expect(json).toMatchObject({ combined: { prefill_queue_time_ms: 2, prefill_compute_time_ms: 40 } })
   })
 
-  it('returns a request with its report on every thread as soon as the response is complete', async () => {
+  it('a gateway on two threads returns a request with its report on every thread as soon as the response is complete', async () => {
     await plain('x-request-id: mine')
     for (const { json } of await many(() => call('GET', '/ttft_report/mine')))
       expect(json).toMatchObject({ request_id: 'mine' })
   })
 
-  it('drains an engine for all threads', async () => {
+  it('a gateway on two threads drains an engine for all threads', async () => {
     await call('POST', '/v1/firstlight/engines/a/drain')
     await many(() => plain())
     expect(served()).toEqual({ b: MANY })
   })
 
-  it('reports a refused configuration on every thread, until another one is adopted', async () => {
+  it('a gateway on two threads reports a refused configuration on every thread, until another one is adopted', async () => {
     gateway.configRefused(1_700_000_000_000)
     await until(async () => (await refusals()).every((at) => at === 1_700_000_000_000))
     gateway.configRefused(null)
     await until(async () => (await refusals()).every((at) => at === undefined))
   })
 
-  it('records the admissions of all threads, once each', async () => {
+  it('a gateway on two threads records the admissions of all threads, once each', async () => {
     await gateway.stop(never)
     const written: string[] = []
     gateway = await start(
@@ -176,7 +176,7 @@ describe('a gateway on two threads', () => {
     )
   })
 
-  it('accepts reports on their own port too', async () => {
+  it('a gateway on two threads accepts reports on their own port too', async () => {
     await gateway.stop(never)
     gateway = await start({ ttft: { enabled: true, listen: '127.0.0.1:0' } })
     const report = { role: 'pd', request_id: 'r', prefill_queue_time_ms: 2 }
@@ -188,7 +188,7 @@ describe('a gateway on two threads', () => {
     for (const { status } of await many(() => call('GET', '/ttft_report/r'))) expect(status).toBe(200)
   })
 
-  it('probes its engines once, not once per thread', async () => {
+  it('a gateway on two threads probes its engines once, not once per thread', async () => {
     await until(async () => probes() >= 2)
     await many(() => plain())
     // Both engines of the test have one address.
@@ -197,7 +197,7 @@ describe('a gateway on two threads', () => {
 })
 
 describe('a thread that dies', () => {
-  it('loses its own streams and their bookings at once, and nothing else', async () => {
+  it('a dead thread loses its own streams and their bookings at once, and nothing else', async () => {
     const streams = await many(() => stream())
     const ends = streams.map(({ text }) =>
       text.then(
@@ -223,7 +223,7 @@ describe('a thread that dies', () => {
     await until(async () => (await bookings()).every((count) => count === 0))
   })
 
-  it('reports a configuration that was refused before it restarted', async () => {
+  it('a dead thread reports a configuration that was refused before it restarted', async () => {
     gateway.configRefused(1_700_000_000_000)
     await gateway.kill(1)
     await until(async () => lines.some((line) => line.includes('worker_restarted')))
@@ -257,12 +257,12 @@ describe('two threads that are stopped', () => {
 })
 
 describe('a start that fails', () => {
-  it('reports a port in use, also by a gateway that would share it', async () => {
+  it('a failed start reports a port in use, also by a gateway that would share it', async () => {
     const error: unknown = await start({ listen: new URL(gateway.url).host }).catch((reason: unknown) => reason)
     expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already/)
   })
 
-  it('names the vocabulary that is missing', async () => {
+  it('a failed start names the vocabulary that is missing', async () => {
     const pools = [{ model: 'm', tokenizer: 'nowhere.vocab', engines: [{ id: 'a', url: engine.url }] }]
     await expect(start({ clusters: [{ id: 'one', pools }] })).rejects.toThrow(/nowhere\.vocab/)
   })

@@ -37,7 +37,7 @@ function open(limitMs = 60_000) {
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a stored response', () => {
-  it('is found if the lookup overtakes the message of the serving thread', async () => {
+  it('a stored response is found if the lookup overtakes the message of the serving thread', async () => {
     const { threads, deliver } = open()
     const [serving, asking] = threads as [RpcChannel<ToMain, ToThread>, RpcChannel<ToMain, ToThread>]
     serving.notify(['response_keep', 'resp_1', holding])
@@ -51,7 +51,7 @@ describe('a stored response', () => {
     expect(await found).toEqual(holding)
   })
 
-  it('is not found if no thread served it, even if one does not answer', async () => {
+  it('a stored response is not found if no thread served it, even if one does not answer', async () => {
     const { threads, deliver } = open(1)
     const found = threads[1]!.call(['response_find', 'resp_1', 't'])
     threads[1]!.flush()

@@ -65,7 +65,7 @@ afterEach(async () => {
 const lineOf = (event: string) => lines.find((line) => line['event'] === event)
 
 describe('one thread', () => {
-  it('is started again after a fault, with its old bookings given back', async () => {
+  it('a thread is started again after a fault, with its old bookings given back', async () => {
     thread = open(7)
     expect(await thread.start()).toEqual({ url: 'http://127.0.0.1:1', reports: null })
     expect((await poolHost.digest()).bookings).toBe(1)
@@ -84,7 +84,7 @@ describe('one thread', () => {
     expect((await poolHost.digest()).bookings).toBe(1)
   })
 
-  it('is started again later when the machine has no thread to give, and the process lives on', async () => {
+  it('a thread is started again later when the machine has no thread to give, and the process lives on', async () => {
     let refused = 0
     let fails = false
     thread = open(7, () => {
@@ -105,14 +105,14 @@ describe('one thread', () => {
     })
   })
 
-  it('rejects a failed start with its cause, and does not retry it', async () => {
+  it('a thread rejects a failed start with its cause, and does not retry it', async () => {
     thread = open(13)
     await expect(thread.start()).rejects.toThrow('not today')
     await thread.stop(10_000)
     expect(lineOf('worker_restarted')).toBeUndefined()
   })
 
-  it('is not restarted after a stop', async () => {
+  it('a thread is not restarted after a stop', async () => {
     thread = open(7)
     await thread.start()
     expect(await thread.stop(10_000)).toEqual({ timedOut: false })

@@ -27,13 +27,13 @@ function contextOf(failures: OriginError[]): { readonly context: Parameters<type
 
 const lost = (): OriginError => new OriginError('reset', 'the connection was lost')
 
-it('calls an engine again whose idle connection was closed', async () => {
+it('a continuation calls an engine again whose idle connection was closed', async () => {
   const seen = contextOf([lost()])
   expect(await detokenize(seen.context, [1])).toBe('text')
   expect(seen.calls).toBe(2)
 })
 
-it('calls an engine twice at most, and once if it gives no answer in time', async () => {
+it('a continuation calls an engine twice at most, and once if it gives no answer in time', async () => {
   const twice = contextOf([lost(), lost(), lost()])
   await expect(detokenize(twice.context, [1])).rejects.toMatchObject({ failure: 'reset' })
   expect(twice.calls).toBe(2)

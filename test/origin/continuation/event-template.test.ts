@@ -76,14 +76,14 @@ describe.each(Object.keys(FORMATS))('a template of %s events', (name) => {
     ['ids that are no numbers', { text: 'x', ids: [123] }, (json: string) => json.replace('[123]', '["12"]')],
     ['text that is no JSON', { text: 'x', ids: [123] }, (json: string) => json.replace('"x"', '"\\x"')],
     ['more at its end', { text: 'x', ids: [123] }, (json: string) => json.replace(']}', ']},{}')],
-  ])('leaves an event with %s alone', (_what, plain, change) => {
+  ])('a template of events leaves an event with %s alone', (_what, plain, change) => {
     const record = new OutputRecord(0)
     const event = encoder.encode(`data: ${change(JSON.stringify(format(plain)))}\n\n`)
     expect(taken(template, event, record)).toBeNull()
     expect([record.tokens, record.sentLength]).toEqual([0, 0])
   })
 
-  it('is a copy of its event, whose memory changes when ids are hidden', () => {
+  it('a template of events is a copy of its event, whose memory changes when ids are hidden', () => {
     const event = eventOf(format({ text: 'some text', ids: [123, 456] }))
     // `slice` of a Node buffer does not copy.
     const memory = Buffer.from(event)
@@ -92,7 +92,7 @@ describe.each(Object.keys(FORMATS))('a template of %s events', (name) => {
     expect(taken(own, event, new OutputRecord(0))).toContain('"token_ids":null')
   })
 
-  it('leaves every beginning of an event alone', () => {
+  it('a template of events leaves every beginning of an event alone', () => {
     const event = eventOf(format({ text: 'some text', ids: [123, 456] }))
     for (let length = 0; length < event.length; length++) {
       const record = new OutputRecord(0)
@@ -111,7 +111,7 @@ describe('an event without a template', () => {
     ['prompt ids', { choices: [{ text: 'x', prompt_token_ids: [1], token_ids: [1] }] }],
     ['no ids', { choices: [{ text: 'x', token_ids: null }] }],
     ['ids of another choice', { choices: [{ text: 'x', token_ids: null }, { token_ids: [1] }] }],
-  ])('is one with %s', (_what, chunk) => {
+  ])('an event without a template is one with %s', (_what, chunk) => {
     expect(EventTemplate.of(eventOf(chunk))).toBeNull()
   })
 })

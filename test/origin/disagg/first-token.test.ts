@@ -48,7 +48,7 @@ const payloads = (text: string) =>
     .map((line) => JSON.parse(line.slice(6)) as Record<string, unknown> & { choices: Record<string, unknown>[] })
 
 describe('a stream that is changed on the way', () => {
-  it('is the same however its bytes are cut', async () => {
+  it('a stream that is changed on the way is the same however its bytes are cut', async () => {
     const expected = await passed([bytes(stream)], firstTokenTransform(chatForm, 'First'))
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(2000), { maxLength: 30 }), async (at) => {
@@ -57,7 +57,7 @@ describe('a stream that is changed on the way', () => {
     )
   })
 
-  it('becomes a chat that begins with the first token, once', async () => {
+  it('a stream that is changed on the way becomes a chat that begins with the first token, once', async () => {
     const text = await passed([bytes(stream)], firstTokenTransform(chatForm, 'First'))
     const all = payloads(text)
     expect(all.map(({ choices }) => (choices[0]?.['delta'] as { content?: string } | undefined)?.content)).toEqual([
@@ -86,13 +86,13 @@ describe('a stream that is changed on the way', () => {
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
   })
 
-  it('stays a completion if one was requested', async () => {
+  it('a stream that is changed on the way stays a completion if one was requested', async () => {
     const all = payloads(await passed([bytes(stream)], firstTokenTransform(completionForm, 'First')))
     expect(all.map(({ choices }) => choices[0]?.['text'])).toEqual(['First', ' héllo', ' 🔥', ' end', undefined])
     expect(all.every(({ id }) => id === 'cmpl-1')).toBe(true)
   })
 
-  it('passes its error event and malformed records unchanged', async () => {
+  it('a stream that is changed on the way passes its error event and malformed records unchanged', async () => {
     const error = 'data: {"error":{"message":"cut","code":"engine_stream_truncated"}}\n\n'
     const odd = 'event: ping\ndata: {}\n\ndata: {"choices\n\n'
     const text = await passed([bytes(sse(record(' a')) + odd + error)], firstTokenTransform(completionForm, 'First'))
@@ -100,14 +100,14 @@ describe('a stream that is changed on the way', () => {
     expect(text.endsWith(error)).toBe(true)
   })
 
-  it('without a record passes no first token', async () => {
+  it('a stream that is changed on the way without a record passes no first token', async () => {
     const error = 'data: {"error":{"message":"cut"}}\n\n'
     expect(await passed([bytes(error)], firstTokenTransform(chatForm, 'First'))).toBe(error)
   })
 })
 
 describe('a non-streaming response that is transformed', () => {
-  it('has the first token in front, and counts it as output', async () => {
+  it('a non-streaming response that is transformed has the first token in front, and counts it as output', async () => {
     const answer = { ...record(' rest', 'stop'), system_fingerprint: 'f', usage: usage.usage }
     const completion = JSON.parse(
       await passed(splitAt(JSON.stringify(answer), [7, 40]), firstTokenTransform(completionForm, 'First'), false),

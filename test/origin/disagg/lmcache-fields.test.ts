@@ -83,7 +83,7 @@ describe('lmcache splits', () => {
     expect(why(path, json)).toMatch(reason)
   })
 
-  it('excludes chats if engines run a parser', () => {
+  it('a split by LMCache excludes chats if engines run a parser', () => {
     expect(why(chat, { messages }, false)).toMatch(/split\.lmcache\.chat/)
     expect(why(completions, { prompt: 'x' }, false)).toBeNull()
   })
@@ -99,12 +99,12 @@ describe('the limit of an answer', () => {
     [completions, {}, 16],
     [completions, { max_tokens: null }, null],
     [completions, { max_tokens: 5 }, 5],
-  ])('of %s with %j is %j', (path, json, limit) => {
+  ])('the limit of an answer of %s with %j is %j', (path, json, limit) => {
     expect(protocolOf(path)!.bounds.limit(json)).toBe(limit)
   })
 })
 
-it('has the fields of both legs, without null', () => {
+it('the fields for LMCache are those of both legs, without null', () => {
   expect(
     copiedFields({ model: 'm', temperature: 0, seed: null, messages, stop: [], stream: true, cache_salt: 's' }),
   ).toEqual({ model: 'm', temperature: 0, cache_salt: 's' })

@@ -21,7 +21,7 @@ const over = (changes: object, prefill = 'http://prefill.internal:8000', decode 
   decodeParams({ kv_transfer_params: { ...params, ...changes } }, at(prefill), at(decode))
 
 describe('transfer parameters of a NIXL prefill', () => {
-  it('passes as it is, fields of other versions included', () => {
+  it('transfer parameters of a NIXL prefill passes as it is, fields of other versions included', () => {
     expect(over({ transfer_mode: 'push', brand_new: [1] })).toBe(
       JSON.stringify({ ...params, transfer_mode: 'push', brand_new: [1] }),
     )
@@ -34,15 +34,18 @@ describe('transfer parameters of a NIXL prefill', () => {
     ['::', 'http://[2001:db8::5]:8000', '2001:db8::5'],
     ['localhost', 'http://10.1.2.3:8000', '10.1.2.3'],
     ['127.0.0.1', 'http://10.1.2.3:8000', '10.1.2.3'],
-  ])('replace %j by a host that other engines can reach', (remoteHost, url, host) => {
-    expect(JSON.parse(over({ remote_host: remoteHost }, url)!)).toEqual({ ...params, remote_host: host })
-  })
+  ])(
+    'transfer parameters of a NIXL prefill replace %j by a host that other engines can reach',
+    (remoteHost, url, host) => {
+      expect(JSON.parse(over({ remote_host: remoteHost }, url)!)).toEqual({ ...params, remote_host: host })
+    },
+  )
 
   it.each([
     ['a host of its own, whatever the URL is', '10.0.0.5', 'http://load-balancer:80', 'http://decode:80'],
     ['loopback between engines of one host', 'localhost', 'http://10.0.0.1:8000', 'http://10.0.0.1:8001'],
     ['loopback where the gateway knows nothing better', '127.0.0.1', 'http://localhost:8000', 'http://10.0.0.1:8001'],
-  ])('keeps %s', (_name, remoteHost, prefill, decode) => {
+  ])('transfer parameters of a NIXL prefill keeps %s', (_name, remoteHost, prefill, decode) => {
     expect(JSON.parse(over({ remote_host: remoteHost }, prefill, decode)!)).toMatchObject({ remote_host: remoteHost })
   })
 
@@ -58,7 +61,7 @@ describe('transfer parameters of a NIXL prefill', () => {
     ['an order to fetch without block ids', { kv_transfer_params: { ...params, remote_block_ids: null } }],
     ['an order to fetch no blocks', { kv_transfer_params: { ...params, remote_block_ids: [] } }],
     ['an order to fetch no blocks of any group', { kv_transfer_params: { ...params, remote_block_ids: [[], []] } }],
-  ])('are absent if the response has %s', (_name, answer) => {
+  ])('transfer parameters of a NIXL prefill are absent if the response has %s', (_name, answer) => {
     expect(decodeParams(answer, at('http://p'), at('http://d'))).toBeNull()
   })
 })

@@ -37,11 +37,11 @@ describe('the body of a prefill leg', () => {
       { max_output_tokens: 1, stream: false, store: false },
     ],
     ['/v1/responses', {}, { max_output_tokens: 1, store: false }],
-  ])('of %s with %j generates one token', (path, json, limits) => {
+  ])('the body of a prefill leg of %s with %j generates one token', (path, json, limits) => {
     expect(prefilled(path, json)).toEqual({ kv_transfer_params: {}, ...limits })
   })
 
-  it('keeps the fields that determine the prompt', () => {
+  it('the body of a prefill leg keeps the fields that determine the prompt', () => {
     const prompt = {
       messages: [1],
       tools: [2],

@@ -34,13 +34,13 @@ function open(tokenize: () => Promise<never>) {
   return { skipped: () => lookups.counts(route)?.skipped, gather: () => lookups.gather(route, input) }
 }
 
-it('counts each lookup that token ids are missing for, and why', async () => {
+it('the counter of lookups counts each lookup that token ids are missing for, and why', async () => {
   const { gather, skipped } = open(() => Promise.reject(new Error('reset')))
   for (let at = 0; at < 7; at += 1) expect((await gather()).known).toEqual({ hints: null })
   expect(skipped()).toEqual({ tokenize_failed: 5, tokenize_paused: 2 })
 })
 
-it('counts a lookup whose budget ran out in /tokenize as late', async () => {
+it('the counter of lookups counts a lookup whose budget ran out in /tokenize as late', async () => {
   const { gather, skipped } = open(() => new Promise(() => {}))
   await gather()
   expect(skipped()).toEqual({ tokenize_late: 1 })

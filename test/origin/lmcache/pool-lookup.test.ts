@@ -109,7 +109,7 @@ function open({ services, legacy = false, model = 'm' }: LmcacheFixtureOptions) 
 }
 
 describe('engines found by host', () => {
-  it('are credited with the entries of the instance at their address', async () => {
+  it('engines found by host are credited with the entries of the instance at their address', async () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.2')
     fake.store('m', ids(600), { instance: 'X' })
@@ -118,7 +118,7 @@ describe('engines found by host', () => {
     expect(logged).toEqual(['lmcache_instance_unknown'])
   })
 
-  it('are resolved again when a response names an unknown instance', async () => {
+  it('engines found by host are resolved again when a response names an unknown instance', async () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.2')
     fake.store('m', ids(600), { instance: 'X' })
@@ -136,7 +136,7 @@ describe('engines found by host', () => {
     expect(fake.count('/instances')).toBe(2)
   })
 
-  it('are resolved one by one at the legacy controller, which returns an error for an unknown host', async () => {
+  it('engines found by host are resolved one by one at the legacy controller, which returns an error for an unknown host', async () => {
     const fake = new FakeController()
     fake.hosts.set('10.0.0.1', 'X')
     fake.holds.set('X', { tokens: [...ids(600)], location: 'LocalDiskBackend' })
@@ -154,7 +154,7 @@ describe('the model’s name in the keys', () => {
     return one
   }
 
-  it('is the root of an engine, or of the next one if the first does not answer', async () => {
+  it('the model’s name in the keys is the root of an engine, or of the next one if the first does not answer', async () => {
     const coordinator = fake()
     const { find } = open({
       model: '',
@@ -163,7 +163,7 @@ describe('the model’s name in the keys', () => {
     expect([...(await find())!.keys()]).toEqual(['a'])
   })
 
-  it('is the served name if engines report no root', async () => {
+  it('the model’s name in the keys is the served name if engines report no root', async () => {
     const coordinator = fake()
     coordinator.store('served', ids(600), { instance: 'X' })
     const { find, facts } = open({
@@ -174,7 +174,7 @@ describe('the model’s name in the keys', () => {
     expect(facts.model).toBe('served')
   })
 
-  it('is not guessed: without it no lookup is made, and the request continues', async () => {
+  it('the model’s name in the keys is not guessed: without it no lookup is made, and the request continues', async () => {
     const coordinator = fake()
     const { find, logged } = open({ model: '', services: { beside: (request) => coordinator.fetch(request) } })
     expect(await find()).toBeNull()
@@ -184,7 +184,7 @@ describe('the model’s name in the keys', () => {
 })
 
 describe('a service that fails', () => {
-  it('is skipped after five failures, tried once after five seconds, and used again after a success', async () => {
+  it('a service that fails is skipped after five failures, tried once after five seconds, and used again after a success', async () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.1')
     fake.store('m', ids(600), { instance: 'X' })
@@ -208,7 +208,7 @@ describe('a service that fails', () => {
 })
 
 describe('a lookup that was given next to no time', () => {
-  it('is late without blame, so that slow token ids do not open the circuit', async () => {
+  it('a lookup that was given next to no time is late without blame, so that slow token ids do not open the circuit', async () => {
     const fake = new FakeCoordinator()
     const { lookup, skips, clock } = open({ services: { beside: (request) => fake.fetch(request) } })
     fake.instead = () => new Promise(() => {})
@@ -223,7 +223,7 @@ describe('a lookup that was given next to no time', () => {
 })
 
 describe('a prompt without entries', () => {
-  it('is looked up again after two seconds', async () => {
+  it('a prompt without entries is looked up again after two seconds', async () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.1')
     const { find, clock, lookup } = open({ services: { beside: (request) => fake.fetch(request) } })
@@ -250,7 +250,7 @@ describe('lookups that come too late', () => {
     expect(rung).toEqual([19, 120_019])
   })
 
-  it('open the circuit like failures, unless one succeeds in between', () => {
+  it('lookups that come too late open the circuit like failures, unless one succeeds in between', () => {
     const circuit = new ServiceCircuit()
     for (let at = 0; at < 4; at += 1) circuit.failed(at)
     circuit.succeeded()
@@ -260,7 +260,7 @@ describe('lookups that come too late', () => {
     expect([circuit.admits(7), circuit.admits(5_007), circuit.admits(5_008)]).toEqual([false, true, false])
   })
 
-  it('take no longer than the rest of the budget', async () => {
+  it('lookups that come too late take no longer than the rest of the budget', async () => {
     const deadline = openDeadline(5, () => 0)
     expect(await deadline.within(new Promise(() => {}))).toBeNull()
     expect([deadline.isOver, deadline.signal.aborted]).toEqual([true, true])

@@ -21,7 +21,7 @@ describe('the first pass', () => {
     ['no cluster', [], undefined, { kind: 'one_cluster', isLastResort: true, isChosen: false }],
     ['two clusters', [near, far], undefined, { kind: 'all_clusters', isLastResort: false, isChosen: true }],
     ['a second engine', [], far, { kind: 'second_engine', isLastResort: false, isChosen: false, routes: [far] }],
-  ] as const)('of a request for %s', (_, routes, hedgeIn, expected) => {
+  ] as const)('the first pass of a request for %s', (_, routes, hedgeIn, expected) => {
     expect(firstPass(routes, hedgeIn)).toMatchObject({ ...expected, waits: false, notes: [], mayWait: [] })
   })
 })
@@ -55,19 +55,19 @@ describe('the pass after a refusal', () => {
     expect(after?.kind ?? null).toBe(next)
   })
 
-  it('asks all pools that offered panic mode, in order, and keeps the notes', () => {
+  it('the pass after a refusal asks all pools that offered panic mode, in order, and keeps the notes', () => {
     const notes = ['failover=near:engines_unavailable', 'failover=far:engines_unavailable']
     const after = passAfter(pass('all_clusters'), { mayPanic: [near, far], mayWait: [third], notes })
     expect(after).toMatchObject({ routes: [near, far], isLastResort: true, waits: false, isChosen: true, notes })
     expect(after!.mayWait).toEqual([third])
   })
 
-  it('waits in the first pool that has offered a place, of the first pass that had one', () => {
+  it('the pass after a refusal waits in the first pool that has offered a place, of the first pass that had one', () => {
     const after = passAfter(pass('open_circuits', [far, third]), { mayPanic: [], mayWait: [near], notes: [] })
     expect(after).toMatchObject({ kind: 'queue', routes: [far], isLastResort: true, waits: true })
   })
 
-  it('never returns to a pass, so that every search ends', () => {
+  it('the pass after a refusal never returns to a pass, so that every search ends', () => {
     for (const kind of KINDS) {
       const seen: PassKind[] = []
       let next: Pass | null = pass(kind)

@@ -51,7 +51,7 @@ it('a removed key ends the wait of its requests only', async () => {
   state.configure(2, { ...state.pool!, queue: null }, 0)
 })
 
-it('asks once again if the pool state has lost its memory', async () => {
+it('a waiting request asks once again if the pool state has lost its memory', async () => {
   const { cluster } = open(10)
   const waits: number[] = []
   const lost: PoolPort = Object.assign(Object.create(cluster) as PoolPort, {

@@ -61,7 +61,7 @@ describe('cells of a pool', () => {
     expect(parts).toEqual([4, 4, 4, 4])
   })
 
-  it('keep a session, from every isolate', async () => {
+  it('cells of a pool keep a session, from every isolate', async () => {
     const [one, other] = [open(), open()]
     for (let session = 0; session < 20; session++) {
       const cells = new Set<number>()
@@ -73,27 +73,27 @@ describe('cells of a pool', () => {
     }
   })
 
-  it('share a session that has 60 % of the traffic', async () => {
+  it('cells of a pool share a session that has 60 % of the traffic', async () => {
     const { cluster, calls } = open()
     for (let n = 0; n < 400; n++) await engineOf(cluster, { session: n % 5 < 3 ? 'popular' : `s${n}` })
     expect(Math.max(...calls)).toBeLessThanOrEqual(1.3 * 100)
   })
 
-  it.each([{ dead: 1 }, { full: 1 }])('replace one that %j once', async (fault) => {
+  it.each([{ dead: 1 }, { full: 1 }])('cells of a pool replace one that %j once', async (fault) => {
     const { cluster, calls } = open(fault)
     for (let n = 0; n < 60; n++) expect(cellOfEngine(await engineOf(cluster, { session: `s${n}` }))).not.toBe(1)
     expect(calls[1]).toBeGreaterThan(0)
     expect(calls.reduce((sum, one) => sum + one, 0)).toBe(60 + calls[1]!)
   })
 
-  it('are not asked without an engine for the request', async () => {
+  it('cells of a pool are not asked without an engine for the request', async () => {
     const { cluster, calls } = open()
     const pinned = ids[5]!
     expect(await engineOf(cluster, { avoid: ids.filter((id) => id !== pinned) })).toBe(pinned)
     expect(calls.map(Boolean)).toEqual(calls.map((_, cell) => cell === cellOfEngine(pinned)))
   })
 
-  it('are one pool for operators', async () => {
+  it('cells of a pool are one pool for operators', async () => {
     const { cluster } = open()
     const made = admission({ session: 'x' })
     await cluster.admit(made)

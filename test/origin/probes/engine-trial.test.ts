@@ -33,11 +33,11 @@ describe('a trial of an engine', () => {
       'a gateway without descriptors',
       originOf(() => Promise.reject(new OriginError('gateway_limit', 'EMFILE'))),
     ],
-  ] as const)('is %s after %s', async (result, _, origin) => {
+  ] as const)('a trial of an engine is %s after %s', async (result, _, origin) => {
     expect(await tryEngine({ ...parts, origin }, target, 1_000)).toBe(result)
   })
 
-  it('is failed after its limit, and its request is ended', async () => {
+  it('a trial of an engine is failed after its limit, and its request is ended', async () => {
     let signal: OriginRequest['signal'] | null = null
     const origin = originOf((request) => {
       signal = request.signal
@@ -47,7 +47,7 @@ describe('a trial of an engine', () => {
     expect(signal!.aborted).toBe(true)
   })
 
-  it('is made by chat if the engine has no completions, and later at once', async () => {
+  it('a trial of an engine is made by chat if the engine has no completions, and later at once', async () => {
     const paths: string[] = []
     const origin = originOf((request) => {
       paths.push(request.path)
@@ -61,7 +61,7 @@ describe('a trial of an engine', () => {
     expect(paths).toEqual(['/v1/completions', '/v1/chat/completions', '/v1/chat/completions'])
   })
 
-  it('is failed if the engine refuses completions and does not answer a chat', async () => {
+  it('a trial of an engine is failed if the engine refuses completions and does not answer a chat', async () => {
     const origin = originOf((request) =>
       request.path === '/v1/chat/completions'
         ? new Promise(() => {})
@@ -70,7 +70,7 @@ describe('a trial of an engine', () => {
     expect(await tryEngine({ ...parts, origin }, target, 20)).toBe('failed')
   })
 
-  it('asks for one token of the pool’s model, with the headers of the engine’s target', async () => {
+  it('a trial of an engine asks for one token of the pool’s model, with the headers of the engine’s target', async () => {
     let sent: OriginRequest | null = null
     const origin = originOf((request) => {
       sent = request

@@ -52,7 +52,7 @@ function open() {
 }
 
 describe('a gateway', () => {
-  it('without one digest still gets requests', async () => {
+  it('a gateway without one digest still gets requests', async () => {
     const { round } = open()
     await round(true)
     for (let i = 0; i < 10; i++) expect(await round(i % 3 === 2)).toBe(true)
@@ -67,7 +67,7 @@ describe('a gateway', () => {
     expect(world.probes).toBe(6)
   })
 
-  it('gets requests again with its next digest, whatever failed meanwhile', async () => {
+  it('a gateway gets requests again with its next digest, whatever failed meanwhile', async () => {
     const { round, isGiven, fail } = open()
     await round(true)
     await round(true)

@@ -90,7 +90,7 @@ class Bench {
 }
 
 describe('probes of a fleet', () => {
-  it('continue after a reload: engines that are new, back or due are probed at once, and no others', async () => {
+  it('probes of a fleet continue after a reload: engines that are new, back or due are probed at once, and no others', async () => {
     const bench = new Bench(['a', 'b'])
     const health = async () => (await bench.round()).requested.filter((path) => path.endsWith('/health'))
     await bench.round()
@@ -106,7 +106,7 @@ describe('probes of a fleet', () => {
     expect(bench.fleet.dueAt.size).toBe(3)
   })
 
-  it('forget an engine that is gone before it has answered', async () => {
+  it('probes of a fleet forget an engine that is gone before it has answered', async () => {
     const bench = new Bench(['a', 'b'])
     const round = bench.fleet.round()
     bench.adopt(['a'])
@@ -169,14 +169,14 @@ describe('probes of a fleet', () => {
     expect(bench.signals[0]).not.toHaveProperty('problem')
   })
 
-  it('do not show a version that could be anything else', async () => {
+  it('probes of a fleet do not show a version that could be anything else', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/version': { status: 200, body: '{"version":"<b>http://10.0.0.1</b>"}' } }
     await bench.round()
     expect(bench.signals[0]).not.toHaveProperty('version')
   })
 
-  it('start a few at a time, so that the failures of a whole fleet are spread over turns', async () => {
+  it('probes of a fleet start a few at a time, so that the failures of a whole fleet are spread over turns', async () => {
     const engines = Array.from({ length: 35 }, (_, i) => `e${i}`)
     const bench = new Bench(engines)
     bench.answers = Object.fromEntries(engines.map((id) => [`${id}/health`, 'refuses']))
@@ -188,7 +188,7 @@ describe('probes of a fleet', () => {
     expect(bench.byTurn).toEqual([10, 20, 30])
   })
 
-  it('probe an engine that failed a request in the next round', async () => {
+  it('probes of a fleet probe an engine that failed a request in the next round', async () => {
     const bench = new Bench()
     await bench.round()
     bench.now = 1_000
@@ -196,7 +196,7 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).requested).toEqual(['b/health', 'b/metrics'])
   })
 
-  it('count an engine without the routes as healthy, without statistics', async () => {
+  it('probes of a fleet count an engine without the routes as healthy, without statistics', async () => {
     const bench = new Bench()
     bench.answers = { 'a/health': { status: 404 }, 'a/metrics': { status: 401 } }
     await bench.round()
@@ -211,7 +211,7 @@ describe('probes of a fleet', () => {
     })
   })
 
-  it('check whether an engine is paused if it has the route, and count a paused one as asleep', async () => {
+  it('probes of a fleet check whether an engine is paused if it has the route, and count a paused one as asleep', async () => {
     const bench = new Bench()
     bench.answers = { 'a/is_paused': { status: 200, body: '{"is_paused":true}' } }
     const asleep = async () => {
@@ -240,7 +240,7 @@ describe('probes of an engine whose metrics are at another path', () => {
   const loadOf = (bench: Bench) =>
     bench.signals.map((signal) => (signal.kind === 'probe' ? (signal.stats?.running ?? null) : null))
 
-  it('read the JSON of TensorRT-LLM once, because each read removes it, and its other path from then on', async () => {
+  it('probes of metrics at another path read the JSON of TensorRT-LLM once, because each read removes it, and its other path from then on', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/metrics': { status: 200, body: '[{"numActiveRequests": 1}]' }, 'a/prometheus/metrics': trtllm }
     expect((await bench.round()).requested).toEqual(['a/health', 'a/metrics', 'a/prometheus/metrics', 'a/version'])
@@ -250,7 +250,7 @@ describe('probes of an engine whose metrics are at another path', () => {
     expect(loadOf(bench)).toEqual([3])
   })
 
-  it('ask for the other path once if there is none, as with Ollama', async () => {
+  it('probes of metrics at another path ask for the other path once if there is none, as with Ollama', async () => {
     const bench = new Bench(['a'])
     bench.answers = {
       'a/metrics': { status: 404 },
@@ -281,7 +281,7 @@ describe('probes of an engine whose metrics are at another path', () => {
 describe('a route that an engine lacked at its first probe', () => {
   const TEN_MINUTES = 600_000
 
-  it('is asked for again after ten minutes: the engine may have been replaced between two probes', async () => {
+  it('a missing route is asked for again after ten minutes: the engine may have been replaced between two probes', async () => {
     const bench = new Bench(['a'])
     const lacks = { status: 404 }
     bench.answers = { 'a/version': lacks, 'a/is_paused': lacks }
@@ -298,7 +298,7 @@ describe('a route that an engine lacked at its first probe', () => {
     expect(bench.signals[0]).toMatchObject({ version: '0.33.0', asleep: true })
   })
 
-  it('is asked for again, too, if it has the metrics', async () => {
+  it('a missing route is asked for again, too, if it has the metrics', async () => {
     const bench = new Bench(['a'])
     const none = { status: 404 }
     bench.answers = { 'a/metrics': none, 'a/prometheus/metrics': none }
@@ -315,7 +315,7 @@ describe('a route that an engine lacked at its first probe', () => {
     expect(bench.signals[0]).toMatchObject({ stats: { running: 3 } })
   })
 
-  it('shows a new version after ten minutes, and is not asked for in between', async () => {
+  it('a missing route shows a new version after ten minutes, and is not asked for in between', async () => {
     const bench = new Bench(['a'])
     const version = (text: string) => ({ 'a/version': { status: 200, body: `{"version":"${text}"}` } })
     bench.answers = version('0.32.0')
@@ -338,7 +338,7 @@ describe('the model list of an engine', () => {
     (await bench.round()).requested.filter((path) => path.endsWith('/v1/models')).length
   const context = (bench: Bench) => bench.signals.map((signal) => signal.kind === 'probe' && signal.contextTokens)
 
-  it('is read again each half minute while the model is not in it', async () => {
+  it('the model list of an engine is read again each half minute while the model is not in it', async () => {
     const bench = new Bench(['lists'])
     bench.answers = list({ id: 'other', max_model_len: 10 })
     expect([await listReads(bench), context(bench)]).toEqual([1, [undefined]])
@@ -351,7 +351,7 @@ describe('the model list of an engine', () => {
     expect([await listReads(bench), context(bench)]).toEqual([0, [4096]])
   })
 
-  it('is read again after a request failed there, such as by 404 for the model', async () => {
+  it('the model list of an engine is read again after a request failed there, such as by 404 for the model', async () => {
     const bench = new Bench(['lists'])
     bench.answers = list({ id: 'm', max_model_len: 4096 })
     expect(await listReads(bench)).toBe(1)
@@ -365,7 +365,7 @@ describe('the model list of an engine', () => {
 describe('the type of an engine', () => {
   const SGLANG = 'sglang:num_running_reqs 1\nsglang:num_queue_reqs 0\n'
 
-  it('is found by its metrics, and its own health checks follow: SGLang is asked at /ready, and rarely at /health', async () => {
+  it('the type of an engine is found by its metrics, and its own health checks follow: SGLang is asked at /ready, and rarely at /health', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/metrics': { status: 200, body: SGLANG } }
     const health = async () => (await bench.round()).requested.filter((path) => /ready|health/.test(path))
@@ -388,7 +388,7 @@ describe('the type of an engine', () => {
     expect(bench.signals[0]).toMatchObject({ healthy: true })
   })
 
-  it('is read from the model list once, where the metrics do not show it', async () => {
+  it('the type of an engine is read from the model list once, where the metrics do not show it', async () => {
     const bench = new Bench(['a'])
     bench.answers = {
       'a/metrics': { status: 501 },
@@ -401,7 +401,7 @@ describe('the type of an engine', () => {
     expect((await bench.round()).requested).toEqual(['a/health', 'a/metrics'])
   })
 
-  it('is read again after a failure, and changes with the metrics', async () => {
+  it('the type of an engine is read again after a failure, and changes with the metrics', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/metrics': { status: 200, body: SGLANG } }
     await bench.round()

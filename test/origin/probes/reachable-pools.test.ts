@@ -25,7 +25,7 @@ describe('a pool whose engines are checked', () => {
     return { lines, alerts, check }
   }
 
-  it('is reported once when no engine of it can be reached, and when one can again', () => {
+  it('a pool whose engines are checked is reported once when no engine of it can be reached, and when one can again', () => {
     const { lines, alerts, check } = start([{ id: 'a' }, { id: 'b' }])
     check('a', false)
     expect(lines).toEqual([])
@@ -44,7 +44,7 @@ describe('a pool whose engines are checked', () => {
     ])
   })
 
-  it('is judged without engines of providers, which are not checked', () => {
+  it('a pool whose engines are checked is judged without engines of providers, which are not checked', () => {
     const { lines, check } = start([{ id: 'a' }, { id: 'p', external: { model: 'x' } }])
     check('a', false)
     expect(lines).toEqual(['pool_unreachable_engines'])

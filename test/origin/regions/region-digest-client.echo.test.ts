@@ -89,7 +89,7 @@ async function firsts(routes: readonly PoolRoute[], headers: readonly string[] =
 }
 
 describe('gateways that name each other', () => {
-  it('do not count their own engines as the other’s', async () => {
+  it('gateways that name each other do not count their own engines as the other’s', async () => {
     responses['b'] = {
       regionDigests: [
         regionDigest({ cluster: 'b', engines: 3, via: [OTHER] }),
@@ -102,7 +102,7 @@ describe('gateways that name each other', () => {
     expect(cache.regionDigests(region('b'), scope).map(({ cluster }) => cluster)).toEqual(['b'])
   })
 
-  it('do not query each other for models that only they have', async () => {
+  it('gateways that name each other do not query each other for models that only they have', async () => {
     responses['b'] = { regionDigests: [regionDigest({ via: [OWN, OTHER] })] }
     expect(await cache.refresh(region('b'))).toBe(false)
     expect(warned).toEqual([
@@ -113,14 +113,14 @@ describe('gateways that name each other', () => {
     ])
   })
 
-  it('send a request back to the other last of all', async () => {
+  it('gateways that name each other send a request back to the other last of all', async () => {
     const routes = [own('a'), region('b')]
     expect((await firsts(routes))['b']).toBeGreaterThan(30)
     expect(await firsts(routes, ['via', `${OTHER}, ${OWN}`])).toEqual({ a: 150 })
     expect((await firsts(routes, ['via', `1.1 firstlight-0000000c, ${OWN}`]))['b']).toBeGreaterThan(30)
   })
 
-  it('leave a ring whose names change all the time', async () => {
+  it('gateways that name each other leave a ring whose names change all the time', async () => {
     const via = Array.from({ length: 20 }, (_, at) => `1.1 firstlight-${at}`)
     responses['b'] = { regionDigests: [regionDigest({ via: [OTHER] }), regionDigest({ via })] }
     await cache.refresh(region('b'))
@@ -129,13 +129,13 @@ describe('gateways that name each other', () => {
 })
 
 describe('a gateway that forwards digests', () => {
-  it('names the gateways on the way', async () => {
+  it('a gateway that forwards digests names the gateways on the way', async () => {
     responses['b'] = { regionDigests: [regionDigest({ via: [OTHER] })] }
     await cache.refresh(region('b'))
     expect(cache.regionDigests(region('b'), scope)[0]!.via).toEqual([OTHER])
   })
 
-  it('omits prompts with another blocking fingerprint than its own', async () => {
+  it('a gateway that forwards digests omits prompts with another blocking fingerprint than its own', async () => {
     const prefixes = packFilter(Uint32Array.of(1, 2, 3))
     responses['b'] = { cut: 7, regionDigests: [regionDigest({ prefixes })] }
     responses['c'] = { cut: 8, regionDigests: [regionDigest({ prefixes })] }
@@ -143,7 +143,7 @@ describe('a gateway that forwards digests', () => {
     expect(['b', 'c'].map((id) => cache.regionDigests(region(id), scope)[0]!.prefixes)).toEqual([prefixes, ''])
   })
 
-  it('without a digest yet does not count as one without engines', async () => {
+  it('a gateway that forwards digests without a digest yet does not count as one without engines', async () => {
     responses['b'] = { regionDigests: [] }
     const found = await firsts([own('a'), region('b')])
     expect(found['b']).toBeGreaterThan(30)
@@ -151,13 +151,13 @@ describe('a gateway that forwards digests', () => {
 })
 
 describe('the list of regions', () => {
-  it('contains all of them, and a timer refreshes them in turn', async () => {
+  it('the list of regions contains all of them, and a timer refreshes them in turn', async () => {
     const routes = Array.from({ length: 300 }, (_, at) => region(`r${at}`))
     for (const route of routes) await cache.refresh(route)
     expect(routes.filter((route) => cache.latest(route) === null)).toEqual([])
   })
 
-  it('has no negative distance after a clock was set back', async () => {
+  it('the list of regions has no negative distance after a clock was set back', async () => {
     responses['b'] = {
       regionDigests: [regionDigest({ soonest: { waitS: 1, costModel }, usual: { waitS: 1, costModel } })],
     }
@@ -166,7 +166,7 @@ describe('the list of regions', () => {
     expect(await firsts([region('b'), region('c')])).toEqual({ c: 150 })
   })
 
-  it('ignores impossible values', () => {
+  it('the list of regions ignores impossible values', () => {
     const good = toSnakeCase(regionDigest()) as Record<string, unknown>
     const bad = [
       { engines: 1e-300 },

@@ -127,11 +127,11 @@ describe('an edge', () => {
     expect(requests).toHaveLength(4)
   })
 
-  it('shares requests equally among equal regions', async () => {
+  it('an edge shares requests equally among equal regions', async () => {
     expect(await share()).toBeCloseTo(0.5, 0)
   })
 
-  it('shares conversations without session ids, although all have one system prompt', async () => {
+  it('an edge shares conversations without session ids, although all have one system prompt', async () => {
     let paris = 0
     for (let talk = 0; talk < 400; talk++) {
       const blocks = Uint32Array.from({ length: 40 }, (_, at) =>
@@ -143,12 +143,12 @@ describe('an edge', () => {
     expect(paris / 200).toBeGreaterThan(0.3)
   })
 
-  it('avoids the region with waiting prompts', async () => {
+  it('an edge avoids the region with waiting prompts', async () => {
     regions.paris.regionDigests = [regionDigest(waiting(0.5))]
     expect(await share()).toBeLessThan(0.05)
   })
 
-  it('chooses the nearer of two, and the farther if that is sooner', async () => {
+  it('an edge chooses the nearer of two, and the farther if that is sooner', async () => {
     regions.paris.wayMs = 0
     const routes = [
       route('paris', { rttMs: 10, digestIntervalMs: 2_000 }),
@@ -162,7 +162,7 @@ describe('an edge', () => {
     expect((await order(prompt(), routes))[0]).toBe('tokyo')
   })
 
-  it('measures the distance if it is not configured, by the fastest response', async () => {
+  it('an edge measures the distance if it is not configured, by the fastest response', async () => {
     const routes = NAMES.map((id) => route(id, { rttMs: null, digestIntervalMs: 2_000 }))
     for (const [paris, tokyo] of [
       [300, 300],
@@ -177,7 +177,7 @@ describe('an edge', () => {
     expect((await order(prompt({ promptTokens: 10 }), routes))[0]).toBe('paris')
   })
 
-  it('chooses the region with the prompt’s prefix', async () => {
+  it('an edge chooses the region with the prompt’s prefix', async () => {
     const blocks = Uint32Array.from({ length: 200 }, (_, at) => Math.imul(at + 1, 0x9e3779b1))
     regions.tokyo.regionDigests = [
       regionDigest({
@@ -193,7 +193,7 @@ describe('an edge', () => {
     expect(await share({ blocks })).toBe(1)
   })
 
-  it('ignores hashes with another blocking fingerprint, and logs it once', async () => {
+  it('an edge ignores hashes with another blocking fingerprint, and logs it once', async () => {
     const blocks = Uint32Array.from({ length: 20 }, (_, at) => at * 7919)
     regions.tokyo.regionDigests = [regionDigest({ prefixes: packFilter(blocks.filter((_, at) => at % 2 === 0)) })]
     regions.tokyo.cut = FINGERPRINT + 1
@@ -205,7 +205,7 @@ describe('an edge', () => {
     ])
   })
 
-  it('counts the requests that it has sent since the last digest', async () => {
+  it('an edge counts the requests that it has sent since the last digest', async () => {
     await order()
     const session = 's1'
     const first = (await order(prompt({ session })))[0]!
@@ -241,7 +241,7 @@ describe('an edge', () => {
     expect(cache.sent(route('paris'), prompt())!.predictedTtftMs).toBeCloseTo(655)
   })
 
-  it('tries a region without engines last, and one without a digest', async () => {
+  it('an edge tries a region without engines last, and one without a digest', async () => {
     regions.paris.regionDigests = [regionDigest({ engines: 0, soonest: null, usual: null })]
     expect(await share()).toBe(0)
     regions.paris = { status: 200, cut: FINGERPRINT, regionDigests: [regionDigest()], wayMs: 0 }
@@ -255,7 +255,7 @@ describe('an edge', () => {
     [403, /edge: true/, 'region_digest_refused'],
     [404, /does not serve this model/, 'digest_unreachable'],
     [508, /leads back/, 'digest_unreachable'],
-  ])('names the next step for a %i', async (status, next, event) => {
+  ])('an edge names the next step for a %i', async (status, next, event) => {
     regions.tokyo.status = status
     await order()
     expect(warned).toEqual([
@@ -270,7 +270,7 @@ describe('an edge', () => {
     ])
   })
 
-  it('gives old digests less weight', async () => {
+  it('an edge gives old digests less weight', async () => {
     regions.paris.regionDigests = [regionDigest(waiting(0.2))]
     await order()
     const firsts = async () => {
@@ -293,13 +293,13 @@ describe('an edge', () => {
     expect(await firsts()).toBeGreaterThan(fresh + 0.2)
   })
 
-  it('does not starve a region without samples: it gets the speed of the others', async () => {
+  it('an edge does not starve a region without samples: it gets the speed of the others', async () => {
     const slow = { waitS: 0, costModel: { ...costModel, perTokenS: 1e-2 } }
     regions.paris.regionDigests = [regionDigest({ confidence: 0, soonest: slow, usual: slow })]
     expect(await share()).toBeCloseTo(0.5, 0)
   })
 
-  it('forwards digests with the distance added', async () => {
+  it('an edge forwards digests with the distance added', async () => {
     regions.paris.regionDigests = [regionDigest(waiting(0.5))]
     const way = route('paris', { rttMs: 100, digestIntervalMs: 2_000 })
     cache.regionDigests(way, scope)
@@ -312,13 +312,13 @@ describe('an edge', () => {
 })
 
 describe('the exported digest', () => {
-  it('is read as it was sent', () => {
+  it('the exported digest is read as it was sent', () => {
     const regionDigests = [regionDigest(waiting(1.5)), regionDigest({ engines: 0, soonest: null, usual: null })]
     const sent = JSON.parse(JSON.stringify(toSnakeCase({ cut: FINGERPRINT, regionDigests })))
     expect(readRegionDigestResponse(sent)).toEqual({ fingerprint: FINGERPRINT, regionDigests })
   })
 
-  it('is checked like anything from outside', () => {
+  it('the exported digest is checked like anything from outside', () => {
     const good = toSnakeCase(regionDigest()) as Record<string, unknown>
     const numbers = [-1, NaN, Infinity, '3', null, {}, 1e300]
     const bad = [

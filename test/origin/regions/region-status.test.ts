@@ -24,7 +24,7 @@ const regionDigest = (more: Partial<RegionDigest> = {}): RegionDigest => {
 }
 
 describe('the status of another gateway', () => {
-  it('is the sum of its clusters, and the soonest of them', () => {
+  it('the status of another gateway is the sum of its clusters, and the soonest of them', () => {
     const idle = { waitS: 0, costModel: costModel(0.0001) }
     expect(
       regionStatusOf(
@@ -34,7 +34,7 @@ describe('the status of another gateway', () => {
     ).toMatchObject({ ...way, engines: 6, requests: 8, queued: 3, expectedTtftMs: expect.closeTo(30 + 102.4) })
   })
 
-  it('has no predicted TTFT if no engine is available', () => {
+  it('the status of another gateway has no predicted TTFT if no engine is available', () => {
     expect(regionStatusOf([regionDigest({ engines: 0, queued: 0, soonest: null, usual: null })], way)).toMatchObject({
       engines: 0,
       queued: 0,

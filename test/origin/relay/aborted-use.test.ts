@@ -18,11 +18,11 @@ describe('the use of a request whose client leaves', () => {
   const engine = newEngine()
   outputPace.learn(engine, '/p', { tokens: 100, ms: 1_000 })
 
-  it('is the prompt, and the output of the time', () => {
+  it('the use of a request whose client leaves is the prompt, and the output of the time', () => {
     expect(abortedUse(attempt({}), engine, 2_000)).toEqual({ promptTokens: 7, outputTokens: 200 })
   })
 
-  it('is within the limit of each answer', () => {
+  it('the use of a request whose client leaves is within the limit of each answer', () => {
     expect(abortedUse(attempt({ limit: 50 }), engine, 2_000)).toEqual({ promptTokens: 7, outputTokens: 50 })
     expect(abortedUse(attempt({ limit: 50, sequences: 3 }), engine, 2_000)).toEqual({
       promptTokens: 7,
@@ -30,7 +30,7 @@ describe('the use of a request whose client leaves', () => {
     })
   })
 
-  it('is unknown while no answer of the engine was complete, unless it has no output', () => {
+  it('the use of a request whose client leaves is unknown while no answer of the engine was complete, unless it has no output', () => {
     const fresh = newEngine()
     expect(abortedUse(attempt({ limit: 50 }), fresh, 2_000)).toBeNull()
     expect(abortedUse(attempt({ limit: 0 }), fresh, 2_000)).toEqual({ promptTokens: 7, outputTokens: 0 })

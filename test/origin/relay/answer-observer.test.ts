@@ -66,7 +66,7 @@ function splitAt(bytes: Uint8Array, offsets: readonly number[]): Uint8Array[] {
 }
 
 describe('an observer', () => {
-  it('that hides usage releases an event without its blank line when the body ends', () => {
+  it('an observer that hides usage releases an event without its blank line when the body ends', () => {
     const observer = observe(true, true)
     const out: Uint8Array[] = []
     const emit = (piece: Uint8Array): void => void out.push(piece.slice())
@@ -85,7 +85,7 @@ describe('an observer', () => {
   it.each([
     ['data: [DONE]\n\n', 'unfinished'],
     ['data: {"text":"a"} data: [DONE]\n\n', 'error'],
-  ])('finds the end of %j, truncated in its first line', (text, outcome) => {
+  ])('an observer finds the end of %j, truncated in its first line', (text, outcome) => {
     const observer = observe(true, false)
     for (const piece of [text.slice(0, 3), text.slice(3)]) observer.take(encode(piece), () => {})
     expect(observer.outcome()).toBe(outcome)
@@ -93,7 +93,7 @@ describe('an observer', () => {
 })
 
 describe('a stream cut anywhere', () => {
-  it('passes every byte, and counts data events and boundaries', () => {
+  it('a stream cut anywhere passes every byte, and counts data events and boundaries', () => {
     fc.assert(
       fc.property(stream, ({ events, crlf, offsets }) => {
         const bytes = encode(textOf(events, crlf))
@@ -113,7 +113,7 @@ describe('a stream cut anywhere', () => {
     )
   })
 
-  it('removes only usage records if they are hidden', () => {
+  it('a stream cut anywhere removes only usage records if they are hidden', () => {
     fc.assert(
       fc.property(stream, ({ events, crlf, offsets }) => {
         const bytes = encode(textOf(events, crlf))
@@ -132,7 +132,7 @@ describe('a stream cut anywhere', () => {
     )
   })
 
-  it('gives the same result for whole events, split events and any split', () => {
+  it('a stream cut anywhere gives the same result for whole events, split events and any split', () => {
     fc.assert(
       fc.property(stream, fc.boolean(), fc.boolean(), ({ events, crlf, offsets }, hideUsage, byEvent) => {
         const bytes = encode(textOf(events, crlf))
@@ -156,7 +156,7 @@ describe('a stream cut anywhere', () => {
     )
   })
 
-  it('passes an endless event without holding it, and reports no boundary in it', () => {
+  it('a stream cut anywhere passes an endless event without holding it, and reports no boundary in it', () => {
     const observer = observe(true, true)
     const out: Uint8Array[] = []
     const emit = (piece: Uint8Array) => void out.push(piece)
@@ -181,7 +181,7 @@ describe('usage in a body', () => {
     offsets: fc.array(fc.nat(), { maxLength: 20 }),
   })
 
-  it('is found wherever the bytes are cut, in both of OpenAI’s shapes', () => {
+  it('usage in a body is found wherever the bytes are cut, in both of OpenAI’s shapes', () => {
     fc.assert(
       fc.property(body, ({ text, prompt, output, cached, shape, offsets }) => {
         const usage =
@@ -211,7 +211,7 @@ describe('usage in a body', () => {
     )
   })
 
-  it('is put together from the first and the last event of Anthropic’s streams', () => {
+  it('usage in a body is put together from the first and the last event of Anthropic’s streams', () => {
     const observer = observe(true, false, messages)
     const events = [
       'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1,"cache_read_input_tokens":16}}}\n\n',
@@ -221,7 +221,7 @@ describe('usage in a body', () => {
     expect(usageIn(observer)).toEqual({ promptTokens: 41, completionTokens: 15, cachedTokens: 16 })
   })
 
-  it('is null if it is no object, too long, has impossible numbers, or has no usage', () => {
+  it('usage in a body is null if it is no object, too long, has impossible numbers, or has no usage', () => {
     for (const text of [
       '{"usage":{"prompt_tokens":1e308}}',
       '{"usage":{"prompt_tokens":1000000001}}',

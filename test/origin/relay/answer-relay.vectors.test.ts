@@ -126,7 +126,7 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
   // Usage in every event stays, and no engine splits a record into several lines.
   it.each(
     whole.filter(({ usage, file }) => usage !== null && !/each|lines/.test(file)).map(({ file, says }) => [says, file]),
-  )('has no usage record if only the gateway requested it: %s', async (_, file) => {
+  )('a stream has no usage record if only the gateway requested it: %s', async (_, file) => {
     const text = bytes(`sse/${file}`)
     const seen = describeStreams(
       { [file]: await stream(text, [], { ...request, stream_options: undefined }) },
@@ -181,7 +181,7 @@ describe('a stream that ends too early never looks complete', () => {
 })
 
 describe('the list of streams', () => {
-  it('equals the recorded files', () => {
+  it('the list of streams equals the recorded files', () => {
     const files = Object.fromEntries(streams.map(({ file }) => [file, bytes(`sse/${file}`).toString('utf8')]))
     expect(describeStreams(files, new Set(streams.filter(({ made }) => made).map(({ file }) => file)))).toEqual(streams)
   })

@@ -30,7 +30,7 @@ function transformed() {
 }
 
 describe('a transformed stream', () => {
-  it('passes a heartbeat before the next event', async () => {
+  it('a transformed stream passes a heartbeat before the next event', async () => {
     const { write, read, end } = transformed()
     write(encode('data: a\n\n'))
     expect(await read()).toBe('data: A\n\n')
@@ -42,7 +42,7 @@ describe('a transformed stream', () => {
     expect(await read()).toBeNull()
   })
 
-  it.each([1, 2, 3, 7, 1000])('has the same events in pieces of %i bytes', async (size) => {
+  it.each([1, 2, 3, 7, 1000])('a transformed stream has the same events in pieces of %i bytes', async (size) => {
     const { write, read, end } = transformed()
     const body = encode(
       'data: ä\r\n\r\n: wait\n\nid: 1\ndata: b\ndata: c\n\nevent: x\ndata: d\n\ndata: none\n\ndata: half',

@@ -18,7 +18,7 @@ function growth(changes: Partial<typeof shape>, events: number, tokensAt?: (even
 }
 
 describe('output blocks', () => {
-  it('are the blocks of prompt and output together, after each token', () => {
+  it('output blocks are the blocks of prompt and output together, after each token', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 64 }), (promptTokens, blockTokens) => {
         expect(growth({ promptTokens, blockTokens }, 150)).toEqual(
@@ -31,20 +31,20 @@ describe('output blocks', () => {
     )
   })
 
-  it('grow for each of several answers, which have a copy of the partial block each', () => {
+  it('output blocks grow for each of several answers, which have a copy of the partial block each', () => {
     expect(growth({ promptTokens: 69, sequences: 2 }, 40).at(-1)).toBe(2 * Math.ceil((5 + 20) / 16) - 1)
   })
 
-  it('grow by the tokens of an event', () => {
+  it('output blocks grow by the tokens of an event', () => {
     expect(growth({ tokensPerEvent: 4 }, 40).at(-1)).toBe(10)
   })
 
-  it('follow a usage that grows in the stream, and ignore one that does not', () => {
+  it('output blocks follow a usage that grows in the stream, and ignore one that does not', () => {
     expect(growth({}, 64, (events) => 3 * events).at(-1)).toBe(12)
     expect(growth({}, 64, () => 1).at(-1)).toBe(4)
   })
 
-  it('are reported no more often than they grow', () => {
+  it('output blocks are reported no more often than they grow', () => {
     const output = new OutputBlocks(shape)
     expect(output.take(1, null)).toEqual({ blocks: 1, nextEvents: 17 })
     expect(output.take(40, null)).toEqual({ blocks: 3, nextEvents: 49 })
@@ -52,7 +52,7 @@ describe('output blocks', () => {
 })
 
 describe('tokens per event', () => {
-  it('are learned per engine and endpoint, whatever the query', () => {
+  it('tokens per event are learned per engine and endpoint, whatever the query', () => {
     const ratios = new TokensPerEvent()
     ratios.learn(engine, '/v1/completions?a=1', { tokens: 300, events: 100 })
     expect(ratios.of(engine, '/v1/completions?b=2')).toBe(3)
@@ -60,7 +60,7 @@ describe('tokens per event', () => {
     expect(ratios.of({ ...engine }, '/v1/completions')).toBe(1)
   })
 
-  it('follow an engine that begins to draft, and ignore streams without tokens', () => {
+  it('tokens per event follow an engine that begins to draft, and ignore streams without tokens', () => {
     const ratios = new TokensPerEvent()
     for (let stream = 0; stream < 100; stream++) ratios.learn(engine, '/c', { tokens: 1000, events: 1000 })
     for (let stream = 0; stream < 100; stream++) ratios.learn(engine, '/c', { tokens: 4000, events: 1000 })

@@ -65,7 +65,7 @@ describe('an answer that is passed before its first byte', () => {
     return { source, answer: new PullAnswer({ status: 200, headers }, source, { now: () => 0 }) }
   }
 
-  it('keeps bytes that come before the client reads', async () => {
+  it('an answer that is passed before its first byte keeps bytes that come before the client reads', async () => {
     const { source, answer } = open()
     const begun = answer.firstByte()
     const reader = (answer.pass(relay()).body as ReadableStream<Uint8Array>).getReader()
@@ -77,7 +77,7 @@ describe('an answer that is passed before its first byte', () => {
     expect(chunks.map(text)).toEqual(['data: 1\n\n', 'data: 2\n\n', ''])
   })
 
-  it('keeps bytes that come in the moment in which it is passed', async () => {
+  it('an answer that is passed before its first byte keeps bytes that come in the moment in which it is passed', async () => {
     const { source, answer } = open()
     const begun = answer.firstByte()
     source.give('data: 1\n\n')
@@ -145,7 +145,7 @@ describe('an answer that breaks off', () => {
     await expect(reader.read()).rejects.toThrow('the response was truncated')
   })
 
-  it('ends at once if there is none', async () => {
+  it('an answer that breaks off ends at once if there is none', async () => {
     const { truncationEvent: _, ...options } = { ...relay(), heartbeatMs: 0 }
     const wait = vi.spyOn(globalThis, 'setTimeout')
     const { next } = await open(options)

@@ -47,7 +47,7 @@ function controller(options: Partial<RelayOptions> = {}, traits: Partial<RelayTr
   return { control, calls, take: (text: string) => control.take(bytes(text), drop) }
 }
 
-it('reports the first byte once, at the first content behind keep-alive comments', () => {
+it('the relay controller reports the first byte once, at the first content behind keep-alive comments', () => {
   const { calls, take } = controller()
   take(': wait\n\n')
   expect(calls.firstBytes).toBe(0)
@@ -68,7 +68,7 @@ it.each([
   expect(control.end(drop)?.failure ?? null).toBe(failure)
 })
 
-it('limits the silence after the first byte by idleMs, and before it by the first-byte limit', () => {
+it('the relay controller limits the silence after the first byte by idleMs, and before it by the first-byte limit', () => {
   const { control, take } = controller({ idleMs: 100 })
   control.active(0)
   expect(control.checkInMs(0, 40)).toBe(40)
@@ -81,7 +81,7 @@ it('limits the silence after the first byte by idleMs, and before it by the firs
   expect((control.check(150) as OriginError).failure).toBe('idle_timeout')
 })
 
-it('sends a heartbeat after heartbeatMs without a byte and without a heartbeat', () => {
+it('the relay controller sends a heartbeat after heartbeatMs without a byte and without a heartbeat', () => {
   const { control } = controller({ heartbeatMs: 10, idleMs: 100 })
   control.active(0)
   expect(control.check(5)).toBeNull()
@@ -91,7 +91,7 @@ it('sends a heartbeat after heartbeatMs without a byte and without a heartbeat',
   expect(control.check(15)).toBeNull()
 })
 
-it('allows no heartbeat inside an event, and none in a body that does not stream', () => {
+it('the relay controller allows no heartbeat inside an event, and none in a body that does not stream', () => {
   const { control, take } = controller({ heartbeatMs: 10 })
   expect(control.canBeat).toBe(true)
   take('data: 1')
@@ -99,7 +99,7 @@ it('allows no heartbeat inside an event, and none in a body that does not stream
   expect(controller({ heartbeatMs: 10 }, { sse: false }).control.canBeat).toBe(false)
 })
 
-it('reports events when the receiver asked for it, and the response id', () => {
+it('the relay controller reports events when the receiver asked for it, and the response id', () => {
   const { calls, take } = controller({ firstEvents: 2, onResponseId: (id) => void calls.ids.push(id) })
   take('data: {"id":"resp_1"}\n\n')
   take(event(2) + event(3))
@@ -110,7 +110,7 @@ it('reports events when the receiver asked for it, and the response id', () => {
   expect(calls.ids).toEqual(['resp_1'])
 })
 
-it('returns an error event for a truncated stream only between events and with room', () => {
+it('the relay controller returns an error event for a truncated stream only between events and with room', () => {
   const between = controller()
   between.take(event(1))
   expect(between.control.truncate('reset', true)).toEqual(bytes('data: reset\n\n'))
@@ -123,7 +123,7 @@ it('returns an error event for a truncated stream only between events and with r
   expect(controller().control.truncate('reset', false)).toBeNull()
 })
 
-it('reports one end only', () => {
+it('the relay controller reports one end only', () => {
   const { control, calls } = controller()
   control.settle('lapsed')
   control.settle('complete')
@@ -158,40 +158,43 @@ describe('a relay whose first bytes were read to judge the answer', () => {
     { reads: true, hideUsage: false },
     { reads: true, hideUsage: true },
     { reads: false, hideUsage: false },
-  ])('passes and reports the same as one that reads them itself ($reads, $hideUsage)', ({ reads, hideUsage }) => {
-    fc.assert(
-      fc.property(pieces, splits, fc.nat(400), (events, at, prefixBytes) => {
-        const body = bytes(events.join(''))
-        const results = [false, true].map((isShared) => {
-          const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
-          if (isShared) start.take(body.subarray(0, Math.min(prefixBytes, body.length)))
-          const { control, calls } = controller(
-            { hideUsage, heartbeatMs: 1 },
-            { reads, start: isShared ? start : null },
-          )
-          let passed = ''
-          const beats: (boolean | null)[] = []
-          let taken = 0
-          for (const piece of piecesAt(body, at)) {
-            const whole = control.takeWhole(piece, 0, piece.length)
-            if (whole === 'unread') control.take(piece, (out) => (passed += new TextDecoder().decode(out)))
-            else if (whole === 'passed') passed += new TextDecoder().decode(piece)
-            taken += piece.length
-            beats.push(taken > prefixBytes ? control.canBeat : null)
-          }
-          const failure = control.end((out) => (passed += new TextDecoder().decode(out)))?.failure
-          // An error in the same read as the first output is read before its bytes pass.
-          const isFirst = /error|half/.test(events.join('')) ? null : calls.firstBytes
-          const sent = control.truncate('reset', true)
-          return { passed, beats, failure, isFirst, sent, end: calls.ends[0] }
-        })
-        expect(results[1]).toEqual(results[0])
-      }),
-      { numRuns: 500 },
-    )
-  })
+  ])(
+    'a relay of read bytes passes and reports the same as one that reads them itself ($reads, $hideUsage)',
+    ({ reads, hideUsage }) => {
+      fc.assert(
+        fc.property(pieces, splits, fc.nat(400), (events, at, prefixBytes) => {
+          const body = bytes(events.join(''))
+          const results = [false, true].map((isShared) => {
+            const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
+            if (isShared) start.take(body.subarray(0, Math.min(prefixBytes, body.length)))
+            const { control, calls } = controller(
+              { hideUsage, heartbeatMs: 1 },
+              { reads, start: isShared ? start : null },
+            )
+            let passed = ''
+            const beats: (boolean | null)[] = []
+            let taken = 0
+            for (const piece of piecesAt(body, at)) {
+              const whole = control.takeWhole(piece, 0, piece.length)
+              if (whole === 'unread') control.take(piece, (out) => (passed += new TextDecoder().decode(out)))
+              else if (whole === 'passed') passed += new TextDecoder().decode(piece)
+              taken += piece.length
+              beats.push(taken > prefixBytes ? control.canBeat : null)
+            }
+            const failure = control.end((out) => (passed += new TextDecoder().decode(out)))?.failure
+            // An error in the same read as the first output is read before its bytes pass.
+            const isFirst = /error|half/.test(events.join('')) ? null : calls.firstBytes
+            const sent = control.truncate('reset', true)
+            return { passed, beats, failure, isFirst, sent, end: calls.ends[0] }
+          })
+          expect(results[1]).toEqual(results[0])
+        }),
+        { numRuns: 500 },
+      )
+    },
+  )
 
-  it('gives no heartbeat inside them', () => {
+  it('a relay of read bytes gives no heartbeat inside them', () => {
     const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
     start.take(bytes(event(1)))
     const { control, take } = controller({ heartbeatMs: 1 }, { start })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ChoiceSet } from '../../../src/protocols/stream/choice-set.ts'
 
-it('has the size of a Set, whatever numbers engines send', () => {
+it('a choice set has the size of a Set, whatever numbers engines send', () => {
   const choices = new ChoiceSet()
   const expected = new Set<number>()
   for (const choice of [0, 0, 30, 31, 32, 31, -1, 0.5, 2 ** 40, 1, 30]) {

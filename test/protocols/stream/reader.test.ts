@@ -69,7 +69,7 @@ describe('recorded streams', () => {
     }
   })
 
-  it('has the kind of each event of a chat', () => {
+  it('the reader of recorded streams has the kind of each event of a chat', () => {
     expect(kindsOf(CHAT, vector('chat-usage'))).toEqual([
       'opening',
       'output',
@@ -81,7 +81,7 @@ describe('recorded streams', () => {
     ])
   })
 
-  it('has the kind of each event of a message', () => {
+  it('the reader of recorded streams has the kind of each event of a message', () => {
     expect(kindsOf('/v1/messages', vector('messages'))).toEqual([
       'opening',
       'structure',
@@ -95,14 +95,14 @@ describe('recorded streams', () => {
     ])
   })
 
-  it('has the kind of each event of a response', () => {
+  it('the reader of recorded streams has the kind of each event of a response', () => {
     const kinds = kindsOf('/v1/responses', vector('responses'))
     expect(kinds.slice(0, 4)).toEqual(['opening', 'opening', 'structure', 'structure'])
     expect(kinds.at(-1)).toBe('end')
     expect(kinds.filter((kind) => kind === 'output')).toHaveLength(4)
   })
 
-  it('counts the tokens of a response, a message and a chat', () => {
+  it('the reader of recorded streams counts the tokens of a response, a message and a chat', () => {
     expect(readerOf('/v1/responses', vector('responses')).usage?.outputTokens).toBe(4)
     expect(readerOf('/v1/messages', vector('messages')).usage).toEqual({
       promptTokens: 31,
@@ -117,21 +117,21 @@ describe('the first token (O21, O22, O23)', () => {
   const created = named({ type: 'response.created' })
   const queued = named({ type: 'response.in_progress' })
 
-  it('is not response.created or response.in_progress', () => {
+  it('the first token is not response.created or response.in_progress', () => {
     const reader = readerOf('/v1/responses', created + queued)
     expect([reader.hasBegun, reader.outputs]).toEqual([false, 0])
     reader.take(encode(named({ type: 'response.output_item.added' })))
     expect(reader.hasBegun).toBe(true)
   })
 
-  it('is not the role of a chat, a comment, a ping or message_start', () => {
+  it('the first token is not the role of a chat, a comment, a ping or message_start', () => {
     expect(readerOf(CHAT, `: keep-alive\n\n${ROLE}`).hasBegun).toBe(false)
     const start = named({ type: 'message_start', message: { usage: { input_tokens: 3 } } } as { type: string })
     const message = readerOf('/v1/messages', start + named({ type: 'ping' }) + ': ping\n\n')
     expect([message.hasBegun, message.events]).toEqual([false, 1])
   })
 
-  it('is a token without text, too', () => {
+  it('the first token is a token without text, too', () => {
     expect(readerOf(CHAT, ROLE + chatChunk({})).hasBegun).toBe(true)
   })
 })
@@ -189,7 +189,7 @@ describe('faults before the first output', () => {
     }
   })
 
-  it('keeps the text of an error for the rules of the engine type', () => {
+  it('an error before the first output keeps the text of an error for the rules of the engine type', () => {
     expect(readerOf(CHAT, vector('busy')).error?.body).toContain('currently busy')
   })
 })
@@ -223,31 +223,34 @@ describe('faults after output', () => {
     expect(readerOf('/v1/responses', response).outcome()).toBe('truncated')
   })
 
-  it('takes [DONE] for no end of a message, also without its blank line', () => {
+  it('the reader of a stream takes [DONE] for no end of a message, also without its blank line', () => {
     const message = vector('messages').replace(/event: message_stop[^]*$/, '')
     expect(readerOf('/v1/messages', `${message}data: [DONE]`).outcome()).toBe('truncated')
     expect(readerOf('/v1/messages', `${vector('messages')}data: [DONE]`).outcome()).toBe('complete')
   })
 
-  it('takes a message without a stop reason for unfinished', () => {
+  it('the reader of a stream takes a message without a stop reason for unfinished', () => {
     const given = vector('messages').replace('"stop_reason":"max_tokens"', '"stop_reason":null')
     expect(readerOf('/v1/messages', given).outcome()).toBe('unfinished')
   })
 
-  it('takes [DONE] after message_stop and after response.completed as vLLM and SGLang send it', () => {
+  it('the reader of a stream takes [DONE] after message_stop and after response.completed as vLLM and SGLang send it', () => {
     expect(readerOf('/v1/messages', vector('messages') + DONE).outcome()).toBe('complete')
     expect(readerOf('/v1/responses', vector('responses') + DONE).outcome()).toBe('complete')
   })
 
-  it.each(['failed', 'cancelled'])('takes a response.completed with status %s for an error', (status) => {
-    const reader = readerOf(
-      '/v1/responses',
-      named({ type: 'response.completed', response: { status } } as { type: string }),
-    )
-    expect(reader.outcome()).toBe('error')
-  })
+  it.each(['failed', 'cancelled'])(
+    'the reader of a stream takes a response.completed with status %s for an error',
+    (status) => {
+      const reader = readerOf(
+        '/v1/responses',
+        named({ type: 'response.completed', response: { status } } as { type: string }),
+      )
+      expect(reader.outcome()).toBe('error')
+    },
+  )
 
-  it('takes response.incomplete for a proper end', () => {
+  it('the reader of a stream takes response.incomplete for a proper end', () => {
     const last = named({ type: 'response.incomplete', response: { status: 'incomplete' } } as { type: string })
     expect(readerOf('/v1/responses', last).outcome()).toBe('complete')
   })
@@ -263,7 +266,7 @@ describe('numbers of events (S13)', () => {
     expect(readerOf(CHAT, ROLE).nextSequence).toBeNull()
   })
 
-  it('are read from the first short event, which a keep-alive is not', () => {
+  it('numbers of events (S13) are read from the first short event, which a keep-alive is not', () => {
     const event = (type: string, number: number, response: object = {}): string =>
       named({ type, response, sequence_number: number } as { type: string })
     const large = { instructions: 'x'.repeat(4000) }
@@ -274,26 +277,29 @@ describe('numbers of events (S13)', () => {
 
 describe('first lines of named events', () => {
   const block = JSON.stringify({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'x' } })
-  it.each(['event: NAME\n', 'event:NAME\n', 'event: NAME\r\n', 'event:NAME\r\n'])('are known as %j', (line) => {
-    const reader = readerOf('/v1/messages', '')
-    const bytes = encode(`${line.replace('NAME', 'content_block_delta')}data: ${block}\n\n`)
-    const parse = vi.spyOn(JSON, 'parse')
-    try {
-      expect(reader.event(bytes, 0, bytes.length)).toBe('output')
-      expect(parse).not.toHaveBeenCalled()
-    } finally {
-      parse.mockRestore()
-    }
-  })
+  it.each(['event: NAME\n', 'event:NAME\n', 'event: NAME\r\n', 'event:NAME\r\n'])(
+    'first lines of named events are known as %j',
+    (line) => {
+      const reader = readerOf('/v1/messages', '')
+      const bytes = encode(`${line.replace('NAME', 'content_block_delta')}data: ${block}\n\n`)
+      const parse = vi.spyOn(JSON, 'parse')
+      try {
+        expect(reader.event(bytes, 0, bytes.length)).toBe('output')
+        expect(parse).not.toHaveBeenCalled()
+      } finally {
+        parse.mockRestore()
+      }
+    },
+  )
 
-  it('are unlike names that begin or end as they do', () => {
+  it('first lines of named events are unlike names that begin or end as they do', () => {
     const events = ['content_block_delta2', 'ontent_block_delta', 'message_stops'].map(
       (name) => `event: ${name}\ndata: {"type":"ping"}\n\n`,
     )
     expect(kindsOf('/v1/messages', events.join(''))).toEqual(['other', 'other', 'other'])
   })
 
-  it('end a message once', () => {
+  it('first lines of named events end a message once', () => {
     const stop = named({ type: 'message_stop' })
     const delta = named({ type: 'message_delta', delta: { stop_reason: 'end_turn' } } as { type: string })
     expect(readerOf('/v1/messages', delta + stop).outcome()).toBe('complete')
@@ -313,7 +319,7 @@ describe('other forms of streams', () => {
     expect(reader.outcome()).toBe('complete')
   })
 
-  it('reads transcriptions of vLLM, which have choices', () => {
+  it('the reader of a stream reads transcriptions of vLLM, which have choices', () => {
     const text =
       data({ object: 'transcription.chunk', choices: [{ delta: { content: ' hi' }, finish_reason: null }] }) +
       data({ object: 'transcription.chunk', choices: [{ delta: { content: '' }, finish_reason: 'stop' }] }) +
@@ -321,14 +327,14 @@ describe('other forms of streams', () => {
     expect(readerOf('/v1/audio/translations', text).outcome()).toBe('complete')
   })
 
-  it('reads events without a name by their type', () => {
+  it('the reader of a stream reads events without a name by their type', () => {
     const unnamed = vector('responses').replaceAll(/^event: .*\n/gm, '')
     expect(stateOf(readerOf('/v1/responses', unnamed))).toEqual(stateOf(readerOf('/v1/responses', vector('responses'))))
     const message = vector('messages').replaceAll(/^event: .*\n/gm, '')
     expect(stateOf(readerOf('/v1/messages', message))).toEqual(stateOf(readerOf('/v1/messages', vector('messages'))))
   })
 
-  it('takes an id alone and empty data for keep-alives (S14)', () => {
+  it('the reader of a stream takes an id alone and empty data for keep-alives (S14)', () => {
     const text = `id: 1\n${ROLE}id: 2\n\ndata: \n\n`
     expect(kindsOf(CHAT, text)).toEqual(['opening', 'comment', 'comment'])
   })
@@ -367,7 +373,7 @@ const anyChunk = fc.oneof(
 )
 
 describe('the fast path', () => {
-  it('finds the same as parsing each event', () => {
+  it('the fast path finds the same as parsing each event', () => {
     fc.assert(
       fc.property(fc.array(anyChunk, { maxLength: 30 }), (chunks) => {
         let outputs = 0
@@ -392,7 +398,7 @@ describe('the fast path', () => {
     )
   })
 
-  it('recognizes chunks of llama.cpp, whose finish reason is before the text', () => {
+  it('the fast path recognizes chunks of llama.cpp, whose finish reason is before the text', () => {
     const llama = (content: string, finish: string | null): string =>
       data({ choices: [{ finish_reason: finish, index: 0, delta: { content } }], created: 1, id: 'c', model: 'm' })
     const reader = readerOf(CHAT, llama('a', null) + llama('b', null) + llama('c', 'stop') + DONE)
@@ -400,7 +406,7 @@ describe('the fast path', () => {
     expect(readerOf(CHAT, llama('a', null) + llama('b', null) + DONE).outcome()).toBe('unfinished')
   })
 
-  it('takes no finish reason behind the text for a part of it', () => {
+  it('the fast path takes no finish reason behind the text for a part of it', () => {
     const reader = readerOf('/v1/completions', '')
     const chunk = (choice: object): string =>
       `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, ...choice }] })}\n\n`
@@ -416,7 +422,7 @@ describe('the fast path', () => {
   })
 })
 
-it('reads the finish reason of an event that is like an output event up to the end of its text', () => {
+it('the reader of a stream reads the finish reason of an event that is like an output event up to the end of its text', () => {
   const event = (choice: object): string => data({ object: 'text_completion', choices: [{ index: 0, ...choice }] })
   const reader = readerOf('/v1/completions', '')
   for (const text of ['a', 'b', 'c']) reader.take(encode(event({ text })))
@@ -436,7 +442,7 @@ describe('chunks without text that were read in an earlier stream', () => {
     fc.constant('usage'),
   )
 
-  it('have the meaning that a parser finds', () => {
+  it('chunks without text that were read in an earlier stream have the meaning that a parser finds', () => {
     const grammar = grammarOf(CHAT)
     fc.assert(
       fc.property(fc.array(chunk, { maxLength: 12 }), fc.nat(1), (chunks, ends) => {
@@ -461,7 +467,7 @@ describe('chunks without text that were read in an earlier stream', () => {
     )
   })
 
-  it('are parsed if they begin with another member', () => {
+  it('chunks without text that were read in an earlier stream are parsed if they begin with another member', () => {
     const tail = ',"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
     const healthy = `data: {"id":"abcdefgh"${tail}`
     readerOf(CHAT, healthy + DONE)
@@ -474,19 +480,22 @@ describe('an event of a grammar', () => {
   const read = (path: string, json: object, name: string | null = null) =>
     grammarOf(path).read(name, JSON.stringify(json))
 
-  it('has the reasoning of an engine that sends it under both names once', () => {
+  it('an event of a grammar has the reasoning of an engine that sends it under both names once', () => {
     const delta = { reasoning: 'why', reasoning_content: 'why' }
     expect(read(CHAT, { choices: [{ index: 0, delta }] })).toMatchObject({ kind: 'output', text: 'why' })
     const other = { reasoning: 'why', reasoning_content: ' not' }
     expect(read(CHAT, { choices: [{ index: 0, delta: other }] })).toMatchObject({ kind: 'output', text: 'why not' })
   })
 
-  it('is an error by its name, whatever its data are', () => {
+  it('an event of a grammar is an error by its name, whatever its data are', () => {
     for (const path of [CHAT, '/v1/completions', '/inference/v1/generate'])
       expect(read(path, { text: 'gave up' }, 'error')).toMatchObject({ kind: 'error' })
   })
 
-  it.each(['response.failed', 'response.cancelled'])('is an error if it is %s, even without a status', (type) => {
-    expect(read('/v1/responses', { type, response: { output: [] } }, type)).toMatchObject({ kind: 'error' })
-  })
+  it.each(['response.failed', 'response.cancelled'])(
+    'an event of a grammar is an error if it is %s, even without a status',
+    (type) => {
+      expect(read('/v1/responses', { type, response: { output: [] } }, type)).toMatchObject({ kind: 'error' })
+    },
+  )
 })

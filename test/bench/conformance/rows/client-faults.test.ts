@@ -14,7 +14,7 @@ describe('an answer that a client saw', () => {
     ['the right class', { fault: 'no_end', raised: 'APIError' }],
     ['class and status of a refusal', { fault: 'html', raised: 'InternalServerError', status: 502 }],
     ['a wait', { fault: 'busy', raised: 'RateLimitError', status: 429, retryAfter: '7' }],
-  ])('is right: %s', (_what, answer) => expect(verdict(answer)).toBeNull())
+  ])('an answer that a client saw is right: %s', (_what, answer) => expect(verdict(answer)).toBeNull())
 
   it.each<[string, Partial<SeenAnswer>, RegExp]>([
     ['a short text read as an answer', { text: 'This ans' }, /read as an answer: "This ans"/],
@@ -23,5 +23,5 @@ describe('an answer that a client saw', () => {
     ['another class', { raised: 'ValueError' }, /ValueError instead of APIError or APIConnectionError/],
     ['another status', { fault: 'html', raised: 'InternalServerError', status: 500 }, /status 500, not 502/],
     ['no wait', { fault: 'busy', raised: 'RateLimitError', status: 429, retryAfter: null }, /retry-after null/],
-  ])('is wrong: %s', (_what, answer, message) => expect(verdict(answer)).toMatch(message))
+  ])('an answer that a client saw is wrong: %s', (_what, answer, message) => expect(verdict(answer)).toMatch(message))
 })

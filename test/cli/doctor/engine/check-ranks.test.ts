@@ -9,7 +9,7 @@ it.each([
   ['auto', 'ok', '2, each of which is an engine'],
   [2, 'ok', '2, each of which is an engine'],
   [4, 'problem', '/metrics shows 2, and `data_parallel` names 4'],
-])('finds two ranks with data_parallel: %s', async (dataParallel, mark, message) => {
+])('doctor finds two ranks with data_parallel: %s', async (dataParallel, mark, message) => {
   await using engine = await FakeEngine.open({
     'GET /metrics': { body: metrics },
     'GET /v1/models': { body: { object: 'list', data: [{ id: 'm', object: 'model', owned_by: 'vllm' }] } },

@@ -41,7 +41,7 @@ function exposed(given: EngineFacts): string[] {
 }
 
 describe('endpoints that must not be public', () => {
-  it('are a note on loopback, a warning in a network, and a problem in public', () => {
+  it('endpoints that must not be public are a note on loopback, a warning in a network, and a problem in public', () => {
     expect(exposed(facts('loopback'))).toEqual(['dev_mode: note', 'adapter_loading: note', 'profiler: note'])
     expect(exposed(facts('private'))).toEqual(['dev_mode: warning', 'adapter_loading: warning', 'profiler: warning'])
     expect(exposed(facts('public'))).toEqual(['dev_mode: problem', 'adapter_loading: problem', 'profiler: problem'])
@@ -55,7 +55,7 @@ describe('endpoints that must not be public', () => {
     ).toEqual([])
   })
 
-  it('is all of a vLLM but /v1, at a public address, whatever its key', () => {
+  it('endpoints that must not be public is all of a vLLM but /v1, at a public address, whatever its key', () => {
     const switches = { paused: null, sleeping: null, loadsAdapters: false, profiles: false }
     const marks = (more: object) =>
       exposed(facts('public', { switches, version: '0.32.0', withoutKey: 401, guarded: false, ...more }))
@@ -84,7 +84,7 @@ describe('endpoints that must not be public', () => {
     expect(seen(false)).toEqual([])
   })
 
-  it('include an engine without a key, by its reach', () => {
+  it('endpoints that must not be public include an engine without a key, by its reach', () => {
     const marks = (reach: Reach, keyed: boolean, withoutKey: number | null) => {
       const found = new Findings()
       checkKey(facts(reach, { keyed, withoutKey, models: { result: { status: 200 } } }), null, found)
@@ -119,7 +119,7 @@ describe('the exit code', () => {
       ]),
       strict,
     )
-  it('is 0 for ok and notes, 1 for problems, 2 for unreachable', () => {
+  it('the exit code is 0 for ok and notes, 1 for problems, 2 for unreachable', () => {
     expect([
       code(['ok', 'note', 'warning']),
       code(['warning'], true),

@@ -38,7 +38,7 @@ describe('condition of an engine', () => {
     expect(after([1, signs]).condition).toBe(condition)
   })
 
-  it('is saturated or slow once the signs have lasted, since their start', () => {
+  it('condition of an engine is saturated or slow once the signs have lasted, since their start', () => {
     expect(after([1_000, { isFull: true }], [5_999, { isFull: true }]).condition).toBe('well')
     expect(after([1_000, { isFull: true }], [6_000, { isFull: true }])).toMatchObject({
       condition: 'saturated',
@@ -54,13 +54,13 @@ describe('condition of an engine', () => {
     expect(after(...saturated, [6_000, {}], [7_000, { isFull: true }], [16_500, {}]).condition).toBe('saturated')
   })
 
-  it('stays wedged while it is silent, and ends with the first movement', () => {
+  it('condition of an engine stays wedged while it is silent, and ends with the first movement', () => {
     const wedged = [1, { isSilent: true, hasFailedTrial: true }] as const
     expect(after(wedged, [2, { isSilent: true }]).condition).toBe('wedged')
     expect(after(wedged, [2, {}]).condition).toBe('well')
   })
 
-  it('is never down without a sign of its own, whatever came before', () => {
+  it('condition of an engine is never down without a sign of its own, whatever came before', () => {
     const flags = fc.record(Object.fromEntries(Object.keys(NONE).map((name) => [name, fc.boolean()])))
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(20_000), flags)), (steps) => {

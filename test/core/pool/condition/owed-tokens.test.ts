@@ -13,23 +13,23 @@ describe('first outputs that an engine owes', () => {
     return owed
   }
 
-  it('are overdue after the prediction and its error', () => {
+  it('first outputs that an engine owes are overdue after the prediction and its error', () => {
     expect(owing().overdueSince(-Infinity, learnedAt(1_000 + ERROR_MS))).toBeNull()
     expect(owing().overdueSince(-Infinity, learnedAt(1_001 + ERROR_MS))).toBe(1_000 + ERROR_MS)
   })
 
-  it('are not overdue while the engine moves', () => {
+  it('first outputs that an engine owes are not overdue while the engine moves', () => {
     expect(owing().overdueSince(5_000, learnedAt(5_000 + ERROR_MS))).toBeNull()
     expect(owing().overdueSince(5_000, learnedAt(5_001 + ERROR_MS))).toBe(5_000 + ERROR_MS)
   })
 
-  it('leave nothing behind if the client leaves before its time', () => {
+  it('first outputs that an engine owes leave nothing behind if the client leaves before its time', () => {
     const owed = owing()
     owed.abandoned('r1', learnedAt(1_000 + ERROR_MS))
     expect(owed.overdueSince(-Infinity, learnedAt(60_000))).toBeNull()
   })
 
-  it('stay as evidence if the client leaves after it, until the engine moves', () => {
+  it('first outputs that an engine owes stay as evidence if the client leaves after it, until the engine moves', () => {
     const owed = owing()
     owed.abandoned('r1', learnedAt(9_000))
     expect(owed.size).toBe(0)
@@ -38,7 +38,7 @@ describe('first outputs that an engine owes', () => {
     expect(owed.overdueSince(-Infinity, learnedAt(60_000))).toBeNull()
   })
 
-  it('are no evidence any more if the engine answered a trial while they were overdue', () => {
+  it('first outputs that an engine owes are no evidence any more if the engine answered a trial while they were overdue', () => {
     const owed = owing()
     owed.add('late', predicted(20_000, 0))
     owed.excuse(learnedAt(10_000))
@@ -46,7 +46,7 @@ describe('first outputs that an engine owes', () => {
     expect(owed.overdueSince(10_000, learnedAt(40_000))).not.toBeNull()
   })
 
-  it('follow the predicted work: a long prefill is not overdue before its end', () => {
+  it('first outputs that an engine owes follow the predicted work: a long prefill is not overdue before its end', () => {
     const owed = new OwedTokens()
     owed.add('long', predicted(120_000, 0))
     owed.add('short', predicted(121_000, 0))
@@ -55,14 +55,14 @@ describe('first outputs that an engine owes', () => {
     expect(owed.overdueSince(120_000, learnedAt(180_000))).toBeNull()
   })
 
-  it('may wait for the longest prefill since the last output, because engines change the order', () => {
+  it('first outputs that an engine owes may wait for the longest prefill since the last output, because engines change the order', () => {
     const owed = owing()
     owed.add('long', predicted(20_000, 0, 10_000))
     expect(owed.overdueSince(5_000, learnedAt(20_000))).toBeNull()
     expect(owed.overdueSince(5_000, learnedAt(21_000))).toBe(20_000 + predictionErrorMs(0, true))
   })
 
-  it('show until when a long prefill may run', () => {
+  it('first outputs that an engine owes show until when a long prefill may run', () => {
     const owed = owing()
     expect(owed.longPrefillUntil(0, true)).toBe(-Infinity)
     owed.add('long', predicted(8_000, 0, 6_000))
@@ -70,11 +70,11 @@ describe('first outputs that an engine owes', () => {
     expect(owed.longPrefillUntil(7_000, true)).toBe(7_000 + 6_000 + predictionErrorMs(6_000, true))
   })
 
-  it('have a larger error while the pace is not learned', () => {
+  it('first outputs that an engine owes have a larger error while the pace is not learned', () => {
     expect(predictionErrorMs(1_000, false)).toBeGreaterThan(3 * predictionErrorMs(1_000, true))
   })
 
-  it('cannot be made overdue by clients that leave early', () => {
+  it('first outputs that an engine owes cannot be made overdue by clients that leave early', () => {
     fc.assert(
       fc.property(
         fc.array(fc.record({ predictedMs: fc.nat(20_000), staysShare: fc.double({ min: 0, max: 1, noNaN: true }) })),

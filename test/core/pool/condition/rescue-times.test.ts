@@ -14,16 +14,16 @@ function questions(predictedMs: number, untilMs: number): number[] {
 }
 
 describe('questions whether an engine is wedged', () => {
-  it('come a second before a client of five seconds leaves, even if no pace is learned', () => {
+  it('questions whether an engine is wedged come a second before a client of five seconds leaves, even if no pace is learned', () => {
     const wedgedAt = 100 + predictionErrorMs(100, false) + 1_000
     expect(questions(100, 4_000).filter((at) => at > wedgedAt)).not.toEqual([])
   })
 
-  it('follow the predicted work', () => {
+  it('questions whether an engine is wedged follow the predicted work', () => {
     expect(firstQuestionMs(20_000)).toBeGreaterThan(20_000 + predictionErrorMs(20_000, true))
   })
 
-  it('become rarer, so that a minute of waiting costs few of them', () => {
+  it('questions whether an engine is wedged become rarer, so that a minute of waiting costs few of them', () => {
     expect(questions(100, 60_000).length).toBeLessThan(25)
   })
 })

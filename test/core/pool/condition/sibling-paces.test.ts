@@ -10,20 +10,20 @@ describe('paces of a pool', () => {
     return engines.filter((one) => paces.isBehind(one)).map(({ spec }) => spec.id)
   }
 
-  it('show the engine that is three times slower than the median of the others', () => {
+  it('paces of a pool show the engine that is three times slower than the median of the others', () => {
     expect(behind([0.1, 0.1, 0.31])).toEqual(['e2'])
     expect(behind([0.1, 0.31])).toEqual(['e1'])
     expect(behind([0.31, 0.1, 0.1, 0.1, 0.31])).toEqual(['e0', 'e4'])
     expect(behind([0.1, 0.1, 0.3])).toEqual([])
   })
 
-  it('are compared with those of other engines only', () => {
+  it('paces of a pool are compared with those of other engines only', () => {
     expect(behind([1])).toEqual([])
     expect(behind([null, 1])).toEqual([])
     expect(behind([0.1, null, 0.31])).toEqual(['e2'])
   })
 
-  it('are compared within a role and a profile', () => {
+  it('paces of a pool are compared within a role and a profile', () => {
     expect(behind([0.1, 0.1, 1], [{}, {}, { profile: 'small' }])).toEqual([])
     expect(behind([0.1, 0.1, 1], [{}, {}, { role: 'prefill' }])).toEqual([])
   })

@@ -114,7 +114,7 @@ describe('a request whose first token can only be in time without a wait', () =>
     return 'refusal' in answer ? answer.refusal : null
   }
 
-  it('is refused at once, also while others wait', () => {
+  it('a request whose first token can only be in time without a wait is refused at once, also while others wait', () => {
     const world = learned()
     expect(refusal(world, 1_000)).toMatchObject({ reason: 'engines_full', mayWait: true })
     expect(refusal(world, 20_000)).toMatchObject({ reason: 'engines_full' })
@@ -124,7 +124,7 @@ describe('a request whose first token can only be in time without a wait', () =>
     expect(refusal(world, 20_000)).toMatchObject({ reason: 'engines_full' })
   })
 
-  it('waits until it would be late', () => {
+  it('a request whose first token can only be in time without a wait waits until it would be late', () => {
     const world = learned()
     const [short, long] = [world.wait({ promptTokens: 1_000 }), world.wait({ promptTokens: 4_000 })]
     world.wakeAt(world.now + 500)
@@ -136,7 +136,7 @@ describe('a request whose first token can only be in time without a wait', () =>
 })
 
 describe('the work that a key is charged', () => {
-  it('is what its responses took, not what was expected when they came', () => {
+  it('the work that a key is charged is what its responses took, not what was expected when they came', () => {
     const world = new World()
     for (let at = 0; at < 40; at++) {
       world.wait({ tenant: 'cached', promptTokens: 10_000 })
@@ -150,7 +150,7 @@ describe('the work that a key is charged', () => {
     expect(cached).toBeLessThanOrEqual(33)
   })
 
-  it('is the expected one if a response has no usage', () => {
+  it('the work that a key is charged is the expected one if a response has no usage', () => {
     const world = new World()
     for (let at = 0; at < 20; at++) for (const tenant of ['a', 'b']) world.wait({ tenant, promptTokens: 1_000 })
     for (let at = 0; at < 21; at++) world.end(null)

@@ -40,7 +40,7 @@ const drained = (queue: WaitingQueue<WaitingItem>): string[] => {
 }
 
 describe('the order of waiting requests', () => {
-  it('serves more urgent classes first', () => {
+  it('the queue serves more urgent classes first', () => {
     const classes: readonly RequestClass[] = ['sheddable', 'standard', 'critical']
     const queue = filled(...classes.map((requestClass) => waiting(requestClass, { requestClass })))
     expect(classes.map((one) => queue.waits(one))).toEqual([true, true, true])
@@ -49,18 +49,18 @@ describe('the order of waiting requests', () => {
     expect(drained(queue)).toEqual(['standard', 'sheddable'])
   })
 
-  it('serves the shortest request of a key first', () => {
+  it('the queue serves the shortest request of a key first', () => {
     const queue = filled(waiting('long', { work: 9 }), waiting('short', { work: 1 }), waiting('middle', { work: 5 }))
     expect(drained(queue)).toEqual(['short', 'middle', 'long'])
   })
 
-  it('serves the sessions of a key in turn, the shortest request of each first', () => {
+  it('the queue serves the sessions of a key in turn, the shortest request of each first', () => {
     const busy = Array.from({ length: 3 }, (_, at) => waiting(`busy-${at}`, { session: 'busy', work: 2 + at }))
     const queue = filled(...busy, waiting('calm', { session: 'calm', work: 9 }), waiting('none', { work: 5 }))
     expect(drained(queue)).toEqual(['busy-0', 'none', 'calm', 'busy-1', 'busy-2'])
   })
 
-  it('counts sessions of one name apart for each key', () => {
+  it('the queue counts sessions of one name apart for each key', () => {
     const queue = filled(...[1, 2].map((at) => waiting(`a-${at}`, { tenant: 'a', session: 's', work: 8 })))
     expect(placed(queue)!.id).toBe('a-1')
     queue.add(waiting('b-s', { tenant: 'b', session: 's', work: 1 }))
@@ -68,7 +68,7 @@ describe('the order of waiting requests', () => {
     expect(drained(queue)).toEqual(['a-2', 'b-s', 'b-t'])
   })
 
-  it('serves a long request after the most skips', () => {
+  it('the queue serves a long request after the most skips', () => {
     const queue = filled(waiting('long', { work: 1000 }))
     const order: string[] = []
     for (let at = 0; at < 20; at++) {
@@ -78,7 +78,7 @@ describe('the order of waiting requests', () => {
     expect(order.indexOf('long')).toBe(MAX_SKIPS)
   })
 
-  it('gives room that one request does not fit into to another key, and lets nobody pass it too often', () => {
+  it('the queue gives room that one request does not fit into to another key, and lets nobody pass it too often', () => {
     const queue = filled(waiting('long', { tenant: 'b', work: 1000 }))
     let passed = 0
     for (let at = 0; at < 20; at++) {
@@ -91,7 +91,7 @@ describe('the order of waiting requests', () => {
     expect(placed(queue)!.id).toBe('long')
   })
 
-  it('gives room that one request does not fit into to another of the same key, and counts each passing once', () => {
+  it('the queue gives room that one request does not fit into to another of the same key, and counts each passing once', () => {
     const queue = filled(waiting('first', { work: 2 }), waiting('second', { work: 3 }))
     const passing = Array.from({ length: 20 }, (_, at) => {
       queue.add(waiting(`later-${at}`))
@@ -103,7 +103,7 @@ describe('the order of waiting requests', () => {
     expect([placed(queue)!.id, placed(queue)!.id]).toEqual(['first', 'second'])
   })
 
-  it('gives no credit for time without requests', () => {
+  it('the queue gives no credit for time without requests', () => {
     const queue = filled()
     for (let at = 0; at < 50; at++) queue.add(waiting(`busy-${at}`, { tenant: 'busy' }))
     for (let at = 0; at < 40; at++) placed(queue)
@@ -112,7 +112,7 @@ describe('the order of waiting requests', () => {
     expect(next.filter((tenant) => tenant === 'idle')).toHaveLength(5)
   })
 
-  it('forgets a request that leaves', () => {
+  it('the queue forgets a request that leaves', () => {
     const queue = filled(waiting('a'), waiting('b'))
     expect(queue.remove('a')?.id).toBe('a')
     expect(queue.remove('a')).toBeUndefined()
@@ -145,7 +145,7 @@ const step = fc.oneof(
 )
 
 describe('any sequence of arrivals, places and departures', () => {
-  it('ends every request once', () => {
+  it('the queue ends every request once', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
         const queue = filled()
@@ -164,7 +164,7 @@ describe('any sequence of arrivals, places and departures', () => {
     )
   })
 
-  it('lets at most eight later requests of its key and class pass a request', () => {
+  it('the queue lets at most eight later requests of its key and class pass a request', () => {
     const arrivals = fc.array(fc.oneof(item, fc.constant('place' as const)), { maxLength: 150 })
     fc.assert(
       fc.property(arrivals, (steps) => {
@@ -189,7 +189,7 @@ describe('any sequence of arrivals, places and departures', () => {
     )
   })
 
-  it('divides work between two keys by their weights, within 5 % and one request', () => {
+  it('the queue divides work between two keys by their weights, within 5 % and one request', () => {
     const works = fc.array(fc.integer({ min: 1, max: 60_000 }), { minLength: 60, maxLength: 60 })
     fc.assert(
       fc.property(works, works, fc.constantFrom(1, 3, 10), (mine, others, weight) => {
