@@ -762,7 +762,7 @@ describe('a gateway without keys', () => {
 })
 
 describe('record', () => {
-  it('record is off by default; if enabled, it keeps four files of 64 MiB and a random salt', () => {
+  it('record record is off by default; if enabled, it keeps four files of 64 MiB and a random salt', () => {
     expect(parseConfig(document(), {}, node).record).toBeNull()
     expect(parseConfig(document({ record: { file: 't.jsonl' } }), {}, node).record).toEqual({
       file: 't.jsonl',
@@ -775,7 +775,7 @@ describe('record', () => {
     ).toMatchObject({ salt: 'pepper' })
   })
 
-  it('record is rejected on Workers, which have no disk', () => {
+  it('record record is rejected on Workers, which have no disk', () => {
     expect(only(document({ record: { file: 't.jsonl' } }), {}, workers)).toEqual([
       'record',
       null,

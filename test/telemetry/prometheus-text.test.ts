@@ -173,7 +173,7 @@ describe('the text of /metrics', () => {
       ?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one))
       .map((sample) => sample.value)
 
-  it('has the results of each target of a weighted model', () => {
+  it('the text of /metrics has the results of each target of a weighted model', () => {
     const labels = { name: 'chat', target: 'v2' }
     expect(value('firstlight_target_requests_total', labels)).toEqual([9])
     expect(value('firstlight_target_failed_total', labels)).toEqual([2])
@@ -181,7 +181,7 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_target_decode_seconds_total', labels)).toEqual([5])
   })
 
-  it('has a region’s expected TTFT in seconds, and none if it has no engines', () => {
+  it('the text of /metrics has a region’s expected TTFT in seconds, and none if it has no engines', () => {
     const labels = { model: 'qwen', cluster: 'tokyo' }
     expect(value('firstlight_region_expected_time_to_first_token_seconds', labels)).toEqual([0.25])
     expect(value('firstlight_region_rtt_seconds', labels)).toEqual([0.03])
@@ -193,12 +193,12 @@ describe('the text of /metrics', () => {
     expect(text).not.toContain('firstlight_region_expected_time_to_first_token_seconds{')
   })
 
-  it('has a sample of every metric of the table', () => {
+  it('the text of /metrics has a sample of every metric of the table', () => {
     expect([...families.keys()].sort()).toEqual(METRICS.map(({ name }) => name).sort())
     for (const { name, type, help } of METRICS) expect(families.get(name)).toMatchObject({ type, help })
   })
 
-  it('has the ledger’s values of an engine', () => {
+  it('the text of /metrics has the ledger’s values of an engine', () => {
     expect(value('firstlight_engine_active_blocks', { engine: 'a', cluster: 'paris', model: 'qwen' })).toEqual([40])
     expect(value('firstlight_engine_uncomputed_prefix_tokens')).toEqual([900])
     expect(value('firstlight_engine_prefill_tokens_per_second')?.[0]).toBeCloseTo(10_000)
@@ -211,7 +211,7 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_engine_rescued_total', { engine: 'a' })).toEqual([3])
   })
 
-  it('has replica counts, and none without replicas', () => {
+  it('the text of /metrics has replica counts, and none without replicas', () => {
     expect(value('firstlight_replicas_server_up')).toEqual([1])
     expect(value('firstlight_replicas_following')).toEqual([2])
     expect(value('firstlight_replicas_away')).toEqual([1])
@@ -225,13 +225,13 @@ describe('the text of /metrics', () => {
     ).not.toMatch(/firstlight_replicas_\w+ \d/)
   })
 
-  it('counts notes of decisions as in response headers', () => {
+  it('the text of /metrics counts notes of decisions as in response headers', () => {
     expect(value('firstlight_notes_total', { cluster: 'paris', note: 'fallback=object_unreachable' })).toEqual([1])
     expect(value('firstlight_notes_total', { note: 'failover=lyon:no_engine' })).toEqual([1])
     expect(value('firstlight_notes_total')).toHaveLength(2)
   })
 
-  it('counts decisions by policy and by the policy they replaced', () => {
+  it('the text of /metrics counts decisions by policy and by the policy they replaced', () => {
     expect(value('firstlight_decisions_total', { policy: 'predicted', fallback: '' })).toEqual([9])
     expect(value('firstlight_decisions_total', { fallback: 'kv_aware' })).toEqual([1])
     expect(value('firstlight_retries_total')).toEqual([2])
@@ -239,7 +239,7 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_placements_total', { placement: 'split' })).toEqual([1])
   })
 
-  it('puts durations into buckets of seconds', () => {
+  it('the text of /metrics puts durations into buckets of seconds', () => {
     expect(value('gen_ai_server_time_to_first_token_seconds_count')).toBeUndefined()
     const buckets = families.get('gen_ai_server_time_to_first_token_seconds')!.samples
     expect(buckets.find(({ labels }) => labels['le'] === '0.25')?.value).toBe(0)
