@@ -14,6 +14,7 @@ import { createFleet } from '../simulator/src/fleet.ts'
 import { RankHost } from '../simulator/src/node/rank-host.ts'
 import { randomOf } from './continuation/cases.ts'
 import { median } from './median.ts'
+import { weightUpdates } from './ranks/weight-updates.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
 const MODEL = 'sim'
@@ -45,14 +46,18 @@ export default async function ranks({ flags, note }: BenchOptions): Promise<Benc
       ),
     )
     const [own, separate] = rows as [Row, Row]
+    note('updates of weights under streams')
+    const updates = await weightUpdates()
     const ratios = [own.ttft_ms_mean / separate.ttft_ms_mean, own.ttft_ms_p50 / separate.ttft_ms_p50]
     return {
-      rows,
+      rows: [...rows, ...updates],
       headline: {
         served_rank_match: own.served_match,
         requests: own.requests,
         smaller_rank_share: own.smaller_share,
         ttft_vs_separate_max: round(Math.max(...ratios)),
+        mixed_versions: updates.reduce((sum, { mixed }) => sum + mixed, 0),
+        lost_in_wait: updates.find(({ mode }) => mode === 'wait')!.ended,
         hit_rate_vs_separate: round(own.hit_rate / separate.hit_rate),
       },
     }
