@@ -198,7 +198,7 @@ export class InferenceExchange implements Exchange {
 
   body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
     const { body, endpoint, caller, fields, model } = this.parsed
-    const name = leg?.providerModel ?? engineModel(model, pool).model
+    const name = leg?.model ?? engineModel(model, pool).model
     if (endpoint.form) return replaceFormModel(body, name)
     const mayAdd = (field: AddableField): boolean => leg?.addable?.includes(field) ?? true
     const cacheSalt = mayAdd('cache_salt') && endpoint.salted ? saltOf(caller, fields) : null

@@ -151,8 +151,16 @@ export const vllm: EngineType = {
     'vllm_xargs.kv_transfer_params',
     'vllm_xargs.ec_transfer_params',
   ],
-  // entrypoints/generate/base/serving.py:41-42.
-  privateHeaders: ['x-data-parallel-rank', 'x-vllm-priority'],
+  privateHeaders: [
+    'x-data-parallel-rank',
+    // entrypoints/generate/base/serving.py:41-42.
+    'x-vllm-priority',
+    // llm-d's sidecar in front of an engine sends the request, or its prefill, to the host that they name.
+    'x-data-parallel-host-port',
+    'x-prefiller-host-port',
+    'x-prefiller-url',
+    'x-encoder-hosts-ports',
+  ],
   cachedTokensBy: '--enable-prompt-tokens-details',
   hasVllmFlags: true,
   aliases: ['vllm', 'hosted_vllm', 'dynamo.vllm'],

@@ -7,6 +7,6 @@ export interface BodyEdit {
   readonly remove: readonly string[]
   /** Fields that the gateway may add for this engine. Absent: all. */
   readonly addable?: readonly AddableField[]
-  /** Name of the model at a provider. */
-  readonly providerModel?: string
+  /** Name of the model at this engine. Absent: that of the pool, or of the adapter. */
+  readonly model?: string
 }

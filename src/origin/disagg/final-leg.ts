@@ -30,13 +30,20 @@ export type LegResult =
 /** The client's request to a single engine. */
 export function wholeLeg({ exchange, ports, placed }: AttemptContext, notes: readonly string[] = []): FinalLeg {
   const { engine, route } = placed
-  const { addable } = knownEngines(ports.origin).typeOf(engine)
-  const edit = editFor(engine, addable)
+  const type = knownEngines(ports.origin).typeOf(engine)
+  const { adapter } = exchange.admission(route)
+  const adapterName = adapter === null ? undefined : type.adapters?.nameFor(route.pool.model, adapter)
+  const edit = editFor(engine, type.addable, adapterName)
   return { target: engine, path: exchange.path, body: exchange.body(route, edit), notes, transform: null }
 }
 
 /** undefined: the engine gets the same body as most, so it is written once for all attempts. */
-function editFor({ external }: EngineTarget, addable: readonly AddableField[]): BodyEdit | undefined {
-  if (external !== undefined) return { set: {}, remove: [], addable, providerModel: external.model }
-  return addable.length === ADDABLE_FIELDS.length ? undefined : { set: {}, remove: [], addable }
+function editFor(
+  { external }: EngineTarget,
+  addable: readonly AddableField[],
+  adapterName: string | undefined,
+): BodyEdit | undefined {
+  if (external !== undefined) return { set: {}, remove: [], addable, model: external.model }
+  if (addable.length === ADDABLE_FIELDS.length) return undefined
+  return { set: {}, remove: [], addable, ...(adapterName === undefined ? {} : { model: adapterName }) }
 }

@@ -1,0 +1,3 @@
+import { privateRequestsContract } from '../../contracts/private-requests.ts'
+
+privateRequestsContract('worker')
