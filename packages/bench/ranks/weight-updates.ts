@@ -53,19 +53,19 @@ function open(engines: readonly VersionedEngine[]): Promise<RunningGateway> {
 }
 
 async function update(mode: PauseMode, engines: readonly VersionedEngine[], url: string): Promise<WeightUpdateRow> {
-  let isOver = false
+  const over = new AbortController()
   const texts: string[] = []
   /** A client that sends the next request when it has its answer. */
   const client = async (): Promise<void> => {
     do texts.push(await ask(url))
-    while (!isOver)
+    while (!over.signal.aborted)
   }
   const clients = Array.from({ length: STREAMS }, client)
   while (engines.reduce((sum, { running }) => sum + running, 0) < STREAMS / 2) await pause(5)
   await command(url, 'pause', { mode })
   for (const engine of engines) engine.version += 1
   await command(url, 'resume')
-  isOver = true
+  over.abort()
   await Promise.all(clients)
   const complete = texts.filter((text) => text.includes('[DONE]') && !text.includes('"abort"'))
   return {
