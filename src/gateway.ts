@@ -39,6 +39,7 @@ import { FleetProbe } from './origin/probes/fleet-probe.ts'
 import type { Exchange } from './origin/exchange.ts'
 import type { PoolRoute } from './origin/pool-route.ts'
 import { forward } from './origin/forward.ts'
+import { OnePoolDigests } from './origin/one-pool-digests.ts'
 import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
 import { requestedModel, weightedModel } from './api/body/choose-model.ts'
 import { WeightedModels } from './api/weighted-models.ts'
@@ -187,7 +188,7 @@ function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
   const { shared = null, carried } = options
   const analyzers = new PromptAnalyzers(() => ports.now(), options.vocabularyOf ?? (() => null), carried?.analyzers)
   const fingerprintOf = blockingFingerprints(analyzers)
-  const digests = new DigestCache({ ports, via: config.via, fingerprintOf })
+  const digests = new (models.hasChoice ? DigestCache : OnePoolDigests)({ ports, via: config.via, fingerprintOf })
   const dueAt = carried?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
   const suspect: Suspect = (route, engine) => prober.suspect(route, engine)

@@ -33,6 +33,8 @@ function isMatchedIn(name: string, { aliases, adapters, engines }: PoolSettings)
 /** All names of the configuration. */
 export class ModelRegistry {
   readonly routes: readonly PoolRoute[]
+  /** Several pools serve one name. */
+  readonly hasChoice: boolean
   readonly #offers: ReadonlyMap<string, ServedModel>
   /** Weighted models, with the routes of their first target. */
   readonly #weighted = new Map<string, ServedModel>()
@@ -44,6 +46,7 @@ export class ModelRegistry {
       cluster.pools.map((pool): PoolRoute => ({ cluster, pool, targets: toTargets(pool, cluster) })),
     )
     const all = offersOf(this.routes)
+    this.hasChoice = [...all.values()].some(({ routes }) => routes.length > 1)
     this.#patterns = [...all.values()].filter(isPatternOffer).sort((a, b) => byWidth(a.name, b.name))
     this.#offers = new Map([...all].filter(([, offer]) => !isPatternOffer(offer)))
     for (const { name, targets } of config.weightedModels) {

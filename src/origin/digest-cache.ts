@@ -9,6 +9,7 @@ import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { Exchange } from './exchange.ts'
 import type { PoolRoute } from './pool-route.ts'
+import { type Pass, passOverAll } from './placement/placement-passes.ts'
 import type { PoolDigests } from './pool-digests.ts'
 import { headerOf } from './headers.ts'
 import { fetchRegionDigests, RegionUnavailable } from './regions/region-digest-client.ts'
@@ -43,6 +44,8 @@ class Entry {
   estimator: RegionEstimator | null = null
   /** Affinity keys of the pools. null: there is no choice, or another pool of the choice holds them. */
   affinityKeys: AffinityKeys | null = null
+  /** Time at which a newer digest is needed, or at which the last refresh counts as lost. */
+  dueAt = 0
   /** Local time of receipt; the object's clock may differ. */
   receivedAt = 0
   requestedAt: number | null = null
@@ -61,8 +64,7 @@ export class DigestCache implements PoolDigests {
   readonly #options: DigestCacheOptions
   readonly #ports: DigestCacheOptions['ports']
   readonly #entries = new Map<string, Entry>()
-  /** Name of the entry that was used last. */
-  #newest: string | null = null
+  readonly #byRoute = new WeakMap<PoolRoute, Entry>()
 
   constructor(options: DigestCacheOptions) {
     this.#options = options
@@ -74,9 +76,12 @@ export class DigestCache implements PoolDigests {
   ): readonly PoolRoute[] {
     const { routes } = exchange
     const [first] = routes
-    const isChoice = routes.length > 1
-    for (const route of routes) this.#refresh(route, exchange.scope, isChoice)
-    if (first === undefined || !isChoice) return routes
+    if (first === undefined) return routes
+    if (routes.length === 1) {
+      this.#refresh(first, exchange.scope, false)
+      return routes
+    }
+    for (const route of routes) this.#refreshForChoice(route, exchange.scope)
     const byId = new Map(routes.map((route) => [poolKey(route), route]))
     const admission = exchange.admission(first)
     const via = headerOf(exchange.headers ?? [], 'via')
@@ -91,8 +96,12 @@ export class DigestCache implements PoolDigests {
     return ranks.map(({ id }) => byId.get(id)!)
   }
 
+  firstPass(exchange: Exchange): Pass {
+    return passOverAll(this.order(exchange))
+  }
+
   latest(route: PoolRoute): PoolDigest | null {
-    return this.#entries.get(poolKey(route))?.digest ?? null
+    return this.#entry(route).digest
   }
 
   current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): PoolDigest | null {
@@ -123,7 +132,7 @@ export class DigestCache implements PoolDigests {
    * alive.
    */
   regionDigests(route: PoolRoute, scope: RequestScope): readonly RegionDigest[] {
-    this.#refresh(route, scope, true)
+    this.#refreshForChoice(route, scope)
     const { estimator } = this.#entry(route)
     const rttS = (route.cluster.gateway?.rttMs ?? estimator?.rttMs ?? 0) / 1000
     const withRtt = (engineEstimate: RegionDigest['usual']) =>
@@ -143,7 +152,7 @@ export class DigestCache implements PoolDigests {
     const { gateway } = route.cluster
     if (gateway === null) return null
     let refresh: Promise<unknown> | null = null
-    this.#refresh(route, { background: (work) => (refresh = work) }, true)
+    this.#refreshForChoice(route, { background: (work) => (refresh = work) })
     if (waits) await refresh
     const { estimator, digest, failedAt, receivedAt } = this.#entry(route)
     if (!estimator?.hasDigest || digest === null) return null
@@ -188,18 +197,21 @@ export class DigestCache implements PoolDigests {
 
   /** @param isChoice the pool is compared with others */
   #refresh(route: PoolRoute, scope: Pick<RequestScope, 'background'>, isChoice: boolean): void {
-    const entry = this.#entry(route)
-    const now = this.#ports.now()
-    const isPending = entry.requestedAt !== null && now - entry.requestedAt < LOST_AFTER_MS
-    const freshMs = route.cluster.gateway?.digestIntervalMs ?? this.#options.freshMs ?? FRESH_MS
-    const isKnown = entry.digest !== null && (entry.estimator !== null || !isChoice)
-    if (isPending || (isKnown && now - entry.receivedAt < freshMs)) return
+    if (this.#ports.now() < this.#entry(route).dueAt) return
     scope.background(this.#fetch(route, this.#startRefresh(route, isChoice)))
+  }
+
+  /** As `#refresh`; also if the pool was not compared with others so far. */
+  #refreshForChoice(route: PoolRoute, scope: Pick<RequestScope, 'background'>): void {
+    const entry = this.#entry(route)
+    if (entry.estimator === null && entry.requestedAt === null) entry.dueAt = 0
+    this.#refresh(route, scope, true)
   }
 
   #startRefresh(route: PoolRoute, isChoice: boolean): Entry {
     const entry = this.#entry(route)
     entry.requestedAt = this.#ports.now()
+    entry.dueAt = entry.requestedAt + LOST_AFTER_MS
     if (isChoice) entry.estimator ??= new RegionEstimator()
     return entry
   }
@@ -220,9 +232,11 @@ export class DigestCache implements PoolDigests {
           tookMs: Math.max(0, this.#ports.now() - startedAt),
           hasSameBlocking: this.#checkBlocking(route, entry, response),
         })
-      if (!response && !isNewer(digest, entry.digest)) return
-      entry.digest = digest
-      entry.receivedAt = this.#ports.now()
+      if (response || isNewer(digest, entry.digest)) {
+        entry.digest = digest
+        entry.receivedAt = this.#ports.now()
+      }
+      entry.dueAt = entry.receivedAt + (route.cluster.gateway?.digestIntervalMs ?? this.#options.freshMs ?? FRESH_MS)
     } catch (error) {
       // `askedAt` stays, so that an unreachable object is asked again only after a pause.
       const isNew = entry.failedAt === null
@@ -282,14 +296,15 @@ export class DigestCache implements PoolDigests {
     return this.#ports.pool(cluster.id, pool.model)
   }
 
-  /** Also marks the entry as the latest used. */
   #entry(route: PoolRoute): Entry {
+    return this.#byRoute.get(route) ?? this.#open(route)
+  }
+
+  #open(route: PoolRoute): Entry {
     const id = poolKey(route)
-    // The usual case of a single pool needs no lookup.
-    if (id === this.#newest) return this.#entries.get(id)!
-    this.#newest = id
     const entry = this.#entries.get(id) ?? new Entry()
     this.#entries.set(id, entry)
+    this.#byRoute.set(route, entry)
     return entry
   }
 }

@@ -3,13 +3,14 @@ import type { Placement } from '../core/contract/placement.ts'
 import type { PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { Exchange } from './exchange.ts'
+import type { Pass } from './placement/placement-passes.ts'
 import type { PoolRoute } from './pool-route.ts'
 import type { InFlightPrompt } from './regions/region-estimator.ts'
 
 /** Digests of clusters, read without a call. */
 export interface PoolDigests {
-  /** Pools in the order in which they are tried. */
-  order(exchange: Exchange): readonly PoolRoute[]
+  /** First pass over the pools, in the order in which they are tried. */
+  firstPass(exchange: Exchange): Pass
   /** Last digest of a cluster's pool. null: none. */
   latest(route: PoolRoute): PoolDigest | null
   /** As `latest`. Requests a newer one in the background if it is old. */

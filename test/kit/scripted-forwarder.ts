@@ -12,6 +12,7 @@ import type { StageTimes } from '../../src/core/contract/stages.ts'
 import { openRecord } from '../../src/core/reports/request-record.ts'
 import type { Exchange } from '../../src/origin/exchange.ts'
 import type { PoolRoute } from '../../src/origin/pool-route.ts'
+import { passOverAll } from '../../src/origin/placement/placement-passes.ts'
 import type { PoolDigests } from '../../src/origin/pool-digests.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
 import type { AdmitResult, PoolPort } from '../../src/ports/pool.ts'
@@ -116,7 +117,7 @@ export class ScriptedForwarder {
   }
 
   readonly digests: PoolDigests = {
-    order: ({ routes }) => routes,
+    firstPass: ({ routes }) => passOverAll(routes),
     latest: () => null,
     current: () => null,
     sent: () => null,

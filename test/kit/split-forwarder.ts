@@ -10,6 +10,7 @@ import { parseConfig } from '../../src/config/parse.ts'
 import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { Failure } from '../../src/failure.ts'
 import type { Exchange } from '../../src/origin/exchange.ts'
+import { passOverAll } from '../../src/origin/placement/placement-passes.ts'
 import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { forward } from '../../src/origin/forward.ts'
 import { memoryPools } from '../../src/platform/node/memory-pools.ts'
@@ -87,7 +88,7 @@ export class SplitForwarder {
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     } as Partial<Ports> as Ports
     const digests = {
-      order: ({ routes }: Exchange) => routes,
+      firstPass: ({ routes }: Exchange) => passOverAll(routes),
       latest: () => null,
       current: () => null,
       sent: () => null,

@@ -6,7 +6,7 @@ import type { PoolDigests } from '../pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { AttemptHistory, PlacementContext } from './place-step.ts'
-import { firstPass, type Pass, passAfter, type RefusedPass } from './placement-passes.ts'
+import { type Pass, passAfter, passOverOne, type RefusedPass, secondPass } from './placement-passes.ts'
 
 /** Asks pass after pass (the transitions are in placement-passes.ts) until a pool has an engine or all refuse. */
 export async function acquirePlacement(
@@ -16,8 +16,7 @@ export async function acquirePlacement(
   history: AttemptHistory,
 ): Promise<AcquiredPlacement | { readonly refused: Refusal }> {
   const context = { ports, digests, history }
-  const routes = history.hedgeIn === undefined ? routesOf(exchange, digests) : []
-  let pass = firstPass(routes, history.hedgeIn)
+  let pass = history.hedgeIn === undefined ? firstPass(exchange, digests) : secondPass(history.hedgeIn)
   for (;;) {
     const result = await askPools(pass, exchange, context)
     const next = 'refused' in result ? passAfter(pass, result) : null
@@ -26,10 +25,11 @@ export async function acquirePlacement(
   }
 }
 
-/** Pools that may serve the request, the best first. */
-function routesOf(exchange: Exchange, digests: PoolDigests): readonly PoolRoute[] {
+/** Over the pools that may serve the request, the best first. */
+function firstPass(exchange: Exchange, digests: PoolDigests): Pass {
   const { pinned, routes } = exchange
-  return pinned === null ? digests.order(exchange) : routes.filter(({ cluster }) => cluster.id === pinned.cluster)
+  if (pinned === null) return digests.firstPass(exchange)
+  return passOverOne(routes.filter(({ cluster }) => cluster.id === pinned.cluster))
 }
 
 /** Asks the pools of a pass in order. */

@@ -38,7 +38,7 @@ export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, h
     const startedAt = ports.now()
     const elapsedMs = startedAt - exchange.receivedAt
     const base = admissionFor({ exchange, route, history, elapsedMs, waits: pass.waits }, unknown)
-    const parts = bookingParts(exchange, ports, route, pass.isLastResort ? { ...base, isLastResort: true } : base)
+    const parts = bookingParts(exchange, ports, route, { ...base, ...pass.asks })
     const result = pass.waits
       ? await waitOn(exchange, ports, route, parts)
       : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))

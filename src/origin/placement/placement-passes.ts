@@ -1,4 +1,5 @@
 /** Passes over the pools in which one attempt looks for an engine. Pure: the table below is all of the order. */
+import type { Admission } from '../../core/contract/admission.ts'
 import type { PoolRoute } from '../pool-route.ts'
 
 /** A pass that a refusal can offer. */
@@ -8,22 +9,24 @@ type PassKind = 'second_engine' | 'one_cluster' | 'all_clusters' | OfferedPass
 
 interface PassTraits {
   /** Engines with open circuits are allowed where too few others are left. */
-  readonly isLastResort: boolean
+  readonly asks: Pick<Admission, 'isLastResort'>
   /** The request waits for room. */
   readonly waits: boolean
   /** Passes that may follow if every pool refuses: the first that a pool has offered. None: the refusal is final. */
   readonly next: readonly OfferedPass[]
 }
 
+const LAST_RESORT = { isLastResort: true }
+
 /** Transitions. A placement ends the search in each state. */
 const PASSES: Readonly<Record<PassKind, PassTraits>> = {
   /** The earlier attempt runs on, so nothing is forced. */
-  second_engine: { isLastResort: false, waits: false, next: [] },
-  one_cluster: { isLastResort: true, waits: false, next: ['queue'] },
+  second_engine: { asks: {}, waits: false, next: [] },
+  one_cluster: { asks: LAST_RESORT, waits: false, next: ['queue'] },
   /** Another cluster is better than an engine with an open circuit. */
-  all_clusters: { isLastResort: false, waits: false, next: ['open_circuits', 'queue'] },
-  open_circuits: { isLastResort: true, waits: false, next: ['queue'] },
-  queue: { isLastResort: true, waits: true, next: [] },
+  all_clusters: { asks: {}, waits: false, next: ['open_circuits', 'queue'] },
+  open_circuits: { asks: LAST_RESORT, waits: false, next: ['queue'] },
+  queue: { asks: LAST_RESORT, waits: true, next: [] },
 }
 
 export interface Pass extends Omit<PassTraits, 'next'> {
@@ -49,12 +52,19 @@ export interface RefusedPass {
 
 const NONE: readonly never[] = []
 
-/** @param hedgeIn pool of the earlier attempt, if it still runs */
-export function firstPass(routes: readonly PoolRoute[], hedgeIn: PoolRoute | undefined): Pass {
-  if (hedgeIn !== undefined) return passOf('second_engine', [hedgeIn], { isChosen: false, notes: NONE, mayWait: NONE })
-  const isChosen = routes.length > 1
-  return passOf(isChosen ? 'all_clusters' : 'one_cluster', routes, { isChosen, notes: NONE, mayWait: NONE })
-}
+/** First pass of an attempt beside one that still runs in this pool. */
+export const secondPass = (route: PoolRoute): Pass =>
+  passOf('second_engine', [route], { isChosen: false, notes: NONE, mayWait: NONE })
+
+/** First pass where all pools are in one cluster. */
+export const passOverOne = (routes: readonly PoolRoute[]): Pass =>
+  passOf('one_cluster', routes, { isChosen: false, notes: NONE, mayWait: NONE })
+
+/** First pass of a gateway that chooses among clusters. */
+export const passOverAll = (routes: readonly PoolRoute[]): Pass =>
+  routes.length > 1
+    ? passOf('all_clusters', routes, { isChosen: true, notes: NONE, mayWait: NONE })
+    : passOverOne(routes)
 
 /** The pass that follows a refusal. null: none, the refusal is final. */
 export function passAfter({ kind, isChosen, mayWait: earlier }: Pass, refused: RefusedPass): Pass | null {
@@ -70,6 +80,6 @@ function passOf(
   routes: readonly PoolRoute[],
   { isChosen, notes, mayWait }: Pick<Pass, 'isChosen' | 'notes' | 'mayWait'>,
 ): Pass {
-  const { isLastResort, waits } = PASSES[kind]
-  return { kind, routes, isLastResort, waits, isChosen, notes, mayWait }
+  const { asks, waits } = PASSES[kind]
+  return { kind, routes, asks, waits, isChosen, notes, mayWait }
 }

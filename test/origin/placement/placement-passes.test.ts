@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { firstPass, type Pass, passAfter } from '../../../src/origin/placement/placement-passes.ts'
+import {
+  type Pass,
+  passAfter,
+  passOverAll,
+  passOverOne,
+  secondPass,
+} from '../../../src/origin/placement/placement-passes.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
 
 type PassKind = Pass['kind']
@@ -7,22 +13,26 @@ type PassKind = Pass['kind']
 const route = (id: string): PoolRoute => ({ cluster: { id } }) as unknown as PoolRoute
 const [near, far, third] = [route('near'), route('far'), route('third')] as const
 
+const LAST_RESORT = { isLastResort: true }
+
 const KINDS: readonly PassKind[] = ['second_engine', 'one_cluster', 'all_clusters', 'open_circuits', 'queue']
 
 const pass = (kind: PassKind, mayWait: readonly PoolRoute[] = []): Pass => ({
-  ...firstPass([near, far], undefined),
+  ...passOverAll([near, far]),
   kind,
   mayWait,
 })
 
 describe('the first pass', () => {
   it.each([
-    ['one cluster', [near], undefined, { kind: 'one_cluster', isLastResort: true, isChosen: false }],
-    ['no cluster', [], undefined, { kind: 'one_cluster', isLastResort: true, isChosen: false }],
-    ['two clusters', [near, far], undefined, { kind: 'all_clusters', isLastResort: false, isChosen: true }],
-    ['a second engine', [], far, { kind: 'second_engine', isLastResort: false, isChosen: false, routes: [far] }],
-  ] as const)('the first pass of a request for %s', (_, routes, hedgeIn, expected) => {
-    expect(firstPass(routes, hedgeIn)).toMatchObject({ ...expected, waits: false, notes: [], mayWait: [] })
+    ['one cluster', passOverAll([near]), { kind: 'one_cluster', asks: LAST_RESORT, isChosen: false }],
+    ['the only cluster', passOverOne([near]), { kind: 'one_cluster', asks: LAST_RESORT, isChosen: false }],
+    ['no cluster', passOverAll([]), { kind: 'one_cluster', asks: LAST_RESORT, isChosen: false }],
+    ['two clusters', passOverAll([near, far]), { kind: 'all_clusters', asks: {}, isChosen: true }],
+    ['a second engine', secondPass(far), { kind: 'second_engine', asks: {}, isChosen: false, routes: [far] }],
+  ] as const)('the first pass of a request for %s', (_, first, expected) => {
+    expect(first).toMatchObject({ ...expected, waits: false, notes: [], mayWait: [] })
+    expect(first.asks).toEqual(expected.asks)
   })
 })
 
@@ -58,13 +68,13 @@ describe('the pass after a refusal', () => {
   it('the pass after a refusal asks all pools that offered panic mode, in order, and keeps the notes', () => {
     const notes = ['failover=near:engines_unavailable', 'failover=far:engines_unavailable']
     const after = passAfter(pass('all_clusters'), { mayPanic: [near, far], mayWait: [third], notes })
-    expect(after).toMatchObject({ routes: [near, far], isLastResort: true, waits: false, isChosen: true, notes })
+    expect(after).toMatchObject({ routes: [near, far], asks: LAST_RESORT, waits: false, isChosen: true, notes })
     expect(after!.mayWait).toEqual([third])
   })
 
   it('the pass after a refusal waits in the first pool that has offered a place, of the first pass that had one', () => {
     const after = passAfter(pass('open_circuits', [far, third]), { mayPanic: [], mayWait: [near], notes: [] })
-    expect(after).toMatchObject({ kind: 'queue', routes: [far], isLastResort: true, waits: true })
+    expect(after).toMatchObject({ kind: 'queue', routes: [far], asks: LAST_RESORT, waits: true })
   })
 
   it('the pass after a refusal never returns to a pass, so that every search ends', () => {
