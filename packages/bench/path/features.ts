@@ -27,7 +27,7 @@ export interface Switch {
  */
 export const otherPlainChats: readonly Switch[] = [
   { engineCount: 1 },
-  { engine: { models: ['other'] } },
+  { pool: { adapters: ['other'] }, engine: { models: ['other'] } },
   { engine: { prefix_caching: 'off' } },
   { pool: { observe_share: 0 } },
   { pool: { response_model: 'requested' } },
