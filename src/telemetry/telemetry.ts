@@ -5,7 +5,8 @@ import type { RequestRecord } from '../core/reports/request-record.ts'
 import type { FailureReason } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
-import { BatchExporter, PermanentExportError } from './batch-exporter.ts'
+import { BatchExporter } from './batch-exporter.ts'
+import { ExportError, exportFailureLog, requireAccepted } from './export-error.ts'
 import { type TracedRequest, traceExportBody, tracesUrl } from './otlp.ts'
 import type { Trace } from './trace-context.ts'
 
@@ -25,17 +26,17 @@ export class Telemetry {
 
   /** @param source id of this gateway among all that write to the same store */
   constructor(ports: Ports, traces: TracesConfig, source: string) {
-    const { ttft, now, log, post } = ports
+    const { ttft, now, log, post, timers } = ports
     const epoch = now()
     this.#now = () => now()
     this.#records =
       ttft === undefined
         ? null
         : new BatchExporter({
-            name: 'reports',
             delayMs: ttft.batchMs,
             now,
-            log,
+            timers,
+            failed: exportFailureLog(log, 'reports'),
             send: (records, seq) => ttft.flush({ source, epoch, seq, records }),
           })
     this.#tracesConfig = traces
@@ -43,10 +44,10 @@ export class Telemetry {
       post === undefined
         ? null
         : new BatchExporter({
-            name: 'traces',
             delayMs: SPANS_DELAY_MS,
             now,
-            log,
+            timers,
+            failed: exportFailureLog(log, 'traces'),
             send: (traced) => sendSpans(post, this.#tracesConfig, { traced, source }),
           })
   }
@@ -101,13 +102,11 @@ async function sendSpans(
   { endpoint, headers, service }: TracesConfig,
   { traced, source }: { readonly traced: readonly TracedRequest[]; readonly source: string },
 ): Promise<void> {
-  if (endpoint === null) throw new PermanentExportError('traces are off')
+  if (endpoint === null) throw new ExportError('traces are off', { status: null, isPermanent: true })
   const status = await post(
     tracesUrl(endpoint),
     { ...headers, 'content-type': 'application/json' },
     JSON.stringify(traceExportBody(traced, { service, instance: source })),
   )
-  if (status < 300) return
-  // All except 429 and 5xx are permanent (OTLP/HTTP, "Failures").
-  throw new (status >= 500 || status === 429 ? Error : PermanentExportError)(`the collector returned status ${status}`)
+  requireAccepted(status, 'the collector')
 }

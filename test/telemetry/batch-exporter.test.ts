@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import type { Log } from '../../src/ports/log.ts'
-import { BatchExporter, PermanentExportError } from '../../src/telemetry/batch-exporter.ts'
+import { BatchExporter } from '../../src/telemetry/batch-exporter.ts'
+import { ExportError } from '../../src/telemetry/export-error.ts'
 
-const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} }
+const unwanted = new ExportError('unwanted', { status: 400, isPermanent: true })
 
 function open(answers: readonly ('taken' | 'refused' | 'unwanted')[] = []) {
   const sent: { readonly items: readonly number[]; readonly seq: number }[] = []
@@ -10,14 +10,13 @@ function open(answers: readonly ('taken' | 'refused' | 'unwanted')[] = []) {
   let time = 0
   const left = [...answers]
   const exporter = new BatchExporter<number>({
-    name: 'test',
     delayMs: 0,
     now: () => time,
-    log: quiet,
+    failed: () => {},
     async send(items, seq) {
       sent.push({ items: [...items], seq })
       const answer = left.shift() ?? 'taken'
-      if (answer !== 'taken') throw answer === 'unwanted' ? new PermanentExportError(answer) : new Error(answer)
+      if (answer !== 'taken') throw answer === 'unwanted' ? unwanted : new Error(answer)
     },
   })
   const scope = { background: (work: Promise<unknown>) => void works.push(work) }
@@ -82,10 +81,9 @@ it('a sender that never settles is replaced after ten seconds', async () => {
   const sent: number[] = []
   let time = 0
   const exporter = new BatchExporter<number>({
-    name: 'test',
     delayMs: 0,
     now: () => time,
-    log: quiet,
+    failed: () => {},
     send: (_, seq) => (sent.push(seq) === 1 ? new Promise(() => {}) : Promise.resolve()),
   })
   exporter.add(1, { background: () => {} })

@@ -3,6 +3,7 @@ import type { ReportPartial } from '../../core/reports/report-partial.ts'
 import type { Ports } from '../../ports.ts'
 import type { Ttft } from '../../ports/ttft.ts'
 import { BatchExporter } from '../../telemetry/batch-exporter.ts'
+import { exportFailureLog } from '../../telemetry/export-error.ts'
 
 /** Batching delay, long enough for a batch and short enough for readers. */
 const DELAY_MS = 250
@@ -17,10 +18,9 @@ export function withRelay(
 ): Ttft {
   const { now, log } = ports
   const exporter = new BatchExporter<ReportPartial>({
-    name: 'relay',
     delayMs: DELAY_MS,
     now,
-    log,
+    failed: exportFailureLog(log, 'relay'),
     async send(partials) {
       const to = relay()
       if (to === null) return
