@@ -78,7 +78,7 @@ export class BookingLifecycle {
     this.#ledger.firstToken(booking, own, now)
     if (!booking.elsewhere) {
       const { promptTokens } = booking.admission
-      const predictedTtftMs = this.#decisions.firstToken(booking.admission, stages)
+      const predictedTtftMs = booking.logged === null ? null : this.#decisions.firstToken(booking.logged, stages)
       this.#history.firstToken({ stages, promptTokens, predictedTtftMs: isFirst ? predictedTtftMs : null }, now)
     }
     const ttftMs = own.ttft ?? own.first_byte ?? null
@@ -156,7 +156,7 @@ export class BookingLifecycle {
     this.#load.release(booking, now)
     this.#ledger.release(booking, outcome, now)
     if (!booking.elsewhere) {
-      this.#decisions.settle(booking.admission, outcome)
+      if (booking.logged !== null) this.#decisions.settle(booking.logged, outcome)
       // What progress has not counted: the last block, and responses without progress.
       const tokens = outcome.usage?.completionTokens ?? 0
       this.#history.output(Math.max(0, tokens - this.#tokensOf(booking.outputBlocks)), now)

@@ -3,6 +3,7 @@ import type { Admission } from '../contract/admission.ts'
 import { type EarlyLegRole, legsOf } from '../contract/legs.ts'
 import type { Placement } from '../contract/placement.ts'
 import type { BookingRef, Leg } from './booking-ref.ts'
+import type { LoggedDecision } from './decision-log.ts'
 import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
 import type { HurtRequests } from './condition/engine-watch.ts'
@@ -30,6 +31,8 @@ export interface Booking extends BookingRef {
   readonly bookedAt: number
   /** Another replica made and counts the decision. */
   readonly elsewhere: boolean
+  /** The decision in the log. null: it is not there. */
+  readonly logged: LoggedDecision | null
   /** Lower bound of the time its last leg was sent, milliseconds since the epoch. */
   sentAt: number
   /** Time of the last renewal, milliseconds since the epoch. */

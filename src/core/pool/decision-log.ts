@@ -5,26 +5,61 @@ import type { StageTimes } from '../contract/stages.ts'
 import type { RankingPool } from '../routing/ranking.ts'
 import type { Choice } from './decision-result.ts'
 
-interface LogEntry extends Choice {
-  decision: Decision
-  /** Previous attempt of the same request, if stored. */
-  earlier: LogEntry | null
-}
-
-/** Decisions kept for the dashboard by their first token or end, while newer requests start. */
+/** Measured decisions kept for the dashboard, while newer requests start. */
 const MEASURED_KEPT = 64
 
-/** Log of the last decisions: a ring buffer, indexed by booking key (`id#attempt`) and by id (the last attempt). */
+/** Each is measured at most twice, at its first token and at its end. */
+const MEASUREMENTS_KEPT = 2 * MEASURED_KEPT
+
+/** A decision in the log, and what was measured of it since. It becomes a `Decision` when somebody reads it. */
+export class LoggedDecision {
+  /** null: newer decisions have replaced it. */
+  #choice: Choice | null
+  firstToken: Decision['firstToken'] = undefined
+  actual: Decision['actual'] = null
+  retryRefused: RefusalReason | undefined = undefined
+
+  constructor(choice: Choice) {
+    this.#choice = choice
+  }
+
+  get choice(): Choice | null {
+    return this.#choice
+  }
+
+  /** Removes the decision, which a booking may refer to for hours. */
+  forget(): Choice['ranked'] {
+    const ranked = this.#choice?.ranked ?? []
+    this.#choice = null
+    return ranked
+  }
+
+  /** The decision without candidates; null: it was forgotten. */
+  decision(): Decision | null {
+    if (this.#choice === null) return null
+    const { firstToken, actual, retryRefused } = this
+    return {
+      ...this.#choice.decision,
+      ...(firstToken === undefined ? {} : { firstToken }),
+      ...(retryRefused === undefined ? {} : { retryRefused }),
+      actual,
+    }
+  }
+}
+
+/**
+ * Log of the last decisions: a ring buffer, which is scanned for people and retries. Bookings refer to their own
+ * decision, so that a request costs no search.
+ */
 export class DecisionLog {
   readonly #limit: number
   readonly #spare: RankingPool
   /** Ring buffer: once full, the oldest decision is at `#next`. */
-  readonly #kept: LogEntry[] = []
+  readonly #kept: LoggedDecision[] = []
   #next = 0
-  /** Those with the latest first tokens and ends, the latest last. */
-  readonly #measured = new Set<LogEntry>()
-  /** The last attempt of each request. */
-  readonly #byId = new Map<string, LogEntry>()
+  /** Ring buffer of those with the latest first tokens and ends; the next one replaces the one at `#nextMeasured`. */
+  readonly #measured: LoggedDecision[] = []
+  #nextMeasured = 0
 
   /** @param spare where the rankings of forgotten decisions go. */
   constructor(limit: number, spare: RankingPool) {
@@ -32,92 +67,93 @@ export class DecisionLog {
     this.#spare = spare
   }
 
-  add({ decision, ranked }: Choice): void {
+  add(choice: Choice): LoggedDecision {
     const oldest = this.#kept[this.#next]
-    if (oldest !== undefined) this.#forget(oldest)
-    const kept: LogEntry = { decision, ranked, earlier: this.#byId.get(decision.id) ?? null }
-    this.#kept[this.#next] = kept
+    if (oldest !== undefined) this.#spare.give(oldest.forget())
+    const logged = new LoggedDecision(choice)
+    this.#kept[this.#next] = logged
     this.#next = (this.#next + 1) % this.#limit
-    this.#byId.set(decision.id, kept)
+    return logged
+  }
+
+  /** The decision of an attempt; null: it was forgotten, or made elsewhere. */
+  of({ id, attempt }: Pick<Decision, 'id' | 'attempt'>): LoggedDecision | null {
+    return this.#newest(({ decision }) => decision.id === id && decision.attempt === attempt)
   }
 
   /** Returns the predicted TTFT. null: there is none. */
-  firstToken({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, stages: StageTimes): number | null {
-    const kept = this.#attempt(id, attempt)
+  firstToken(logged: LoggedDecision, stages: StageTimes): number | null {
     const ttftMs = stages.ttft ?? stages.first_byte
-    if (kept === null || ttftMs === undefined) return null
-    kept.decision = { ...kept.decision, firstToken: { ttftMs, stages } }
-    this.#remember(kept)
-    return kept.decision.predictedTtftMs
+    const { choice } = logged
+    if (choice === null || ttftMs === undefined) return null
+    logged.firstToken = { ttftMs, stages }
+    this.#remember(logged)
+    return choice.decision.predictedTtftMs
   }
 
   /** Stores the outcome of a decision. */
-  settle({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, outcome: Outcome): void {
-    const kept = this.#attempt(id, attempt)
-    if (kept === null) return
-    const actual = {
+  settle(logged: LoggedDecision, outcome: Outcome): void {
+    if (logged.choice === null) return
+    logged.actual = {
       ttftMs: outcome.stages.ttft ?? outcome.stages.first_byte ?? null,
       cachedTokens: outcome.usage?.cachedTokens ?? null,
       result: outcome.result,
       stages: outcome.stages,
     }
-    kept.decision = { ...kept.decision, actual }
-    this.#remember(kept)
+    this.#remember(logged)
   }
 
   /** Stores why the last attempt was not retried. */
   retryRefused(id: string, reason: RefusalReason): void {
-    const kept = this.#byId.get(id)
-    if (kept !== undefined) kept.decision = { ...kept.decision, retryRefused: reason }
+    const last = this.#newest(({ decision }) => decision.id === id)
+    if (last !== null) last.retryRefused = reason
   }
 
   /** Returns the last decisions, newest first, without candidates. */
   latest(limit: number): Decision[] {
-    const newest = [...this.#kept.slice(this.#next), ...this.#kept.slice(0, this.#next)]
-    return newest
-      .slice(-limit)
-      .reverse()
-      .map(({ decision }) => decision)
+    return decisionsOf([...this.#kept.slice(this.#next), ...this.#kept.slice(0, this.#next)], limit)
   }
 
   /** Those with the latest first tokens and ends, the latest first, without their candidates. */
   measured(limit: number): Decision[] {
-    return [...this.#measured]
-      .slice(-limit)
-      .reverse()
-      .map(({ decision }) => decision)
+    const inOrder = [...this.#measured.slice(this.#nextMeasured), ...this.#measured.slice(0, this.#nextMeasured)]
+    const last = inOrder.filter((logged, at) => inOrder.lastIndexOf(logged) === at)
+    return decisionsOf(last.slice(-MEASURED_KEPT), limit)
   }
 
   find(idOrKey: string): Decision | null {
     const [, id = '', attempt = ''] = /^(.*)#(\d+)$/s.exec(idOrKey) ?? []
-    const last = this.#byId.get(idOrKey) ?? null
+    const last = this.#newest(({ decision }) => decision.id === idOrKey)
     // A hedge that lost tells less than the attempt that answered.
-    const answered = last?.decision.hedge === true && last.decision.actual?.result === 'abandoned' ? last.earlier : last
-    const kept = answered ?? last ?? this.#attempt(id, Number(attempt))
-    return kept === null ? null : toDecision(kept)
+    const isLostHedge = last?.choice?.decision.hedge === true && last.actual?.result === 'abandoned'
+    const answered = isLostHedge ? this.#newest(({ decision }) => decision.id === idOrKey, last) : null
+    const logged = answered ?? last ?? this.of({ id, attempt: Number(attempt) })
+    const decision = logged?.decision() ?? null
+    return decision === null ? null : toDecision({ decision, ranked: logged!.choice!.ranked })
   }
 
-  #remember(kept: LogEntry): void {
-    this.#measured.delete(kept)
-    this.#measured.add(kept)
-    if (this.#measured.size > MEASURED_KEPT) this.#measured.delete(this.#measured.values().next().value!)
+  /** @param but not this one */
+  #newest(isIt: (choice: Choice) => boolean, but: LoggedDecision | null = null): LoggedDecision | null {
+    for (let back = 1; back <= this.#kept.length; back++) {
+      const logged = this.#kept[(this.#next - back + this.#kept.length) % this.#kept.length]!
+      if (logged !== but && logged.choice !== null && isIt(logged.choice)) return logged
+    }
+    return null
   }
 
-  #attempt(id: string, attempt: number): LogEntry | null {
-    let kept = this.#byId.get(id) ?? null
-    while (kept !== null && kept.decision.attempt !== attempt) kept = kept.earlier
-    return kept
-  }
-
-  #forget(oldest: LogEntry): void {
-    this.#measured.delete(oldest)
-    let last = this.#byId.get(oldest.decision.id)
-    if (last === oldest) this.#byId.delete(oldest.decision.id)
-    while (last !== undefined && last.earlier !== null && last.earlier !== oldest) last = last.earlier
-    if (last?.earlier === oldest) last.earlier = null
-    this.#spare.give(oldest.ranked)
+  #remember(logged: LoggedDecision): void {
+    this.#measured[this.#nextMeasured] = logged
+    this.#nextMeasured = (this.#nextMeasured + 1) % MEASUREMENTS_KEPT
   }
 }
+
+/** The last of these, in reverse. */
+const decisionsOf = (inOrder: readonly LoggedDecision[], limit: number): Decision[] =>
+  inOrder
+    .filter(({ choice }) => choice !== null)
+    .slice(-limit)
+    .reverse()
+    .map((logged) => logged.decision()!)
 
 /** Converts a choice to a decision with its candidates as objects. */
 export function toDecision({ decision, ranked }: Choice): Decision {

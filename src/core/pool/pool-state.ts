@@ -23,7 +23,7 @@ import { type Booking, bookingKey, Bookings, engineLegsOf } from './bookings.ts'
 import type { Circuit } from './circuit.ts'
 import { DecisionCounts } from './decision-counts.ts'
 import type { Choice } from './decision-result.ts'
-import { DecisionLog, toDecision } from './decision-log.ts'
+import { DecisionLog, type LoggedDecision, toDecision } from './decision-log.ts'
 import { decisionStepsOf } from './decision-steps.ts'
 import { emptyDigest } from './empty-digest.ts'
 import type { TrafficShare } from './engine-state.ts'
@@ -54,6 +54,8 @@ interface BookingTerms {
   readonly leaseMs: number
   /** Reader of the decision that is booked; absent: an earlier decision. */
   readonly reading?: SignalReader
+  /** The decision that is booked; absent: an earlier one. */
+  readonly logged?: LoggedDecision
   readonly elsewhere?: boolean
 }
 
@@ -230,10 +232,10 @@ export class PoolState {
     else if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)
     this.#placer.booked()
     const { decision } = chosen
-    this.#decisionLog.add(chosen)
+    const logged = this.#decisionLog.add(chosen)
     if (admission.attempt === 0) this.#history.requested(now)
     this.#gauge(now)
-    const { key, legs } = this.#add(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading })
+    const { key, legs } = this.#add(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading, logged })
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
     for (const { engine } of legs) this.#engines.chosen(engine, key)
@@ -464,11 +466,22 @@ export class PoolState {
   #add(
     admission: Admission,
     placement: Placement,
-    { now, leaseMs, reading, elsewhere = false }: BookingTerms,
+    { now, leaseMs, reading, elsewhere = false, logged }: BookingTerms,
   ): Booking {
     const key = bookingKey(admission)
     const legs = engineLegsOf(placement, this.#engines.table)
-    const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
+    const booking = this.#bookings.add(
+      {
+        key,
+        admission,
+        placement,
+        legs,
+        bookedAt: now,
+        elsewhere,
+        logged: logged ?? (elsewhere ? null : this.#decisionLog.of(admission)),
+      },
+      leaseMs,
+    )
     for (const { engine } of legs) this.#engines.joined(engine)
     this.#load.addBooking(booking, now, reading?.prompt)
     this.#ledger.addBooking(booking, now, reading)
