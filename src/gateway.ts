@@ -182,8 +182,8 @@ const modelParts = (models: ModelRegistry, weighted: WeightedModels | null) => (
   chooseModel: weighted === null ? requestedModel(models) : weightedModel(weighted, models),
 })
 
-/** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
-function buildParts(config: Config, ports: Ports, options: GatewayOptions) {
+/** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. @testing */
+export function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
   const { shared = null, carried } = options
   const analyzers = new PromptAnalyzers(() => ports.now(), options.vocabularyOf ?? (() => null), carried?.analyzers)
@@ -237,7 +237,7 @@ type Forward = (exchange: Exchange) => Promise<Response>
 const forwarderOf = ({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward =>
   routes.some(({ pool }) => pool.canary !== null) ? withCanary(plain, ports) : plain
 
-const routesOf = (parts: ReturnType<typeof buildParts>): Gateway['routes'] => ({
+const routesOf = (parts: ReturnType<typeof gatewayParts>): Gateway['routes'] => ({
   inference: inferenceRoutes(parts),
   models: modelRoutes(parts),
   health: healthRoutes(parts),
@@ -249,7 +249,7 @@ const routesOf = (parts: ReturnType<typeof buildParts>): Gateway['routes'] => ({
 })
 
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
-  const parts = buildParts(config, ports, options)
+  const parts = gatewayParts(config, ports, options)
   const { status, prober } = parts
   const routes = routesOf(parts)
   const fetchOf = (groups: readonly App[]): Gateway['fetch'] => {

@@ -11,10 +11,10 @@ import { looksLikeToken, type TokenVerifier } from './token-verifier.ts'
  * Returns the client of a request, or fails with a Failure.
  * @param acceptsApiKeyHeader also accept `x-api-key`, as Anthropic's clients send it
  */
-export type FindCaller = (headers: HeaderReader, acceptsApiKeyHeader: boolean) => Promise<Caller>
+export type FindCaller = (headers: HeaderReader, acceptsApiKeyHeader: boolean) => Caller | Promise<Caller>
 
 /** The gateway has no keys, and serves others than its own host. */
-export const noCaller: FindCaller = async () => {
+export const noCaller: FindCaller = () => {
   throw new Failure(
     'not_configured',
     'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can ' +
@@ -25,7 +25,7 @@ export const noCaller: FindCaller = async () => {
 /** Everyone who can reach an open gateway, except for pages of other sites. */
 export const openCaller =
   (cors: Config['cors']): FindCaller =>
-  async (headers) => {
+  (headers) => {
     refuseForeignPages(headers, cors)
     return ANYONE
   }
@@ -33,7 +33,7 @@ export const openCaller =
 /** Every program of this host. */
 export const loopbackCaller =
   (cors: Config['cors'], allowedHosts: readonly string[]): FindCaller =>
-  async (headers) => {
+  (headers) => {
     refuseForeignPages(headers, cors)
     refuseForeignHost(headers, allowedHosts)
     return ANYONE

@@ -50,7 +50,8 @@ export async function readForm(
 ): Promise<JsonBody> {
   const boundary = boundaryOf(request.headers.get('content-type') ?? '')
   refuseEncoding(request.headers.get('content-encoding'))
-  const bytes = await readBounded(request, bodyBytes, memory).catch(throwUnreadable)
+  const read = readBounded(request, bodyBytes, memory)
+  const bytes = read instanceof Promise ? await read.catch(throwUnreadable) : read
   const json = new Map<string, unknown>()
   let model: FormPart | undefined
   for (const part of partsOf(bytes, boundary)) {

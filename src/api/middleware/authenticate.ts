@@ -1,4 +1,5 @@
 import type { Authenticator } from '../auth/authenticator.ts'
+import type { Caller } from '../auth/caller.ts'
 import type { Middleware } from './middleware.ts'
 
 /**
@@ -7,10 +8,13 @@ import type { Middleware } from './middleware.ts'
  */
 export const authenticate =
   (authenticator: Pick<Authenticator, 'caller'>, acceptsApiKeyHeader: boolean): Middleware =>
-  async (c, next) => {
+  (c, next) => {
     const incoming = c.get('incoming')
-    const caller = await authenticator.caller(incoming.request.headers, acceptsApiKeyHeader)
-    incoming.logFields.tenant = caller.tenant
-    c.set('caller', caller)
-    await next()
+    const pass = (caller: Caller): Promise<void> => {
+      incoming.logFields.tenant = caller.tenant
+      c.set('caller', caller)
+      return next()
+    }
+    const caller = authenticator.caller(incoming.request.headers, acceptsApiKeyHeader)
+    return caller instanceof Promise ? caller.then(pass) : pass(caller)
   }

@@ -26,7 +26,10 @@ export interface RequestEnv {
   readonly Variables: RequestVariables
 }
 
-/** Middleware of the gateway's Hono applications. */
+/**
+ * Middleware of the gateway's Hono applications. It passes a request on or throws; it answers none itself. One that has
+ * nothing to do after the response returns the promise of `next`.
+ */
 export type Middleware = MiddlewareHandler<RequestEnv>
 
 /** Middleware in front of a handler, in order. */

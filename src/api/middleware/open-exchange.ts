@@ -15,19 +15,28 @@ const TURNS_BYTES = 4 * 1024 * 1024
 /** Measures the prompt, and opens the exchange with an engine. */
 export const openExchange =
   (parts: OpenExchangeParts, { storesResponses }: ProtocolEndpoint): Middleware =>
-  async (c, next) => {
+  (c, next) => {
     const inference = c.get('inference')
-    const { logFields } = inference.incoming
-    // Parsing, measuring and sending a long prompt take some 20 ms each, so other requests run in between.
+    const open = (): void => {
+      const exchange = new InferenceExchange(parts, inference, parts.ports.random())
+      if (storesResponses) exchange.onResponseId = keepResponse(parts, inference)
+      const count = ownCount(inference, exchange)
+      if (count !== undefined) exchange.ownAnswer = count
+      c.set('exchange', exchange)
+      const { logFields } = inference.incoming
+      logFields.model = inference.model
+      logFields.stream = exchange.stream
+    }
     const turn = inference.body.bytes.length < TURNS_BYTES ? undefined : parts.ports.yieldToEventLoop
-    await turn?.()
-    const exchange = new InferenceExchange(parts, inference, parts.ports.random())
-    if (storesResponses) exchange.onResponseId = keepResponse(parts, inference)
-    const count = ownCount(inference, exchange)
-    if (count !== undefined) exchange.ownAnswer = count
-    c.set('exchange', exchange)
-    logFields.model = inference.model
-    logFields.stream = exchange.stream
-    await turn?.()
-    await next()
+    if (turn !== undefined) return inTurns(turn, open, next)
+    open()
+    return next()
   }
+
+/** Parsing, measuring and sending a long prompt take some 20 ms each, so other requests run in between. */
+async function inTurns(turn: () => Promise<void>, open: () => void, next: () => Promise<void>): Promise<void> {
+  await turn()
+  open()
+  await turn()
+  await next()
+}

@@ -10,6 +10,8 @@ import { clientMiddleware, type RouteMiddlewareParts } from '../route-middleware
 import type { GatewayStatus } from '../gateway-status.ts'
 import type { ExchangeParts } from '../inference-exchange.ts'
 import { authenticate } from '../middleware/authenticate.ts'
+import { chained } from '../middleware/chained.ts'
+import { errorBoundary } from '../middleware/error-boundary.ts'
 import { limitKeys } from '../middleware/limit-keys.ts'
 import { offerPrompts } from '../middleware/offer-prompts.ts'
 import { openTrace } from '../middleware/open-trace.ts'
@@ -39,15 +41,22 @@ interface InferenceParts extends ParseParts, ExchangeParts, StoredResponseParts,
 export function inferenceRoutes(parts: InferenceParts): App {
   const app = newApp()
   for (const endpoint of endpoints)
-    app.post(endpoint.path, ...inferenceChain(parts, endpoint), (c) => parts.forward(c.get('exchange')))
+    app.post(
+      endpoint.path,
+      chained({
+        chain: inferenceChain(parts, endpoint),
+        onError: errorBoundary(parts),
+        handler: (c) => parts.forward(c.get('exchange')),
+      }),
+    )
   mountStoredResponses(app, parts)
   return refuseOtherMethods(app, parts.config.cors, (path) =>
     clientMiddleware(parts, endpointOf(path)?.protocol.errors ?? openaiErrors),
   )
 }
 
-/** Everything between the socket and the pool, in order. What is not configured is absent. */
-const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint): Chain => [
+/** Everything between the socket and the pool, in order. What is not configured is absent. @testing */
+export const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint): Chain => [
   ...clientMiddleware(parts, endpoint.protocol.errors),
   authenticate(parts.authenticator, endpoint.protocol.errors.acceptsApiKeyHeader),
   refuseWhileDraining(parts.status, parts.ports),

@@ -7,6 +7,7 @@ import type { LoggedDecision } from './decision-log.ts'
 import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
 import type { HurtRequests } from './condition/engine-watch.ts'
+import type { SignalReader } from './signal-reader.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 
 /** Returns the key of one attempt of a request. Ids are made by the gateway, so clients cannot collide. */
@@ -43,6 +44,16 @@ export interface Booking extends BookingRef {
   /** Roles whose legs ended before the first token. */
   legsDone: readonly EarlyLegRole[]
   outputBlocks: number
+}
+
+export interface BookingTerms {
+  readonly now: number
+  readonly leaseMs: number
+  /** Reader of the decision that is booked; absent: an earlier decision. */
+  readonly reading?: SignalReader
+  /** The decision that is booked; absent: an earlier one. */
+  readonly logged?: LoggedDecision | null
+  readonly elsewhere?: boolean
 }
 
 /** Live bookings by key. A booking expires if it is not renewed; its age does not matter. */

@@ -19,11 +19,11 @@ import { RankingPool } from '../routing/ranking.ts'
 import type { AdmissionResult, AdmittedBooking, BookingHandle } from './admission-result.ts'
 import { BookingLifecycle } from './booking-lifecycle.ts'
 import type { LegDone } from './booking-ref.ts'
-import { type Booking, bookingKey, Bookings, engineLegsOf } from './bookings.ts'
+import { type Booking, bookingKey, Bookings, type BookingTerms, engineLegsOf } from './bookings.ts'
 import type { Circuit } from './circuit.ts'
 import { DecisionCounts } from './decision-counts.ts'
 import type { Choice } from './decision-result.ts'
-import { DecisionLog, type LoggedDecision, toDecision } from './decision-log.ts'
+import { DecisionLog, toDecision } from './decision-log.ts'
 import { decisionStepsOf } from './decision-steps.ts'
 import { emptyDigest } from './empty-digest.ts'
 import type { TrafficShare } from './engine-state.ts'
@@ -40,7 +40,6 @@ import { PoolEvents } from './pool-events.ts'
 import { behindOthers, leftQueue, notWedged, unconfigured } from './refusals.ts'
 import { isRetry, repeats } from './retried-work.ts'
 import { RetryBudget } from './retry-budget.ts'
-import type { SignalReader } from './signal-reader.ts'
 import { type BookingSnapshot, type PoolSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
 import { queueOf, WaitingRoom, type WaitingRoomParts, type WaitTerms } from './queue/waiting-room.ts'
 
@@ -48,16 +47,6 @@ const DECISIONS_KEPT = 1000
 
 /** Released keys remembered, so that a late renewal does not restore the booking. */
 const ENDED_KEYS_KEPT = 4096
-
-interface BookingTerms {
-  readonly now: number
-  readonly leaseMs: number
-  /** Reader of the decision that is booked; absent: an earlier decision. */
-  readonly reading?: SignalReader
-  /** The decision that is booked; absent: an earlier one. */
-  readonly logged?: LoggedDecision
-  readonly elsewhere?: boolean
-}
 
 interface PoolStateParts {
   readonly random: Random
@@ -458,30 +447,26 @@ export class PoolState {
 
   #again(booking: Booking, now: number): AdmittedBooking {
     this.#bookings.touch(booking, now, this.#leaseMs)
-    const decision = this.#decisionLog.find(booking.key)
-    const { key, placement } = booking
-    return { key, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
+    const { key, placement, logged } = booking
+    const { policy = '', predictedTtftMs = null } = logged?.choice?.decision ?? {}
+    return { key, placement, policy, predictedTtftMs }
   }
 
   #add(
     admission: Admission,
     placement: Placement,
-    { now, leaseMs, reading, elsewhere = false, logged }: BookingTerms,
+    {
+      now,
+      leaseMs,
+      reading,
+      elsewhere = false,
+      logged = elsewhere ? null : this.#decisionLog.of(admission),
+    }: BookingTerms,
   ): Booking {
     const key = bookingKey(admission)
     const legs = engineLegsOf(placement, this.#engines.table)
-    const booking = this.#bookings.add(
-      {
-        key,
-        admission,
-        placement,
-        legs,
-        bookedAt: now,
-        elsewhere,
-        logged: logged ?? (elsewhere ? null : this.#decisionLog.of(admission)),
-      },
-      leaseMs,
-    )
+    const parts = { key, admission, placement, legs, bookedAt: now, elsewhere, logged }
+    const booking = this.#bookings.add(parts, leaseMs)
     for (const { engine } of legs) this.#engines.joined(engine)
     this.#load.addBooking(booking, now, reading?.prompt)
     this.#ledger.addBooking(booking, now, reading)

@@ -1,22 +1,23 @@
 import { expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { createGateway } from '../../../src/gateway.ts'
+import { gatewayParts } from '../../../src/gateway.ts'
+import { endpointOf } from '../../../src/protocols/protocols.ts'
+import { inferenceChain } from '../../../src/api/routes/inference-routes.ts'
 import { onePool, openRecordingPorts } from '../../kit/recording-ports.ts'
 
 const CHAT = '/v1/chat/completions'
 
-/** Handlers of a chat request: its middleware, and the one that answers. */
-function handlersOf(document: object): number {
+/** Number of middleware of a chat request. */
+function middlewareOf(document: object): number {
   const config = parseConfig(
     { clusters: [onePool], ...document },
     {},
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
-  const { routes } = createGateway(config, openRecordingPorts().ports)
-  return routes.inference.routes.filter(({ method, path }) => method === 'POST' && path === CHAT).length
+  return inferenceChain(gatewayParts(config, openRecordingPorts().ports, {}), endpointOf(CHAT)!).length
 }
 
-const plain = handlersOf({})
+const plain = middlewareOf({})
 const [pool] = onePool.pools
 const withPool = (keys: object): object => ({ clusters: [{ ...onePool, pools: [{ ...pool, ...keys }] }] })
 
@@ -29,5 +30,5 @@ it.each<[string, object, number]>([
   ['a queue, whose refusals may be repeated', withPool({ queue: { max_requests: 5, max_wait_ms: 500 } }), 1],
   ['keys of edges', { keys: [{ name: 'a', secret: 's', edge: true }] }, 1],
 ])('%s: the chain of a chat has the middleware only if it is configured', (_, document, more) => {
-  expect(handlersOf(document) - plain).toBe(more)
+  expect(middlewareOf(document) - plain).toBe(more)
 })

@@ -27,7 +27,8 @@ export class ServerRequest {
   readonly #chunks: ChunkedDecoder | null
   /** Bytes of the body still to come; infinite until the last chunk. */
   #missing: number
-  readonly #buffer: BodyBuffer
+  /** null: the body arrived in one read, so far. */
+  #buffer: BodyBuffer | null = null
   /** The body, if it arrived in one read: a view of that read. */
   #whole: Buffer | null = null
   /** Bytes of the body are discarded. */
@@ -44,8 +45,6 @@ export class ServerRequest {
     this.headers = head.headers
     this.#chunks = head.length === null ? new ChunkedDecoder() : null
     this.#missing = head.length ?? Infinity
-    this.#buffer =
-      head.length === null ? new BodyBuffer(FIRST_CHUNKED_BYTES, Infinity) : new BodyBuffer(FIRST_BYTES, head.length)
   }
 
   get isChunked(): boolean {
@@ -79,22 +78,22 @@ export class ServerRequest {
   }
 
   /**
-   * Resolves with the body; null: it is longer than `limitBytes`. Rejects if the client disconnects, or with a
-   * Failure.
+   * Returns the body if it is there, or resolves with it; null: it is longer than `limitBytes`. Rejects if the client
+   * disconnects, or with a Failure.
    */
-  collect(limitBytes: number, memory?: BodyAllocation | null): Promise<Uint8Array | null> {
+  collect(limitBytes: number, memory?: BodyAllocation | null): Promise<Uint8Array | null> | Uint8Array | null {
     this.#limitBytes = limitBytes
     this.#memory = memory ?? null
-    this.#hold(this.#whole?.length ?? this.#buffer.length)
-    if ((this.#head.length ?? this.#buffer.length) > limitBytes) {
+    this.#hold(this.#whole?.length ?? this.#buffer?.length ?? 0)
+    if ((this.#head.length ?? this.#buffer?.length ?? 0) > limitBytes) {
       this.discard()
-      return Promise.resolve(null)
+      return null
     }
+    if (this.#missing === 0 && this.#failure === null && !this.signal.aborted) return this.#takeBody()
     return new Promise((resolve, reject) => {
       this.#collected = { resolve, reject }
       if (this.signal.aborted) reject(new Error(DISCONNECTED))
       else if (this.#failure !== null) reject(this.#failure)
-      else if (this.#missing === 0) this.#settle()
     })
   }
 
@@ -114,7 +113,7 @@ export class ServerRequest {
   }
 
   giveBack(): void {
-    this.#buffer.free()
+    this.#buffer?.free()
   }
 
   #takePlain(bytes: Buffer): number {
@@ -123,7 +122,7 @@ export class ServerRequest {
     if (!this.#unwanted && taken > 0 && this.#hold(taken)) {
       if (taken === this.#head.length) this.#whole = body
       else {
-        this.#buffer.put(body)
+        this.#put(body)
         releaseBuffer(body)
       }
     }
@@ -136,10 +135,10 @@ export class ServerRequest {
     const length = chunks.take(bytes)
     const { taken, done, malformed } = chunks
     if (done) this.#missing = 0
-    if (!this.#unwanted && length > 0 && this.#hold(length)) this.#buffer.put(bytes.subarray(0, length))
+    if (!this.#unwanted && length > 0 && this.#hold(length)) this.#put(bytes.subarray(0, length))
     if (this.#unwanted) this.skipped += taken
     if (taken === bytes.length) releaseBuffer(bytes)
-    if (this.#buffer.length > this.#limitBytes) {
+    if (this.#buffer !== null && this.#buffer.length > this.#limitBytes) {
       this.#collected?.resolve(null)
       this.discard()
       this.giveBack()
@@ -171,8 +170,19 @@ export class ServerRequest {
     const collected = this.#collected
     if (collected === null) return
     this.#collected = null
-    const body = this.#whole ?? (this.#buffer.length === 0 ? NO_BYTES : this.#buffer.bytes)
+    collected.resolve(this.#takeBody())
+  }
+
+  #takeBody(): Uint8Array {
+    const body = this.#whole ?? (this.#buffer === null || this.#buffer.length === 0 ? NO_BYTES : this.#buffer.bytes)
     this.#whole = null
-    collected.resolve(body)
+    return body
+  }
+
+  #put(bytes: Uint8Array): void {
+    const { length } = this.#head
+    this.#buffer ??=
+      length === null ? new BodyBuffer(FIRST_CHUNKED_BYTES, Infinity) : new BodyBuffer(FIRST_BYTES, length)
+    this.#buffer.put(bytes)
   }
 }
