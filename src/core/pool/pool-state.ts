@@ -441,7 +441,7 @@ export class PoolState {
     return this.#configured === null || admission.configVersion > this.#configured.version
   }
 
-  #read(admission: Admission, now: number): SignalReader {
+  #read(admission: Admission, now: number): ReturnType<PoolLedger['read']> {
     return this.#ledger.read(admission, now, this.#engines.table.all())
   }
 
