@@ -80,7 +80,7 @@ function asObject(json: unknown): Record<string, unknown> {
 /** Reads a short JSON object. A request without a body has an empty one. */
 export async function readShortJson(request: BodySource, limitBytes: number): Promise<Record<string, unknown>> {
   refuseEncoding(request.headers.get('content-encoding'))
-  const bytes = await readBounded(request, limitBytes).catch(throwUnreadable)
+  const bytes = await Promise.resolve(readBounded(request, limitBytes)).catch(throwUnreadable)
   return bytes.length === 0 ? {} : asObject(parse(bytes))
 }
 
