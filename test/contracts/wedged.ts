@@ -14,6 +14,8 @@ const USAGE = { prompt_tokens: 7, completion_tokens: 1, total_tokens: 8 }
 class StoppableEngine {
   readonly id: string
   isStopped = false
+  /** Requests that do not move while it is stopped. Default: all. */
+  stops: (request: EngineRequest) => boolean = () => true
   /** Requests of clients that it got. */
   posts = 0
   /** Requests of the gateway itself. */
@@ -39,9 +41,9 @@ class StoppableEngine {
   }
 
   #serve(request: EngineRequest): FakeAnswer | Promise<FakeAnswer> {
-    if (request.path === '/v1/completions') this.trials += 1
+    if (request.isTrial) this.trials += 1
     else this.posts += 1
-    if (!this.isStopped) return answerOf(this.id, request)
+    if (!this.isStopped || !this.stops(request)) return answerOf(this.id, request)
     const held = new HeldAnswer(request)
     this.#held.push(held)
     return held.answer
@@ -113,6 +115,26 @@ export function wedgedContract(runtime: Runtime): void {
         a.isStopped = false
         expect(await until(async () => (await ask(stream)) === 'a' || null, 50)).toBe(true)
         expect(await conditions()).toMatchObject({ a: 'well', b: 'well' })
+      },
+      60_000,
+    )
+
+    it.each([
+      ['chats hang', ({ path }: EngineRequest) => path === '/v1/chat/completions'],
+      // Such as the compilation of a grammar: the gateway's trials do not show it.
+      ['requests of clients hang, while all trials are answered', ({ isTrial }: EngineRequest) => !isTrial],
+    ] as const)(
+      'no request is lost at an engine whose %s',
+      async (_, stops) => {
+        const { engines, ask } = await site(['a', 'b'])
+        const a = engines[0]!
+        a.stops = stops
+        a.isStopped = true
+        const before = a.posts
+        const answers = await Promise.all(Array.from({ length: 4 }, () => ask(true)))
+        expect(a.posts).toBeGreaterThan(before)
+        expect(answers).toEqual(answers.map(() => 'b'))
+        expect(a.trials).toBeGreaterThan(0)
       },
       60_000,
     )

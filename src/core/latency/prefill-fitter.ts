@@ -102,6 +102,7 @@ export class PrefillFitter {
   /** Time of the last update; null: restored. */
   #lastAt: number | null = 0
   #restoredSamples = 0
+  #longestTokens = 0
   readonly #samplesBySize: PrefillSample[][] = [[], [], [], [], [], []]
   /** Last samples with log(measured / expected) at their time. */
   readonly #recent: { readonly sample: PrefillSample; readonly error: number }[] = []
@@ -127,6 +128,11 @@ export class PrefillFitter {
 
   get samples(): number {
     return this.#sampleCount
+  }
+
+  /** Longest prompt with a sample, with its cached tokens. Longer ones are extrapolated. */
+  get longestTokens(): number {
+    return this.#longestTokens
   }
 
   /** 0: nothing but the prior; towards 1 with samples that agree with each other. */
@@ -169,6 +175,7 @@ export class PrefillFitter {
     if (kept.length === KEPT_PER_SIZE) kept.shift()
     kept.push(sample)
     this.#sampleCount++
+    this.#longestTokens = Math.max(this.#longestTokens, sample.pairs / sample.newTokens + sample.newTokens / 2)
     this.#lastAt = sample.at
     this.#sinceFit++
   }

@@ -3,6 +3,7 @@ import type { Outcome } from '../contract/outcome.ts'
 import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
 import type { HistoryRecorder } from '../reports/history-recorder.ts'
+import { extrapolation } from './condition/extrapolation.ts'
 import type { LegDone } from './booking-ref.ts'
 import type { Booking } from './bookings.ts'
 import { circuitSignal, gatewaySignal } from './circuit-signal.ts'
@@ -48,7 +49,9 @@ export class BookingLifecycle {
     if (engine === null || predicted === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
     const expected = this.#ledger.expected(engine, now)
     const answerMs = admission.streams === false ? expected.answerMs(admission) : 0
-    engine.owed.add(key, { predictedMs: predicted.ttftMs + answerMs, prefillMs: predicted.prefillMs, now })
+    const { prefillMs } = predicted
+    const beyondMs = prefillMs * (extrapolation(admission.promptTokens, expected.longestTokens) - 1)
+    engine.owed.add(key, { predictedMs: predicted.ttftMs + answerMs, prefillMs, beyondMs, now })
   }
 
   legDone(booking: Booking, done: LegDone, now: number): void {

@@ -100,6 +100,14 @@ export class PoolEngines {
     return this.table.get(id)?.condition.condition === 'wedged'
   }
 
+  /** Whether the request of a booking is lost at an engine that answers trials. */
+  isLost(id: string, key: string, now: number): boolean {
+    const engine = this.table.get(id)
+    if (engine === undefined) return false
+    const { isLearned } = this.#booked.ledger.expected(engine, now)
+    return engine.owed.isLost(key, { now, isLearned })
+  }
+
   /**
    * Applies a configuration: new engines join, known ones get their new spec, missing ones drain. A server with ranks
    * is as many engines.

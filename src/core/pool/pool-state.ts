@@ -27,6 +27,7 @@ import { DecisionLog, toDecision } from './decision-log.ts'
 import { decisionStepsOf } from './decision-steps.ts'
 import { emptyDigest } from './empty-digest.ts'
 import type { TrafficShare } from './engine-state.ts'
+import { grantedRescue } from './condition/granted-rescue.ts'
 import { PoolEngines } from './pool-engines.ts'
 import type { HostTasks } from './host-tasks.ts'
 import { noQueue, type PoolQueue } from './queue/pool-queue.ts'
@@ -151,11 +152,10 @@ export class PoolState {
       this.#counts.refusedByEdge(edgeRefusals)
       this.#overload.refusedByEdges(edgeRefusals, now)
     }
-    const admission = this.#addHints(request, now)
-    if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
+    if (this.#lacksConfiguration(request)) return { refusal: unconfigured }
     this.#engines.look(now)
-    if (admission.rescueFrom !== undefined && !this.#engines.isWedged(admission.rescueFrom))
-      return { refusal: notWedged }
+    const admission = grantedRescue(this.#addHints(request, now), this.#engines, now)
+    if (admission === null) return { refusal: notWedged }
     if (!isRetry(admission)) this.#budget.request(now)
     if (this.#waiting.holdsBack(admission, now)) return { refusal: { ...behindOthers, mayWait: true } }
     return this.#overload.refusals.rated(this.#placed({ admission, now }), admission, now)

@@ -5,7 +5,7 @@ import type { Log } from '../../ports/log.ts'
 import { type Origin, OriginError } from '../../ports/origin.ts'
 import type { TrialVerdict } from '../../ports/probe.ts'
 import type { Timers } from '../../ports/timers.ts'
-import { withDeadline } from '../../timeout.ts'
+import { DeadlineError, withDeadline } from '../../timeout.ts'
 import { type KnownEngines, knownEngines } from '../known-engines.ts'
 import { routeOf } from '../missing-routes.ts'
 
@@ -19,7 +19,7 @@ interface TrialRoute {
   readonly prompt: object
 }
 
-/** In the order in which they are tried: an engine may lack one, or refuse it for its model. */
+/** An engine may lack one, or refuse it for its model. */
 const ROUTES: readonly TrialRoute[] = [
   { path: '/v1/completions', prompt: { prompt: PROMPT } },
   { path: '/v1/chat/completions', prompt: { messages: [{ role: 'user', content: PROMPT }] } },
@@ -37,41 +37,47 @@ interface TrialParts {
   readonly known?: KnownEngines
 }
 
-/** Asks the engine for one token. Never rejects. */
+/**
+ * Asks the engine for one token by each of the routes, at the same time: one of them may hang alone, such as a chat
+ * whose template is not rendered. Never rejects.
+ */
 export async function tryEngine(parts: TrialParts, target: EngineTarget, limitMs: number): Promise<TrialVerdict> {
-  const { log, timers } = parts
   const ended = new AbortController()
-  try {
-    return await withDeadline(limitMs, tryRoutes(parts, target, limitMs, ended.signal), { timers })
-  } catch (error) {
-    log.debug('trial_failed', { engine: target.id, error })
-    return error instanceof OriginError && error.failure === 'gateway_limit' ? 'unclear' : 'failed'
-  } finally {
-    ended.abort()
-  }
+  const request = { limitMs, signal: ended.signal }
+  const results = await Promise.all(ROUTES.map((route) => tryRoute(parts, target, { ...request, route })))
+  ended.abort()
+  if (results.includes('unanswered')) return 'failed'
+  // Errors of one route fail requests as well, so that its circuit opens.
+  if (results.includes('passed')) return 'passed'
+  return results.includes('failed') ? 'failed' : 'unclear'
 }
 
-async function tryRoutes(
-  parts: TrialParts,
-  target: EngineTarget,
-  limitMs: number,
-  signal: AbortSignal,
-): Promise<TrialVerdict> {
-  const { origin, now } = parts
+/** Result of one route; `unclear`: the engine does not serve it. */
+type RouteResult = TrialVerdict | 'unanswered'
+
+const UNANSWERED: ReadonlySet<string> = new Set(['first_byte_timeout', 'connect_timeout', 'idle_timeout'])
+
+/** Never rejects. */
+async function tryRoute(parts: TrialParts, target: EngineTarget, request: TokenRequest): Promise<RouteResult> {
+  const { origin, log, timers, now } = parts
+  const { route, limitMs } = request
   const known = parts.known ?? knownEngines(origin)
-  const { missingRoutes } = known
-  for (const route of ROUTES) {
-    const name = routeOf('POST', route.path)
-    if (missingRoutes.isMissing(target, name, now())) continue
-    const { status, headers, body } = await askForToken(parts, target, { route, limitMs, signal })
+  const name = routeOf('POST', route.path)
+  if (known.missingRoutes.isMissing(target, name, now())) return 'unclear'
+  try {
+    const { status, headers, body } = await withDeadline(limitMs, askForToken(parts, target, request), { timers })
     const sent = { path: route.path, model: target.model ?? null }
     const meaning = known.typeOf(target).answerOf({ status, headers, body: body.slice(0, ANSWER_PREFIX_BYTES) }, sent)
     if (meaning.kind === 'ok') return status < 300 && body.trim() !== '' ? 'passed' : 'failed'
-    if (meaning.kind === 'broken' || meaning.kind === 'lacks') return 'failed'
-    if (meaning.kind === 'busy') return 'unclear'
-    if (meaning.kind === 'lacks_route') missingRoutes.learn(target, name, now())
+    if (meaning.kind === 'lacks_route') known.missingRoutes.learn(target, name, now())
+    return meaning.kind === 'broken' || meaning.kind === 'lacks' ? 'failed' : 'unclear'
+  } catch (error) {
+    log.debug('trial_failed', { engine: target.id, error })
+    if (error instanceof DeadlineError) return 'unanswered'
+    if (!(error instanceof OriginError)) return 'failed'
+    if (error.failure === 'gateway_limit') return 'unclear'
+    return UNANSWERED.has(error.failure) ? 'unanswered' : 'failed'
   }
-  return 'unclear'
 }
 
 interface TokenRequest {

@@ -129,6 +129,35 @@ describe('a pool with an engine that does not move', () => {
     expect(site.state.digest(site.now).engines.find(({ id }) => id === 'a')?.rescuedTotal).toBe(1)
   })
 
+  it('a pool with a stuck engine moves a request that is lost at an engine that answers trials, within the budget of retries', () => {
+    const lostAt = (retry: PoolConfig['retry']): [PoolInTime, Admission] => {
+      const site = new PoolInTime(undefined, { retry })
+      site.learn()
+      const first = admission({ avoid: ['b', 'c'] })
+      site.state.admit(first, site.now)
+      return [site, { ...first, attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'], isLastResort: true }]
+    }
+    const [site, rescue] = lostAt({ share: 0, minPerS: 1 })
+    site.pass(3_000)
+    expect(site.state.admit(rescue, site.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
+    site.pass(1_000)
+    expect(site.conditions()['a']).toBe('well')
+    expect(site.state.admit(rescue, site.now)).toHaveProperty('placement')
+    const [poor, refused] = lostAt({ share: 0, minPerS: 0 })
+    poor.pass(4_000)
+    expect(poor.state.admit(refused, poor.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
+  })
+
+  it('a pool with a stuck engine moves no request that is in time', () => {
+    const site = new PoolInTime()
+    site.learn()
+    const slow = admission({ promptTokens: 100_000, avoid: ['b', 'c'] })
+    site.state.admit(slow, site.now)
+    site.pass(4_000)
+    const rescue = { ...slow, attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'], isLastResort: true }
+    expect(site.state.admit(rescue, site.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
+  })
+
   it('a pool with a stuck engine uses it again after a trial that was answered', () => {
     const site = withStopped()
     site.pass(5_000)

@@ -70,15 +70,35 @@ describe('a trial of an engine', () => {
     expect(await tryEngine({ ...parts, origin }, target, 20)).toBe('failed')
   })
 
-  it('a trial of an engine asks for one token of the pool’s model, with the headers of the engine’s target', async () => {
-    let sent: OriginRequest | null = null
+  it.each([
+    ['failed', 'only chats hang', (path: string) => (path === '/v1/chat/completions' ? null : 200)],
+    ['failed', 'only completions hang', (path: string) => (path === '/v1/completions' ? null : 200)],
+    [
+      'passed',
+      'chats end with an error, which requests show as well',
+      (path: string) => (path === '/v1/completions' ? 200 : 500),
+    ],
+  ] as const)('a trial of an engine is %s if %s', async (result, _, statusOf) => {
     const origin = originOf((request) => {
-      sent = request
+      const status = statusOf(request.path)
+      return status === null ? new Promise(() => {}) : answering(status, { choices: [{ text: 'y' }] }).send(request)
+    })
+    expect(await tryEngine({ ...parts, origin }, target, 20)).toBe(result)
+  })
+
+  it('a trial of an engine asks for one token of the pool’s model, with the headers of the engine’s target', async () => {
+    const sent: OriginRequest[] = []
+    const origin = originOf((request) => {
+      sent.push(request)
       return answering(200, { choices: [{ text: 'y' }] }).send(request)
     })
     await tryEngine({ ...parts, origin }, target, 1_000)
-    expect(sent).toMatchObject({ target, method: 'POST', path: '/v1/completions' })
-    const body = JSON.parse(new TextDecoder().decode(sent!.body![0])) as object
-    expect(body).toMatchObject({ model: 'base', max_tokens: 1 })
+    const expected = { target, method: 'POST' }
+    expect(sent).toMatchObject([
+      { ...expected, path: '/v1/completions' },
+      { ...expected, path: '/v1/chat/completions' },
+    ])
+    for (const { body } of sent)
+      expect(JSON.parse(new TextDecoder().decode(body![0]))).toMatchObject({ model: 'base', max_tokens: 1 })
   })
 })

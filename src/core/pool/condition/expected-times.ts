@@ -39,6 +39,12 @@ export class ExpectedTimes {
     return Math.max(learner.samples, kind.surest?.learner.samples ?? 0) >= LEARNED_SAMPLES
   }
 
+  /** Longest prompt that a pace was learned from, of the engine or a sibling, tokens; 0: none. */
+  get longestTokens(): number {
+    const { learner, kind } = this.#parts.estimators
+    return Math.max(learner.longestTokens, kind.surest?.learner.longestTokens ?? 0)
+  }
+
   /** Whether the time between tokens is learned, from the engine or its hardware class. */
   get isDecodeLearned(): boolean {
     const { decode, kind } = this.#parts.estimators

@@ -12,11 +12,15 @@ const UNLEARNED_FACTOR = 4
 /** Prefill from which an engine may be silent for a while, ms. */
 const LONG_PREFILL_MS = 1_000
 
+/** Time by which a first output must be overdue for its request to count as lost, ms. Trials show most faults first. */
+const LOST_AFTER_MS = 3_000
+
 /** A first output that the engine owes. Times are ms since the epoch. */
 interface OwedToken {
   readonly dueAt: number
   readonly predictedMs: number
   readonly prefillMs: number
+  readonly beyondMs: number
 }
 
 interface Prediction {
@@ -24,6 +28,8 @@ interface Prediction {
   readonly predictedMs: number
   /** Part of it that is the request's own prefill. */
   readonly prefillMs: number
+  /** Time by which the prefill may exceed its prediction, because it is longer than all learned from. Absent: none. */
+  readonly beyondMs?: number
   readonly now: number
 }
 
@@ -39,6 +45,11 @@ export function predictionErrorMs(predictedMs: number, isLearned: boolean): numb
   return (isLearned ? 1 : UNLEARNED_FACTOR) * (MIN_ERROR_MS + ERROR_SHARE * predictedMs)
 }
 
+/** A prompt that is longer than those learned from is at most as uncertain as one of an engine without samples. */
+function errorMs(predictedMs: number, beyondMs: number, isLearned: boolean): number {
+  return Math.min(predictionErrorMs(predictedMs, isLearned) + beyondMs, predictionErrorMs(predictedMs, false))
+}
+
 /**
  * First outputs that an engine owes by the gateway's own predictions. No client can move these times: a request that
  * is given up before its time leaves nothing behind, and one that is given up later stays as evidence until the engine
@@ -46,6 +57,8 @@ export function predictionErrorMs(predictedMs: number, isLearned: boolean): numb
  */
 export class OwedTokens {
   readonly #owed = new ChurnMap<string, OwedToken>()
+  /** Overdue when the engine answered a trial. */
+  readonly #excused = new ChurnMap<string, OwedToken>()
   /** Oldest overdue request whose client has left. */
   #left: OwedToken | null = null
 
@@ -57,8 +70,8 @@ export class OwedTokens {
     return this.#left !== null || this.#owed.size > 0
   }
 
-  add(key: string, { predictedMs, prefillMs, now }: Prediction): void {
-    this.#owed.set(key, { dueAt: now + predictedMs, predictedMs, prefillMs })
+  add(key: string, { predictedMs, prefillMs, beyondMs = 0, now }: Prediction): void {
+    this.#owed.set(key, { dueAt: now + predictedMs, predictedMs, prefillMs, beyondMs })
   }
 
   /** Longest prefill of one request that the engine may be at, ms. */
@@ -71,12 +84,13 @@ export class OwedTokens {
   /** The output came, or the engine owes none any more. */
   settled(key: string): void {
     this.#owed.delete(key)
+    this.#excused.delete(key)
   }
 
   /** The client left, or another engine answered. */
   abandoned(key: string, judgement: Judgement): void {
     const owed = this.#owed.get(key)
-    this.#owed.delete(key)
+    this.settled(key)
     if (owed === undefined || !isOverdue(owed, judgement)) return
     if (this.#left === null || owed.dueAt < this.#left.dueAt) this.#left = owed
   }
@@ -86,18 +100,28 @@ export class OwedTokens {
     this.#left = null
   }
 
-  /** The engine answered a trial: what is overdue all the same is lost, and no evidence. */
+  /** The engine answered a trial: what is overdue all the same is no evidence. */
   excuse(judgement: Judgement): void {
     this.#left = null
-    for (const [key, owed] of this.#owed) if (isOverdue(owed, judgement)) this.#owed.delete(key)
+    for (const [key, owed] of this.#owed) {
+      if (!isOverdue(owed, judgement)) continue
+      this.#owed.delete(key)
+      this.#excused.set(key, owed)
+    }
+  }
+
+  /** Whether the engine answers trials and not this request, which is long overdue. */
+  isLost(key: string, { now, isLearned }: Judgement): boolean {
+    const owed = this.#excused.get(key)
+    return owed !== undefined && isOverdue(owed, { now: now - LOST_AFTER_MS, isLearned })
   }
 
   /** Returns until when a long prefill may run, by all predictions; -Infinity: none waits. */
   longPrefillUntil(movedAt: number, isLearned: boolean): number {
     let until = -Infinity
-    for (const { dueAt, predictedMs, prefillMs } of this.#owed.values())
-      if (prefillMs >= LONG_PREFILL_MS)
-        until = Math.max(until, dueAt + predictionErrorMs(predictedMs, isLearned), movedAt + withError(prefillMs))
+    for (const owed of this.#owed.values())
+      if (owed.prefillMs >= LONG_PREFILL_MS)
+        until = Math.max(until, overdueAt(owed, isLearned), movedAt + prefillLimitMs(owed))
     return until
   }
 
@@ -108,11 +132,12 @@ export class OwedTokens {
   overdueSince(movedAt: number, { now, isLearned }: Judgement): number | null {
     const oldest = this.#oldest()
     if (oldest === null) return null
-    const errorMs = predictionErrorMs(oldest.predictedMs, isLearned)
-    if (now <= Math.max(oldest.dueAt, movedAt) + errorMs) return null
+    const ownErrorMs = errorMs(oldest.predictedMs, oldest.beyondMs, isLearned)
+    if (now <= Math.max(oldest.dueAt, movedAt) + ownErrorMs) return null
     // Since its last output it may be at the longest prefill, whatever their order is.
-    const prefillMs = withError(this.longestPrefillMs)
-    const silentFrom = Math.max(oldest.dueAt + errorMs, movedAt + Math.max(errorMs, prefillMs))
+    let limitMs = ownErrorMs
+    for (const owed of this.#owed.values()) limitMs = Math.max(limitMs, prefillLimitMs(owed))
+    const silentFrom = Math.max(oldest.dueAt + ownErrorMs, movedAt + limitMs)
     return now > silentFrom ? silentFrom : null
   }
 
@@ -124,7 +149,10 @@ export class OwedTokens {
   }
 }
 
-const withError = (prefillMs: number): number => prefillMs + predictionErrorMs(prefillMs, true)
+/** Longest time that the prefill of a request alone may take, ms. */
+const prefillLimitMs = ({ prefillMs, beyondMs }: OwedToken): number => prefillMs + errorMs(prefillMs, beyondMs, true)
 
-const isOverdue = ({ dueAt, predictedMs }: OwedToken, { now, isLearned }: Judgement): boolean =>
-  now > dueAt + predictionErrorMs(predictedMs, isLearned)
+const overdueAt = ({ dueAt, predictedMs, beyondMs }: OwedToken, isLearned: boolean): number =>
+  dueAt + errorMs(predictedMs, beyondMs, isLearned)
+
+const isOverdue = (owed: OwedToken, { now, isLearned }: Judgement): boolean => now > overdueAt(owed, isLearned)

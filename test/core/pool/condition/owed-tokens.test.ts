@@ -18,6 +18,26 @@ describe('first outputs that an engine owes', () => {
     expect(owing().overdueSince(-Infinity, learnedAt(1_001 + ERROR_MS))).toBe(1_000 + ERROR_MS)
   })
 
+  it('first outputs are overdue later if the prompt is longer than those learned from, but no later than without samples', () => {
+    const overdueAt = (beyondMs: number) => {
+      const owed = new OwedTokens()
+      owed.add('r1', { ...predicted(1_000, 0, 900), beyondMs })
+      return owed.overdueSince(-Infinity, learnedAt(60_000))
+    }
+    expect(overdueAt(0)).toBe(1_000 + ERROR_MS)
+    expect(overdueAt(700)).toBe(1_700 + ERROR_MS)
+    expect(overdueAt(1_000_000)).toBe(1_000 + predictionErrorMs(1_000, false))
+  })
+
+  it('first outputs leave an engine the time for the longest prefill that waits there, extrapolated', () => {
+    const silentSince = (beyondMs: number) => {
+      const owed = owing()
+      owed.add('r2', { ...predicted(9_000, 0, 5_000), beyondMs })
+      return owed.overdueSince(2_000, learnedAt(60_000))
+    }
+    expect(silentSince(2_000)! - silentSince(0)!).toBe(2_000)
+  })
+
   it('first outputs that an engine owes are not overdue while the engine moves', () => {
     expect(owing().overdueSince(5_000, learnedAt(5_000 + ERROR_MS))).toBeNull()
     expect(owing().overdueSince(5_000, learnedAt(5_001 + ERROR_MS))).toBe(5_000 + ERROR_MS)
