@@ -23,6 +23,9 @@ export interface Concern {
 /** Statistics older than this are shown as stale. Engines are probed every 10 s by default. */
 const STALE_MS = 60_000
 
+/** Wedged engines from which a pool may be stalled. */
+const MIN_STALLED = 2
+
 /** Time, ms, for which a routing loop is listed after the last one. */
 const LOOP_MS = 300_000
 
@@ -66,7 +69,7 @@ function gatewayConcerns({ config_refused_at: refusedAt, config_version: version
 }
 
 function poolConcerns(pool: Pool): Concern[] {
-  const { cluster, model, reachable, gateway } = pool
+  const { cluster, model, reachable, gateway, engines } = pool
   const base = { subject: `${cluster} ${model}`, tone: 'bad', href: null } as const
   if (!reachable)
     return [
@@ -76,6 +79,17 @@ function poolConcerns(pool: Pool): Concern[] {
         help: 'pool',
         reason: 'the state object of the pool cannot be reached',
         next: 'Search the gateway log for digest_unreachable.',
+      },
+    ]
+  const wedged = engines.filter(({ condition }) => condition === 'wedged').length
+  if (wedged >= MIN_STALLED && 2 * wedged >= engines.length)
+    return [
+      {
+        ...base,
+        key: `stalled ${cluster} ${model}`,
+        help: 'stalled',
+        reason: `${wedged} of ${plural(engines.length, 'engine')} are wedged at the same time`,
+        next: 'Look for a common cause: network, shared storage, a driver or a rollout.',
       },
     ]
   if (gateway?.blocking_match === false)

@@ -61,6 +61,11 @@ function textsOf({ event, condition = 'well', taken_out: isOut }: PoolEvent): Al
       return { did: 'It is used like the others.', next: null }
     case 'engine_behind':
       return BEHIND[condition] ?? { did: 'It stays in use.', next: null }
+    case 'pool_stalled':
+      return {
+        did: 'At most the configured share of the engines is taken out; the others stay in use.',
+        next: 'Look for a common cause: network, shared storage, a driver or a rollout. Then restart the engines.',
+      }
     case 'ejection_withheld':
       return { did: IN_USE, next: 'Check the failures of this engine and of the others of its pool.' }
     case 'ranks_ignored':

@@ -20,6 +20,11 @@ const concerns = (engine: Partial<Engine>, pool: Partial<Pool> = {}, view: Parti
 const found = (...state: Parameters<typeof concerns>) =>
   concerns(...state).map(({ subject, tone, reason }) => [subject, tone, reason])
 
+const wedgedEngines = (count: number): Pool['engines'] =>
+  ['a', 'b', 'c', 'd'].map(
+    (id, at) => ({ id, role: 'any', available: true, condition: at < count ? 'wedged' : 'well' }) as unknown as Engine,
+  )
+
 describe('what needs attention', () => {
   it('the list of concerns is nothing in a healthy fleet, and while engines drain or sleep', () => {
     expect(found({ healthy: true })).toEqual([])
@@ -38,6 +43,7 @@ describe('what needs attention', () => {
       ...concerns({ stats: { age_ms: 90_000 } as Stats }),
       ...concerns({ ignores_ranks: true }),
       ...(['wedged', 'slow', 'saturated'] as const).flatMap((condition) => concerns({ condition })),
+      ...concerns({}, { engines: wedgedEngines(2) }),
       ...concerns({ compared: { total: 40, disagreed: 30, stands_out_since: 5 } }),
       ...concerns({}, { gateway: { blocking_match: false } as unknown as NonNullable<Pool['gateway']> }),
     ].map(({ help }) => help)
@@ -51,6 +57,7 @@ describe('what needs attention', () => {
           'ranks-ignored',
           'blocks',
           'wedged',
+          'stalled',
           'slow-engine',
           'disagrees',
           'saturated',
@@ -66,6 +73,15 @@ describe('what needs attention', () => {
     expect(concern).toMatchObject({ tone: 'bad', subject: 'a', help: 'wedged', at: 77 })
     expect(concern!.reason).toContain('it gets no requests; 1 request there, 3 moved to other engines')
     expect(concerns({ ...wedged, available: true })[0]!.reason).toContain('a limit of ejection keeps it in use')
+  })
+
+  it('what needs attention names a pool of which half of the engines are wedged together', () => {
+    const ofPool = (count: number) =>
+      concerns({}, { engines: wedgedEngines(count) }).filter(({ help }) => help === 'stalled')
+    expect(ofPool(1)).toEqual([])
+    expect(ofPool(2)).toMatchObject([
+      { tone: 'bad', subject: 'c m', reason: '2 of 4 engines are wedged at the same time' },
+    ])
   })
 
   it('the list of concerns names an engine whose answers stand out, since when, and not one that only disagreed', () => {

@@ -5,9 +5,10 @@ export interface PoolEvent {
   /**
    * `panic_mode`: a request was placed although circuits exclude its engine. `ejection_withheld`: a circuit stayed
    * closed because of a limit of ejection. `engine_down`, `engine_up`: an engine stopped serving, or serves again.
-   * `engine_behind`: it is slow or saturated. `ranks_ignored`: a server does not send requests to the chosen rank, so
-   * its ranks are one engine. `ranks_differ`: its metrics show another number of ranks than configured.
-   * `engine_disagrees`, `engine_agrees`: its answers stand out from those of others, or no longer do.
+   * `engine_behind`: it is slow or saturated. `pool_stalled`: half of the engines or more are wedged at the same time,
+   * so the cause may be outside of them; `engine` is the last one. `ranks_ignored`: a server does not send requests to
+   * the chosen rank, so its ranks are one engine. `ranks_differ`: its metrics show another number of ranks than
+   * configured. `engine_disagrees`, `engine_agrees`: its answers stand out from those of others, or no longer do.
    */
   readonly event:
     | 'panic_mode'
@@ -15,6 +16,7 @@ export interface PoolEvent {
     | 'engine_down'
     | 'engine_up'
     | 'engine_behind'
+    | 'pool_stalled'
     | 'ranks_ignored'
     | 'ranks_differ'
     | 'engine_disagrees'
@@ -35,6 +37,8 @@ export interface PoolEvent {
   readonly taken_out?: boolean
   /** `engine_up`: for how long it was down. */
   readonly down_ms?: number
+  /** `pool_stalled`: number of wedged engines. */
+  readonly wedged?: number
   /** Ranks of a server: `ranks_ignored`, as used before; `ranks_differ`, as its metrics show. */
   readonly ranks?: number
   /** Limit of `ejection_withheld`: `max_ejected_share`, or `last_engine` (failures of one client only). */
@@ -52,7 +56,8 @@ export class PoolEvents {
   readonly #raisedAt = new Map<string, number>()
 
   raise(event: PoolEvent, now: number): void {
-    const name = event.event === 'panic_mode' ? event.event : `${event.event} ${event.engine}`
+    const isOfPool = event.event === 'panic_mode' || event.event === 'pool_stalled'
+    const name = isOfPool ? event.event : `${event.event} ${event.engine}`
     const isChange = event.event === 'engine_down' || event.event === 'engine_up'
     if (isChange && this.#waiting.length < KEPT) return void this.#waiting.push(event)
     if (now - (this.#raisedAt.get(name) ?? -Infinity) < REPEAT_MS || this.#waiting.length >= KEPT) return

@@ -14,6 +14,8 @@ class PoolInTime {
   now = 1_000_000
   readonly state = new PoolState({ random: () => 0.5, epoch: 'e' })
   readonly stopped = new Set<string>()
+  /** Names of the events so far. */
+  readonly events: string[] = []
   readonly #waiting = new Map<string, string>()
   /** Whether engines that move answer trials. */
   answersTrials = true
@@ -53,7 +55,9 @@ class PoolInTime {
   pass(ms: number, stepMs = 100): void {
     for (const end = this.now + ms; this.now < end;) {
       this.now += stepMs
-      for (const { engine } of this.state.watch(this.now).trials) {
+      const { trials, events } = this.state.watch(this.now)
+      this.events.push(...events.map(({ event }) => event))
+      for (const { engine } of trials) {
         const result = this.stopped.has(engine) ? 'failed' : 'passed'
         if (this.answersTrials) this.state.observe([{ kind: 'trial', engine, sentAt: this.now, result }], this.now)
       }
@@ -178,6 +182,18 @@ describe('a pool with an engine that does not move', () => {
     const used = new Set(Array.from({ length: 12 }, () => site.send()))
     expect(used.size).toBe(2)
     expect(used).not.toContain(null)
+  })
+
+  it('a pool with a stuck engine reports once that the pool is stalled, when half of its engines wedge together', () => {
+    const site = withStopped(['a', 'b', 'c', 'd'])
+    site.pass(3_000)
+    expect(site.events).not.toContain('pool_stalled')
+    site.stopped.add('b')
+    for (let at = 0; at < 8; at++) site.send()
+    site.pass(6_000)
+    expect(site.conditions()).toMatchObject({ a: 'wedged', b: 'wedged', c: 'well', d: 'well' })
+    expect(site.events.filter((event) => event === 'pool_stalled')).toHaveLength(1)
+    expect(site.send()).not.toBeNull()
   })
 
   it('a pool with a stuck engine logs when an engine goes down, with its requests, and when it is back', () => {

@@ -31,6 +31,9 @@ const LOST_TRIAL_MS = 2_000
 /** Time until an engine that cannot answer trials gets requests again, ms. */
 const UNTRIED_MS = 10_000
 
+/** Wedged engines from which a pool may be stalled. */
+const MIN_STALLED = 2
+
 export type TrialSignal = Extract<EngineSignal, { readonly kind: 'trial' }>
 
 /** A one-token request that the gateway sends on its own account. */
@@ -59,6 +62,7 @@ interface WatchParts {
 export class EngineWatch {
   readonly #parts: WatchParts
   #lookedAt = -Infinity
+  #isStalled = false
 
   constructor(parts: WatchParts) {
     this.#parts = parts
@@ -71,6 +75,21 @@ export class EngineWatch {
     const engines = this.#parts.engines()
     const paces = new SiblingPaces(engines, (engine) => this.#parts.expected(engine, now).paceS)
     for (const engine of engines) this.#judge(engine, paces, now)
+    this.#judgePool(engines, now)
+  }
+
+  /** Several engines that wedge together have a common cause, such as their network or file system. */
+  #judgePool(engines: readonly EngineState[], now: number): void {
+    const wedged = engines.filter(({ condition: { condition } }) => condition === 'wedged')
+    const used = engines.filter(({ isLeaving, asleep }) => !isLeaving && !asleep)
+    const isStalled = wedged.length >= MIN_STALLED && 2 * wedged.length >= used.length
+    if (isStalled && !this.#isStalled) {
+      const last = wedged.reduce((one, other) => (other.condition.since > one.condition.since ? other : one))
+      const { condition, since } = last.condition
+      const engine = last.spec.id
+      this.#parts.events.raise({ event: 'pool_stalled', engine, condition, since, wedged: wedged.length }, now)
+    }
+    this.#isStalled = isStalled
   }
 
   /** Returns the trials that are due, which count as sent. */
