@@ -4,6 +4,7 @@
  *
  * Flags: --only NAME,NAME (faults, `healthy`, `hours`, `warm-up`) · --engines 3 · --rate 8 (requests per second) · --parallel 3
  * (faults at the same time, each with its own fleet and gateway) · --seeds 24 (healthy hours in virtual time)
+ * · --full (fleets of three and of eight engines, each fault five times, medians; about an hour and a half)
  * · --peers FOLDER (where vllm-router, smg, nginx and sglang-router are installed; each plays the same faults).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,6 +15,7 @@ import { healthyHours } from './recovery/healthy-hours.ts'
 import { steadyLoad } from './recovery/load.ts'
 import { Site } from './recovery/site.ts'
 import { median } from './median.ts'
+import { medianFigures } from './recovery/median-figures.ts'
 import { type WarmUp, warmUp } from './recovery/warm-up.ts'
 import { peerHeadline, peerRows, shownPeer } from './recovery/peer-rows.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
@@ -32,10 +34,20 @@ interface Plan {
 
 interface Row extends Figures {
   readonly fault: Fault
+  readonly engines: number
 }
+
+/** Engines of the fleets with `--full`, and how often each fault is played. */
+const FULL_FLEETS = [3, 8]
+const FULL_RUNS = 5
 
 export default async function recovery({ flags, note }: BenchOptions): Promise<BenchResult> {
   const plan = { engines: Number(flags['engines'] ?? 3), perS: Number(flags['rate'] ?? 8) }
+  const isFull = flags['full'] !== undefined
+  const plans = isFull
+    ? FULL_FLEETS.map((engines) => ({ engines, perS: (plan.perS * engines) / plan.engines }))
+    : [plan]
+  const runs = isFull ? FULL_RUNS : 1
   const only = flags['only'] === undefined ? null : String(flags['only']).split(',')
   const known = [...faults.map(({ name }) => name), HEALTHY, HOURS, WARM_UP]
   const unknown = only?.find((name) => !known.includes(name))
@@ -43,20 +55,21 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
   const seeds = Number(flags['seeds'] ?? SEEDS)
   const chosen = faults.filter(({ name }) => only === null || only.includes(name))
   const rows: Row[] = []
-  const waiting = [...chosen]
+  const waiting = plans.flatMap((one) => chosen.map((fault) => ({ fault, one })))
   const next = async (): Promise<void> => {
-    for (let fault = waiting.shift(); fault !== undefined; fault = waiting.shift()) {
-      note(fault.name)
-      rows.push({ fault, ...(await play(fault, plan)) })
+    for (let due = waiting.shift(); due !== undefined; due = waiting.shift()) {
+      const { fault, one } = due
+      note(`${fault.name}, ${one.engines} engines`)
+      rows.push({ fault, engines: one.engines, ...(await playTimes(runs, fault, one)) })
     }
   }
   await Promise.all(Array.from({ length: Number(flags['parallel'] ?? 3) }, next))
-  rows.sort((a, b) => faults.indexOf(a.fault) - faults.indexOf(b.fault))
+  rows.sort((a, b) => a.engines - b.engines || faults.indexOf(a.fault) - faults.indexOf(b.fault))
   const reference = rows.some(({ fault }) => fault.kind === 'slow') ? await withoutSick(plan) : null
   const folder = flags['peers']
   const peers =
     typeof folder === 'string'
-      ? await peerRows(chosen, (fault, name) => play(fault, { ...plan, peer: { name, folder } }), note)
+      ? await peerRows(chosen, (fault, name) => playTimes(runs, fault, { ...plan, peer: { name, folder } }), note)
       : []
   const healthy = [
     ...(only === null || only.includes(HEALTHY) ? await falseEjections(plan.engines, note) : []),
@@ -71,7 +84,12 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
     ],
     headline: {
       ...(rows.length === 0 ? {} : headlineOf(rows, reference)),
-      ...(peers.length === 0 ? {} : peerHeadline(peers, rows)),
+      ...(peers.length === 0
+        ? {}
+        : peerHeadline(
+            peers,
+            rows.filter(({ engines }) => engines === plan.engines),
+          )),
       ...(healthy.length === 0 ? {} : { false_ejections: healthy.reduce((sum, one) => sum + one.ejections, 0) }),
     },
   }
@@ -112,6 +130,12 @@ async function hourRows(
 }
 
 const shown = ({ fault, ...figures }: Row): BenchRow => ({ fault: fault.name, ...figures })
+
+async function playTimes(runs: number, fault: Fault, plan: Plan): Promise<Figures> {
+  const played: Figures[] = []
+  for (let run = 0; run < runs; run++) played.push(await play(fault, plan))
+  return medianFigures(played)
+}
 
 async function play(fault: Fault, { engines, perS, peer }: Plan): Promise<Figures> {
   const site = await Site.start({ engines, pool: fault.pool ?? {}, ...(peer === undefined ? {} : { peer }) })
