@@ -75,7 +75,7 @@ describe('what needs attention', () => {
     expect(concerns({ ...wedged, available: true })[0]!.reason).toContain('a limit of ejection keeps it in use')
   })
 
-  it('what needs attention names a pool of which half of the engines are wedged together', () => {
+  it('the list of concerns names a pool of which half of the engines are wedged together', () => {
     const ofPool = (count: number) =>
       concerns({}, { engines: wedgedEngines(count) }).filter(({ help }) => help === 'stalled')
     expect(ofPool(1)).toEqual([])
