@@ -22,7 +22,7 @@ const ROWS: readonly (readonly [string, (type: EngineType) => string])[] = [
   ['KV events', ({ kvEvents }) => (kvEvents === null ? 'no' : code(kvEvents.enabledBy))],
   ['token ids of prompts', ({ tokenize }) => (tokenize === null ? 'no' : 'yes')],
   [
-    'handover of KV data',
+    'transfer of KV data',
     ({ connectors }) => list(connectors.filter((one) => one.implemented).map(({ name }) => name)),
   ],
   ['sleep and pause are seen', ({ sleep }) => list(sleep?.states.map(({ path }) => path) ?? [])],

@@ -95,7 +95,7 @@ export class OneServer implements ValkeyDeployment {
 }
 
 export class ServerCluster implements ValkeyDeployment {
-  readonly kinds = ['primary killed', 'primary frozen', 'primary handed over', ...Object.keys(COMMANDS)]
+  readonly kinds = ['primary killed', 'primary frozen', 'primary failed over', ...Object.keys(COMMANDS)]
   readonly config: object
   readonly #nodes: readonly ValkeyServer[]
   #primary: ValkeyServer
@@ -120,7 +120,7 @@ export class ServerCluster implements ValkeyDeployment {
     if (!kind.startsWith('primary')) return command(kind, kind === 'keys lost' ? this.#primaries : this.#nodes)
     if (kind === 'primary killed') await this.#primary.kill()
     else if (kind === 'primary frozen') this.#primary.signal('SIGSTOP')
-    else await this.#handOver()
+    else await this.#failOver()
     await until(async () => (await roleOf(this.#copy)) === 'master', 'the copy to be the primary')
     const old = this.#primary
     this.#primary = this.#copy
@@ -138,7 +138,7 @@ export class ServerCluster implements ValkeyDeployment {
     await Promise.all(this.#nodes.map((node) => node.stop()))
   }
 
-  async #handOver(): Promise<void> {
+  async #failOver(): Promise<void> {
     const client = await administrator(this.#copy.url)
     await client.sendCommand(['CLUSTER', 'FAILOVER'])
     client.destroy()

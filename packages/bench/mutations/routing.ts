@@ -158,9 +158,9 @@ export const routing: readonly Mutation[] = [
     tests: ROUTING,
   },
   {
-    name: 'adaptive split without the hand-over',
+    name: 'adaptive split without the KV transfer',
     file: 'src/core/routing/route.ts',
-    find: 'split + (whole.handOverMs ?? 0)',
+    find: 'split + (whole.kvTransferMs ?? 0)',
     replace: 'split',
     impact: 'the transfer of the KV cache is taken for free',
     tests: { node: ['test/core/routing/', 'test/core/pool/pool-state.test.ts'] },

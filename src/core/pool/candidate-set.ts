@@ -43,5 +43,5 @@ export function receivingCandidateSet(engines: readonly EngineState[], reading: 
 function transferShare({ sources, admission: { promptTokens }, now }: SignalReader, engine: EngineState): number {
   const estimators = sources.estimators(engine)
   const computeMs = 1000 * prefillSeconds(estimators.costModel(now), { promptTokens, cachedTokens: 0 })
-  return computeMs > 0 ? Math.min(1, estimators.handOver.expectedMs(promptTokens) / computeMs) : 1
+  return computeMs > 0 ? Math.min(1, estimators.kvTransfer.expectedMs(promptTokens) / computeMs) : 1
 }

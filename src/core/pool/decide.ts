@@ -170,10 +170,10 @@ function decisionOf(
 ): Decision {
   const forecast = forecastById(routed.prefiller, input)
   const { placement } = routed
-  const handOverMs =
+  const kvTransferMs =
     placement.kind === 'whole' || placement.prefill === null
       ? 0
-      : (forecastById(placement.decode, input).handOverMs ?? 0)
+      : (forecastById(placement.decode, input).kvTransferMs ?? 0)
   return {
     id: admission.id,
     at: input.now,
@@ -192,7 +192,7 @@ function decisionOf(
     candidates: AS_NUMBERS,
     excluded,
     ...(isPanic ? { panic: true } : {}),
-    predictedTtftMs: forecast.ttftMs === null ? null : forecast.ttftMs + handOverMs,
+    predictedTtftMs: forecast.ttftMs === null ? null : forecast.ttftMs + kvTransferMs,
     predictedCachedTokens: forecast.cachedTokens,
     shadow,
     actual: null,

@@ -56,7 +56,7 @@ export class EngineEstimators {
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()
   readonly places = new SequencePlaces()
-  readonly handOver = new KvTransferModel()
+  readonly kvTransfer = new KvTransferModel()
   /** Limit of its decode step under overload. */
   readonly stepLimit = new StepLimit()
   /** Cursor of its KV events. null: no bridge has sent any. */

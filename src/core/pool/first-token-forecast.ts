@@ -25,7 +25,7 @@ export interface Forecast {
   /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
   readonly stallMs?: number
   /** From the end of a prefill on another engine to the first token on this one, milliseconds. */
-  readonly handOverMs?: number
+  readonly kvTransferMs?: number
 }
 
 /** Predicts the first token of a request on an engine, from the queue, the cost model and the cached tokens. */
@@ -42,7 +42,7 @@ export function forecastOf(reading: SignalReader, engine: EngineRef): Forecast {
     prefill: { workMs: 1000 * workS, inStepsMs: 1000 * inStepsS, baseMs: 1000 * baseS },
     stallMs: 1000 * prefillS * Math.max(0, estimators.requests - estimators.queue.length),
     cachedTokens: cached.total,
-    handOverMs: estimators.handOver.expectedMs(admission.promptTokens),
+    kvTransferMs: estimators.kvTransfer.expectedMs(admission.promptTokens),
   }
 }
 

@@ -153,15 +153,15 @@ export class PoolLedger {
   addBooking(booking: BookingRef, now: number, reading?: SignalReader): void {
     const source = reading ?? this.read(booking.admission, now, [])
     const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ legRole }) => legRole === 'decode')
-    const handOverMs =
-      decode === undefined ? 0 : this.#estimators(decode.engine).handOver.expectedMs(booking.admission.promptTokens)
+    const kvTransferMs =
+      decode === undefined ? 0 : this.#estimators(decode.engine).kvTransfer.expectedMs(booking.admission.promptTokens)
     const legs = booking.legs
       .filter(({ legRole }) => legRole !== 'encode')
       .map((leg) =>
         this.#addLeg(leg, booking.admission, {
           reading: source,
           isResumed: reading === undefined || isOpaque(leg.engine.spec),
-          handOverMs,
+          kvTransferMs,
           now,
         }),
       )
@@ -211,7 +211,7 @@ export class PoolLedger {
         endPresumed(leg)
         this.#received(leg, booking.admission)
         if (leg.legRole === 'decode' && stages.first_byte !== undefined)
-          leg.estimators.handOver.learn(booking.admission.promptTokens, stages.first_byte)
+          leg.estimators.kvTransfer.learn(booking.admission.promptTokens, stages.first_byte)
         leg.estimators.addUnparsed(now, request.sequences)
         request.running = leg.estimators.requests
         request.blocks = this.#active.active(leg.estimators.number)
@@ -330,7 +330,7 @@ export class PoolLedger {
     this.#index.setCapacity(estimators.number, estimators.capacity.blocks)
   }
 
-  #addLeg(leg: Leg, admission: Admission, { reading, isResumed, handOverMs, now }: LegStart): LegEntry {
+  #addLeg(leg: Leg, admission: Admission, { reading, isResumed, kvTransferMs, now }: LegStart): LegEntry {
     const { engine, legRole } = leg
     const estimators = this.#estimators(engine)
     const prefills = legRole !== 'decode'
@@ -344,7 +344,7 @@ export class PoolLedger {
       uncertainTokens: estimators.queue.isEmpty ? 0 : reading.prompt.tokensOf(this.#index.live[estimators.number]!),
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(estimators.number),
-      ttftMs: forecast.ttftMs === null ? null : forecast.ttftMs + handOverMs,
+      ttftMs: forecast.ttftMs === null ? null : forecast.ttftMs + kvTransferMs,
       prefill: forecast.prefill ?? null,
       behindOthers: !estimators.queue.isEmpty,
       adapterFit: estimators.adapters.fit(admission.adapter),
@@ -456,7 +456,7 @@ interface LegStart {
   readonly reading: SignalReader
   readonly isResumed: boolean
   /** From the prefill's end on another engine to the first token, milliseconds; 0: not split. */
-  readonly handOverMs: number
+  readonly kvTransferMs: number
   readonly now: number
 }
 

@@ -28,7 +28,7 @@ export interface RouteInput {
     readonly ttftMs: number | null
     readonly cachedTokens: number | null
     /** Sum of the delays of the engine's running streams by the prefill. */ readonly stallMs?: number
-    /** From a prefill's end elsewhere to the first token here. */ readonly handOverMs?: number
+    /** From a prefill's end elsewhere to the first token here. */ readonly kvTransferMs?: number
   }
 }
 
@@ -164,7 +164,7 @@ function splitDecisionFor(input: RouteInput, prefill: string | null, decode: str
   const facts = {
     promptTokens: input.split.mode === 'threshold' ? input.splitTokens : input.request.promptTokens,
     cachedTokens: whole.cachedTokens ?? 0,
-    splitTtftMs: split === null ? null : split + (whole.handOverMs ?? 0),
+    splitTtftMs: split === null ? null : split + (whole.kvTransferMs ?? 0),
     wholeTtftMs: whole.ttftMs === null ? null : whole.ttftMs + STALL_WEIGHT * (whole.stallMs ?? 0),
   }
   return decideSplit(facts, input.split)

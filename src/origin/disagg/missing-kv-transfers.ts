@@ -5,7 +5,7 @@
 import { BoundedMap } from '../../core/bounded-map.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 
-/** One missing handover can be that of a prompt shorter than a block. */
+/** One missing transfer can be that of a prompt shorter than a block. */
 const MISSED_LEGS = 3
 
 /** Time, ms, after which one leg is tried again. */
@@ -20,7 +20,7 @@ interface Misses {
 
 export class MissingKvTransfers {
   readonly #misses = new BoundedMap<string, Misses>(MAX_ROUTES)
-  /** false as long as all legs have handed over, which is usual. */
+  /** false as long as all legs have transferred, which is usual. */
   #isUsed = false
 
   /** Whether a prefill leg on this path would be wasted. */

@@ -13,9 +13,9 @@ export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget)
   const { exchange, ports, placed, stages } = attempt
   const { split, limits } = placed.route.pool
   const startedAt = ports.now()
-  const { missingKvTransfers: missingHandovers } = knownEngines(ports.origin)
-  if (missingHandovers.isKnown(prefill, exchange.path, startedAt))
-    return { last: wholeLeg(attempt, ['handover=skipped']) }
+  const { missingKvTransfers } = knownEngines(ports.origin)
+  if (missingKvTransfers.isKnown(prefill, exchange.path, startedAt))
+    return { last: wholeLeg(attempt, ['kv_transfer=skipped']) }
   const params: Record<string, string> = split.connector === 'nixl' ? { kv_transfer_params: REMOTE_DECODE_PARAMS } : {}
   // A request without `splitting` is not split.
   const { set: one, remove } = exchange.protocol.splitting!.prefillEdit(exchange.json ?? {})
@@ -25,10 +25,10 @@ export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget)
   if (!('answer' in leg)) return leg
   placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const set = decodeFields(leg.answer, attempt, prefill)
-  const notes = Object.keys(set).length > 0 ? [] : ['handover=none']
-  if (notes.length === 0) missingHandovers.transferred(prefill, exchange.path)
+  const notes = Object.keys(set).length > 0 ? [] : ['kv_transfer=none']
+  if (notes.length === 0) missingKvTransfers.transferred(prefill, exchange.path)
   else {
-    missingHandovers.missed(prefill, exchange.path, ports.now())
+    missingKvTransfers.missed(prefill, exchange.path, ports.now())
     ports.log.warn('kv_transfer_missing', {
       id: exchange.id,
       cluster: placed.route.cluster.id,

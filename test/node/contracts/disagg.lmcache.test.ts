@@ -209,7 +209,7 @@ describe('prefill and decode by lmcache', () => {
     ready = answered
     const body = { model, messages, max_tokens: 3, temperature: 0 }
     const answer = await bench.ask(chat, body)
-    expect(answer.headers.get('x-firstlight-decision')).toMatch(/; handover=late$/)
+    expect(answer.headers.get('x-firstlight-decision')).toMatch(/; kv_transfer=late$/)
     expect(bench.engine('d0').log.recent.at(-1)!.path).toBe(chat)
     expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
     await bench.quiet()

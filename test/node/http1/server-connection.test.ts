@@ -371,7 +371,7 @@ describe('a connection that sends a body in chunks', () => {
         timeouts,
         serve: serves,
         serves: () => true,
-        handOver: () => {},
+        leaveToNodeHttp: () => {},
         refuse: () => {},
         closed: () => {},
       })

@@ -4,7 +4,7 @@ import { MissingKvTransfers } from '../../../src/origin/disagg/missing-kv-transf
 const p0 = { id: 'p0', url: 'http://p0', headers: [], binding: null }
 const PATH = '/v1/messages'
 
-it('S30: after three legs in a row without a handover, further ones are left out for a minute', () => {
+it('S30: after three legs in a row without a KV transfer, further ones are left out for a minute', () => {
   const missing = new MissingKvTransfers()
   for (const now of [0, 1, 2]) {
     expect(missing.isKnown(p0, PATH, now)).toBe(false)
@@ -18,7 +18,7 @@ it('S30: after three legs in a row without a handover, further ones are left out
   expect(missing.isKnown(p0, PATH, 60_003)).toBe(true)
 })
 
-it('a handover in between starts the count again', () => {
+it('a KV transfer in between starts the count again', () => {
   const missing = new MissingKvTransfers()
   missing.missed(p0, PATH, 0)
   missing.missed(p0, PATH, 0)

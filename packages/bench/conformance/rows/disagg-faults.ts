@@ -61,7 +61,7 @@ async function threshold(lab: Lab, kind: GatewayKind): Promise<string> {
   }
   await sleep(500)
   const [prefills, tokens] = [(await served(prefill)) - before, (await moved(decode)) - movedBefore]
-  const result = `${seen.join(', ')}; prefill engine served ${prefills}, handed over ${tokens} tokens`
+  const result = `${seen.join(', ')}; prefill engine served ${prefills}, transferred ${tokens} tokens`
   check(
     seen.map((one) => one.includes('split')).join() === 'false,false,true,true' &&
       prefills === 2 &&

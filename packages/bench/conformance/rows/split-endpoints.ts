@@ -64,7 +64,7 @@ async function everywhere(lab: Lab, kind: GatewayKind): Promise<string> {
       results.push(`${path}${stream ? ' streamed' : ''} ${count} tokens`)
     }
   }
-  return `equal texts, handed over: ${results.join(', ')}`
+  return `equal texts, transferred: ${results.join(', ')}`
 }
 
 /** Text of a response in one piece, from any of the three APIs. */

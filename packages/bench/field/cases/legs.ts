@@ -13,7 +13,7 @@ const SPLIT: PoolPlan = {
   engine: (letter) => ({ role: letter === 'd' ? 'decode' : 'prefill' }),
 }
 
-const HANDOVER = {
+const KV_TRANSFER = {
   kv_transfer_params: {
     do_remote_prefill: true,
     remote_engine_id: 'e',
@@ -24,8 +24,8 @@ const HANDOVER = {
 }
 
 /** The answer of a prefill engine. */
-const prefilled = (answer: string, handover: object = HANDOVER): FakeAnswer =>
-  answerOf(200, JSON.stringify({ ...(JSON.parse(answer) as object), ...handover }))
+const prefilled = (answer: string, transfer: object = KV_TRANSFER): FakeAnswer =>
+  answerOf(200, JSON.stringify({ ...(JSON.parse(answer) as object), ...transfer }))
 
 const tool = { name: 'f', description: 'f', parameters: { type: 'object', properties: {} } }
 const schema = { type: 'object', properties: { a: { type: 'string' } } }
@@ -110,7 +110,7 @@ const o12: FieldCase = {
   },
 }
 
-/** Without a handover each request computes its prompt twice. */
+/** Without a KV transfer each request computes its prompt twice. */
 const s30: FieldCase = {
   plan: SPLIT,
   ownPool: true,
@@ -119,7 +119,7 @@ const s30: FieldCase = {
     pool.script({ p0: empty, p1: empty, d: serves(fixture, 'from d') })
     for (let sent = 0; sent < 12; sent++) expectEqual('status', (await pool.ask(fixture)).status, 200)
     const legs = pool.posts('p0').length + pool.posts('p1').length
-    expectTrue(`${legs} prefill legs without a handover for 12 requests`, legs <= 6)
+    expectTrue(`${legs} prefill legs without a KV transfer for 12 requests`, legs <= 6)
   },
 }
 

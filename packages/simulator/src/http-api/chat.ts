@@ -10,7 +10,7 @@ import type { Choice } from './job.ts'
 import { loadReport } from './load-report.ts'
 import { tokenLogprobs } from './logprobs.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openRequest, runWhole, type ServedRequest, totalsOfRequest } from './served-request.ts'
+import { kvTransferParams, openRequest, runWhole, type ServedRequest, totalsOfRequest } from './served-request.ts'
 import { readSampling } from './sampling.ts'
 import { checkResponseFormat } from './schema-check.ts'
 import { FINGERPRINT, type Serving } from './serving.ts'
@@ -86,7 +86,7 @@ function completion(request: ServedRequest, sequences: readonly Sequence[], abor
     prompt_logprobs: null,
     prompt_token_ids: request.tokenIds ? Array.from(input.prompts[0]!) : null,
     prompt_text: null,
-    kv_transfer_params: handOver(request, sequences, { aborted, requestId: request.id }),
+    kv_transfer_params: kvTransferParams(request, sequences, { aborted, requestId: request.id }),
     ec_transfer_params: null,
     metrics: serving.settings.perRequestMetrics && metrics !== null ? { ...metrics, speculative_decoding: null } : null,
   }

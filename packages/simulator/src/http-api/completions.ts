@@ -7,7 +7,7 @@ import { loadReport } from './load-report.ts'
 import { completionLogprobs } from './logprobs.ts'
 import { type Prompt, readPrompts } from './prompts.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openRequest, run, runWhole, type ServedRequest, totalsOfRequest } from './served-request.ts'
+import { kvTransferParams, openRequest, run, runWhole, type ServedRequest, totalsOfRequest } from './served-request.ts'
 import { readSampling } from './sampling.ts'
 import { FINGERPRINT, type Serving } from './serving.ts'
 import { data, DONE, eventStream } from './sse.ts'
@@ -67,7 +67,7 @@ function textCompletion(request: CompletionRequest, sequences: readonly Sequence
     service_tier: null,
     system_fingerprint: FINGERPRINT,
     usage: usageOf(totalsOfRequest(request, sequences), false),
-    kv_transfer_params: handOver(request, sequences, {
+    kv_transfer_params: kvTransferParams(request, sequences, {
       aborted,
       requestId: serving.settings.connector === 'nixl' ? `${request.id}-0` : request.id,
     }),

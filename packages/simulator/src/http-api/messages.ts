@@ -2,7 +2,7 @@ import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { readChat } from './chat.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './served-request.ts'
+import { kvTransferParams, openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './served-request.ts'
 import { event, eventStream } from './sse.ts'
 import { flagOf, type Body } from './body-fields.ts'
 import type { Serving } from './serving.ts'
@@ -105,7 +105,7 @@ function message(request: ServedRequest, sequences: readonly Sequence[], aborted
     usage: usage(request, sequences),
     // Included only if there is something to report.
     ...(request.leg.kind === 'prefill' && !aborted
-      ? { kv_transfer_params: handOver(request, sequences, { aborted, requestId: request.id }) }
+      ? { kv_transfer_params: kvTransferParams(request, sequences, { aborted, requestId: request.id }) }
       : {}),
   }
 }

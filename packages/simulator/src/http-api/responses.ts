@@ -2,7 +2,7 @@ import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { readChat } from './chat.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './served-request.ts'
+import { kvTransferParams, openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './served-request.ts'
 import { event, eventStream } from './sse.ts'
 import { flagOf, type Body } from './body-fields.ts'
 import type { Serving } from './serving.ts'
@@ -131,7 +131,7 @@ function finished(request: ResponseRequest, sequences: readonly Sequence[]): Rec
   const text = plan.pieces.slice(0, sequences[0]!.outputs).join('')
   const isTruncated = plan.finish === 'length'
   const metrics = metricsOf(sequences)
-  const params = handOver(request, sequences, { aborted: false, requestId: request.id })
+  const params = kvTransferParams(request, sequences, { aborted: false, requestId: request.id })
   const answer = response(request, {
     params,
     status: isTruncated ? 'incomplete' : 'completed',

@@ -85,7 +85,7 @@ export function runWhole(
 }
 
 /** `kv_transfer_params` of a prefill leg's answer. `requestId` is the request's id among engines. */
-export function handOver(
+export function kvTransferParams(
   request: ServedRequest,
   sequences: readonly Sequence[],
   { aborted, requestId }: { aborted: boolean; requestId: string },

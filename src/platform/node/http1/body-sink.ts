@@ -27,7 +27,7 @@ export interface RelayedRequest {
   /** Milliseconds left for the first byte. */
   readonly firstByteInMs: number
   /** Returns all bytes that wait. Later bytes go to the sink. */
-  handOver(sink: BodySink): PendingBody
+  passTo(sink: BodySink): PendingBody
   /** Calls the sink's `due` after `ms`. Replaces an earlier timeout. */
   wakeIn(ms: number): void
   pause(): void

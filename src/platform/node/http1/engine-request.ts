@@ -213,7 +213,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     this.#deadline.set(ms)
   }
 
-  handOver(sink: BodySink): PendingBody {
+  passTo(sink: BodySink): PendingBody {
     this.#sink = sink
     this.#handler = null
     const pending = {

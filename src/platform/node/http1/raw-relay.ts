@@ -57,7 +57,7 @@ export class RawRelay implements BodySink {
   /** Writes the head and the bytes that wait; the request passes all later bytes to `take`. `held` was read before. */
   begin(held: readonly Uint8Array[]): void {
     const { request, options, writer } = this.#parts
-    const { pieces, read, ended, failure } = request.handOver(this)
+    const { pieces, read, ended, failure } = request.passTo(this)
     const now = performance.now()
     this.#control.active(now)
     this.#control.beat(now)

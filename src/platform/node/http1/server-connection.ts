@@ -25,7 +25,7 @@ interface ServerConnectionParts {
   readonly serves: (url: string) => boolean
   readonly serve: (request: ServerRequest, writer: SocketResponseWriter) => void
   /** Receives a connection that is not plain. Bytes that were read are back in the socket. */
-  readonly handOver: () => void
+  readonly leaveToNodeHttp: () => void
   /** Writes the error response to a request that cannot be served. */
   readonly refuse: (reason: HttpErrorReason) => void
   readonly closed: () => void
@@ -272,7 +272,7 @@ export class ServerConnection implements ResponseConnection {
   }
 
   #leaveToNodeHttp(read: Buffer): void {
-    const { socket, handOver } = this.#parts
+    const { socket, leaveToNodeHttp } = this.#parts
     // From here on node:http pauses and resumes.
     this.#yielded = false
     this.#deadline.cancel()
@@ -284,7 +284,7 @@ export class ServerConnection implements ResponseConnection {
       .off('drain', this.#onDrain)
     socket.pause()
     socket.unshift(read)
-    handOver()
+    leaveToNodeHttp()
     socket.resume()
   }
 

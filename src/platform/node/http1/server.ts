@@ -62,7 +62,7 @@ export class Http1Server {
       // A path with a query is left to node:http.
       serves: (path) => endpointOf(path)?.path === path,
       serve: (request, writer) => this.#serve(request, writer),
-      handOver: () => {
+      leaveToNodeHttp: () => {
         this.#connections.delete(connection)
         toHttp(socket)
       },
