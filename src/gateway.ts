@@ -182,8 +182,8 @@ const modelParts = (models: ModelRegistry, weighted: WeightedModels | null) => (
   chooseModel: weighted === null ? requestedModel(models) : weightedModel(weighted, models),
 })
 
-/** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. @testing */
-export function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
+/** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
+function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
   const { shared = null, carried } = options
   const analyzers = new PromptAnalyzers(() => ports.now(), options.vocabularyOf ?? (() => null), carried?.analyzers)

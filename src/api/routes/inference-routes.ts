@@ -25,7 +25,8 @@ import { refuseOtherMethods } from '../refuse-other-methods.ts'
 import type { Chain } from '../middleware/middleware.ts'
 import { storedResponse, type StoredResponseParts } from '../stored-responses.ts'
 
-interface InferenceParts extends ParseParts, ExchangeParts, StoredResponseParts, RouteMiddlewareParts {
+/** @testing */
+export interface InferenceParts extends ParseParts, ExchangeParts, StoredResponseParts, RouteMiddlewareParts {
   readonly config: Config
   readonly ports: Ports
   readonly models: StoredResponseParts['models']

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { gatewayParts } from '../../../src/gateway.ts'
+import { createGateway } from '../../../src/gateway.ts'
 import { endpointOf } from '../../../src/protocols/protocols.ts'
-import { inferenceChain } from '../../../src/api/routes/inference-routes.ts'
+import { inferenceChain, type InferenceParts } from '../../../src/api/routes/inference-routes.ts'
 import { onePool, openRecordingPorts } from '../../kit/recording-ports.ts'
 
 const CHAT = '/v1/chat/completions'
@@ -14,7 +14,9 @@ function middlewareOf(document: object): number {
     {},
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
-  return inferenceChain(gatewayParts(config, openRecordingPorts().ports, {}), endpointOf(CHAT)!).length
+  // What a gateway carries over to its successor is among its parts.
+  const parts = createGateway(config, openRecordingPorts().ports).carried as unknown as InferenceParts
+  return inferenceChain(parts, endpointOf(CHAT)!).length
 }
 
 const plain = middlewareOf({})
