@@ -6,8 +6,10 @@ import { type Origin, OriginError } from '../../ports/origin.ts'
 import type { TrialVerdict } from '../../ports/probe.ts'
 import type { Timers } from '../../ports/timers.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
+import { defaultTimers } from '../../timers.ts'
 import { type KnownEngines, knownEngines } from '../known-engines.ts'
 import { routeOf } from '../missing-routes.ts'
+import { patientTimers } from '../patience.ts'
 
 /** Time for the connection, ms, as in probes. */
 const CONNECT_MS = 2_000
@@ -59,11 +61,12 @@ const UNANSWERED: ReadonlySet<string> = new Set(['first_byte_timeout', 'connect_
 
 /** Never rejects. */
 async function tryRoute(parts: TrialParts, target: EngineTarget, request: TokenRequest): Promise<RouteResult> {
-  const { origin, log, timers, now } = parts
+  const { origin, log, now } = parts
   const { route, limitMs } = request
   const known = parts.known ?? knownEngines(origin)
   const name = routeOf('POST', route.path)
   if (known.missingRoutes.isMissing(target, name, now())) return 'unclear'
+  const timers = patientTimers(parts.timers ?? defaultTimers, now)
   try {
     const { status, headers, body } = await withDeadline(limitMs, askForToken(parts, target, request), { timers })
     const sent = { path: route.path, model: target.model ?? null }

@@ -86,6 +86,36 @@ describe('a trial of an engine', () => {
     expect(await tryEngine({ ...parts, origin }, target, 20)).toBe(result)
   })
 
+  it('a trial of an engine passes if its limit came while the gateway was starved and the answers waited', async () => {
+    let now = 0
+    const waiting: (() => void)[] = []
+    const origin = originOf(
+      (request) =>
+        new Promise((resolve) => {
+          waiting.push(
+            () =>
+              void answering(200, { choices: [{ text: 'y' }] })
+                .send(request)
+                .then(resolve),
+          )
+        }),
+    )
+    const ends: (() => void)[] = []
+    const timers = {
+      set: (_ms: number, onDue: () => void) => {
+        // The limits of both routes are due before the process reads what has arrived.
+        if (ends.push(onDue) === 2)
+          setImmediate(() => {
+            now = 30_000
+            for (const end of ends.splice(0)) end()
+            for (const answer of waiting) answer()
+          })
+        return { cancel: () => {} }
+      },
+    }
+    expect(await tryEngine({ ...parts, origin, timers, now: () => now }, target, 1_000)).toBe('passed')
+  })
+
   it('a trial of an engine asks for one token of the pool’s model, with the headers of the engine’s target', async () => {
     const sent: OriginRequest[] = []
     const origin = originOf((request) => {
