@@ -3,10 +3,11 @@ import { gatewayCommands, loadAll, run } from '../src/cli/cli.ts'
 import type { Command, CommandEntry, Io } from '../src/cli/commands/command.ts'
 import { completionCommand } from '../src/cli/commands/completion.ts'
 
-const { serve, check, doctor, top, bridge, vocab, key } = gatewayCommands
+const { init, serve, check, doctor, top, bridge, vocab, key } = gatewayCommands
 
 /** In the order of the help. */
 const entries: readonly CommandEntry[] = [
+  init,
   serve,
   check,
   doctor,

@@ -10,6 +10,7 @@ import { check } from './commands/check.ts'
 import type { Command, CommandEntry, Io } from './commands/command.ts'
 import { UsageError } from '../platform/node/usage-error.ts'
 import { doctor } from './commands/doctor.ts'
+import { init } from './commands/init.ts'
 import { key } from './commands/key.ts'
 import { serve } from './commands/serve.ts'
 import { top } from './commands/top.ts'
@@ -18,7 +19,7 @@ import { commandHelp, mainHelp } from './help.ts'
 import { versionText } from './version-text.ts'
 
 /** The subcommands that need no package. */
-export const gatewayCommands = { serve, check, doctor, top, bridge, vocab, key }
+export const gatewayCommands = { init, serve, check, doctor, top, bridge, vocab, key }
 
 /** Loads every command, in the order of the entries. */
 export const loadAll = (entries: readonly CommandEntry[]): Promise<readonly Command[]> =>

@@ -1,3 +1,4 @@
+import { createInterface } from 'node:readline/promises'
 import { disableInspectorSignal, onReload, type StopSignals, watchSignals } from '../platform/node/signals.ts'
 import type { Io } from './commands/command.ts'
 import { terminalOf } from './terminal.ts'
@@ -25,6 +26,16 @@ export function processIo(): Io {
       return signals.stopNow
     },
     onReload,
+    ...(process.stdin.isTTY && process.stdout.isTTY ? { question } : {}),
     ...(terminal === undefined ? {} : { terminal }),
+  }
+}
+
+async function question(text: string): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stdout })
+  try {
+    return await lines.question(text)
+  } finally {
+    lines.close()
   }
 }

@@ -6,7 +6,7 @@ export const firstlight = (...argv: string[]) => firstlightIn({}, ...argv)
 
 /** Runs it with other DNS answers or environment variables. */
 export async function firstlightIn(
-  world: Partial<Pick<Io, 'env' | 'lookup'>>,
+  world: Partial<Pick<Io, 'env' | 'lookup' | 'question'>>,
   ...argv: string[]
 ): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = []

@@ -21,15 +21,15 @@ export const key: Command = {
 }
 
 /** As many bits as SHA-256 has. */
-const RANDOM_BYTES = 32
+export const RANDOM_BYTES = 32
 /** Prefix that secret scanners and people recognise. */
-const PREFIX = 'sk-fl-'
+export const KEY_PREFIX = 'sk-fl-'
 
 /** Prints the key as the first line, for pipes. The key is not stored. */
 async function runKey(args: Args, io: Io): Promise<number> {
   const name = nameOf(args)
   const write = outputOf(args, 'json', { secret: true })
-  const secret = PREFIX + randomBytes(RANDOM_BYTES).toString('base64url')
+  const secret = KEY_PREFIX + randomBytes(RANDOM_BYTES).toString('base64url')
   const hash = sha256(secret)
   const env = variableOf(name)
   write(() => asJson({ name, key: secret, sha256: hash, env }))

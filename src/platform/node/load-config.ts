@@ -50,7 +50,7 @@ export function loadConfig(file: string | null, env: Env, secrets: Env = env): L
   }
 }
 
-const firstSteps = 'Copy examples/firstlight.yaml and name your engines in it, or try "firstlight demo" first.'
+const firstSteps = 'Write one with "firstlight init", or try "firstlight demo" first.'
 
 function readText(file: string | null, env: Env): { text: string; from: string; version: number; folder: string } {
   const inline = env[configVariable]
