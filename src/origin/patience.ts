@@ -7,17 +7,24 @@ const LATE_MS = 100
 /** Time to read what has arrived, ms. */
 const READ_MS = 20
 
+/** Extensions of a short limit may add up to this, ms: a long garbage collection or a stopped machine outlasts it. */
+const MIN_ALLOWANCE_MS = 10_000
+
 /**
  * Decides whether a limit has really passed. A process that was stopped finds its timers due before it reads what
  * arrived meanwhile, and would take another process for silent. So the limit is extended by the time for which this
- * process was late, and has passed only if a timer of that time fires in time. All extensions together double it.
+ * process was late, and has passed only if a timer of that time fires in time. All extensions together double it, or
+ * last 10 s if that is longer: a process that is late all the time still gives up.
  */
 export class Patience {
+  readonly #readMs: number
   #leftMs: number
   #isExtended = false
 
-  constructor(limitMs: number) {
-    this.#leftMs = limitMs
+  /** @param readMs time to read what has arrived, ms. 0: timers fire after sockets have been read */
+  constructor(limitMs: number, readMs = READ_MS) {
+    this.#readMs = readMs
+    this.#leftMs = Math.max(limitMs, MIN_ALLOWANCE_MS)
   }
 
   /**
@@ -25,9 +32,9 @@ export class Patience {
    * @param lateMs time by which the timer of the limit, or of the last extension, was late
    */
   extensionMs(lateMs: number): number {
-    if (this.#isExtended && lateMs < LATE_MS) return 0
+    if (lateMs < LATE_MS && (this.#isExtended || this.#readMs === 0)) return 0
     this.#isExtended = true
-    const ms = Math.min(Math.max(lateMs, READ_MS), this.#leftMs)
+    const ms = Math.min(Math.max(lateMs, this.#readMs), this.#leftMs)
     this.#leftMs -= ms
     return ms
   }

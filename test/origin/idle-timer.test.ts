@@ -33,10 +33,24 @@ describe('the patience with a limit that has passed', () => {
   })
 
   it('the patience with a limit that has passed does not last longer than the limit itself', () => {
-    const patience = new Patience(1_000)
-    expect(patience.extensionMs(700)).toBe(700)
-    expect(patience.extensionMs(700)).toBe(300)
-    expect(patience.extensionMs(700)).toBe(0)
+    const patience = new Patience(20_000)
+    expect(patience.extensionMs(15_000)).toBe(15_000)
+    expect(patience.extensionMs(15_000)).toBe(5_000)
+    expect(patience.extensionMs(15_000)).toBe(0)
+  })
+
+  it('the patience with a short limit that has passed lasts at most 10 s', () => {
+    const patience = new Patience(200)
+    expect(patience.extensionMs(7_000)).toBe(7_000)
+    expect(patience.extensionMs(7_000)).toBe(3_000)
+    expect(patience.extensionMs(7_000)).toBe(0)
+  })
+
+  it('the patience with a limit that has passed has no extension on a platform that reads sockets before timers', () => {
+    expect(new Patience(1_000, 0).extensionMs(99)).toBe(0)
+    const late = new Patience(1_000, 0)
+    expect(late.extensionMs(100)).toBe(100)
+    expect(late.extensionMs(99)).toBe(0)
   })
 })
 

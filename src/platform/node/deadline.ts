@@ -14,7 +14,7 @@ const wheel = new TimerWheel(performance.now())
 
 /**
  * Milliseconds for which this process did not run its event loop while deadlines waited: it was starved, stopped or
- * busy. It has not read what arrived meanwhile, so callers extend the limits of others by this time.
+ * busy. It has not read what arrived meanwhile, so limits of others are extended by this time (`Patience`).
  */
 export const stalledMs = (): number => stalled
 

@@ -3,6 +3,7 @@
  * for a reader that pulls or passed to a sink in the tick of its read. All bytes of a request that wait are here.
  */
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import { Patience } from '../../../origin/patience.ts'
 import { type ByteSource, PullAnswer } from '../../../origin/relay/pull-answer.ts'
 import { expectedOf, type ExpectedAnswer } from '../../../origin/relay/answer-start.ts'
 import type { AbortSignalLike } from '../../../ports/abort-signal.ts'
@@ -58,9 +59,6 @@ export class SocketAnswer extends PullAnswer {
 /** Bytes queued for a reader before the engine's socket is paused. */
 const QUEUE_BYTES = 256 * 1024
 
-/** A stall of the event loop this long extends the timeouts that ran meanwhile. */
-const STALL_MS = 100
-
 /**
  * Errors of connect(2) without a descriptor, port or memory for another socket: a limit of this process or machine,
  * not of the engine.
@@ -96,6 +94,9 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #sentStalled = 0
   /** `stalledMs()` when the timeout was last set. */
   #stalledBefore = 0
+  #waitMs = 0
+  /** Extensions of the wait. null: there was none. */
+  #patience: Patience | null = null
   readonly #onAbort = (): void => this.#aborted()
   #reusable = false
   /** Payload without a reader; created with its first piece. */
@@ -209,6 +210,12 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   }
 
   wakeIn(ms: number): void {
+    this.#waitMs = ms
+    this.#patience = null
+    this.#wait(ms)
+  }
+
+  #wait(ms: number): void {
     this.#stalledBefore = stalledMs()
     this.#deadline.set(ms)
   }
@@ -309,10 +316,12 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
 
   /** Extends the timeout by the time in which this process did not run: the engine is not at fault for it. */
   #extendByStall(): boolean {
-    const lostMs = stalledMs() - this.#stalledBefore
-    if (lostMs < STALL_MS) return false
-    this.#firstByteBy += lostMs
-    this.wakeIn(lostMs)
+    // Deadlines fire after sockets have been read.
+    this.#patience ??= new Patience(this.#waitMs, 0)
+    const extensionMs = this.#patience.extensionMs(stalledMs() - this.#stalledBefore)
+    if (extensionMs === 0) return false
+    this.#firstByteBy += extensionMs
+    this.#wait(extensionMs)
     return true
   }
 
