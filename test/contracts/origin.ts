@@ -141,7 +141,9 @@ export function originContract(name: string, contract: OriginContract): void {
     return { send, report, goAfter }
   }
 
+  const unknownSkips = new Set(Object.keys(contract.skip ?? {}))
   const test = (title: string, body: () => Promise<void>) => {
+    unknownSkips.delete(title)
     const reason = contract.skip?.[title]
     if (reason === undefined) it(title, body)
     else it.skip(`${title} (${reason})`, () => {})
@@ -774,6 +776,10 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(got).toBe(total)
         expect((await passed.ended).end).toBe('complete')
       })
+    })
+
+    it('the titles of skipped tests are those of tests', () => {
+      expect([...unknownSkips]).toEqual([])
     })
   })
 }

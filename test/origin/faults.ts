@@ -68,7 +68,9 @@ export function faultTable(name: string, table: FaultTable): void {
   let pool = -1
   let hasty = 0
   let patient = HASTY
+  const unknownSkips = new Set(Object.keys(table.skip ?? {}))
   const test = (title: string, body: () => Promise<void>) => {
+    unknownSkips.delete(title)
     const reason = table.skip?.[title]
     if (reason === undefined) it(title, body)
     else it.skip(`${title} (${reason})`, () => {})
@@ -358,6 +360,10 @@ export function faultTable(name: string, table: FaultTable): void {
       for (let i = 0; i < 60; i += 10) await Promise.all(Array.from({ length: 10 }, (_, j) => one(i + j)))
       for (const engine of engines) engine.mode = 'ok'
       await quiet()
+    })
+
+    it('the titles of skipped tests are those of tests', () => {
+      expect([...unknownSkips]).toEqual([])
     })
   })
 }

@@ -5,10 +5,12 @@ import '../kit/scripted-engine-context.ts'
 
 originContract('workersOrigin', {
   skip: {
-    'that nobody can connect to fails as connect':
+    'a broken engine that nobody can connect to fails as connect':
       'workerd says "Network connection lost" for a refused connection and for a broken one',
-    'whose head has both lengths is refused': "workerd's HTTP client takes transfer-encoding and drops content-length",
-    'whose head has a head without end is refused': "workerd's HTTP client has a larger limit for heads than this one",
+    'a broken engine whose head has both lengths is refused':
+      "workerd's HTTP client takes transfer-encoding and drops content-length",
+    'a broken engine whose head has a head without end is refused':
+      "workerd's HTTP client has a larger limit for heads than this one",
   },
   open: async () => ({ ...inject('rawEngine'), origin: workersOrigin() }),
 })

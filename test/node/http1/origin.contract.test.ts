@@ -4,7 +4,7 @@ import { startScriptedEngine } from '../../kit/scripted-engine.ts'
 
 originContract('socketOrigin', {
   skip: {
-    'that nobody can see end keeps its booking no longer than its limit, and passes to its end':
+    'a native answer that nobody can see end keeps its booking no longer than its limit, and passes to its end':
       'on Node every stream is seen to end',
   },
   async open() {
