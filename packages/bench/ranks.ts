@@ -14,6 +14,7 @@ import { createFleet } from '../simulator/src/fleet.ts'
 import { RankHost } from '../simulator/src/node/rank-host.ts'
 import { randomOf } from './continuation/cases.ts'
 import { median } from './median.ts'
+import { runCases } from './ranks/run-cases.ts'
 import { weightUpdates } from './ranks/weight-updates.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
@@ -49,13 +50,17 @@ export default async function ranks({ flags, note }: BenchOptions): Promise<Benc
     note('updates of weights under streams')
     const updates = await weightUpdates()
     const ratios = [own.ttft_ms_mean / separate.ttft_ms_mean, own.ttft_ms_p50 / separate.ttft_ms_p50]
+    note('cases')
+    const cases = await runCases()
     return {
-      rows: [...rows, ...updates],
+      rows: [...rows, ...updates, ...cases],
       headline: {
         served_rank_match: own.served_match,
         requests: own.requests,
         smaller_rank_share: own.smaller_share,
         ttft_vs_separate_max: round(Math.max(...ratios)),
+        cases_run: cases.length,
+        cases_failed: cases.filter(({ failed }) => failed !== '').length,
         mixed_versions: updates.reduce((sum, { mixed }) => sum + mixed, 0),
         lost_in_wait: updates.find(({ mode }) => mode === 'wait')!.ended,
         hit_rate_vs_separate: round(own.hit_rate / separate.hit_rate),

@@ -1,6 +1,6 @@
 /** Schema of admission control under overload. */
 import * as z from 'zod/mini'
-import { describe, int, milliseconds, number, strict, withDefault } from './fields.ts'
+import { describe, int, milliseconds, number, oneOf, strict, withDefault } from './fields.ts'
 
 const slo = strict({
   ttft_ms: describe(
@@ -31,6 +31,11 @@ const queue = strict({
   ),
 })
 
+const sleep = strict({
+  idle_s: describe('Time without requests after which an engine is put to sleep, seconds.', int(1, 604_800)),
+  min_awake: describe('Number of engines that stay awake.', withDefault(int(0, 10_000), 1)),
+})
+
 export const overloadShape = {
   slo: describe(
     'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not refused ' +
@@ -45,6 +50,15 @@ export const overloadShape = {
     'Requests that would be refused for a lack of room wait for it (docs/overload.md). Absent: they are refused at ' +
       'once.',
     z.optional(queue),
+  ),
+  wake: describe(
+    '`on_demand`: a request that waits wakes an engine that sleeps (vLLM in development mode with ' +
+      '`--enable-sleep-mode`; docs/overload.md#engines-that-sleep). It needs `queue.no_engine_wait_ms`.',
+    withDefault(oneOf(['off', 'on_demand']), 'off'),
+  ),
+  sleep: describe(
+    'Node only: engines that nobody needs are put to sleep. It needs `wake: on_demand`.',
+    z.optional(sleep),
   ),
   class_priority: describe(
     'The engines schedule by priority (vLLM with `--scheduling-policy priority`): requests of the class `critical` ' +

@@ -50,6 +50,11 @@ export function summarisePool(pool: PoolSettings): PoolConfigSummary {
           `${pool.queue.maxRequests} requests, up to ${durationText(pool.queue.maxWaitMs)}` +
           (pool.queue.noEngineWaitMs > 0 ? `, ${durationText(pool.queue.noEngineWaitMs)} without an engine` : ''),
       }),
+      ...(pool.wake !== 'off' && {
+        sleeping:
+          'engines wake on demand' +
+          (pool.sleep === null ? '' : `, and sleep after ${pool.sleep.idleS} s (${pool.sleep.minAwake} stay awake)`),
+      }),
       sessions: sessionText(pool.session),
       ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
     },

@@ -38,11 +38,19 @@ export function checkPool(findings: Finding[], pool: PoolSettings, at: Path): vo
       })
   }
   checkShards(findings, pool, [...at, 'shards'])
+  checkSleep(findings, pool, at)
   checkLmcache(findings, pool, at)
   checkSplit(findings, pool, [...at, 'split'])
 }
 
 const usesLmcache = ({ lmcache, split }: PoolSettings): boolean => lmcache !== null || split.connector === 'lmcache'
+
+function checkSleep(findings: Finding[], { wake, sleep, queue }: PoolSettings, at: Path): void {
+  if (wake === 'on_demand' && (queue?.noEngineWaitMs ?? 0) === 0)
+    findings.push({ path: [...at, 'wake'], rule: 'needs queue.no_engine_wait_ms: requests wait while an engine wakes' })
+  if (sleep !== null && wake !== 'on_demand')
+    findings.push({ path: [...at, 'sleep'], rule: 'needs wake: on_demand, or nothing wakes the engines again' })
+}
 
 function checkShards(findings: Finding[], { shards, engines, lmcache }: PoolSettings, path: Path): void {
   if (shards > engines.length)

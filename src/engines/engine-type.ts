@@ -112,7 +112,7 @@ interface DetokenizeCall {
 }
 
 /** States in which a healthy engine serves nothing, and how they are changed. */
-interface SleepRules {
+export interface SleepRules {
   readonly states: readonly { readonly path: string; readonly field: string; readonly means: 'asleep' | 'paused' }[]
   readonly sleep: EngineCall | null
   readonly wake: EngineCall | null

@@ -114,7 +114,8 @@ export const vllm: EngineType = {
       { path: '/is_sleeping', field: 'is_sleeping', means: 'asleep' },
       { path: '/is_paused', field: 'is_paused', means: 'paused' },
     ],
-    sleep: { path: '/sleep' },
+    // Level 1 keeps the weights in the memory of the host.
+    sleep: { path: '/sleep?level=1&mode=wait' },
     wake: { path: '/wake_up' },
     // The cache is cleared unless requests stay in it.
     pause: (mode) => ({ path: `/pause?mode=${mode}&clear_cache=${mode !== 'keep'}` }),

@@ -2,12 +2,13 @@
 import type { PausedEngine } from '../core/contract/engine-signal.ts'
 import type { EngineDigest } from '../core/contract/pool-digest.ts'
 import { serverIdOf } from '../core/contract/rank-id.ts'
-import type { EngineCall, EngineType, PauseMode } from '../engines/engine-type.ts'
+import type { EngineType, PauseMode } from '../engines/engine-type.ts'
 import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import { timersOf } from '../timers.ts'
 import type { WorkerGroup } from '../worker-group.ts'
+import { commandEngine } from './engine-command.ts'
 import { readRoute } from './engine-route.ts'
 import { knownEngines } from './known-engines.ts'
 import type { PoolRoute } from './pool-route.ts'
@@ -74,8 +75,8 @@ async function pauseOne(part: PausePart, { mode, waitMs }: PauseOptions, known: 
   const call = type.sleep?.pause?.(mode) ?? null
   const idle = (): Promise<boolean> => untilIdle(part, [target.id], waitMs)
   if (mode === 'wait' && !(await idle())) return of('running')
-  const obeyed = call === null ? 'lacks' : await obeys(part, target, call, waitMs)
-  if (obeyed !== 'lacks') return of(obeyed ? 'paused' : 'failed')
+  const result = call === null ? 'lacks' : await commandEngine(part.ports, target, call, waitMs)
+  if (result !== 'lacks') return of(result === 'obeyed' ? 'paused' : 'failed')
   // Nothing but the end of its requests stops it.
   return of((await idle()) ? 'held' : 'running')
 }
@@ -111,8 +112,8 @@ async function resumeOne(
     if (paused !== null && !(await untilIdle(part, [target.id], FENCE_MS))) return stateOf(part, known, 'running')
   }
   const call = type.sleep?.resume ?? null
-  const obeyed = call === null ? 'lacks' : await obeys(part, target, call, FENCE_MS)
-  if (obeyed === false) return stateOf(part, known, 'failed')
+  const result = call === null ? 'lacks' : await commandEngine(part.ports, target, call, FENCE_MS)
+  if (result === 'failed') return stateOf(part, known, 'failed')
   const isCold = isChanged || paused?.keeps !== true
   await poolOf(part).observe([{ kind: 'pause', engine: target.id, paused: null, isCold }])
   return stateOf(part, known, 'resumed')
@@ -140,25 +141,6 @@ async function weightsOf(
     return status === 200 ? sleep.weights.read(text) : null
   } catch {
     return null
-  }
-}
-
-/** Whether the engine did what it was told. `lacks`: it has no such route. */
-async function obeys(
-  { ports }: PausePart,
-  target: EngineTarget,
-  { path, body = {} }: EngineCall,
-  limitMs: number,
-): Promise<boolean | 'lacks'> {
-  try {
-    const { status, text } = await readRoute(ports.origin, target, path, { limitMs, posted: body })
-    if (status === 404 || status === 405) return 'lacks'
-    if (status >= 300)
-      ports.log.warn('engine_call_failed', { engine: target.id, path, status, body: text.slice(0, 200) })
-    return status < 300
-  } catch (error) {
-    ports.log.warn('engine_call_failed', { engine: target.id, path, error })
-    return false
   }
 }
 

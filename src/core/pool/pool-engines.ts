@@ -210,7 +210,11 @@ export class PoolEngines {
     const wasAsleep = engine.asleep
     engine.asleep = signal.asleep && (signal.sentAt ?? at) >= engine.resumedAt
     // Most engines drop their cache while they sleep.
-    if (wasAsleep && !engine.asleep) this.#booked.ledger.emptied(engine)
+    if (wasAsleep && !engine.asleep) {
+      this.#booked.ledger.emptied(engine)
+      this.#booked.ledger.revived(engine)
+      engine.resumedAt = Math.max(engine.resumedAt, signal.sentAt ?? at)
+    }
     engine.problem = signal.problem
     if (signal.healthy) engine.reportedContextTokens = signal.contextTokens ?? engine.reportedContextTokens
     engine.version = signal.version ?? (signal.healthy ? undefined : engine.version)

@@ -20,6 +20,7 @@ import type { PoolRoute } from '../pool-route.ts'
 import { type BookingParts, LeaseKeeper } from '../lease-keeper.ts'
 import type { AttemptHistory, PlaceStep } from './place-step.ts'
 import { targetOf } from '../rank-targets.ts'
+import { wakeOne } from '../engine-sleep.ts'
 import { runningBookings } from '../running-bookings.ts'
 import { waitForRoom } from './wait-for-room.ts'
 
@@ -88,10 +89,12 @@ type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & {
 async function waitOn(
   { signal, scope, waits }: Exchange,
   ports: Ports,
-  { pool: settings }: PoolRoute,
+  route: PoolRoute,
   parts: AdmitContext,
 ): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
   const { pool, admission, timers } = parts
+  const { pool: settings } = route
+  if (settings.wake === 'on_demand') scope.background(wakeOne(ports, route))
   const { maxWaitMs: roomMs, noEngineWaitMs } = settings.queue!
   const maxWaitMs = noEngineWaitMs > 0 ? noEngineWaitMs + roomMs : roomMs
   const now = (): number => ports.now()

@@ -10,6 +10,7 @@ import { tryEngine } from './engine-trial.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { reportPoolEvents } from '../pool-alerts.ts'
 import { serverOf, targetOf } from '../rank-targets.ts'
+import { IdleEngines } from './idle-engines.ts'
 import { ReachablePools } from './reachable-pools.ts'
 
 /** Interval, ms, after a failed probe, so that a recovered engine is used soon. */
@@ -48,6 +49,7 @@ const WATCH_MS = 100
 export class FleetProbe {
   readonly #engines: readonly ProbeTarget[]
   readonly #routes: readonly PoolRoute[]
+  readonly #idle: readonly IdleEngines[]
   #watchedAt = -Infinity
   readonly #reachable: ReachablePools
   readonly #ports: Ports
@@ -67,6 +69,7 @@ export class FleetProbe {
       ),
     )
     this.#routes = routes
+    this.#idle = routes.flatMap((route) => (route.pool.sleep == null ? [] : [new IdleEngines(ports, route)]))
     this.#ports = ports
     this.#digests = digests
     this.#reachable = new ReachablePools(ports)
@@ -80,6 +83,7 @@ export class FleetProbe {
   /** Probes the engines that are due: each once per `statsIntervalMs`, failed and shared ones sooner. Never rejects. */
   async round(): Promise<void> {
     this.#watch()
+    for (const idle of this.#idle) void idle.round()
     const probes: Promise<void>[] = []
     for (const engine of this.#takeDue()) {
       if (probes.length > 0 && probes.length % PROBES_PER_TURN === 0) await this.#ports.yieldToEventLoop?.()

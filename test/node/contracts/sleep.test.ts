@@ -1,0 +1,3 @@
+import { sleepContract } from '../../contracts/sleep.ts'
+
+sleepContract('node')
