@@ -11,7 +11,7 @@ import { completions } from '../protocols/completions.ts'
 import type { FinalLeg } from './disagg/final-leg.ts'
 
 /** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
-export type OnFirstByte = (attempt: AttemptContext, answer: OriginAnswer, early: boolean) => Response | AttemptFailed
+type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
 
 /**
  * Sends the request and waits for the first byte. Calls `onFirstByte` at the first byte, in the same tick if the
@@ -30,8 +30,7 @@ export function dispatch(
   )
 }
 
-/** The request for the engine. */
-export function requestOf(
+function requestOf(
   { exchange, ports, placed, signal }: AttemptContext,
   { target, path, body, transform }: FinalLeg,
 ): OriginRequest {
@@ -71,8 +70,7 @@ interface DispatchParts {
   reject(error: unknown): void
 }
 
-/** One request that waits for the first byte of its answer. */
-export class PendingDispatch implements ResponseHandler {
+class PendingDispatch implements ResponseHandler {
   readonly patienceMs: number
   readonly #parts: DispatchParts
   readonly #dispatchedAt: number
@@ -96,9 +94,9 @@ export class PendingDispatch implements ResponseHandler {
   }
 
   firstByte(answer: OriginAnswer, early: boolean): void {
-    const { attempt, onFirstByte, resolve, reject } = this.#parts
+    const { onFirstByte, resolve, reject } = this.#parts
     try {
-      resolve(onFirstByte(attempt, answer, early))
+      resolve(onFirstByte(answer, early))
     } catch (error) {
       rejectDispatch(answer, error, reject)
     }
@@ -127,7 +125,7 @@ async function dispatchInSteps(
     const failed = await classifyRefusal(attempt, { answer, engine: request.target, path: request.path })
     if (failed !== null) return failed
     const isEarly = isSuccess(answer.status) && (await firstByte(answer, exchange.heartbeatMs, request.timers))
-    return onFirstByte(attempt, answer, isEarly)
+    return onFirstByte(answer, isEarly)
   } catch (error) {
     answer.discard()
     throw error

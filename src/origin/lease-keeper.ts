@@ -41,7 +41,7 @@ const nothingSent = (): void => undefined
  * booked again; if the object is unreachable, the next renewal tries again.
  */
 export class LeaseKeeper {
-  #parts: BookingParts
+  readonly #parts: BookingParts
   #lease: Lease | null
   /** The object has had this booking, so it needs the release. */
   #known: boolean
@@ -125,20 +125,6 @@ export class LeaseKeeper {
     })
   }
 
-  /** Ends the booking on its engines with `outcome`, and books on others that serve the request instead. */
-  moveTo(placement: Placement, outcome: Outcome): void {
-    if (this.#released) return
-    this.#send((lease) => lease.release(outcome))
-    const { admission } = this.#parts
-    this.#enqueue(
-      async () => undefined,
-      () => {
-        this.#lease = null
-        this.#parts = { ...this.#parts, placement, admission: { ...admission, attempt: admission.attempt + 1 } }
-      },
-    )
-  }
-
   /**
    * Ends the booking. Has effect once. Resolves when the object has the release or is unreachable; never rejects.
    * null: the object has it already.
@@ -176,10 +162,9 @@ export class LeaseKeeper {
     }
   }
 
-  #enqueue(step: LeaseCall, before?: () => void): void {
+  #enqueue(step: LeaseCall): void {
     this.#queued++
     this.#tail = this.#tail.then(async () => {
-      before?.()
       await this.#deliver(step)
       this.#queued--
     })

@@ -1,12 +1,6 @@
 import type { PrefillCostModel } from './prefill-cost-model.ts'
 
 /**
- * Microseconds to bring one cached token to the GPU, by where it lies: 128 KiB of KV a token (an 8B model) over about
- * 20 GB/s of PCIe, 3 GB/s of NVMe, 1.3 GB/s of network. Orders of magnitude, to be set where they matter.
- */
-export const TIER_TOKEN_US = { host: 6, disk: 40, remote: 100 } as const
-
-/**
  * Dense bf16 peak of one GPU in TFLOPS, without sparsity, from NVIDIA's data sheets (H100/H200 SXM, B200, A100 SXM,
  * L40S, L4, A10) and the Ada whitepaper (RTX 4090, fp32 accumulate).
  */

@@ -1,19 +1,11 @@
 /** Weight of a new sample after the first ones. */
 const GAIN = 0.1
 
-interface DelayLimits {
-  /** Maximum change by one sample, as a share of its own prediction and of the delay: stalls are no delay of a step. */
-  readonly clip: number
-  /** Maximum and minimum delay, as a multiple of the prediction without it. */
-  readonly maxRatio: number
-  readonly minRatio: number
-}
+/** Maximum change by one sample, as a share of its own prediction and of the delay: stalls are no delay of a step. */
+const CLIP = 0.1
 
-/** Limits for predictions in steps. */
-export const STEP_DELAY_LIMITS: DelayLimits = { clip: 0.1, maxRatio: 0.2, minRatio: -0.2 }
-
-/** Limits for predictions from the queued work, which do not model steps. */
-export const WORK_DELAY_LIMITS: DelayLimits = { clip: 0.15, maxRatio: 2, minRatio: -0.7 }
+/** Maximum delay, as a multiple of the prediction without it, in both directions. */
+const MAX_RATIO = 0.2
 
 /**
  * Delay of first tokens beyond a prediction. Prompts that arrive before a step of the engine starts delay those ahead
@@ -21,18 +13,13 @@ export const WORK_DELAY_LIMITS: DelayLimits = { clip: 0.15, maxRatio: 2, minRati
  * learned.
  */
 export class UsualDelay {
-  readonly #limits: DelayLimits
   #seconds = 0
   #samples = 0
 
-  constructor(limits: DelayLimits) {
-    this.#limits = limits
-  }
-
   /** Seconds to add to a prediction of `predictedS` seconds. */
   seconds(predictedS: number): number {
-    const { maxRatio, minRatio } = this.#limits
-    return Math.min(maxRatio * predictedS, Math.max(minRatio * predictedS, this.#seconds))
+    const limit = MAX_RATIO * predictedS
+    return Math.min(limit, Math.max(-limit, this.#seconds))
   }
 
   /**
@@ -42,7 +29,7 @@ export class UsualDelay {
   learn(predictedS: number, measuredS: number): void {
     if (!(predictedS > 0) || !(measuredS > 0)) return
     this.#samples += 1
-    const limit = this.#limits.clip * (predictedS + Math.abs(this.#seconds))
+    const limit = CLIP * (predictedS + Math.abs(this.#seconds))
     const error = Math.min(limit, Math.max(-limit, measuredS - predictedS - this.#seconds))
     this.#seconds += Math.max(GAIN, 1 / (this.#samples + 1)) * error
   }

@@ -115,7 +115,7 @@ export class Objective implements ObjectiveChecks {
       if (tokenMs(decode, taken) > decode.stepLimitMs * ceiling) return 'itl'
     }
     // Lateness is measured; the rest of the wait is an estimate that may be no more than a prior.
-    const waitMs = prefill.overdueMs + (prefill.samples >= MIN_SAMPLES ? prefill.waitMs : 0)
+    const waitMs = prefill.overdueMs + (prefill.samples >= MIN_SAMPLES ? prefill.waitMs + prefill.marginMs : 0)
     const lateMs = (waitedMs + waitMs) / ceiling + prefill.prefillMs
     return waitMs > IDLE_WAIT_MS && lateMs > this.budgetMs(admission) ? 'ttft' : null
   }

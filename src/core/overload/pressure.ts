@@ -1,7 +1,9 @@
 /** Load of one engine with the request added. */
 export interface Pressure {
-  /** Predicted wait before the prefill, including the network round trip. */
+  /** Part of the predicted first token before the own prefill, including the network round trip. */
   readonly waitMs: number
+  /** Time by which the 90th percentile of the predicted first token is later. */
+  readonly marginMs: number
   readonly prefillMs: number
   /** Time since the predicted first token of the oldest request without one. */
   readonly overdueMs: number

@@ -1,5 +1,4 @@
 import type { CacheHint } from '../contract/admission.ts'
-import { TIER_TOKEN_US } from '../latency/profiles.ts'
 import { NO_SLOW_TOKENS } from './engine-signals.ts'
 
 /** Leading tokens of a prompt estimated as cached on an engine, by tier. */
@@ -27,9 +26,4 @@ export function byEngine(hints: readonly CacheHint[]): ReadonlyMap<string, typeo
     found.set(engine, { ...known, [tier]: Math.max(known[tier], matchedTokens) })
   }
   return found
-}
-
-/** Seconds to load cached blocks from slower tiers. */
-export function loadSeconds({ host, disk, remote }: CachedTokens): number {
-  return (host * TIER_TOKEN_US.host + disk * TIER_TOKEN_US.disk + remote * TIER_TOKEN_US.remote) / 1e6
 }

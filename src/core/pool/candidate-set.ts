@@ -34,7 +34,8 @@ export function receivingCandidateSet(engines: readonly EngineState[], reading: 
     candidates: (needs) =>
       field.candidates(needs).map((row) => {
         const uncached = promptTokens - row.cachedTokens
-        return { ...row, cachedTokens: promptTokens - uncached * (shares.get(row.id) ?? 1) }
+        // It prefills nothing, so no step delays its first token.
+        return { ...row, delayS: 0, laterS: 0, cachedTokens: promptTokens - uncached * (shares.get(row.id) ?? 1) }
       }),
   }
 }

@@ -5,9 +5,10 @@ import { PrefillFitter } from '../latency/prefill-fitter.ts'
 import type { PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import type { DecodeCostModel } from '../latency/decode-cost-model.ts'
 import { DecodeFitter } from '../latency/decode-fitter.ts'
+import { ErrorSpread } from '../latency/error-spread.ts'
 import { KvTransferModel } from '../latency/kv-transfer.ts'
 import { PredictionChoice } from '../latency/prediction-choice.ts'
-import { STEP_DELAY_LIMITS, UsualDelay, WORK_DELAY_LIMITS } from '../latency/usual-delay.ts'
+import { UsualDelay } from '../latency/usual-delay.ts'
 import { PrefillShare } from '../overload/prefill-share.ts'
 import { StepLimit } from '../overload/step-limit.ts'
 import { CacheCapacity } from './cache-capacity.ts'
@@ -49,9 +50,8 @@ export class EngineEstimators {
   readonly step = new DecodeFitter()
   readonly prefillShare = new PrefillShare()
   readonly prediction = new PredictionChoice()
-  readonly stepDelay = new UsualDelay(STEP_DELAY_LIMITS)
-  /** Beyond the queued work, for the checks of objectives. */
-  readonly workDelay = new UsualDelay(WORK_DELAY_LIMITS)
+  readonly stepDelay = new UsualDelay()
+  readonly spread = new ErrorSpread()
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()

@@ -1,8 +1,9 @@
+import { loadSeconds } from '../latency/loading-costs.ts'
 import { tokenSeconds } from '../latency/decode-cost-model.ts'
 import type { Pressure } from '../overload/pressure.ts'
 import type { EngineRef } from './booking-ref.ts'
-import { loadSeconds } from './cached-tokens.ts'
-import { ownPrefillS, unparsedBlocks, waitS } from './expected-wait.ts'
+import { unparsedBlocks, ownPrefillS } from './expected-wait.ts'
+import { predictionFor } from './first-token-forecast.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /** Load of an engine with this request added, for admission control. */
@@ -15,11 +16,11 @@ export function pressureOf(reading: SignalReader, engine: EngineRef): Pressure {
   const cached = prompt.cached(engine)
   const requests = estimators.requests + (admission.sequences ?? 1)
   estimators.queue.settle(now)
-  const beforeS = waitS(reading, engine)
-  const prefillS = ownPrefillS(reading, estimators, cached) + loadSeconds(cached)
-  const delayS = estimators.requests > 0 ? estimators.workDelay.seconds(beforeS + prefillS) : 0
+  const prefillS = ownPrefillS(reading, estimators, cached) + loadSeconds(cached, sources.loading)
+  const { firstTokenS, firstTokenP90S } = predictionFor(reading, engine)
   return {
-    waitMs: 1000 * Math.max(0, beforeS + delayS),
+    waitMs: 1000 * Math.max(0, firstTokenS - prefillS),
+    marginMs: 1000 * (firstTokenP90S - firstTokenS),
     prefillMs: 1000 * prefillS,
     overdueMs: estimators.queue.overdueMs(now),
     stepMs:

@@ -33,6 +33,8 @@ export class EngineSignals implements Mutable<Signals> {
   queuedWork = NaN
   queuedPrefillS = NaN
   placeWaitS = NaN
+  delayS = NaN
+  laterS = NaN
   foreignRequests = NaN
   capacityBlocks = NaN
   rttS = NaN

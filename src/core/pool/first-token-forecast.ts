@@ -1,26 +1,14 @@
-import { newTokens } from '../latency/prefill-cost-model.ts'
-import { prefillWork } from '../latency/prefill-work.ts'
+import { adapterSeconds, loadSeconds } from '../latency/loading-costs.ts'
+import { type Prediction, predict } from '../latency/prediction.ts'
 import type { EngineRef } from './booking-ref.ts'
-import { type CachedTokens, loadSeconds } from './cached-tokens.ts'
-import type { EngineEstimators } from './engine-estimators.ts'
+import { stepsS } from './delay-signals.ts'
 import { ownPrefillS, waitS } from './expected-wait.ts'
 import type { SignalReader } from './signal-reader.ts'
-import type { SignalQuery } from './signal-sources.ts'
-
-/** Predicted times of a first token, without a transfer. */
-export interface PrefillForecast {
-  /** Queued work and the own prefill one after the other, milliseconds. */
-  readonly workMs: number
-  /** Both in the engine's steps, milliseconds. */
-  readonly inStepsMs: number
-  /** The better one, without the usual delay of prompts that wait behind others, milliseconds. */
-  readonly baseMs: number
-}
 
 /** Predicted first token of a request on one engine. null: unknown. */
 export interface Forecast {
   readonly ttftMs: number | null
-  readonly prefill?: PrefillForecast
+  readonly prediction?: Prediction
   readonly cachedTokens: number | null
   /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
   readonly stallMs?: number
@@ -28,42 +16,37 @@ export interface Forecast {
   readonly kvTransferMs?: number
 }
 
-/** Predicts the first token of a request on an engine, from the queue, the cost model and the cached tokens. */
+/** The prediction for the request on an engine. */
+export function predictionFor(reading: SignalReader, engine: EngineRef): Prediction {
+  const { sources, admission, prompt, now } = reading
+  const estimators = sources.estimators(engine)
+  const cached = prompt.cached(engine)
+  const prefillS = ownPrefillS(reading, estimators, cached)
+  const loadS = loadSeconds(cached, sources.loading)
+  const adapterS = adapterSeconds(estimators.adapters.fit(admission.adapter), sources.loading)
+  const waitsS = waitS(reading, engine)
+  return predict(
+    {
+      waitS: waitsS,
+      ownS: prefillS + loadS + adapterS,
+      stepsS: stepsS(estimators, { promptTokens: admission.promptTokens, cachedTokens: cached.total, prefillS }, now),
+      isBehind: !estimators.queue.isEmpty,
+    },
+    estimators,
+  )
+}
+
 export function forecastOf(reading: SignalReader, engine: EngineRef): Forecast {
   const { sources, admission, prompt } = reading
   const estimators = sources.estimators(engine)
   const cached = prompt.cached(engine)
-  const prefillS = ownPrefillS(reading, estimators, cached)
-  const workS = waitS(reading, engine) + prefillS + loadSeconds(cached)
-  const inStepsS = workS + stepsS(reading, estimators, { cached, prefillS })
-  const baseS = estimators.prediction.choose(workS, inStepsS)
+  const prediction = predictionFor(reading, engine)
   return {
-    ttftMs: 1000 * (baseS + usualDelayS(estimators, baseS)),
-    prefill: { workMs: 1000 * workS, inStepsMs: 1000 * inStepsS, baseMs: 1000 * baseS },
-    stallMs: 1000 * prefillS * Math.max(0, estimators.requests - estimators.queue.length),
+    ttftMs: 1000 * prediction.firstTokenS,
+    prediction,
+    stallMs:
+      1000 * ownPrefillS(reading, estimators, cached) * Math.max(0, estimators.requests - estimators.queue.length),
     cachedTokens: cached.total,
     kvTransferMs: estimators.kvTransfer.expectedMs(admission.promptTokens),
   }
-}
-
-interface OwnPrefill {
-  readonly cached: CachedTokens
-  readonly prefillS: number
-}
-
-/** Time that the engine's steps add to the wait and the own prefill. Nothing if it is idle. */
-function stepsS(
-  { admission: { promptTokens }, now }: SignalQuery,
-  { requests, queue }: EngineEstimators,
-  { cached, prefillS }: OwnPrefill,
-): number {
-  if (requests === 0) return 0
-  const size = { promptTokens, cachedTokens: cached.total }
-  const work = prefillWork(promptTokens, cached.total)
-  return queue.delaySeconds({ newTokens: newTokens(size), work, seconds: prefillS }, now)
-}
-
-/** Usual delay of first tokens beyond the prediction, for prompts that wait behind others. */
-function usualDelayS({ queue, stepDelay }: EngineEstimators, predictedS: number): number {
-  return queue.isEmpty ? 0 : stepDelay.seconds(predictedS)
 }

@@ -23,13 +23,13 @@ export function judgeForecast(leg: LegEntry, stages: StageTimes): void {
   if (isResumed || estimate.ttftMs === null || ttft === undefined) return
   // The prediction was made at the end of the wait for room.
   estimators.judgeTtft(estimate.ttftMs, ttft - heldMs)
-  const { prefill, behindOthers } = estimate
-  if (legRole !== 'whole' || prefill === null || firstTokenInexact) return
+  const { prediction, behindOthers } = estimate
+  if (legRole !== 'whole' || prediction === null || firstTokenInexact) return
   const measuredS = (ttft - heldMs) / 1000
-  const [workS, inStepsS, baseS] = [prefill.workMs / 1000, prefill.inStepsMs / 1000, prefill.baseMs / 1000]
-  if (leg.queued?.isBusy === true) estimators.workDelay.learn(workS, measuredS)
+  const { workS, inStepsS, baseS, firstTokenS } = prediction
   if (!behindOthers) return
   estimators.stepDelay.learn(baseS, measuredS)
+  estimators.spread.learn(firstTokenS, measuredS)
   estimators.prediction.learn(workS, inStepsS, measuredS)
 }
 

@@ -1,11 +1,11 @@
 import type { LegRole } from '../contract/legs.ts'
 import type { Usage } from '../contract/outcome.ts'
 import type { BusyPeriod } from '../latency/busy-period.ts'
+import type { Prediction } from '../latency/prediction.ts'
 import type { LiveRequest } from '../prefix-index/active-blocks.ts'
 import type { EngineRef } from './booking-ref.ts'
 import type { CachedTokens } from './cached-tokens.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
-import type { PrefillForecast } from './first-token-forecast.ts'
 import type { QueuedPrefill } from './prefill-queue.ts'
 
 /** Ledger entry of one leg: what it occupies and what was estimated at booking. */
@@ -41,7 +41,7 @@ interface CacheEstimate {
   readonly usedStamp: number
   readonly ttftMs: number | null
   /** null: it prefills nothing. */
-  readonly prefill: PrefillForecast | null
+  readonly prediction: Prediction | null
   /** Whether other prompts were queued. */
   readonly behindOthers: boolean
   /** Adapter affinity at booking, see `adapterFit`. */

@@ -1,6 +1,7 @@
 import { ChurnMap } from '../churn-map.ts'
 import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
+import { DEFAULT_LOADING_COSTS, loadingCosts, type LoadingCosts } from '../latency/loading-costs.ts'
 import { KvEventCursor } from '../kv-events/event-cursor.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.ts'
 import type { LoadStats } from './load-stats.ts'
@@ -52,7 +53,7 @@ export class PoolLedger {
   /** @param load statistics whose signals the readers fill, too */
   constructor(load: LoadStats) {
     this.#load = load
-    this.#sources = this.#sourcesOf(0)
+    this.#sources = this.#sourcesOf(0, DEFAULT_LOADING_COSTS)
   }
 
   /** (block, engine) entries of the prefix index, and the bytes of all its tables. */
@@ -65,7 +66,7 @@ export class PoolLedger {
     this.#itlMs = pool.slo?.itlMs ?? null
     for (const entry of this.#engines) if (entry !== undefined) this.#reconfigure(entry, pool.blockTokens)
     this.#blockTokens = pool.blockTokens
-    this.#sources = this.#sourcesOf(pool.blockTokens)
+    this.#sources = this.#sourcesOf(pool.blockTokens, loadingCosts(pool.policy.options))
   }
 
   engineAdded(engine: EngineRef, now: number): void {
@@ -175,11 +176,8 @@ export class PoolLedger {
       prefilledS: 0,
       reported: null,
     })
-    const { admission } = booking
-    this.#active.learnScale(
-      tokensPerBlock(admission, this.#blockTokens) / this.#blockTokens,
-      admission.blocks.length >> 1,
-    )
+    const blockShare = tokensPerBlock(booking.admission, this.#blockTokens) / this.#blockTokens
+    this.#active.learnScale(blockShare, booking.admission.blocks.length >> 1)
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
   }
 
@@ -345,7 +343,7 @@ export class PoolLedger {
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(estimators.number),
       ttftMs: forecast.ttftMs === null ? null : forecast.ttftMs + kvTransferMs,
-      prefill: forecast.prefill ?? null,
+      prediction: forecast.prediction ?? null,
       behindOthers: !estimators.queue.isEmpty,
       adapterFit: estimators.adapters.fit(admission.adapter),
     }
@@ -384,10 +382,10 @@ export class PoolLedger {
   #placeTaken(leg: LegEntry, { sequences = 1 }: LedgerEntry, now: number): void {
     const { estimators, estimate, queued } = leg
     estimators.places.started(sequences, now)
-    if (leg.legRole !== 'whole' || leg.isResumed || queued === null || estimate.prefill === null) return
+    if (leg.legRole !== 'whole' || leg.isResumed || queued === null || estimate.prediction === null) return
     const capacity = estimators.capacity.declared
     if (capacity === null || this.#active.active(estimators.number) > MEMORY_SHARE * capacity) return
-    const late = { bookedAt: queued.bookedAt, predictedMs: estimate.prefill.workMs, now }
+    const late = { bookedAt: queued.bookedAt, predictedMs: 1000 * estimate.prediction.workS, now }
     if (estimators.places.firstToken(late)) leg.firstTokenInexact = true
   }
 
@@ -418,12 +416,13 @@ export class PoolLedger {
       if (!endsAtFirstToken(legRole)) estimators.removeUnparsed(request.firstTokenAt, request.sequences)
   }
 
-  #sourcesOf(blockTokens: number): SignalSources {
+  #sourcesOf(blockTokens: number, loading: LoadingCosts): SignalSources {
     return {
       index: this.#index,
       active: this.#active,
       load: this.#load,
       blockTokens,
+      loading,
       output: this.#usualOutput,
       estimators: (engine) => this.#estimators(engine),
     }

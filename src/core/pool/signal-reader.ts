@@ -3,6 +3,7 @@ import type { Signal } from '../routing/policy.ts'
 import type { EngineRef } from './booking-ref.ts'
 import { NO_SLOW_TOKENS } from './engine-signals.ts'
 import { queuedS, unparsedBlocks } from './expected-wait.ts'
+import { fillDelays } from './delay-signals.ts'
 import { LOAD_SIGNALS } from './load-stats.ts'
 import { PromptLookup } from './prompt-lookup.ts'
 import type { SignalQuery, SignalSources } from './signal-sources.ts'
@@ -26,6 +27,7 @@ export class SignalReader implements SignalQuery {
   #loadFilled = false
   #promptFilled = false
   #stateFilled = false
+  #delaysFilled = false
 
   constructor(
     sources: SignalSources,
@@ -58,6 +60,7 @@ export class SignalReader implements SignalQuery {
     } else {
       if (!this.#stateFilled) this.#fillState()
       this.#stateFilled = true
+      if (signal === 'delayS' || signal === 'laterS') this.#fillDelays()
     }
   }
 
@@ -82,6 +85,14 @@ export class SignalReader implements SignalQuery {
       if (promptTokens === 0) signals.cachedTokens = 0
       else signals.cachedTokens = prompt.hasHints ? prompt.cached(engine).total : prompt.cachedByIndex(engine)
     }
+  }
+
+  /** Writes the delay of the first token, from the signals of the prompt and of the state. */
+  #fillDelays(): void {
+    if (this.#delaysFilled) return
+    this.#delaysFilled = true
+    this.fill('cachedTokens')
+    for (const engine of this.#engines) fillDelays(this, engine)
   }
 
   /** Writes the signals that do not depend on the prompt. */

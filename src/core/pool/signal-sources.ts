@@ -1,4 +1,5 @@
 import type { Admission } from '../contract/admission.ts'
+import type { LoadingCosts } from '../latency/loading-costs.ts'
 import type { ActiveBlocks } from '../prefix-index/active-blocks.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import type { EngineRef } from './booking-ref.ts'
@@ -11,6 +12,7 @@ export interface SignalSources {
   readonly active: ActiveBlocks
   readonly load: LoadStats
   readonly blockTokens: number
+  readonly loading: LoadingCosts
   readonly output: { readonly tokens: number | null }
   readonly estimators: (engine: EngineRef) => EngineEstimators
 }

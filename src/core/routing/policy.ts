@@ -57,6 +57,12 @@ export interface Signals {
    * Part of it until the engine has a place for the request (`max_num_seqs`); 0: it has one, or its places are unknown.
    */
   readonly placeWaitS: number
+  /**
+   * Predicted time to the first token (core/latency/prediction.ts) beyond round trip, queued prefills, own prefill and
+   * loads: what the engine's steps add, and the usual delay by prompts that arrive later.
+   */
+  readonly delayS: number
+  readonly laterS: number
   /** Running and waiting requests from other sources, by the engine's latest report; 0: none, or no recent report. */
   readonly foreignRequests: number
   /** Capacity in KV blocks; Infinity: unknown. */

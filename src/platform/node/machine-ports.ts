@@ -3,7 +3,6 @@ import type { Log } from '../../ports/log.ts'
 import { fetchJson } from '../fetch-json.ts'
 import { post } from '../post.ts'
 import { nodeTimers } from './deadline.ts'
-import { deliverTo } from './epp/conversation.ts'
 import { socketOrigin } from './http1/origin.ts'
 import { parseLongInTurns } from './parse-long-json.ts'
 import { steadyNow } from './steady-clock.ts'
@@ -16,7 +15,6 @@ const MEASURED_PROMPT_BYTES = 8 * 1024
 export function machinePorts(log: Log) {
   return {
     origin: socketOrigin({ now: steadyNow }),
-    deliver: deliverTo,
     now: steadyNow,
     random: () => Math.random(),
     newId: () => randomUUID(),

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest'
 import { PredictionChoice } from '../../../src/core/latency/prediction-choice.ts'
-import { STEP_DELAY_LIMITS, WORK_DELAY_LIMITS, UsualDelay } from '../../../src/core/latency/usual-delay.ts'
+import { UsualDelay } from '../../../src/core/latency/usual-delay.ts'
 import { endedAs } from '../../../src/core/contract/outcome.ts'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, pool } from '../../kit/pool-fixtures.ts'
 
-function learned(samples: readonly (readonly [number, number])[], limits = STEP_DELAY_LIMITS): UsualDelay {
-  const delay = new UsualDelay(limits)
+function learned(samples: readonly (readonly [number, number])[]): UsualDelay {
+  const delay = new UsualDelay()
   for (const [predictedS, measuredS] of samples) delay.learn(predictedS, measuredS)
   return delay
 }
 
 describe('the delay of prompts that wait behind others', () => {
   it('the delay of prompts that wait behind others is nothing before the first sample, and where predictions are right', () => {
-    expect(new UsualDelay(STEP_DELAY_LIMITS).seconds(1)).toBe(0)
+    expect(new UsualDelay().seconds(1)).toBe(0)
     expect(learned(Array.from({ length: 50 }, () => [0.4, 0.4] as const)).seconds(0.4)).toBe(0)
   })
 
@@ -36,28 +36,7 @@ describe('the delay of prompts that wait behind others', () => {
     expect(early.seconds(0.1)).toBeCloseTo(-0.02)
   })
 
-  it('beyond the queued work is at most twice that prediction, and leaves part of it', () => {
-    const late = learned(
-      Array.from({ length: 100 }, () => [1, 2] as const),
-      WORK_DELAY_LIMITS,
-    )
-    expect(late.seconds(0.01)).toBeCloseTo(0.02)
-    const early = learned(
-      Array.from({ length: 100 }, () => [1, 0.1] as const),
-      WORK_DELAY_LIMITS,
-    )
-    expect(early.seconds(0.1)).toBeCloseTo(-0.07)
-  })
-
-  it('beyond the queued work is learned from a steady load, and changes little by one stall', () => {
-    const steady = Array.from({ length: 40 }, () => [0.3, 0.5] as const)
-    const before = learned(steady, WORK_DELAY_LIMITS).seconds(0.3)
-    expect(before).toBeGreaterThan(0.18)
-    expect(before).toBeLessThan(0.22)
-    expect(learned([...steady, [0.3, 60]], WORK_DELAY_LIMITS).seconds(0.3) - before).toBeLessThan(0.02)
-  })
-
-  it('the delay of prompts that wait behind others ignores samples that are no time', () => {
+  it('ignores samples that are no time', () => {
     expect(
       learned([
         [0.3, NaN],

@@ -11,6 +11,7 @@ import type { Pressure } from '../../../src/core/overload/pressure.ts'
 const SLO: SloConfig = { ttftMs: 1_000, ttftMsPer1kTokens: null, itlMs: 100 }
 const IDLE: Pressure = {
   waitMs: 0,
+  marginMs: 0,
   prefillMs: 200,
   overdueMs: 0,
   stepMs: 20,

@@ -19,6 +19,8 @@ const IDLE: Signals = {
   liveTokens: 0,
   liveSharers: 0,
   placeWaitS: 0,
+  delayS: 0,
+  laterS: 0,
   cachedTokens: 0,
   slowTokens: { host: 0, disk: 0, remote: 0 },
   lookupTokens: 0,

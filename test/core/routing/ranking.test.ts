@@ -117,6 +117,8 @@ const candidate: fc.Arbitrary<Omit<Candidate, 'id'>> = fc.record({
   liveTokens: fc.integer({ min: -1, max: 1000 }),
   liveSharers: fc.integer({ min: 0, max: 50 }),
   placeWaitS: fc.double({ min: 0, max: 100, noNaN: true }),
+  delayS: fc.double({ min: -1, max: 100, noNaN: true }),
+  laterS: fc.double({ min: -1, max: 100, noNaN: true }),
   cachedTokens: fc.nat(1000),
   slowTokens: fc.record({ host: fc.nat(300), disk: fc.nat(300), remote: fc.nat(300) }),
   lookupTokens: fc.nat(1000),

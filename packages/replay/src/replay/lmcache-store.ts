@@ -1,4 +1,4 @@
-import { TIER_TOKEN_US } from '../../../../src/core/latency/profiles.ts'
+import { DEFAULT_LOADING_COSTS } from '../../../../src/core/latency/loading-costs.ts'
 import type { FetchSource } from '../../../simulator/src/engine-model.ts'
 import { keyAt } from '../../../simulator/src/block-keys.ts'
 import type { ExternalCache } from './vllm-engine.ts'
@@ -21,9 +21,9 @@ export const LMCACHE_DEFAULTS: LmcacheOptions = {
   hostTokens: 0,
   diskTokens: 0,
   remoteTokens: 0,
-  hostTokenUs: TIER_TOKEN_US.host,
-  diskTokenUs: TIER_TOKEN_US.disk,
-  remoteTokenUs: TIER_TOKEN_US.remote,
+  hostTokenUs: DEFAULT_LOADING_COSTS.hostTokenUs,
+  diskTokenUs: DEFAULT_LOADING_COSTS.diskTokenUs,
+  remoteTokenUs: DEFAULT_LOADING_COSTS.remoteTokenUs,
   reportMs: 0,
 }
 

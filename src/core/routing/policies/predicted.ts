@@ -5,7 +5,7 @@ import {
   queueSeconds,
   STEP_TOKENS,
 } from '../../latency/prefill-cost-model.ts'
-import { TIER_TOKEN_US } from '../../latency/profiles.ts'
+import { adapterSeconds, DEFAULT_LOADING_COSTS, loadSeconds } from '../../latency/loading-costs.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../policy-options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
 import { CostTable, sortWithinTolerance } from '../cost-table.ts'
@@ -49,26 +49,31 @@ const options = {
     doc: 'Weight of the engine’s recent prefill work, which rotates new prompts in an idle fleet.',
   },
   hostTokenUs: {
-    default: TIER_TOKEN_US.host,
+    default: DEFAULT_LOADING_COSTS.hostTokenUs,
     min: 0,
     max: 1e6,
     doc: 'Microseconds to load one cached token from host memory.',
   },
   diskTokenUs: {
-    default: TIER_TOKEN_US.disk,
+    default: DEFAULT_LOADING_COSTS.diskTokenUs,
     min: 0,
     max: 1e6,
     doc: 'Microseconds to load one cached token from disk.',
   },
   remoteTokenUs: {
-    default: TIER_TOKEN_US.remote,
+    default: DEFAULT_LOADING_COSTS.remoteTokenUs,
     min: 0,
     max: 1e6,
     doc: 'Microseconds to load one cached token from remote storage.',
   },
-  adapterLoadS: { default: 0.5, min: 0, max: 600, doc: 'Seconds to load an adapter that is not loaded.' },
+  adapterLoadS: {
+    default: DEFAULT_LOADING_COSTS.adapterLoadS,
+    min: 0,
+    max: 600,
+    doc: 'Seconds to load an adapter that is not loaded.',
+  },
   adapterFullS: {
-    default: 5,
+    default: DEFAULT_LOADING_COSTS.adapterFullS,
     min: 0,
     max: 600,
     doc: 'Seconds of waiting if the engine already runs its maximum number of adapters.',
@@ -105,6 +110,8 @@ const needs = [
   'queuedPrefillTokens',
   'queuedPrefillS',
   'placeWaitS',
+  'delayS',
+  'laterS',
   'costModel',
   'confidence',
   'cachedTokens',
@@ -129,6 +136,8 @@ const costTable = new CostTable([
   'prefill_s',
   'load_s',
   'adapter_s',
+  'delay_s',
+  'later_s',
   'taken_s',
   'decode_s',
   'barrier_s',
@@ -142,11 +151,14 @@ const costTable = new CostTable([
 /**
  * Cost of an engine in seconds; the lowest wins:
  *
- *     cost = ((rtt + W + s + load + adapter + x) * slow + decodeWeight * d + barrier + recent) / weight
+ *     cost = ((rtt + W + s + load + adapter + delay + x) * slow + decodeWeight * d + barrier + recent) / weight
  *
  * - `rtt` network round trip; `W` queued prefill work (pool/README.md); `s` prefill of the uncached tokens
  * - `load` cached tokens of slower tiers, `hostTokenUs`, `diskTokenUs`, `remoteTokenUs` each
  * - `adapter` 0, or `adapterLoadS` / `adapterFullS` if the adapter must be loaded / has no room
+ * - `delay` what the engine's steps add. The sum up to here and `later`, the usual delay by prompts that arrive later,
+ *   is the predicted time to the first token that is reported. `later` has no price: those prompts get decisions of
+ *   their own, which would give up caches if this one avoided queues twice (docs/decisions/predicted-cost.md)
  * - `x` externality: delay of other requests, `workWeight * (pressure(q, q_e) * (s - c) + (MIN_COPY_COST +
  *   pressure(q_e, q_e) - u / (1 + u)) * c + step + place)`, where `q_e` is the engine's number of queued prefills, `q`
  *   the mean of all engines, `c` the part of `s` that computes blocks which live requests on other engines hold, `u`
@@ -302,10 +314,9 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
     const engine = candidates[place]!
     const size = { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens }
     const prefillS = prefillSeconds(engine.costModel, size)
-    const { host, disk, remote } = engine.slowTokens
-    const loadS = (host * values.hostTokenUs + disk * values.diskTokenUs + remote * values.remoteTokenUs) / 1e6
-    const adapterS = engine.adapterFit > 0 ? 0 : engine.adapterFit === 0 ? values.adapterLoadS : values.adapterFullS
-    const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS
+    const loadS = loadSeconds(engine.slowTokens, values)
+    const adapterS = adapterSeconds(engine.adapterFit, values)
+    const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS + engine.delayS
     const potential = engine.activeBlocks + engine.newActiveBlocks
     const tokenS =
       engine.decodeCostModel.baseS +
@@ -328,6 +339,8 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
     terms.prefill_s[place] = prefillS
     terms.load_s[place] = loadS
     terms.adapter_s[place] = adapterS
+    terms.delay_s[place] = engine.delayS
+    terms.later_s[place] = engine.laterS
     terms.taken_s[place] = takenS
     terms.decode_s[place] = decodeS
     terms.barrier_s[place] = barrierS
