@@ -8,7 +8,10 @@ export function toTargets(
   pool: PoolSettings,
   { gateway }: Pick<ClusterConfig, 'gateway'> = { gateway: null },
 ): ReadonlyMap<string, EngineTarget> {
-  const more = gateway === null ? {} : { isGateway: true }
+  const more = {
+    ...(gateway === null ? {} : { isGateway: true }),
+    ...(pool.adapters.length === 0 ? {} : { hasAdapters: true }),
+  }
   return new Map(pool.engines.map((engine) => [engine.id, { ...toTarget(engine, pool.model), ...more }]))
 }
 

@@ -34,6 +34,11 @@ export function modelCards(json: unknown): readonly ModelCard[] | null {
   })
 }
 
+/** Adapters of a model that a server has loaded; null: it sent no list of models. */
+export function adaptersFromModels(json: unknown): readonly string[] | null {
+  return modelCards(json)?.flatMap(({ id, parent }) => (parent === null ? [] : [id])) ?? null
+}
+
 /** Adapters have no length of their own in SGLang's list; that of their base model counts. */
 export function capacityFromModels(json: unknown, model: string): Capacity {
   const cards = modelCards(json) ?? []

@@ -12,6 +12,8 @@ export interface EngineTarget {
   readonly binding: string | null
   /** Name of the pool's base model. Absent: unknown. */
   readonly model?: string
+  /** The pool has adapters, so probes read which ones the engine has loaded. Absent: it has none. */
+  readonly hasAdapters?: boolean
   /** Configured type. Absent: detected. */
   readonly type?: EngineKind
   /** Its data-parallel ranks are engines of their own. Absent: it is one engine. */

@@ -16,6 +16,8 @@ export type EngineSignal =
       readonly version?: string
       /** Longest prompt with output, tokens. Absent: unknown. */
       readonly contextTokens?: number
+      /** Adapters that it has loaded. Absent: unknown. */
+      readonly adapters?: readonly string[]
       /** Ranks of the server in ascending order, whose sum is `stats`. Absent: the engine is no server with ranks. */
       readonly ranks?: readonly RankStats[]
     }

@@ -51,6 +51,8 @@ export class EngineState implements EngineRef {
   version: string | undefined = undefined
   /** Longest prompt with output by its last good probe, tokens; null: not reported. */
   reportedContextTokens: number | null = null
+  /** Adapters that it had loaded at its last good probe; null: not reported. */
+  loadedAdapters: readonly string[] | null = null
   lastFailure: EngineDigest['lastFailure'] = undefined
   /** When any response to a client last produced output, milliseconds since the epoch. */
   outputAt = -Infinity

@@ -28,12 +28,15 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
   const trials: EngineState[] = []
   const usable: EngineState[] = []
   const neededTokens = contextNeeded(engines, admission)
+  const adapter = loadedAdapter(engines, admission)
   for (let at = 0; at < engines.length; at++) {
     const engine = engines[at]!
     const reason =
       (engine.contextTokens ?? Infinity) < neededTokens || isTooSmall(engine, admission)
         ? 'context'
-        : exclusion(engine, admission, engine.signals.requests, now)
+        : lacksAdapter(engine, adapter)
+          ? 'model'
+          : exclusion(engine, admission, engine.signals.requests, now)
     if (reason !== null) excluded.push({ engine, reason })
     else if (engine.circuit.state === 'closed') usable.push(engine)
     else trials.push(engine)
@@ -46,6 +49,16 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
   }
   return excluded
 }
+
+/** Adapter of the request, if an engine reports that it has loaded it; else null: any engine may load it. */
+function loadedAdapter(engines: readonly EngineState[], { adapter }: Admission): string | null {
+  return adapter !== null && engines.some(({ loadedAdapters }) => loadedAdapters?.includes(adapter) === true)
+    ? adapter
+    : null
+}
+
+const lacksAdapter = ({ loadedAdapters }: EngineState, adapter: string | null): boolean =>
+  adapter !== null && loadedAdapters !== null && !loadedAdapters.includes(adapter)
 
 /** Whether another engine's refusal shows that this one would refuse as well. */
 const isTooSmall = ({ contextTokens }: EngineState, { beyondContextTokens }: Admission): boolean =>

@@ -217,6 +217,7 @@ export class PoolEngines {
     }
     engine.problem = signal.problem
     if (signal.healthy) engine.reportedContextTokens = signal.contextTokens ?? engine.reportedContextTokens
+    if (signal.healthy) engine.loadedAdapters = signal.adapters ?? null
     engine.version = signal.version ?? (signal.healthy ? undefined : engine.version)
     if (signal.stats === null) return
     engine.stats = { value: signal.stats, at }

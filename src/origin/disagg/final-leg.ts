@@ -31,7 +31,7 @@ export type LegResult =
 export function wholeLeg({ exchange, ports, placed }: AttemptContext, notes: readonly string[] = []): FinalLeg {
   const { engine, route } = placed
   const type = knownEngines(ports.origin).typeOf(engine)
-  const { adapter } = exchange.admission(route)
+  const adapter = engine.hasAdapters === true ? exchange.admission(route).adapter : null
   const adapterName = adapter === null ? undefined : type.adapters?.nameFor(route.pool.model, adapter)
   const edit = editFor(engine, type.addable, adapterName)
   return { target: engine, path: exchange.path, body: exchange.body(route, edit), notes, transform: null }

@@ -1,6 +1,7 @@
 /** Probes one engine by the routes of its type: health, load, sleep state; once type, version and capacity. */
 import { METRICS_PATHS, readMetrics, readRankMetrics, type MeasuredLoad } from '../../engines/engine-registry.ts'
 import type { RankStats } from '../../core/contract/engine-signal.ts'
+import { adaptersFromModels } from '../../engines/model-list.ts'
 import { PLAIN, type EngineType, type HealthCheck, type RankLoad } from '../../engines/engine-type.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Log } from '../../ports/log.ts'
@@ -55,6 +56,8 @@ export interface ProbeMemory {
   readonly versions: Map<string, KeptAnswer<string | null>>
   /** By URL and model. null: the engine does not report it. */
   readonly contexts: Map<string, KeptAnswer<number | null>>
+  /** By URL. null: the engine lists no models. */
+  readonly adapters: Map<string, KeptAnswer<readonly string[] | null>>
   readonly slowChecks: Map<string, SlowCheck>
 }
 
@@ -64,6 +67,7 @@ export const newProbeMemory = (known: KnownEngines = new KnownEngines()): ProbeM
   paths: new Map(),
   versions: new Map(),
   contexts: new Map(),
+  adapters: new Map(),
   slowChecks: new Map(),
 })
 
@@ -100,6 +104,7 @@ export function engineProbe(
       ...(health.problem === null ? {} : { problem: health.problem }),
       ...(found.version === null ? {} : { version: found.version }),
       ...(found.contextTokens === null ? {} : { contextTokens: found.contextTokens }),
+      ...(found.adapters === null ? {} : { adapters: found.adapters }),
       ...(found.ranks === null ? {} : { ranks: found.ranks }),
     }
     return signal
@@ -116,7 +121,8 @@ function forget(memory: ProbeMemory, target: EngineTarget): void {
 }
 
 /** After a failed request: the engine may serve another model now, or the same one with another context. */
-export function forgetContext({ contexts }: ProbeMemory, { url }: EngineTarget): void {
+export function forgetContext({ contexts, adapters }: ProbeMemory, { url }: EngineTarget): void {
+  adapters.delete(url)
   for (const key of contexts.keys()) if (key.startsWith(`${url} `)) contexts.delete(key)
 }
 
@@ -180,22 +186,24 @@ interface Facts {
   readonly isAway: boolean
   readonly version: string | null
   readonly contextTokens: number | null
+  readonly adapters: readonly string[] | null
   /** null: the target is one engine. */
   readonly ranks: readonly RankStats[] | null
 }
 
-const NO_FACTS: Facts = { load: null, isAway: false, version: null, contextTokens: null, ranks: null }
+const NO_FACTS: Facts = { load: null, isAway: false, version: null, contextTokens: null, adapters: null, ranks: null }
 
 async function factsOf(context: ProbeContext, target: EngineTarget, server: string | null): Promise<Facts> {
   const { load, text } = await scrape(context, target)
   const type = await typeOf(context, target, { load, metrics: text, server })
-  const [isAway, version, contextTokens, ranks] = await Promise.all([
+  const [isAway, version, contextTokens, adapters, ranks] = await Promise.all([
     isAwayNow(context, target, type),
     versionOf(context, target, type),
     contextTokensOf(context, target, type),
+    target.hasAdapters === true ? adaptersOf(context, target, type) : null,
     target.ranks === undefined ? null : ranksOfServer(context, target, { type, metrics: text }),
   ])
-  return { load, isAway, version, contextTokens, ranks }
+  return { load, isAway, version, contextTokens, adapters, ranks }
 }
 
 /** Load of each rank by the metrics that were read, else by the route of its type. */
@@ -269,18 +277,36 @@ async function contextTokensOf(
   })
 }
 
+/** Adapters come and go, so they are read often. null: not reported. */
+async function adaptersOf(
+  context: ProbeContext,
+  target: EngineTarget,
+  { adapters }: EngineType,
+): Promise<readonly string[] | null> {
+  if (adapters === null) return null
+  return readRarely(context, target, {
+    path: '/v1/models',
+    key: target.url,
+    found: context.adapters,
+    keptMs: UNLISTED_MS,
+    read: (text) => adaptersFromModels(jsonOf(text)),
+  })
+}
+
 interface RareRead<Value> {
   readonly path: string
   readonly key: string
   readonly found: Map<string, KeptAnswer<Value | null>>
   readonly read: (text: string) => Value | null
+  /** Time for which a value holds, ms. Absent: that of values that rarely change. */
+  readonly keptMs?: number
 }
 
 /** Reads a value that rarely changes. */
 async function readRarely<Value>(
   { origin, now }: ProbeContext,
   target: EngineTarget,
-  { path, key, found, read }: RareRead<Value>,
+  { path, key, found, read, keptMs = KEPT_MS }: RareRead<Value>,
 ): Promise<Value | null> {
   const known = found.get(key)
   if (known !== undefined && now() < known.until) return known.value
@@ -288,7 +314,7 @@ async function readRarely<Value>(
     const { status, text } = await readRoute(origin, target, path, { limitMs: RARE_MS })
     const value = status === 200 ? read(text) : null
     if (status < 500)
-      found.set(key, { value, until: now() + (status === 200 && value === null ? UNLISTED_MS : KEPT_MS) })
+      found.set(key, { value, until: now() + (status === 200 && value === null ? UNLISTED_MS : keptMs) })
     return value
   } catch {
     return null

@@ -1,0 +1,3 @@
+import { adaptersContract } from '../../contracts/adapters.ts'
+
+adaptersContract('node')
