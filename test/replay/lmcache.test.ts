@@ -103,7 +103,11 @@ test('an engine loads blocks from LMCache and computes the rest, as forecast, an
   const store = twoNodes()
   store.store(0, keysOf([1, 2, 3]), 0)
   let firstAt = -1
-  const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.cacheOf(0))
+  const engine = new VllmEngine(
+    profile,
+    { ...quiet, firstToken: (_, at) => (firstAt = at) },
+    { externalCache: store.cacheOf(0) },
+  )
   const own = job([1, 2, 3], 100)
   const ms = (512 * (6 + 6 + 40)) / 1000 + idleTtftMs(costModel, own.promptTokens, of(3), limits.maxNumBatchedTokens)
   expect(engine.exactTtftMs(own, 0)).toBeCloseTo(ms, 6)
@@ -121,7 +125,11 @@ test('the last token of a prompt is computed even if LMCache has all of it', () 
   const store = twoNodes()
   store.store(0, keysOf([1, 2]), 0)
   let firstAt = -1
-  const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.cacheOf(0))
+  const engine = new VllmEngine(
+    profile,
+    { ...quiet, firstToken: (_, at) => (firstAt = at) },
+    { externalCache: store.cacheOf(0) },
+  )
   const own = job([1, 2], 0)
   engine.submit(own, 0)
   engine.advance(1e6)

@@ -8,12 +8,12 @@ import type { RouterKind } from './router.ts'
 import { run, type RunOptions, type RunResult } from './run.ts'
 import { SerialEngine, type SerialOptions } from './serial-engine.ts'
 import type { Trace } from './trace.ts'
-import { type ExternalCache, VllmEngine } from './vllm-engine.ts'
+import { type ExternalCache, type Slowdown, VllmEngine } from './vllm-engine.ts'
 
 /** One engine of the simulated fleet. */
 export interface PlannedEngine {
   readonly model:
-    | { readonly kind: 'vllm'; readonly profile: Profile }
+    | { readonly kind: 'vllm'; readonly profile: Profile; readonly slowdown?: Slowdown }
     | { readonly kind: 'serial'; readonly options: SerialOptions }
   /** What the gateway's configuration has of it. Unset fields have the defaults of an engine that reports nothing. */
   readonly spec: Partial<EngineSpec>
@@ -76,7 +76,8 @@ function makeEngine(
   { listener, externalCache }: { readonly listener: JobListener; readonly externalCache: ExternalCache | null },
 ): ReplayEngine {
   if (model.kind === 'serial') return new SerialEngine(model.options, listener)
-  return new VllmEngine(inBlocksOf(blockTokens, model.profile), listener, externalCache)
+  const { profile, slowdown = null } = model
+  return new VllmEngine(inBlocksOf(blockTokens, profile), listener, { externalCache, slowdown })
 }
 
 export function fleetOf(count: number, model: PlannedEngine['model'], rttMs = 0): FleetPlan {

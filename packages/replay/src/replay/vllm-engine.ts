@@ -11,17 +11,29 @@ export interface ExternalCache {
   store(blocks: Uint32Array, now: number): void
 }
 
+/** Factor on the time of all steps, by virtual time in ms. */
+export type Slowdown = (now: number) => number
+
+interface VllmEngineOptions {
+  /** LMCache at this engine; absent or null: none. */
+  readonly externalCache?: ExternalCache | null
+  /** Absent or null: the speed of its profile. */
+  readonly slowdown?: Slowdown | null
+}
+
 /** The model of a vLLM server in virtual time. Jobs are the specs of its sequences. */
 export class VllmEngine implements ReplayEngine {
   readonly cacheBlocks: number
   readonly model: EngineModel
   readonly #listener: JobListener
   readonly #externalCache: ExternalCache | null
+  readonly #slowdown: Slowdown | null
   /** Leading cached tokens of a waiting sequence at its arrival. */
   readonly #cachedAtArrival = new WeakMap<Sequence, number>()
 
-  /** @param externalCache LMCache at this engine; null: none */
-  constructor(profile: Profile, listener: JobListener, externalCache: ExternalCache | null = null) {
+  constructor(profile: Profile, listener: JobListener, options: VllmEngineOptions = {}) {
+    const { externalCache = null, slowdown = null } = options
+    this.#slowdown = slowdown
     this.#listener = listener
     this.#externalCache = externalCache
     this.cacheBlocks = profile.limits.cacheBlocks
@@ -51,6 +63,7 @@ export class VllmEngine implements ReplayEngine {
   }
 
   submit(job: Job, now: number): void {
+    this.#setSpeed(now)
     const cached = this.exactCachedTokens(job)
     this.#cachedAtArrival.set(this.model.submit(job, now), cached)
   }
@@ -60,6 +73,7 @@ export class VllmEngine implements ReplayEngine {
   }
 
   advance(now: number): void {
+    this.#setSpeed(now)
     this.model.advance(now)
   }
 
@@ -79,7 +93,13 @@ export class VllmEngine implements ReplayEngine {
     return hits * limits.blockTokens
   }
 
+  /** Steps that start from now on have the speed of this time. */
+  #setSpeed(now: number): void {
+    if (this.#slowdown !== null) this.model.slowdown = this.#slowdown(now)
+  }
+
   exactTtftMs(job: Job, now: number): number {
+    this.#setSpeed(now)
     const cachedTokens = this.exactCachedTokens(job)
     return this.#ttftMs(job, now, {
       cachedTokens,
@@ -124,7 +144,8 @@ export class VllmEngine implements ReplayEngine {
       Math.max(1, limits.maxNumBatchedTokens - decoding),
       stepMs,
     )
-    return currentMs + (loading?.ms ?? 0) + workMs + roomMs(blocks - pool.freeCount, leaving, stepMs)
+    const laterMs = (loading?.ms ?? 0) + workMs + roomMs(blocks - pool.freeCount, leaving, stepMs)
+    return currentMs + laterMs * this.model.slowdown
   }
 
   #firstToken(sequence: Sequence, at: number): void {

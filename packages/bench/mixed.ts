@@ -1,0 +1,79 @@
+/**
+ * Fleets of unequal engines in virtual time: the gateway, which gets no profile of them, beside the rules of other
+ * projects and an oracle that knows all speeds.
+ * `npm run bench -- mixed [MOONCAKE.jsonl AGENTIC.jsonl] [--profiles FOLDER] [--quick] [--json FILE]`. FOLDER has
+ * measured runs as docs/calibrate.md describes; without it, only fleets by published figures run. `--quick` runs two
+ * fleets, two workloads and two loads. Each workload has a row for its first 60 s, and one for the rest.
+ */
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { replay } from '../replay/src/replay/plan.ts'
+import type { RouterKind } from '../replay/src/replay/router.ts'
+import { speedsOn } from '../replay/src/replay/sustained-speed.ts'
+import { readTrace, spread, type Trace } from '../replay/src/replay/trace.ts'
+import { type MixedFleet, fleetsOf } from './mixed/fleets.ts'
+import { comparedRow, figuresOf, headlineOf, learnedWithinS, type RunFigures } from './mixed/figures.ts'
+import { oracleKind, OWN, ownKind, peerKinds } from './mixed/policies.ts'
+import { workloadNamed } from './policies/workloads.ts'
+import type { Bench, BenchRow } from './result.ts'
+
+const LOADS = [0.3, 0.5, 0.7, 0.85, 0.95]
+const QUICK_LOADS = [0.5, 0.85]
+const REQUESTS = 2_000
+const QUICK_REQUESTS = 1_200
+const SEED = 1
+
+const bench: Bench = async ({ flags, args, note }) => {
+  const isQuick = flags['quick'] !== undefined
+  const folder = typeof flags['profiles'] === 'string' ? flags['profiles'] : null
+  const traces = tracesOf(args, isQuick)
+  note('profiles …')
+  let differed = 0
+  const kinds = [ownKind(() => (differed += 1)), ...peerKinds, oracleKind]
+  const rows: BenchRow[] = []
+  for (const fleet of fleetsOf(folder, isQuick))
+    for (const trace of traces) {
+      note(`${fleet.name}, ${trace.name} …`)
+      rows.push(...rowsOf(fleet, spread(trace, SEED), { loads: isQuick ? QUICK_LOADS : LOADS, kinds }))
+    }
+  return { rows, headline: headlineOf(rows, differed) }
+}
+
+export default bench
+
+/** The given traces and a generated workload; quick: the first trace and the generated one. */
+function tracesOf(files: readonly string[], isQuick: boolean): Trace[] {
+  const limit = isQuick ? QUICK_REQUESTS : REQUESTS
+  const read = (isQuick ? files.slice(0, 1) : files).map((file) =>
+    readTrace(basename(file, '.jsonl'), readFileSync(file, 'utf8'), { limit }),
+  )
+  return [...read, workloadNamed('prefixes').trace]
+}
+
+interface Runs {
+  readonly loads: readonly number[]
+  readonly kinds: readonly RouterKind[]
+}
+
+function rowsOf({ name, planFor }: MixedFleet, trace: Trace, { loads, kinds }: Runs): BenchRow[] {
+  const fleet = planFor(trace)
+  const speedAt = speedsOn(fleet)
+  const pace = { closedLoop: false, concurrency: Infinity, holdAt: null, seed: SEED, clockMs: null }
+  return loads.flatMap((load) => {
+    const speed = speedAt(load, trace, pace)
+    const cold = new Map<string, RunFigures>()
+    const warm = new Map<string, RunFigures>()
+    let learnedS = 0
+    for (const kind of kinds) {
+      const result = replay(trace, fleet, kind, { ...pace, speed })
+      cold.set(kind.name, figuresOf(result, true))
+      warm.set(kind.name, figuresOf(result, false))
+      if (kind.name === OWN) learnedS = learnedWithinS(result)
+    }
+    const cell = { fleet: name, trace: trace.name, load }
+    return [
+      { ...cell, part: 'first 60 s', ...comparedRow(cold) },
+      { ...cell, part: 'after 60 s', ...comparedRow(warm), learned_within_s: Math.round(learnedS) },
+    ]
+  })
+}
