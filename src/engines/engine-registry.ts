@@ -3,6 +3,7 @@ import type { RankStats } from '../core/contract/engine-signal.ts'
 import type { EngineKind, EngineType } from './engine-type.ts'
 import { external } from './external.ts'
 import { firstlight } from './firstlight.ts'
+import type { Inspection } from './inspection.ts'
 import { llamaCpp } from './llama-cpp.ts'
 import { metricNames, readLoad, readRanks, type EngineLoad } from './load-metrics.ts'
 import { ollama } from './ollama.ts'
@@ -49,6 +50,14 @@ export const METRICS_PATHS: readonly string[] = [...new Set(ENGINE_TYPES.flatMap
 export const DETECTION_PATHS: readonly string[] = ENGINE_TYPES.flatMap(({ detection }) =>
   detection.routes.map(({ path }) => path),
 )
+
+/** What `firstlight doctor` reads before it knows the type. */
+export const INSPECTIONS: readonly Inspection[] = [
+  ...new Set(ENGINE_TYPES.flatMap(({ inspection }) => inspection ?? [])),
+]
+
+/** Routes that list the sockets of KV events. */
+export const KV_EVENT_SOURCES = ENGINE_TYPES.flatMap(({ kvEvents }) => kvEvents?.sources ?? [])
 
 const LOADS = ENGINE_TYPES.flatMap((type) => (type.load === null ? [] : [{ type, metrics: type.load.metrics }]))
 const READ = namesPattern(LOADS.flatMap(({ metrics }) => metricNames(metrics)))

@@ -1,4 +1,6 @@
 /** What the gateway knows about a type of engine. One file per type; engine-registry.ts lists them. */
+import type { KvEventSource } from './kv-event-source.ts'
+import type { Inspection } from './inspection.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
 import type { AnswerMeaning, EngineAnswer, SentRequest } from './answer-meaning.ts'
@@ -133,15 +135,6 @@ interface CacheReset {
   readonly enabledBy: string | null
 }
 
-export interface KvEventSource {
-  /** Global rank. */
-  readonly rank: string
-  readonly enabled: boolean
-  readonly endpoint: string
-  readonly replayEndpoint: string | null
-  readonly topic: string | null
-}
-
 /** KV events over ZeroMQ in vLLM's three frames: topic, sequence, msgpack batch. */
 export interface KvEventRules {
   /** Route that lists the sockets of each rank. null: they are configured. */
@@ -219,8 +212,8 @@ export interface EngineType {
   readonly privateHeaders: readonly string[]
   /** Setting that reports cached tokens in `usage`. null: always, or never. */
   readonly cachedTokensBy: string | null
-  /** It has the flags of `vllm serve`, which `firstlight doctor` recommends. */
-  readonly hasVllmFlags: boolean
+  /** What `firstlight doctor` reads and recommends beyond the members above. null: nothing. */
+  readonly inspection: Inspection | null
   readonly quirks: readonly Quirk[]
   /** Names in configurations of other products. */
   readonly aliases: readonly string[]
@@ -245,7 +238,7 @@ export const PLAIN = {
   privateFields: [],
   privateHeaders: [],
   cachedTokensBy: null,
-  hasVllmFlags: false,
+  inspection: null,
   quirks: [],
   aliases: [],
 } as const satisfies Partial<EngineType>

@@ -1,15 +1,8 @@
 /** SGLang. Source: SGLang 0.5.23 (paths below `sglang/srt/`). Not run: it needs a GPU. */
 import { isJsonObject } from '../core/json.ts'
 import { answersBy, type TextRule } from './answer-meaning.ts'
-import {
-  PLAIN,
-  VERSION_PATTERN,
-  numberIn,
-  type EngineType,
-  type KvEventRules,
-  type KvEventSource,
-  type RankLoad,
-} from './engine-type.ts'
+import { PLAIN, VERSION_PATTERN, numberIn, type EngineType, type KvEventRules, type RankLoad } from './engine-type.ts'
+import type { KvEventSource } from './kv-event-source.ts'
 import type { LoadMetrics } from './load-metrics.ts'
 import { capacityFromModels } from './model-list.ts'
 import { FULL, PROXY_TEXTS, UNKNOWN_NAME } from './proxy-answers.ts'

@@ -38,6 +38,7 @@ export const unknown: EngineType = {
   sleep: vllm.sleep,
   connectors: vllm.connectors.filter(({ implemented }) => implemented),
   addable: vllm.addable,
-  hasVllmFlags: true,
+  // Most servers without a sign of their type are vLLM behind a proxy.
+  inspection: vllm.inspection,
   aliases: [],
 }

@@ -3,10 +3,12 @@
  */
 import { isJsonObject } from '../core/json.ts'
 import { answersBy, type TextRule } from './answer-meaning.ts'
-import { ADDABLE_FIELDS, PLAIN, VERSION_PATTERN, type EngineType, type KvEventSource } from './engine-type.ts'
+import { ADDABLE_FIELDS, PLAIN, VERSION_PATTERN, type EngineType } from './engine-type.ts'
+import type { KvEventSource } from './kv-event-source.ts'
 import type { LoadMetrics } from './load-metrics.ts'
 import { capacityFromModels } from './model-list.ts'
 import { FULL, PROXY_TEXTS, UNKNOWN_NAME } from './proxy-answers.ts'
+import { vllmInspection } from './vllm-inspection.ts'
 import { callForChat, callsForTexts, idsInTokens, textIn } from './tokenize-bodies.ts'
 
 const METRICS: LoadMetrics = {
@@ -163,6 +165,6 @@ export const vllm: EngineType = {
     'x-encoder-hosts-ports',
   ],
   cachedTokensBy: '--enable-prompt-tokens-details',
-  hasVllmFlags: true,
+  inspection: vllmInspection,
   aliases: ['vllm', 'hosted_vllm', 'dynamo.vllm'],
 }

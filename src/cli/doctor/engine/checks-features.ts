@@ -1,4 +1,5 @@
-/** Checks of features that give the gateway more information. Each one is a flag of `vllm serve`. */
+/** Checks of features that give the gateway more information. Each one is a setting of the server. */
+import type { Inspection } from '../../../engines/inspection.ts'
 import { IDLE_MS } from '../../../platform/node/http1/origin.ts'
 import { REQUEST_ID, summaryOf } from '../ask.ts'
 import type { Findings } from '../finding.ts'
@@ -46,28 +47,29 @@ export function checkAnswers(facts: EngineFacts, expected: ExpectedEngine | null
       next: cachedTokensNext(facts),
     })
   } else found.ok('cached_tokens', `reported (${generated.cachedTokens} of ${generated.promptTokens ?? '?'})`)
-  if (!facts.type.hasVllmFlags) return
+  const { inspection } = facts.type
+  if (inspection === null) return
   if (generated.perRequestMetrics) found.ok('per_request_metrics', 'in responses')
   else {
     found.note('per_request_metrics', 'not in responses', {
       costs: 'Reports before the first token (docs/ttft.md) lack its own queue and prefill times.',
-      next: 'vllm serve … --enable-per-request-metrics',
+      next: inspection.next.requestMetrics,
     })
   }
 }
 
-export function checkRequestIds({ health, tokens }: EngineFacts, found: Findings): void {
+export function checkRequestIds({ health, tokens }: EngineFacts, { next }: Inspection, found: Findings): void {
   const echoed = [health, tokens.result].some(
     (result) => 'headers' in result && result.headers['x-request-id'] === REQUEST_ID,
   )
   if (echoed) return found.ok('request_ids', 'the client’s x-request-id is used')
   found.note('request_ids', 'the client’s x-request-id is ignored', {
     costs: 'Its logs and reports cannot be matched with the gateway’s requests.',
-    next: 'vllm serve … --enable-request-id-headers',
+    next: next.requestIds,
   })
 }
 
-export function checkEvents({ events, switches }: EngineFacts, found: Findings): void {
+export function checkEvents({ events, switches }: EngineFacts, { next }: Inspection, found: Findings): void {
   const on = events?.filter(({ enabled }) => enabled) ?? []
   // KV events describe prefixes, and this model has none.
   if (switches.isSpeechOnly && on.length === 0) return
@@ -79,10 +81,7 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
   if (on.length === 0) {
     return found.note('kv_events', 'not published', {
       costs: 'Its cached prefixes are estimates, corrected by responses.',
-      next:
-        'vllm serve … --kv-events-config ' +
-        `'{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557",` +
-        `"replay_endpoint":"tcp://127.0.0.1:5558"}'`,
+      next: next.kvEvents,
     })
   }
   const missing = on.filter(({ replayEndpoint }) => replayEndpoint === null)
@@ -121,7 +120,12 @@ export function checkTokenize(
   else if (switches.sleeping !== true) found.note('tokenize', 'there is no /tokenize', remedy)
 }
 
-export function checkLimits({ info, metrics }: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
+export function checkLimits(
+  { info, metrics }: EngineFacts,
+  { next }: Inspection,
+  expected: ExpectedEngine | null,
+  found: Findings,
+): void {
   const limits =
     info === null
       ? []
@@ -135,7 +139,7 @@ export function checkLimits({ info, metrics }: EngineFacts, expected: ExpectedEn
   if (limit !== null) return found.ok('admission_limits', `the gateway sends at most ${limit} requests at a time`)
   found.note('admission_limits', info === null ? 'not visible from outside' : 'none', {
     costs: 'Without a limit a burst queues in this engine, although the gateway could use others.',
-    next: 'vllm serve … --max-num-queued-reqs N (running and waiting), or max_in_flight in the configuration.',
+    next: next.queueLimits,
   })
 }
 
@@ -148,7 +152,12 @@ export function checkSleepMode({ info, switches }: EngineFacts, found: Findings)
 }
 
 /** Determines the role in disaggregated serving, as far as the engine shows it. */
-export function checkRole({ info, metrics }: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
+export function checkRole(
+  { info, metrics }: EngineFacts,
+  { next }: Inspection,
+  expected: ExpectedEngine | null,
+  found: Findings,
+): void {
   const shown = info?.transfer ?? null
   const connectors =
     shown === null ? metrics.connectors : [`${shown.connector}${shown.role === null ? '' : ` as ${shown.role}`}`]
@@ -167,9 +176,7 @@ export function checkRole({ info, metrics }: EngineFacts, expected: ExpectedEngi
   if (connectors.length > 0) return found.ok('kv_transfer', `${connectors.join(', ')}, role ${role}`)
   const remedy = {
     costs: 'The decode engine computes the prompt again.',
-    next:
-      'vllm serve … --kv-transfer-config ' +
-      `'{"kv_connector":"NixlConnector","kv_role":"${role === 'prefill' ? 'kv_producer' : 'kv_consumer'}"}'`,
+    next: next.kvTransfer(role),
   }
   if (info === null) found.note('kv_transfer', `no connector is visible, but the configured role is ${role}`, remedy)
   else found.problem('kv_transfer', `no connector, but the configured role is ${role}`, remedy)

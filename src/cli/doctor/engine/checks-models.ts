@@ -24,9 +24,9 @@ export function checkModels(
   const adapters = cards.filter(({ parent }) => parent !== null)
   const adapterText = adapters.length === 0 ? '' : `; adapters ${adapters.map(({ id }) => id).join(', ')}`
   found.ok('models', `${base.map(nameOf).join(', ')}${lengthOf(baseCard(models))}${adapterText}`)
-  if (!type.hasVllmFlags) found.ok('kind', type.title)
+  if (type.inspection === null) found.ok('kind', type.title)
   else if (version === null && tokens.ids === null) {
-    found.note('kind', 'not vLLM: neither /version nor /tokenize', {
+    found.note('kind', type.inspection.unlike, {
       costs: 'The gateway uses its metrics and responses. Cache, queue and tokens are the gateway’s own estimates.',
     })
   }

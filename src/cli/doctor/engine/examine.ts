@@ -56,8 +56,8 @@ export async function examineEngine(
 }
 
 function softwareOf({ type, version }: EngineFacts): string {
-  if (!type.hasVllmFlags) return type.title
-  return version === null ? '' : `vLLM ${version}`
+  if (type.inspection === null) return type.title
+  return version === null ? '' : `${type.inspection.server} ${version}`
 }
 
 function judge(facts: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
@@ -67,11 +67,12 @@ function judge(facts: EngineFacts, expected: ExpectedEngine | null, found: Findi
     checkRanks(facts, expected, found)
   }
   checkAnswers(facts, expected, found)
-  if (!facts.type.hasVllmFlags) return checkQuirks(facts, found)
-  checkRequestIds(facts, found)
-  checkEvents(facts, found)
+  const { inspection } = facts.type
+  if (inspection === null) return checkQuirks(facts, found)
+  checkRequestIds(facts, inspection, found)
+  checkEvents(facts, inspection, found)
   checkTokenize(facts, expected, found)
-  checkLimits(facts, expected, found)
+  checkLimits(facts, inspection, expected, found)
   checkSleepMode(facts, found)
-  checkRole(facts, expected, found)
+  checkRole(facts, inspection, expected, found)
 }

@@ -1,12 +1,13 @@
 /** Facts read from one engine. `checks-*.ts` judge them. */
 import type { MeasuredLoad } from '../../../engines/engine-registry.ts'
-import type { EngineType, KvEventSource } from '../../../engines/engine-type.ts'
+import type { EngineType } from '../../../engines/engine-type.ts'
+import type { KvEventSource } from '../../../engines/kv-event-source.ts'
+import type { ServerInfo } from '../../../engines/inspection.ts'
 import type { ModelCard } from '../../../engines/model-list.ts'
 import type { Answer, AskResult } from '../ask.ts'
 import type { KeepAliveResult } from '../keep-alive.ts'
 import type { Reach } from '../reach.ts'
 import type { CompletionResult } from './sample.ts'
-import type { ServerInfo } from './server-info.ts'
 
 export interface EngineFacts {
   readonly reach: Reach
@@ -42,7 +43,7 @@ export interface Metrics {
   readonly result: AskResult
   /** null: the text has no load metrics. */
   readonly scraped: MeasuredLoad | null
-  /** Labels of `vllm:cache_config_info`. */
+  /** Labels of the metric with the cache's configuration. */
   readonly cacheConfig: ReadonlyMap<string, string>
   /** Number of requests refused by the engine's admission limits; null: the engine has no such counter. */
   readonly rejections: number | null

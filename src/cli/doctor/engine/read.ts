@@ -3,13 +3,16 @@ import * as z from 'zod/mini'
 import {
   DETECTION_PATHS,
   detectEngineType,
+  INSPECTIONS,
+  KV_EVENT_SOURCES,
   METRICS_PATHS,
   readMetrics as readLoad,
 } from '../../../engines/engine-registry.ts'
 import type { EngineType } from '../../../engines/engine-type.ts'
+import type { KvEventSource } from '../../../engines/kv-event-source.ts'
+import type { ServerInfo } from '../../../engines/inspection.ts'
 import { modelCards } from '../../../engines/model-list.ts'
 import { namesPattern, samplesOf } from '../../../engines/prometheus-text.ts'
-import { vllm } from '../../../engines/vllm.ts'
 import { type Answer, ask, type AskResult, type Endpoint, isAnswer, jsonOf } from '../ask.ts'
 import { watchIdle } from '../keep-alive.ts'
 import { reachOf } from '../reach.ts'
@@ -25,7 +28,6 @@ import {
   type TokenizeAnswers,
 } from './facts.ts'
 import { generate, SAMPLE_CHAT, SAMPLE_TEXT } from './sample.ts'
-import { readServerInfo } from './server-info.ts'
 
 export interface ReadOptions {
   /** Time limit of each question. */
@@ -56,18 +58,17 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
     ask(withoutKey, { path: '/v1/models', limitMs: options.limitMs }),
     ask(withoutKey, { path: '/health', limitMs: options.limitMs }),
     metricsOf(asks),
-    asks(EVENT_SOURCES.path).then((result) => EVENT_SOURCES.read(jsonOf(result))),
+    readEventSources(asks),
     readSwitches(asks),
   ])
   const model = (options.model === null ? null : cardOf(models, options.model)) ?? baseCard(models)
-  const [tokens, serverInfo, generated] = await Promise.all([
+  const [tokens, info, generated] = await Promise.all([
     tokenize(place, model?.id ?? null, options.limitMs),
-    inDevMode(switches) ? ask(place, { path: '/server_info?config_format=json', limitMs: INFO_MS }).then(jsonOf) : null,
+    inDevMode(switches) ? readInfo(place) : null,
     model === null || !options.generate || isAway(switches, metrics)
       ? null
       : generate(place, model, options.generateMs),
   ])
-  const info = readServerInfo(serverInfo)
   const versionText = isAnswer(version) && version.status === 200 ? version.text : ''
   const type = await typeOf(asks, { versionText, owner: model?.ownedBy ?? null, metrics, health })
   return {
@@ -82,7 +83,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
     switches,
     info,
     generated,
-    // Before vLLM 0.32 only the flags show it.
+    // In older versions only the flags show it.
     events: events ?? (info === null ? null : info.events === null ? [] : [info.events]),
     withoutKey: isAnswer(keyless) ? keyless.status : null,
     guarded: !isAnswer(keylessHealth) || keylessHealth.status !== health.status,
@@ -101,14 +102,22 @@ function readVersion(result: AskResult): string | null {
 
 const readModels = (result: AskResult): ModelList => ({ result, cards: modelCards(jsonOf(result)) })
 
-/** Other types report their sockets elsewhere, and the bridge reads them. */
-const EVENT_SOURCES = vllm.kvEvents!.sources!
+/** Sockets of the first route that lists them. Other types report them elsewhere, and the bridge reads them. */
+async function readEventSources(asks: AskPath): Promise<readonly KvEventSource[] | null> {
+  for (const { path, read } of KV_EVENT_SOURCES) {
+    const sources = read(jsonOf(await asks(path)))
+    if (sources !== null) return sources
+  }
+  return null
+}
 
-const CONNECTORS = [
-  ['nixl', 'NixlConnector'],
-  ['lmcache', 'LMCache'],
-  ['mooncake', 'Mooncake'],
-] as const
+async function readInfo(place: Endpoint): Promise<ServerInfo | null> {
+  for (const { info } of INSPECTIONS) {
+    const read = info.read(jsonOf(await ask(place, { path: info.path, limitMs: INFO_MS })))
+    if (read !== null) return read
+  }
+  return null
+}
 
 type AskPath = (path: string) => Promise<AskResult>
 
@@ -147,18 +156,22 @@ async function typeOf(asks: AskPath, { versionText, owner, metrics, health }: Ty
   return detectEngineType({ ...evidence, routes })
 }
 
-const CACHE_NAMES = namesPattern(['vllm:cache_config_info', 'vllm:admission_rejections_total'])
+const CACHE_NAMES = namesPattern(INSPECTIONS.flatMap(({ metrics }) => [metrics.cacheConfig, metrics.rejections]))
 
 function readMetrics(result: AskResult): Metrics {
   const text = isAnswer(result) && result.status === 200 ? result.text : ''
   const samples = samplesOf(text, CACHE_NAMES)
-  const rejections = samples.get('vllm:admission_rejections_total')
+  const all = INSPECTIONS.map(({ metrics }) => metrics)
+  const rejections = all.flatMap(({ rejections: name }) => samples.get(name) ?? [])
+  const isServed = (prefix: string): boolean => text.startsWith(prefix) || text.includes(`\n${prefix}`)
   return {
     result,
     scraped: readLoad(text),
-    cacheConfig: samples.get('vllm:cache_config_info')?.[0]?.labels ?? new Map(),
-    rejections: rejections === undefined ? null : rejections.reduce((sum, { value }) => sum + value, 0),
-    connectors: CONNECTORS.filter(([prefix]) => new RegExp(`^vllm:${prefix}_`, 'm').test(text)).map(([, name]) => name),
+    cacheConfig: all.flatMap(({ cacheConfig: name }) => samples.get(name) ?? [])[0]?.labels ?? new Map(),
+    rejections: rejections.length === 0 ? null : rejections.reduce((sum, { value }) => sum + value, 0),
+    connectors: all.flatMap(({ connectors }) =>
+      connectors.flatMap(([prefix, name]) => (isServed(prefix) ? [name] : [])),
+    ),
   }
 }
 

@@ -5,16 +5,16 @@ import type { Findings } from '../finding.ts'
 type Server = { readonly type: EngineType }
 
 /** Setting of the server that exports its load. */
-export function metricsNext({ type: { title, load, hasVllmFlags } }: Server): string {
-  if (hasVllmFlags) return 'vLLM exports them unless started with --disable-log-stats; a proxy may hide the route.'
+export function metricsNext({ type: { title, load, inspection } }: Server): string {
+  if (inspection !== null) return inspection.next.load
   return load === null || load.enabledBy === null
     ? `${title} has no setting for them.`
     : `Start it with ${load.enabledBy}.`
 }
 
 /** Setting of the server that reports cached tokens. */
-export function cachedTokensNext({ type: { title, cachedTokensBy, hasVllmFlags } }: Server): string {
-  if (hasVllmFlags) return 'vllm serve … --enable-prompt-tokens-details'
+export function cachedTokensNext({ type: { title, cachedTokensBy, inspection } }: Server): string {
+  if (inspection !== null) return inspection.next.cachedTokens
   return cachedTokensBy === null
     ? `${title} reports them in newer versions only, or not at all.`
     : `Start it with ${cachedTokensBy}.`
