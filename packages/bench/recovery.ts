@@ -15,6 +15,7 @@ import { healthyHours } from './recovery/healthy-hours.ts'
 import { steadyLoad } from './recovery/load.ts'
 import { Site } from './recovery/site.ts'
 import { median } from './median.ts'
+import { type PredictedLateness, predictedLateness } from './recovery/predicted-lateness.ts'
 import { medianFigures } from './recovery/median-figures.ts'
 import { type WarmUp, warmUp } from './recovery/warm-up.ts'
 import { peerHeadline, peerRows, shownPeer } from './recovery/peer-rows.ts'
@@ -24,6 +25,8 @@ import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 const WARM_MS = 8_000
 const FAULT_MS = 20_000
 const HEALED_MS = 15_000
+/** Time in which predictions follow a slow engine, ms. */
+const LEARN_MS = 5_000
 
 interface Plan {
   /** Another gateway instead of Firstlight. */
@@ -134,10 +137,10 @@ const shown = ({ fault, ...figures }: Row): BenchRow => ({ fault: fault.name, ..
 async function playTimes(runs: number, fault: Fault, plan: Plan): Promise<Figures> {
   const played: Figures[] = []
   for (let run = 0; run < runs; run++) played.push(await play(fault, plan))
-  return medianFigures(played)
+  return { ...played.at(-1)!, ...medianFigures(played) }
 }
 
-async function play(fault: Fault, { engines, perS, peer }: Plan): Promise<Figures> {
+async function play(fault: Fault, { engines, perS, peer }: Plan): Promise<Figures & Partial<PredictedLateness>> {
   const site = await Site.start({ engines, pool: fault.pool ?? {}, ...(peer === undefined ? {} : { peer }) })
   try {
     const [sick] = site.fleet.engines
@@ -152,7 +155,11 @@ async function play(fault: Fault, { engines, perS, peer }: Plan): Promise<Figure
     await sleep(HEALED_MS)
     stop.abort()
     const sent = await load
-    return figuresOf({ sent, placed: site.log.placed, sick: sick!.settings.id, faultAt, healedAt })
+    const slow = sent.filter(
+      ({ engine, sentAt }) => engine === sick!.settings.id && sentAt > faultAt + LEARN_MS && sentAt < healedAt,
+    )
+    const lateness = fault.kind === 'slow' && peer === undefined ? await predictedLateness(site, slow) : {}
+    return { ...figuresOf({ sent, placed: site.log.placed, sick: sick!.settings.id, faultAt, healedAt }), ...lateness }
   } finally {
     await site.stop()
   }

@@ -12,6 +12,7 @@ describe('figures of a fault', () => {
     endedAt: sentAt + 500,
     silence: { from: sentAt + 100, ms: 10 },
     engine: 'a',
+    decision: null,
     problem: null,
     ...changes,
   })

@@ -20,6 +20,8 @@ export interface ClientCall {
   readonly silence: Silence | null
   /** Engine that answered; null: unknown. */
   readonly engine: string | null
+  /** Id of the gateway's decision; null: unknown. */
+  readonly decision: string | null
   /** Why it did not complete. */
   readonly problem: string | null
 }
@@ -46,6 +48,7 @@ export function ask({ url, id, body, key, patienceMs = PATIENCE_MS }: Ask): Prom
   return new Promise((resolve) => {
     let firstTokenAt: number | null = null
     let engine: string | null = null
+    let decision: string | null = null
     let movedAt = 0
     let silence: Silence | null = null
     let limit: NodeJS.Timeout
@@ -59,7 +62,7 @@ export function ask({ url, id, body, key, patienceMs = PATIENCE_MS }: Ask): Prom
       clearTimeout(limit)
       moved()
       const endedAt = performance.now()
-      resolve({ id, sentAt, firstTokenAt, isComplete: problem === null, endedAt, silence, engine, problem })
+      resolve({ id, sentAt, firstTokenAt, isComplete: problem === null, endedAt, silence, engine, decision, problem })
     }
     const request = http.request(`${url}/v1/chat/completions`, {
       method: 'POST',
@@ -83,6 +86,7 @@ export function ask({ url, id, body, key, patienceMs = PATIENCE_MS }: Ask): Prom
     request.on('response', (response) => {
       let tail = ''
       engine = (response.headers['x-firstlight-engine'] as string | undefined) ?? null
+      decision = (response.headers['x-firstlight-decision'] as string | undefined)?.split(';')[0] ?? null
       response.setEncoding('utf8').on('data', (part: string) => {
         tail = (tail + part).slice(-4096)
         if (firstTokenAt === null && TOKEN.test(tail)) firstTokenAt = movedAt = performance.now()
