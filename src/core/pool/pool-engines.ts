@@ -95,9 +95,15 @@ export class PoolEngines {
     if (engine !== undefined) engine.rescuedTotal += 1
   }
 
-  /** Whether requests that wait at the engine should go to another one. */
-  isWedged(id: string): boolean {
-    return this.table.get(id)?.condition.condition === 'wedged'
+  /**
+   * Whether requests that wait at the engine should go to another one. An engine whose health check fails is not tried:
+   * there, overdue output is enough.
+   */
+  isStuck(id: string, now: number): boolean {
+    const engine = this.table.get(id)
+    if (engine?.condition.condition !== 'unreachable') return engine?.condition.condition === 'wedged'
+    const { isLearned } = this.#booked.ledger.expected(engine, now)
+    return engine.owed.overdueSince(engine.movedAt, { now, isLearned }) !== null
   }
 
   /** Whether the request of a booking is lost at an engine that answers trials. */

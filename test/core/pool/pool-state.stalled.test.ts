@@ -1,6 +1,7 @@
 /** Cases 16 to 20 of a study of wedged engines, in virtual time; test/contracts/wedged.ts has them with real engines. */
 import { expect, it } from 'vitest'
 import { endedAs } from '../../../src/core/contract/outcome.ts'
+import { predictionErrorMs } from '../../../src/core/pool/condition/owed-tokens.ts'
 import { servingEngine } from '../../../src/core/contract/placement.ts'
 import { admission, engine, probe, stats } from '../../kit/pool-fixtures.ts'
 import { PoolInTime } from '../../kit/pool-in-time.ts'
@@ -58,6 +59,21 @@ it('an engine is not down because the gateway was starved and reads its output l
   site.pass(1_000)
   expect(site.raised).toEqual([])
   expect(Object.values(site.conditions())).toEqual(['well', 'well', 'well'])
+})
+
+it('requests that wait at an engine whose health check hangs as well move once they are overdue', () => {
+  const site = new PoolInTime(['a', 'b'], { retry: { share: 0, minPerS: 0 } })
+  const first = admission({ avoid: ['b'] })
+  const admitted = site.state.admit(first, site.now)
+  if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
+  site.stopped.add('a')
+  const rescue = { ...first, attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'], isLastResort: true }
+  site.state.observe([probe('a', site.now, { healthy: false, problem: 'first_byte_timeout', stats: null })], site.now)
+  site.pass(200)
+  expect(site.conditions()['a']).toBe('unreachable')
+  expect(site.state.admit(rescue, site.now)).toHaveProperty('refusal')
+  site.pass(predictionErrorMs(admitted.predictedTtftMs!, false) + admitted.predictedTtftMs!)
+  expect(site.state.admit(rescue, site.now)).toHaveProperty('placement')
 })
 
 it('an engine is found wedged although it reports that no request runs', () => {

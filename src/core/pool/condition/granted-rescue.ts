@@ -3,13 +3,13 @@ import { bookingKey } from '../bookings.ts'
 import type { PoolEngines } from '../pool-engines.ts'
 
 /**
- * Decides whether a request that waits at an engine may be sent to a second one. A wedged engine is the grant. A
+ * Decides whether a request that waits at an engine may be sent to a second one. A wedged or unreachable engine is the grant. A
  * request that is lost at an engine that moves gets a second attempt within the retry budget, like a hedge.
  * @returns the admission of the second attempt; null: none is needed
  */
 export function grantedRescue(admission: Admission, engines: PoolEngines, now: number): Admission | null {
   const { rescueFrom, ...hedge } = admission
-  if (rescueFrom === undefined || engines.isWedged(rescueFrom)) return admission
+  if (rescueFrom === undefined || engines.isStuck(rescueFrom, now)) return admission
   const first = bookingKey({ ...admission, attempt: admission.attempt - 1 })
   return engines.isLost(rescueFrom, first, now) ? hedge : null
 }
