@@ -3,8 +3,8 @@ import { bookingKey } from '../bookings.ts'
 import type { PoolEngines } from '../pool-engines.ts'
 
 /**
- * Decides whether a request that waits at an engine may be sent to a second one. A wedged or unreachable engine is the grant. A
- * request that is lost at an engine that moves gets a second attempt within the retry budget, like a hedge.
+ * Decides whether a request that waits at an engine may be sent to a second one. A wedged or unreachable engine is the
+ * grant. A request that is lost at an engine that moves gets a second attempt within the retry budget, like a hedge.
  * @returns the admission of the second attempt; null: none is needed
  */
 export function grantedRescue(admission: Admission, engines: PoolEngines, now: number): Admission | null {
