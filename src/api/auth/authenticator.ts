@@ -9,6 +9,7 @@ import {
   callerByKey,
   callerByToken,
   type FindCaller,
+  type FindOpenCaller,
   type KeyHolders,
   loopbackCaller,
   noCaller,
@@ -68,10 +69,12 @@ interface Access {
   readonly callers: readonly Caller[]
 }
 
-function accessOf(config: AccessConfig, trust: TrustMode, { ports, issued }: AccessSources): Access {
-  if (trust === 'unconfigured') return { find: noCaller, callers: [] }
-  if (trust === 'open') return { find: openCaller(config.cors), callers: [] }
-  if (trust === 'loopback') return { find: loopbackCaller(config.cors, config.allowedHosts), callers: [] }
+function openCallerOf({ cors, allowedHosts }: AccessConfig, trust: Exclude<TrustMode, 'keys'>): FindOpenCaller {
+  if (trust === 'unconfigured') return noCaller
+  return trust === 'open' ? openCaller(cors) : loopbackCaller(cors, allowedHosts)
+}
+
+function accessOf(config: AccessConfig, { ports, issued }: AccessSources): Access {
   const byKey = keyAccess(config, { ports, issued })
   return config.jwt === null ? byKey : tokenAccess(byKey, config.jwt, { config, ports })
 }
@@ -108,6 +111,8 @@ export class Authenticator {
   readonly hasEdges: boolean
   /** Finds the client of a request. */
   readonly caller: FindCaller
+  /** As `caller`, without a promise. null: there are keys. */
+  readonly openCaller: FindOpenCaller | null
   readonly #issued: IssuedKeyCache | null
   readonly #admins: KeyStore<true> | null
   readonly #allowedHosts: readonly string[]
@@ -116,8 +121,10 @@ export class Authenticator {
     this.trust = trustOf(config)
     this.#allowedHosts = config.allowedHosts
     this.#issued = issuedKeysOf(config, ports)
-    const { find, callers } = accessOf(config, this.trust, { ports, issued: this.#issued })
-    this.caller = find
+    const { find, callers } = accessOf(config, { ports, issued: this.#issued })
+    const open = this.trust === 'keys' ? null : openCallerOf(config, this.trust)
+    this.openCaller = open
+    this.caller = open === null ? find : async (headers) => open(headers)
     this.hasEdges = callers.some(({ edge }) => edge)
     this.hasLimits = this.#issued !== null || callers.some(hasLimits)
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])

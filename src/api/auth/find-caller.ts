@@ -11,10 +11,13 @@ import { looksLikeToken, type TokenVerifier } from './token-verifier.ts'
  * Returns the client of a request, or fails with a Failure.
  * @param acceptsApiKeyHeader also accept `x-api-key`, as Anthropic's clients send it
  */
-export type FindCaller = (headers: HeaderReader, acceptsApiKeyHeader: boolean) => Caller | Promise<Caller>
+export type FindCaller = (headers: HeaderReader, acceptsApiKeyHeader: boolean) => Promise<Caller>
+
+/** As `FindCaller`, of a gateway without keys. */
+export type FindOpenCaller = (headers: HeaderReader) => Caller
 
 /** The gateway has no keys, and serves others than its own host. */
-export const noCaller: FindCaller = () => {
+export const noCaller: FindOpenCaller = () => {
   throw new Failure(
     'not_configured',
     'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can ' +
@@ -24,7 +27,7 @@ export const noCaller: FindCaller = () => {
 
 /** Everyone who can reach an open gateway, except for pages of other sites. */
 export const openCaller =
-  (cors: Config['cors']): FindCaller =>
+  (cors: Config['cors']): FindOpenCaller =>
   (headers) => {
     refuseForeignPages(headers, cors)
     return ANYONE
@@ -32,7 +35,7 @@ export const openCaller =
 
 /** Every program of this host. */
 export const loopbackCaller =
-  (cors: Config['cors'], allowedHosts: readonly string[]): FindCaller =>
+  (cors: Config['cors'], allowedHosts: readonly string[]): FindOpenCaller =>
   (headers) => {
     refuseForeignPages(headers, cors)
     refuseForeignHost(headers, allowedHosts)

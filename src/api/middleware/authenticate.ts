@@ -6,15 +6,16 @@ import type { Middleware } from './middleware.ts'
  * Finds the client of a request by its key or token.
  * @param acceptsApiKeyHeader also accept `x-api-key`, as Anthropic's clients send it
  */
-export const authenticate =
-  (authenticator: Pick<Authenticator, 'caller'>, acceptsApiKeyHeader: boolean): Middleware =>
-  (c, next) => {
-    const incoming = c.get('incoming')
-    const pass = (caller: Caller): Promise<void> => {
-      incoming.logFields.tenant = caller.tenant
-      c.set('caller', caller)
-      return next()
-    }
-    const caller = authenticator.caller(incoming.request.headers, acceptsApiKeyHeader)
-    return caller instanceof Promise ? caller.then(pass) : pass(caller)
-  }
+export const authenticate = (
+  { caller, openCaller }: Pick<Authenticator, 'caller' | 'openCaller'>,
+  acceptsApiKeyHeader: boolean,
+): Middleware => {
+  if (openCaller !== null) return (c, next) => pass(c, next, openCaller(c.get('incoming').request.headers))
+  return async (c, next) => pass(c, next, await caller(c.get('incoming').request.headers, acceptsApiKeyHeader))
+}
+
+function pass(c: Parameters<Middleware>[0], next: () => Promise<void>, caller: Caller): Promise<void> {
+  c.get('incoming').logFields.tenant = caller.tenant
+  c.set('caller', caller)
+  return next()
+}

@@ -12,7 +12,7 @@ import { refuseOtherMethods } from '../refuse-other-methods.ts'
 interface ModelRouteParts extends ModelParts, RouteMiddlewareParts {
   readonly ports: RouteMiddlewareParts['ports'] & LengthParts['ports']
   readonly models: ModelParts['models'] & LengthParts['models']
-  readonly authenticator: Pick<Authenticator, 'caller'>
+  readonly authenticator: Pick<Authenticator, 'caller' | 'openCaller'>
 }
 
 type LengthParts = ConstructorParameters<typeof ContextLengths>[0]
