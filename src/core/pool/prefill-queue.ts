@@ -284,8 +284,11 @@ export class PrefillQueue {
 
   #remove(queued: QueuedPrefill, now: number): void {
     this.#uncount(queued, now)
-    const fresh = this.#fresh.lastIndexOf(queued)
-    if (fresh >= 0) this.#fresh.splice(fresh, 1)
+    if (this.#fresh.at(-1) === queued) this.#fresh.pop()
+    else {
+      const fresh = this.#fresh.lastIndexOf(queued)
+      if (fresh >= 0) this.#fresh.splice(fresh, 1)
+    }
     queued.ended = true
     if (queued.previous === null) this.#first = queued.next
     else queued.previous.next = queued.next
@@ -337,6 +340,7 @@ export class PrefillQueue {
 
   /** Corrects prefills booked before `now`: the queued one was not complete, so they found a busy engine. */
   #setStale(queued: QueuedPrefill, now: number): void {
+    if ((this.#fresh.at(-1)?.order ?? -1) <= queued.order) return
     const later = this.#fresh.splice(this.#fresh.findLastIndex(({ order }) => order <= queued.order) + 1)
     for (const one of later) if (one.bookedAt >= now) this.#fresh.push(one)
   }

@@ -24,22 +24,29 @@ export interface MemoryPools {
   close(): void
 }
 
+interface MemoryPool {
+  readonly state: PoolState
+  readonly pool: PoolPort
+}
+
 /** Pool state in this process's memory: sufficient for one gateway process. */
 export function memoryPools({ source, now = Date.now, random = Math.random }: MemoryPoolsOptions): MemoryPools {
-  const pools = new Map<string, { readonly state: PoolState; readonly pool: PoolPort }>()
+  /** By cluster and name. */
+  const pools = new Map<string, Map<string, MemoryPool>>()
   const sweep = () => {
-    for (const { state } of pools.values()) state.expire(now())
+    for (const named of pools.values()) for (const { state } of named.values()) state.expire(now())
   }
   const timer = setInterval(sweep, SWEEP_MS)
   timer.unref()
   return {
     pool(clusterId, poolName) {
-      const name = JSON.stringify([clusterId, poolName])
-      let known = pools.get(name)
+      let named = pools.get(clusterId)
+      if (named === undefined) pools.set(clusterId, (named = new Map()))
+      let known = named.get(poolName)
       if (known === undefined) {
         const state = new PoolState({ random, epoch: randomUUID() })
         known = { state, pool: withAutoConfigure(new LocalPool(state, now), () => source(clusterId, poolName)) }
-        pools.set(name, known)
+        named.set(poolName, known)
       }
       return known.pool
     },
