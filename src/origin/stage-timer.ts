@@ -52,7 +52,18 @@ export function serverTiming(stages: StageTimes): string {
   let text = ''
   for (const stage of ORDER) {
     const ms = stages[stage]
-    if (ms !== undefined) text += `${text === '' ? '' : ', '}${stage};dur=${Math.round(ms * 1000) / 1000}`
+    if (ms !== undefined) text += `${text === '' ? '' : ', '}${stage};dur=${thousandths(ms)}`
   }
   return text
+}
+
+/** Rounds to thousandths. As whole numbers, which V8 prints in a third of the time of others. */
+function thousandths(ms: number): string {
+  const micros = Math.round(ms * 1000)
+  const whole = Math.floor(micros / 1000)
+  const rest = micros - 1000 * whole
+  if (rest === 0) return `${whole}`
+  if (rest % 100 === 0) return `${whole}.${rest / 100}`
+  const digits = rest % 10 === 0 ? `${rest / 10}`.padStart(2, '0') : `${rest}`.padStart(3, '0')
+  return `${whole}.${digits}`
 }

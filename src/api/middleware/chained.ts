@@ -33,8 +33,15 @@ export function chained({ chain: [first, ...others], onError, handler }: ChainPa
       c.res = await onError(error, c)
     }
   }
-  return async (c) => {
+  const chain: typeof handler = async (c) => {
     await first(c, () => guarded(c))
     return c.res
   }
+  chains.add(chain)
+  return chain
 }
+
+const chains = new WeakSet<object>()
+
+/** Whether a handler was made by `chained`. It answers every request. */
+export const isChained = (handler: object): boolean => chains.has(handler)

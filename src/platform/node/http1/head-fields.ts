@@ -8,6 +8,21 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
 // oxlint-disable-next-line no-control-regex -- rejects control bytes
 const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
 
+/** Names as sent, in lower case. Peers send the same few names again and again. */
+const knownNames = new Map<string, string>()
+/** Limit of the map, because clients choose the names. */
+const MAX_KNOWN_NAMES = 500
+
+/** Name in lower case; null: not a token, such as a folded line, or a blank before the colon, which some parsers ignore. */
+function nameOf(sent: string): string | null {
+  const known = knownNames.get(sent)
+  if (known !== undefined) return known
+  const name = sent.toLowerCase()
+  if (!TOKEN.test(name)) return null
+  if (knownNames.size < MAX_KNOWN_NAMES) knownNames.set(sent, name)
+  return name
+}
+
 /**
  * Calls `take` for each header of a head, name in lower case. `text` is the head without its closing blank line, in
  * Latin-1. Returns false if the head is malformed or `take` returned false.
@@ -20,9 +35,8 @@ export function readHeadFields(text: string, take: (name: string, value: string)
     at = text.indexOf('\r\n', from)
     const line = at < 0 ? text.slice(from) : text.slice(from, at)
     const colon = line.indexOf(':')
-    const name = line.slice(0, Math.max(0, colon)).toLowerCase()
-    // Not a token: a folded line, or a blank before the colon, which some parsers ignore.
-    if (!TOKEN.test(name) || !take(name, valueOf(line, colon + 1))) return false
+    const name = nameOf(line.slice(0, Math.max(0, colon)))
+    if (name === null || !take(name, valueOf(line, colon + 1))) return false
   }
   return true
 }

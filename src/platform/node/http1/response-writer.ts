@@ -276,7 +276,7 @@ const isWriter = (client: unknown): client is ResponseWriter =>
 export function writeTogether(socket: Socket, head: string, pieces: readonly Uint8Array[]): boolean {
   let bytes = head.length
   for (const piece of pieces) bytes += piece.length
-  if (bytes <= COPIED_BYTES) return socket.write(copied(bytes, head, pieces))
+  if (bytes <= COPIED_BYTES) return writeCopied(socket, bytes, head, pieces)
   socket.cork()
   let flowing = socket.write(head, 'latin1')
   for (const piece of pieces) flowing = socket.write(piece)
@@ -284,12 +284,17 @@ export function writeTogether(socket: Socket, head: string, pieces: readonly Uin
   return flowing
 }
 
-function copied(bytes: number, head: string, pieces: readonly Uint8Array[]): Buffer {
-  const whole = Buffer.allocUnsafe(bytes)
+/** Memory of the next short write. Nearly always the kernel has taken one when `write` returns. */
+let scratch = Buffer.allocUnsafeSlow(COPIED_BYTES)
+
+function writeCopied(socket: Socket, bytes: number, head: string, pieces: readonly Uint8Array[]): boolean {
+  const whole = scratch.subarray(0, bytes)
   let at = whole.write(head, 'latin1')
   for (const piece of pieces) {
     whole.set(piece, at)
     at += piece.length
   }
-  return whole
+  const flowing = socket.write(whole)
+  if (socket.writableLength !== 0) scratch = Buffer.allocUnsafeSlow(COPIED_BYTES)
+  return flowing
 }
