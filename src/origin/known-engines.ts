@@ -47,7 +47,9 @@ const byOrigin = new WeakMap<Origin, KnownEngines>()
 
 /** What is known about the engines of this HTTP client. */
 export function knownEngines(origin: Origin): KnownEngines {
-  const known = byOrigin.get(origin) ?? new KnownEngines()
-  byOrigin.set(origin, known)
-  return known
+  const known = byOrigin.get(origin)
+  if (known !== undefined) return known
+  const added = new KnownEngines()
+  byOrigin.set(origin, added)
+  return added
 }

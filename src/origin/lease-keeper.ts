@@ -41,12 +41,14 @@ const nothingSent = (): void => undefined
  * booked again; if the object is unreachable, the next renewal tries again.
  */
 export class LeaseKeeper {
+  /** Index among the running bookings. */
+  place = -1
   readonly #parts: BookingParts
   #lease: Lease | null
   /** The object has had this booking, so it needs the release. */
   #known: boolean
   #renewal: Timer
-  #tail: Promise<void> = Promise.resolve()
+  #tail: Promise<void> = done
   #queued = 0
   #firstTokenSeen = false
   #legsDone: readonly EarlyLegRole[] = []

@@ -10,26 +10,39 @@ export interface FencedEngines {
 }
 
 interface RunningBooking {
+  /** Its index in the list of running bookings, which sets it; -1: it is not there. */
+  place: number
   /** Whether the booking has one of these engines, or a rank of one of these servers. */
   isAt(cluster: string, pool: string, engines: readonly string[]): boolean
   /** Ends the call to the engine, because its answer may not go on. */
   fence(): void
 }
 
+/**
+ * A list from which a booking is removed by its index. The outgrown tables of a `Set` would keep every booking, with
+ * its whole request, until the next full garbage collection (core/churn-map.ts).
+ */
 export class RunningBookings {
-  readonly #bookings = new Set<RunningBooking>()
+  readonly #bookings: RunningBooking[] = []
 
   add(booking: RunningBooking): void {
-    this.#bookings.add(booking)
+    booking.place = this.#bookings.length
+    this.#bookings.push(booking)
   }
 
   delete(booking: RunningBooking): void {
-    this.#bookings.delete(booking)
+    if (booking.place < 0) return
+    const last = this.#bookings.pop()!
+    if (last !== booking) {
+      this.#bookings[booking.place] = last
+      last.place = booking.place
+    }
+    booking.place = -1
   }
 
   /** Ends the answers of these engines, and returns their number. */
   fence({ cluster, pool, engines }: FencedEngines): number {
-    const fenced = [...this.#bookings].filter((booking) => booking.isAt(cluster, pool, engines))
+    const fenced = this.#bookings.filter((booking) => booking.isAt(cluster, pool, engines))
     for (const booking of fenced) booking.fence()
     return fenced.length
   }
@@ -39,7 +52,9 @@ const byOrigin = new WeakMap<Origin, RunningBookings>()
 
 /** Bookings of requests that this HTTP client sends: they outlive a configuration. */
 export function runningBookings(origin: Origin): RunningBookings {
-  const known = byOrigin.get(origin) ?? new RunningBookings()
-  byOrigin.set(origin, known)
-  return known
+  const known = byOrigin.get(origin)
+  if (known !== undefined) return known
+  const added = new RunningBookings()
+  byOrigin.set(origin, added)
+  return added
 }
