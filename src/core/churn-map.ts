@@ -1,5 +1,5 @@
 /** Deletions after which the table is replaced. */
-const DELETIONS = 1024
+const DELETIONS = 128
 
 /**
  * Map for entries that come and go all the time, such as live requests. V8 links each outgrown table of a `Map` to its
