@@ -13,7 +13,7 @@ const knownNames = new Map<string, string>()
 /** Limit of the map, because clients choose the names. */
 const MAX_KNOWN_NAMES = 500
 
-/** Name in lower case; null: not a token, such as a folded line, or a blank before the colon, which some parsers ignore. */
+/** Name in lower case. null: no token, as in a folded line, or before a blank, which some parsers ignore. */
 function nameOf(sent: string): string | null {
   const known = knownNames.get(sent)
   if (known !== undefined) return known
