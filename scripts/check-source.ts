@@ -2,6 +2,7 @@
 import { commentPlaces } from './source-checks/comment-places.ts'
 import { comparedDiscriminants } from './source-checks/discriminants.ts'
 import { longLines } from './source-checks/line-length.ts'
+import { literalAccessors } from './source-checks/literal-accessors.ts'
 import { participleTypes } from './source-checks/participle-types.ts'
 import { retiredWords } from './source-checks/retired-words.ts'
 import { sourceFiles } from './source-checks/source-files.ts'
@@ -17,6 +18,7 @@ const problems = [
     ...participleTypes(file),
     ...retiredWords(file),
     ...comparedDiscriminants(file),
+    ...literalAccessors(file),
   ]),
   ...unusedExports(files),
   ...testNames(files),

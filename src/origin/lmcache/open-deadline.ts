@@ -6,21 +6,42 @@ interface OpenDeadline extends Deadline {
 }
 
 /** Starts a deadline. The signal aborts work that takes longer; no caller waits for it. @testing */
-export function openDeadline(budgetMs: number, now: () => number): OpenDeadline {
-  const endsAt = now() + budgetMs
-  const controller = new AbortController()
-  const over = new Promise<null>((resolve) => controller.signal.addEventListener('abort', () => resolve(null)))
-  const timer = setTimeout(() => controller.abort(new Error(`the budget of ${budgetMs} ms is spent`)), budgetMs)
-  return {
-    budgetMs,
-    signal: controller.signal,
-    get isOver() {
-      return controller.signal.aborted
-    },
-    get leftMs() {
-      return Math.max(0, endsAt - now())
-    },
-    within: (work) => Promise.race([work.then((value) => ({ value })), over]),
-    end: () => clearTimeout(timer),
+export const openDeadline = (budgetMs: number, now: () => number): OpenDeadline => new TimedDeadline(budgetMs, now)
+
+class TimedDeadline implements OpenDeadline {
+  readonly budgetMs: number
+  readonly #now: () => number
+  readonly #endsAt: number
+  readonly #controller = new AbortController()
+  readonly #over: Promise<null>
+  readonly #timer: ReturnType<typeof setTimeout>
+
+  constructor(budgetMs: number, now: () => number) {
+    this.budgetMs = budgetMs
+    this.#now = now
+    this.#endsAt = now() + budgetMs
+    this.#over = new Promise((resolve) => this.signal.addEventListener('abort', () => resolve(null)))
+    const spent = new Error(`the budget of ${budgetMs} ms is spent`)
+    this.#timer = setTimeout(() => this.#controller.abort(spent), budgetMs)
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  get isOver(): boolean {
+    return this.signal.aborted
+  }
+
+  get leftMs(): number {
+    return Math.max(0, this.#endsAt - this.#now())
+  }
+
+  within<Value>(work: Promise<Value>): Promise<{ readonly value: Value } | null> {
+    return Promise.race([work.then((value) => ({ value })), this.#over])
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
   }
 }
