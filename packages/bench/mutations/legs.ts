@@ -176,8 +176,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'lookups ignore their deadline',
     file: 'src/origin/lmcache/open-deadline.ts',
-    find: 'within: (work) => Promise.race([work.then((value) => ({ value })), over]),',
-    replace: 'within: (work) => work.then((value) => ({ value })),',
+    find: 'return Promise.race([work.then((value) => ({ value })), this.#over])',
+    replace: 'return work.then((value) => ({ value }))',
     impact: 'a hung coordinator holds every request up',
     // On workerd the abort signal ends the hung fetch as well.
     tests: { node: LOOKUP.node },
