@@ -2,7 +2,7 @@
  * Compares policies by TTFT: a reduced run of `firstlight replay`, in virtual time.
  * `npm run bench -- policies [TRACE.jsonl ...] [--workloads LIST] [--loads LIST] [--requests N] [--seeds N] [--policies
  * LIST]`
- * It runs the first N requests (1500) of traces on engines whose caches hold a fraction of the prompts, or generated
+ * It runs the first N requests (1500) of each half of the traces, by time, on engines whose caches hold a fraction of the prompts, or generated
  * workloads, by default `rounds_250,prefixes`: long conversations, and prompts that share a few prefixes.
  */
 import { type FleetPlan, replay } from '../replay/src/replay/plan.ts'
@@ -11,7 +11,7 @@ import { routerKinds, routerNamed, shippedKinds } from '../replay/src/replay/rou
 import type { RouterKind } from '../replay/src/replay/router.ts'
 import { deviation, type Figures, figuresOf } from '../replay/src/replay/statistics.ts'
 import { spread, type Trace } from '../replay/src/replay/trace.ts'
-import { type Workload, workloadIn, workloadNamed } from './policies/workloads.ts'
+import { HELD_OUT, type Workload, workloadNamed, workloadsIn } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
 
 const LOADS = [0.3, 0.7, 0.95]
@@ -39,10 +39,19 @@ const bench: Bench = async ({ flags, args, note }) => {
       )
     }
   }
-  return { rows, headline: headlineOf(rows) }
+  const heldOut = headlineOf(rows.filter(isHeldOut))
+  return {
+    rows,
+    headline: {
+      ...headlineOf(rows.filter((row) => !isHeldOut(row))),
+      ...Object.fromEntries(Object.entries(heldOut).map(([name, value]) => [`${name}_second_half`, value])),
+    },
+  }
 }
 
 export default bench
+
+const isHeldOut = (row: BenchRow): boolean => String(row['trace']).endsWith(HELD_OUT)
 
 function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
   if (flag === undefined || flag === true)
@@ -57,7 +66,7 @@ function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
 }
 
 function workloadsOf(files: readonly string[], names: string | true | undefined, count: number): Workload[] {
-  if (files.length > 0) return files.map((file) => workloadIn(file, count))
+  if (files.length > 0) return files.flatMap((file) => workloadsIn(file, count))
   return (typeof names === 'string' ? names : 'rounds_250,prefixes').split(',').map(workloadNamed)
 }
 

@@ -28,6 +28,9 @@ test.each([
   [line({ timestamp: -1 }), 'line 2 of the trace has timestamp -1'],
   [line({ hash_ids: undefined }), 'line 2 of the trace has no list of numbers `hash_ids`'],
   ['null', 'line 2 of the trace is not an object'],
+  [line({ timestamp: undefined }), 'line 2 of the trace has timestamp undefined'],
+  [line({ timestamp: undefined, delay: -5 }), 'line 2 of the trace has delay -5'],
+  [line({ timestamp: undefined, delay: 5, session_id: 'x' }), 'line 2 of the trace has a delay and no timestamp'],
 ])('an invalid line is reported: %s', (broken, message) => {
   expect(() => readTrace('t', `${line({})}\n${broken}`)).toThrow(message)
 })
@@ -38,6 +41,22 @@ test('ids are equal if and only if their keys are, beyond 32 bits too', () => {
       expect(String(keysOf([one])) === String(keysOf([other]))).toBe(one === other)
     }),
   )
+})
+
+test('AIPerf delays are times after the request before in the session, and thinking times', () => {
+  const text = [
+    line({ session_id: 'a', timestamp: 1_000 }),
+    line({ session_id: 'b', timestamp: 1_500 }),
+    line({ session_id: 'a', timestamp: undefined, delay: 700 }),
+    line({ session_id: 'a', timestamp: undefined, delay: 50 }),
+  ].join('\n')
+  const { requests } = readTrace('aiperf', text)
+  expect(requests.map(({ atMs, session, thinkMs }) => [atMs, session, thinkMs])).toEqual([
+    [0, 'a', 0],
+    [500, 'b', 0],
+    [700, 'a', 700],
+    [750, 'a', 50],
+  ])
 })
 
 function traceAt(times: readonly number[], chain: (at: number) => string | null = () => null): Trace {

@@ -86,6 +86,24 @@ export function workloadIn(file: string, limit: number): Workload {
   return { trace, fleet: fleetFor(trace) }
 }
 
+/** The name of a trace's second half ends so. */
+export const HELD_OUT = ', second half'
+
+/**
+ * The first `limit` requests of each half of a trace, by time. No constant was fitted to the second half.
+ */
+export function workloadsIn(file: string, limit: number): Workload[] {
+  const trace = readTrace(basename(file), readFileSync(file, 'utf8'))
+  const middle = Math.ceil(trace.requests.length / 2)
+  const startMs = trace.requests[middle]?.atMs ?? 0
+  const held = trace.requests.slice(middle, middle + limit).map((one) => ({ ...one, atMs: one.atMs - startMs }))
+  const halves = [
+    { ...trace, requests: trace.requests.slice(0, Math.min(limit, middle)) },
+    { ...trace, name: `${trace.name}${HELD_OUT}`, requests: held },
+  ]
+  return halves.map((half) => ({ trace: half, fleet: fleetFor(half) }))
+}
+
 /** Caches hold a twelfth of the trace's prompts, but at least four of the longest, so that evictions matter. */
 function fleetFor({ requests }: Trace): FleetPlan {
   const totalTokens = requests.reduce((sum, { promptTokens }) => sum + promptTokens, 0)

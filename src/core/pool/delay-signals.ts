@@ -4,6 +4,7 @@ import { baseSeconds, laterSeconds } from '../latency/prediction.ts'
 import { prefillWork } from '../latency/prefill-work.ts'
 import type { EngineRef } from './booking-ref.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
+import { NO_SLOW_TOKENS } from './engine-signals.ts'
 import type { SignalQuery } from './signal-sources.ts'
 
 interface OwnPrefill {
@@ -30,11 +31,14 @@ export function fillDelays({ sources, admission: { promptTokens }, now }: Signal
   const prefillS = prefillSeconds(costModel, { promptTokens, cachedTokens })
   const work = {
     waitS: rttS + queuedPrefillS,
-    ownS: prefillS + loadSeconds(slowTokens, sources.loading) + adapterSeconds(adapterFit, sources.loading),
+    ownS:
+      prefillS +
+      (slowTokens === NO_SLOW_TOKENS ? 0 : loadSeconds(slowTokens, sources.loading)) +
+      (adapterFit > 0 ? 0 : adapterSeconds(adapterFit, sources.loading)),
     stepsS: stepsS(estimators, { promptTokens, cachedTokens, prefillS }, now),
     isBehind: !estimators.queue.isEmpty,
   }
   const baseS = baseSeconds(work, estimators)
   signals.delayS = baseS - work.waitS - work.ownS
-  signals.laterS = laterSeconds(baseS, work, estimators)
+  if (work.isBehind) signals.laterS = laterSeconds(baseS, work, estimators)
 }

@@ -18,6 +18,10 @@ export interface Forecast {
 
 /** The prediction for the request on an engine. */
 export function predictionFor(reading: SignalReader, engine: EngineRef): Prediction {
+  return (reading.predictions[engine.slot] ??= newPrediction(reading, engine))
+}
+
+function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
   const { sources, admission, prompt, now } = reading
   const estimators = sources.estimators(engine)
   const cached = prompt.cached(engine)

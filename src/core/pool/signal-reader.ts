@@ -1,4 +1,5 @@
 import type { Admission } from '../contract/admission.ts'
+import type { Prediction } from '../latency/prediction.ts'
 import type { Signal } from '../routing/policy.ts'
 import type { EngineRef } from './booking-ref.ts'
 import { NO_SLOW_TOKENS } from './engine-signals.ts'
@@ -23,6 +24,8 @@ export class SignalReader implements SignalQuery {
   readonly admission: Admission
   readonly now: number
   readonly prompt: PromptLookup
+  /** Predictions that were made, by the engines' slots: a decision and its booking use the same. */
+  readonly predictions: (Prediction | undefined)[] = []
   readonly #engines: readonly EngineRef[]
   #loadFilled = false
   #promptFilled = false

@@ -49,13 +49,16 @@ interface Row {
   readonly hash_ids: readonly number[]
   readonly session_id?: string
   readonly think_ms?: number
+  /** AIPerf: milliseconds after the answer to the session's request before. */
+  readonly delay?: number
   readonly block_tokens?: number
 }
 
 /**
  * Reads Mooncake's schema, one JSON object per line: `timestamp` (ms), `input_length`, `output_length`, `hash_ids`;
- * optionally `session_id`, `think_ms`, and in the first line `block_tokens` for blocks other than 512. Throws a
- * TraceError for an invalid line.
+ * optionally `session_id`, `think_ms`, and in the first line `block_tokens` for blocks other than 512. AIPerf's
+ * `mooncake_trace` has `delay` (ms) instead of `timestamp` in the later requests of a session. Throws a TraceError for
+ * an invalid line.
  */
 export function readTrace(
   name: string,
@@ -65,6 +68,8 @@ export function readTrace(
   const { limit = Infinity } = options
   let { blockTokens } = options
   const requests: TraceRequest[] = []
+  /** Times of the latest requests of the sessions, ms. */
+  const sessionsAt = new Map<string, number>()
   let line = 0
   for (let from = 0; from < text.length && requests.length < limit;) {
     const end = text.indexOf('\n', from)
@@ -72,7 +77,8 @@ export function readTrace(
     from = end === -1 ? text.length : end + 1
     line += 1
     if (piece === '') continue
-    const row = rowOf(piece, line)
+    const row = rowOf(piece, line, sessionsAt)
+    if (row.session_id !== undefined) sessionsAt.set(row.session_id, row.timestamp)
     blockTokens ??= row.block_tokens ?? TRACE_BLOCK_TOKENS
     requests.push(requestOf(row, blockTokens))
   }
@@ -97,8 +103,9 @@ export function objectIn(text: string, line: number): object {
   return row
 }
 
-function rowOf(text: string, line: number): Row {
-  const row = objectIn(text, line) as Partial<Row>
+function rowOf(text: string, line: number, sessionsAt: ReadonlyMap<string, number>): Row {
+  const given = objectIn(text, line) as Partial<Row>
+  const row = given.timestamp === undefined ? { ...given, ...timeAfter(given, line, sessionsAt) } : given
   for (const field of ['timestamp', 'input_length', 'output_length'] as const) {
     const value = row[field]
     if (typeof value !== 'number' || !Number.isFinite(value) || value < 0)
@@ -113,6 +120,21 @@ function rowOf(text: string, line: number): Row {
   return row as Row
 }
 
+/** Time of a request that has a delay after the one before in its session. Nothing: it has neither. */
+function timeAfter(
+  { delay, session_id: session }: Partial<Row>,
+  line: number,
+  sessionsAt: ReadonlyMap<string, number>,
+): { readonly timestamp?: number } {
+  if (delay === undefined) return {}
+  if (typeof delay !== 'number' || !(delay >= 0))
+    throw new TraceError(line, `has delay ${JSON.stringify(delay)}; must be a non-negative number`)
+  const beforeMs = session === undefined ? undefined : sessionsAt.get(session)
+  if (beforeMs === undefined)
+    throw new TraceError(line, 'has a delay and no timestamp, but no request of its session_id stands before it')
+  return { timestamp: beforeMs + delay }
+}
+
 function requestOf(row: Row, blockTokens: number): TraceRequest {
   const promptTokens = Math.max(1, Math.floor(row.input_length))
   const full = Math.min(row.hash_ids.length, Math.floor(promptTokens / blockTokens))
@@ -123,7 +145,7 @@ function requestOf(row: Row, blockTokens: number): TraceRequest {
     blocks: keysOf(row.hash_ids.slice(0, full)),
     session: row.session_id ?? null,
     chain: row.session_id ?? null,
-    thinkMs: typeof row.think_ms === 'number' && row.think_ms > 0 ? row.think_ms : 0,
+    thinkMs: Math.max(0, Number(row.think_ms ?? row.delay ?? 0) || 0),
   }
 }
 
