@@ -4,6 +4,7 @@ import { encodeStage } from '../../../src/origin/disagg/encode-stage.ts'
 import { StageTimer } from '../../../src/origin/stage-timer.ts'
 import type { AbortSignalLike } from '../../../src/ports/abort-signal.ts'
 import { OriginError, type OriginRequest } from '../../../src/ports/origin.ts'
+import { chat } from '../../../src/protocols/chat.ts'
 
 /**
  * One image per encoder; both requests run at the same time. Each encoder answers when the test settles its request.
@@ -16,6 +17,7 @@ function openStage() {
   const attempt = {
     exchange: {
       id: 'id',
+      protocol: chat,
       json: { messages: [{ role: 'user', content }] },
       headers: ['x-request-id', 'label'],
       signal: client.signal,
