@@ -7,6 +7,7 @@ import { participleTypes } from './source-checks/participle-types.ts'
 import { retiredWords } from './source-checks/retired-words.ts'
 import { sourceFiles } from './source-checks/source-files.ts'
 import { testNames } from './source-checks/test-names.ts'
+import { testTitles } from './source-checks/test-titles.ts'
 import { staleJudgements, unconnectedDefinitions } from './source-checks/unconnected-definitions.ts'
 import { unusedExports } from './source-checks/unused-exports.ts'
 
@@ -19,6 +20,7 @@ const problems = [
     ...retiredWords(file),
     ...comparedDiscriminants(file),
     ...literalAccessors(file),
+    ...testTitles(file),
   ]),
   ...unusedExports(files),
   ...testNames(files),

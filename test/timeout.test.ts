@@ -38,7 +38,7 @@ it('a timeout rejects when the signal is aborted, before or during the wait', as
   await expect(late).rejects.toBeInstanceOf(DeadlineError)
 })
 
-it('returns null for work that fails', async () => {
+it('a timeout returns null for work that fails', async () => {
   await expect(withTimeout(1_000, Promise.reject(new Error('broken')))).resolves.toBeNull()
   await expect(withTimeout(1_000, Promise.resolve(1))).resolves.toEqual({ value: 1 })
 })

@@ -114,7 +114,7 @@ describe('toPoolConfig', () => {
 })
 
 describe('toTargets', () => {
-  it('returns base URLs without a trailing slash, and lower-case headers with the key', () => {
+  it('toTargets returns base URLs without a trailing slash, and lower-case headers with the key', () => {
     expect(toTargets(pool!).get('a')).toEqual({
       id: 'a',
       url: 'http://10.0.0.1:8000/base',

@@ -53,7 +53,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
   afterEach(() => opened.close())
 
   describe(`${name}: requests that time out`, () => {
-    it('requests that time out requests that time out open the circuit of an engine without progress since they were sent', async () => {
+    it('requests that time out open the circuit of an engine without progress since they were sent', async () => {
       const before = await on('a')
       await opened.advance(10)
       await before.firstToken({})
@@ -63,7 +63,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(true)
     })
 
-    it('requests that time out requests that time out do not open the circuit of an engine that has started another response meanwhile', async () => {
+    it('requests that time out do not open the circuit of an engine that has started another response meanwhile', async () => {
       const late = await on('a')
       await opened.advance(1_000)
       await (await on('a')).firstToken({})
@@ -72,7 +72,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect((await read((one) => [one.circuit, one.failuresTotal]))['a']).toEqual(['closed', 0])
     })
 
-    it('requests that time out requests that time out do not open the circuit of an engine that has moved another answer meanwhile', async () => {
+    it('requests that time out do not open the circuit of an engine that has moved another answer meanwhile', async () => {
       const other = await on('a')
       await other.firstToken({})
       await opened.advance(1_000)
@@ -84,7 +84,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(false)
     })
 
-    it('requests that time out requests that time out do not open the circuit of an engine that has completed another answer meanwhile', async () => {
+    it('requests that time out do not open the circuit of an engine that has completed another answer meanwhile', async () => {
       const late = await on('a')
       await opened.advance(1_000)
       await (await on('a')).release(outcome())
@@ -93,7 +93,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(false)
     })
 
-    it('requests that time out requests that time out do not count against the engine if they do not stream', async () => {
+    it('requests that time out do not count against the engine if they do not stream', async () => {
       for (let index = 0; index < 9; index++) await (await on('a')).release({ ...failed, failure: 'answer_timeout' })
       expect((await read((one) => [one.circuit, one.failuresTotal]))['a']).toEqual(['closed', 0])
     })

@@ -36,7 +36,7 @@ describe('overloadOf', () => {
     ['grows by less than 5 %', jobs(100, (second) => 0.1 + second * 0.01)],
     ['has too few samples', jobs(12, (second) => second)],
     ['is of no requests', []],
-  ])('returns null if TTFT %s', (_name, sent) => expect(overloadOf({ jobs: sent })).toBe(null))
+  ])('overloadOf returns null if TTFT %s', (_name, sent) => expect(overloadOf({ jobs: sent })).toBe(null))
 
   it('overloadOf leaves failed requests out', () => {
     const failed = jobs(100, (second) => second).map((job) => Object.assign(job, { endedAt: -1 }))

@@ -174,7 +174,7 @@ describe('prefill and decode on two engines', () => {
 })
 
 describe('encode engines', () => {
-  it('encode engines encode engines let other engines skip items that are already encoded', async () => {
+  it('encode engines let other engines skip items that are already encoded', async () => {
     const { fleet, ask } = open({ engines: [{ id: 'e', role: 'encode' }, { id: 'a' }, { id: 'b' }] })
     const messages = [
       { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] },

@@ -189,7 +189,7 @@ describe('faults', () => {
     expect((await fetch(`${running.urls[0]}/health`)).status).toBe(200)
   })
 
-  it('answers with other tokens while its weights are wrong', async () => {
+  it('a faulty engine answers with other tokens while its weights are wrong', async () => {
     const running = await start({ engines: 1 })
     const textOf = async (): Promise<unknown> => {
       const answer = await ask(running.urls[0]!, { max_tokens: 8, temperature: 0 })

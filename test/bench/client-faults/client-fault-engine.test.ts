@@ -14,7 +14,7 @@ describe.each(['/v1/chat/completions', '/v1/messages', '/v1/responses'])('an eng
   const outcomeOf = async (fault: ClientFault | 'none') =>
     stateOf(readerOf(path, await (await ask(path, fault, true)).text()))
 
-  it('answers completely without a fault', async () => {
+  it('an engine answers completely without a fault', async () => {
     expect(await outcomeOf('none')).toMatchObject({ outcome: 'complete', hasBegun: true, error: null })
     expect(await (await ask(path, 'none', false)).text()).toContain(ANSWER)
   })

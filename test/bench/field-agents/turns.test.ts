@@ -38,12 +38,12 @@ describe('turns of conversations', () => {
     ])
   })
 
-  it('turns of conversations turns of conversations give the largest error in either direction, and the share at the engine with most of the prompt', async () => {
+  it('turns of conversations give the largest error in either direction, and the share at the engine with most of the prompt', async () => {
     const figures = figuresOf(await turnsOf(requests, predicting(60)))
     expect(figures).toEqual({ followUps: 2, shareErrorMax: expect.closeTo(0.44), onHolder: 0.5 })
   })
 
-  it('turns of conversations turns of conversations give no figures without a prediction, or without a second turn', async () => {
+  it('turns of conversations give no figures without a prediction, or without a second turn', async () => {
     const unknown = await turnsOf(requests, predicting(null))
     expect(() => figuresOf(unknown)).toThrow('no decision of turn 2 of one')
     expect(() => figuresOf(unknown.slice(0, 2))).toThrow('no conversation had a second turn')

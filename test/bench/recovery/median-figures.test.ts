@@ -15,7 +15,7 @@ const run = (changes: Partial<Figures>): Figures => ({
   ...changes,
 })
 
-it('is the middle of each figure, and an engine that is not used again counts as late', () => {
+it('the median of several runs is the middle of each figure, and an engine that is not used again counts as late', () => {
   const runs = [
     run({ lost: 4, back_in_use_s: null, last_placement_s: null, overdue_s: 2 }),
     run({ lost: 1, back_in_use_s: 2, last_placement_s: 5, overdue_s: 1 }),
@@ -24,6 +24,6 @@ it('is the middle of each figure, and an engine that is not used again counts as
   expect(medianFigures(runs)).toMatchObject({ lost: 1, back_in_use_s: null, last_placement_s: null, overdue_s: 1 })
 })
 
-it('is the figures of a single run', () => {
+it('the median is the figures of a single run', () => {
   expect(medianFigures([run({})])).toEqual(run({}))
 })

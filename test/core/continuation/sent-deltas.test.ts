@@ -22,7 +22,7 @@ describe('RepeatedDeltas', () => {
     expect(repeated.isComplete).toBe(false)
   })
 
-  it('returns null for another text of the same length', () => {
+  it('RepeatedDeltas returns null for another text of the same length', () => {
     expect(new RepeatedDeltas(sent).rest('content', 'one twO and more')).toBeNull()
   })
 

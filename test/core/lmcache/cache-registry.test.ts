@@ -146,7 +146,7 @@ describe('CacheRegistry', () => {
     expect('chunks' in hinted).toBe(false)
   })
 
-  it('returns null before the first report and an empty list after it', () => {
+  it('CacheRegistry returns null before the first report and an empty list after it', () => {
     const registry = open()
     expect(registry.withHints(prompt(1), 0).hints).toBeNull()
     registry.call({ kind: 'register', instance: host('A'), engines: [] }, 0)

@@ -45,7 +45,7 @@ describe('DecisionLog', () => {
     expect([ring.find('a'), ring.measured(9)]).toEqual([null, []])
   })
 
-  it('returns the last measured decisions once each, by their last measurement', () => {
+  it('DecisionLog returns the last measured decisions once each, by their last measurement', () => {
     const ring = new DecisionLog(99, new RankingPool())
     const [a, b] = [ring.add(decision('a')), ring.add(decision('b'))]
     for (const logged of [a, b]) ring.firstToken(logged, { ttft: 5 })
@@ -57,7 +57,7 @@ describe('DecisionLog', () => {
     ])
   })
 
-  it('keeps the 64 decisions that were measured last', () => {
+  it('DecisionLog keeps the 64 decisions that were measured last', () => {
     const ring = new DecisionLog(999, new RankingPool())
     const all = Array.from({ length: 70 }, (_, at) => ring.add(decision(String(at))))
     for (const logged of all) {
@@ -67,7 +67,7 @@ describe('DecisionLog', () => {
     expect(ring.measured(999).map(({ id }) => Number(id))).toEqual(Array.from({ length: 64 }, (_, at) => 69 - at))
   })
 
-  it('returns the earlier attempt of a request whose hedge lost', () => {
+  it('DecisionLog returns the earlier attempt of a request whose hedge lost', () => {
     const ring = new DecisionLog(9, new RankingPool())
     ring.add(decision('a', 0))
     const hedge = ring.add({ decision: { ...decision('a', 1).decision, hedge: true }, ranked: [] })

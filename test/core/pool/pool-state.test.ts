@@ -328,7 +328,7 @@ describe('an engine that recomputes the last cached block because of speculative
 describe('requests that bypass the prefix cache', () => {
   const only = { avoid: ['b', 'c', 'd'], computesAll: true }
 
-  it('requests that bypass the prefix cache requests that bypass the prefix cache do not report a restart, a silent miss or a smaller cache', () => {
+  it('requests that bypass the prefix cache do not report a restart, a silent miss or a smaller cache', () => {
     const { serve, admit, digestOf } = cluster
     serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
     for (const turn of range(0, 3))
@@ -339,7 +339,7 @@ describe('requests that bypass the prefix cache', () => {
     expect(admit([...range(0, 100), 'next'], { avoid: ['b', 'c', 'd'] }).decision.predictedCachedTokens).toBe(6400)
   })
 
-  it('requests that bypass the prefix cache requests that bypass the prefix cache are booked with all of their work and blocks on any engine', () => {
+  it('requests that bypass the prefix cache are booked with all of their work and blocks on any engine', () => {
     const { serve, admit, finish, digestOf } = cluster
     serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
     const hits = admit(range(0, 100), { avoid: ['b', 'c', 'd'] })
@@ -352,7 +352,7 @@ describe('requests that bypass the prefix cache', () => {
     expect(digestOf('a')).toMatchObject({ activeBlocks: 0, queuedPrefillS: 0 })
   })
 
-  it('requests that bypass the prefix cache requests that bypass the prefix cache leave their blocks cached for later requests, unless they failed', () => {
+  it('requests that bypass the prefix cache leave their blocks cached for later requests, unless they failed', () => {
     const { serve, admit, finish } = cluster
     serve(range(0, 100), usage(0, 6401), only)
     expect(admit([...range(0, 100), 'next']).decision.predictedCachedTokens).toBe(6400)

@@ -62,7 +62,7 @@ describe('KvEventIndex', () => {
     expect(bytes / 20_000).toBeLessThan(40)
   })
 
-  it('returns false at its limit', () => {
+  it('KvEventIndex returns false at its limit', () => {
     const own = new KvEventIndex()
     expect(own.setAll(0, chain(range(0, 10)), true, 6)).toBe(false)
     expect(own.entries).toBe(6)

@@ -142,12 +142,12 @@ describe('ids', () => {
     },
   )
 
-  it('report ids report ids removes no suffix from ids that engines cannot have extended', () => {
+  it('report ids keep each suffix of ids that engines cannot have extended', () => {
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job')).toBeNull()
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job-1a2b3c4d')?.prefill_queue_time_ms).toBe(4)
   })
 
-  it('report ids report ids are read as encoder items only in encoder reports, so that a request id of that form stays separate', () => {
+  it('report ids are read as encoder items only in encoder reports, so that a request id of that form stays separate', () => {
     const alike = ['trace:1:0aff', 'trace:2:0bff'].map((id, at) => ({
       role: 'pd',
       request_id: `chatcmpl-${id}-1a2b3c4d`,
@@ -176,7 +176,7 @@ describe('ids', () => {
     })
   })
 
-  it('report ids report ids match the last 128 spellings, which bounds the cost of one id for all requests', () => {
+  it('report ids match the last 128 spellings, which bounds the cost of one id for all requests', () => {
     const kept = store()
     const lengthened = (at: number) => `chatcmpl-same-${at.toString(16).padStart(8, '0')}`
     const addReport = (at: number, more: object = { prefill_queue_time_ms: at }) =>
@@ -189,7 +189,7 @@ describe('ids', () => {
     expect(kept.size).toBe(500)
   })
 
-  it('report ids report ids match exactly first, in any order of arrival', () => {
+  it('report ids match exactly first, in any order of arrival', () => {
     const own = { role: 'meta', request_id: 'job-1a2b3c4d', encoder_items: 0 }
     for (const reports of [
       [own, spelling('chatcmpl-job-1a2b3c4d')],

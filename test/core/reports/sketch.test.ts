@@ -60,7 +60,7 @@ it('a sketch merges to the sketch of all values, in any order', () => {
   )
 })
 
-it('returns data that later additions and merges do not change', () => {
+it('a sketch returns data that later additions and merges do not change', () => {
   fc.assert(
     fc.property(fc.array(durations, { minLength: 1, maxLength: 5 }), (batches) => {
       const sketch = new Sketch()

@@ -46,7 +46,7 @@ function shares(views: readonly ClusterView[]): Record<string, number> {
 }
 
 describe('ranking clusters', () => {
-  it('shares by weight when all are idle', () => {
+  it('the ranking of clusters shares by weight when all are idle', () => {
     const { paris, tokyo } = shares([view('paris', { weight: 3 }), view('tokyo')])
     expect(paris).toBeCloseTo(0.75, 1)
     expect(tokyo).toBeCloseTo(0.25, 1)
@@ -172,7 +172,7 @@ describe('fallbackPlacement', () => {
     expect(fallbackPlacement(admission(), [fleet[0]!], downs)).toMatchObject({ engine: 'a' })
   })
 
-  it('returns null if no engine serves the model or all have failed', () => {
+  it('fallbackPlacement returns null if no engine serves the model or all have failed', () => {
     expect(fallbackPlacement(admission({ model: 'm' }), [engine('a', { models: ['other'] })], null)).toBeNull()
     expect(fallbackPlacement(admission({ avoid: ['a', 'b', 'c', 'd'] }), fleet, null)).toBeNull()
     expect(fallbackPlacement(admission(), [engine('a', { role: 'prefill' })], null)).toBeNull()

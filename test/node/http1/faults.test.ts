@@ -194,7 +194,7 @@ it('the HTTP/1.1 client retries once on a new connection if the engine closed an
   expect((await ask(wire.port)).body).toBe('ok')
 })
 
-it('answers pipelined requests in order', async () => {
+it('the HTTP/1.1 client answers pipelined requests in order', async () => {
   let count = 0
   await open((socket) => {
     const body = chunked([`data: ${++count}\n\n`])

@@ -167,7 +167,7 @@ describe('the own HTTP/1.1 server', () => {
     )
   })
 
-  it('answers pipelined requests in order, one at a time', async () => {
+  it('the own HTTP/1.1 server answers pipelined requests in order, one at a time', async () => {
     const { promise: sent, resolve: release } = Promise.withResolvers<void>()
     let running = 0
     let max = 0

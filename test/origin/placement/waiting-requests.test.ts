@@ -94,7 +94,7 @@ it.each(['before', 'after'])(
   },
 )
 
-it('answers by its own timer if the pool state is late, which then finds a request that has left', async () => {
+it('a gateway answers a waiting request by its own timer if the pool state is late, which then finds a request that has left', async () => {
   const { state, cluster } = open(10)
   const rings: (() => void)[] = []
   const timers = { set: (delayMs: number, ring: () => void) => (rings.push(ring), expect(delayMs).toBe(6_000), timer) }

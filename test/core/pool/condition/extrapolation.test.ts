@@ -6,7 +6,7 @@ import { extrapolation } from '../../../../src/core/pool/condition/extrapolation
 const secondsOf = (costModel: PrefillCostModel, promptTokens: number): number =>
   prefillSeconds(costModel, { promptTokens, cachedTokens: 0 })
 
-it('is no more than the prediction for prompts of a known length, or without samples', () => {
+it('the extrapolation is no more than the prediction for prompts of a known length, or without samples', () => {
   expect(extrapolation(4_000, 4_000)).toBe(1)
   expect(extrapolation(100, 4_000)).toBe(1)
   expect(extrapolation(4_000, 0)).toBe(1)
