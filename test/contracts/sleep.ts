@@ -90,7 +90,7 @@ export function sleepContract(runtime: Runtime): void {
       expect(engines[0]!.calls('/wake_up')).toBe(0)
     })
 
-    it('are not woken if they are only paused, by somebody who updates their weights', async () => {
+    it('sleeping engines are not woken if they are only paused, by somebody who updates their weights', async () => {
       const { engines, gateway } = await site(1)
       engines[0]!.paused = true
       const waiting = gateway.chat()
@@ -101,7 +101,7 @@ export function sleepContract(runtime: Runtime): void {
       expect(engines[0]!.calls('/wake_up')).toBe(0)
     })
 
-    it('have lost their cache when they are back', async () => {
+    it('engines that slept have lost their cache when they are back', async () => {
       const { engines, gateway } = await site(1)
       const messages = [{ role: 'user', content: 'a long prompt '.repeat(200) }]
       expect((await gateway.chat({ messages })).status).toBe(200)

@@ -12,7 +12,7 @@ import { engine, pool } from '../../kit/pool-fixtures.ts'
 const errors = () => ({ prediction: new PredictionChoice(), stepDelay: new UsualDelay(), spread: new ErrorSpread() })
 
 describe('the prediction', () => {
-  it('is the work and what the steps add, and certain where no other prompt waits', () => {
+  it('a prediction is the work and what the steps add, and certain where no other prompt waits', () => {
     const alone = predict({ waitS: 0.1, ownS: 0.4, stepsS: 0.2, isBehind: false }, errors())
     expect(alone.firstTokenS).toBeCloseTo(0.7)
     expect(alone.firstTokenP90S).toBe(alone.firstTokenS)

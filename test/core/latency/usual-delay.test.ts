@@ -36,7 +36,7 @@ describe('the delay of prompts that wait behind others', () => {
     expect(early.seconds(0.1)).toBeCloseTo(-0.02)
   })
 
-  it('ignores samples that are no time', () => {
+  it('the usual delay ignores samples that are no time', () => {
     expect(
       learned([
         [0.3, NaN],
