@@ -50,16 +50,19 @@ export function adaptersContract(runtime: Runtime): void {
       return { engines, used }
     }
 
-    it.each(['vllm', 'sglang'])('are requested where they are loaded (%s)', async (type) => {
-      const { engines, used } = await site(type, [[], ['sql']])
-      await until(async () => (await used('sql')) === 'e1')
-      const before = engines[0]!.posts.filter(({ path }) => path === CHAT).length
-      expect(await used('sql')).toBe('e1')
-      expect(engines[0]!.posts.filter(({ path }) => path === CHAT)).toHaveLength(before)
-      expect(await used(MODEL)).toBe('e0,e1')
-    })
+    it.each(['vllm', 'sglang'])(
+      'adapters of engines behind a gateway are requested where they are loaded (%s)',
+      async (type) => {
+        const { engines, used } = await site(type, [[], ['sql']])
+        await until(async () => (await used('sql')) === 'e1')
+        const before = engines[0]!.posts.filter(({ path }) => path === CHAT).length
+        expect(await used('sql')).toBe('e1')
+        expect(engines[0]!.posts.filter(({ path }) => path === CHAT)).toHaveLength(before)
+        expect(await used(MODEL)).toBe('e0,e1')
+      },
+    )
 
-    it('are requested anywhere if no engine has loaded them: one may load them itself', async () => {
+    it('adapters of engines behind a gateway are requested anywhere if no engine has loaded them: one may load them itself', async () => {
       const { used } = await site('vllm', [[], ['sql']])
       await until(async () => (await used('sql')) === 'e1')
       expect(await used('poet')).toBe('e0,e1')
