@@ -20,7 +20,6 @@ const problems = [
     ...retiredWords(file),
     ...comparedDiscriminants(file),
     ...literalAccessors(file),
-    ...testTitles(file),
   ]),
   ...unusedExports(files),
   ...testNames(files),
@@ -31,6 +30,12 @@ const toJudge = unconnectedDefinitions(files)
 if (toJudge.length > 0) {
   console.log('Files that may hold more than one concept (scripts/source-checks/one-concept.json names judged ones):')
   for (const line of toJudge) console.log(`  ${line}`)
+}
+
+const unnamed = files.flatMap(testTitles)
+if (unnamed.length > 0) {
+  console.log('Names of tests without a subject:')
+  for (const line of unnamed) console.log(`  ${line}`)
 }
 for (const problem of problems) console.error(problem)
 if (problems.length > 0) {
