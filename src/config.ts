@@ -90,6 +90,8 @@ export type KeySecret = NonNullable<KeyDocument['secrets']>[number]
 
 export type TlsConfig = NonNullable<ConfigDocument['tls']>
 
+export type EppConfig = NonNullable<ConfigDocument['epp']>
+
 export type CorsConfig = NonNullable<ConfigDocument['cors']>
 
 export type LogConfig = ConfigDocument['log']

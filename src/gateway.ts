@@ -58,6 +58,11 @@ import { Telemetry } from './telemetry/telemetry.ts'
 export interface Gateway {
   /** Answers a request: a web `Request`, or a platform's own view of one. Never rejects. */
   fetch(request: HttpRequest, scope: RequestScope): Promise<Response>
+  /**
+   * Answers like `fetch` for a proxy that moves the bytes itself (`RequestScope.delivery`), with the routes of
+   * inference and models only. null: the configuration has no endpoint picker.
+   */
+  readonly place: Gateway['fetch'] | null
   /** Probes the engines that are due and reports to the pool states. A timer calls it about once a second. */
   probe(): Promise<void>
   /** Answers a query of another gateway of `GatewayOptions.shared`. */
@@ -237,7 +242,22 @@ type Forward = (exchange: Exchange) => Promise<Response>
 const forwarderOf = ({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward =>
   routes.some(({ pool }) => pool.canary !== null) ? withCanary(plain, ports) : plain
 
-const routesOf = (parts: ReturnType<typeof gatewayParts>): Gateway['routes'] => ({
+type GatewayParts = ReturnType<typeof gatewayParts>
+
+/** Inference routes whose requests are placed once, because a proxy delivers them. */
+function placingRoutes(parts: GatewayParts): App {
+  const { config, ports, digests, prober } = parts
+  const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
+  const stepsOf = stepsByPool({
+    comments: config.ttft.comment,
+    choosesClusters: choosesClusters(config),
+    delivers: true,
+  })
+  const options = { suspect, stepsOf, maxAttempts: 1 }
+  return inferenceRoutes({ ...parts, forward: (exchange) => forward(exchange, ports, digests, options) })
+}
+
+const routesOf = (parts: GatewayParts): Gateway['routes'] => ({
   inference: inferenceRoutes(parts),
   models: modelRoutes(parts),
   health: healthRoutes(parts),
@@ -259,6 +279,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   }
   return {
     fetch: fetchOf(Object.values(routes)),
+    place: config.epp === null ? null : fetchOf([placingRoutes(parts), routes.models]),
     only: (groups) => fetchOf(groups.map((group) => routes[group])),
     probe: () => prober.round(),
     answer: (question) => answerGroupQuery(parts, question),

@@ -34,6 +34,13 @@ const headerJson = (value: object): string =>
 /** Name of a session at a region, which it bounds. */
 const regionSession = (tenant: string, id: string): string => `${tenant}:${id}`.slice(0, MAX_SESSION_CHARS)
 
+/** Whether a stream is read on its way. `chance` in [0, 1). */
+function readsStream({ routes, caller, incoming }: InferenceRequest, chance: number): boolean {
+  if (incoming.scope.delivery?.readsAnswer === false) return false
+  const { observeShare, retry } = routes[0]!.pool
+  return chance < observeShare || retry.midStream !== 'off' || countsTokens(caller)
+}
+
 /** Adds what is known of the request when its prompt is measured. */
 function describeRequest(record: OpenRecord, admissions: AdmissionBuilder, route: PoolRoute): void {
   const { sequences, encodeItems } = admissions.of(route)
@@ -136,12 +143,8 @@ export class InferenceExchange implements Exchange {
     this.expectsJson = endpoint.protocol.answersJson(body.json)
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
-    // Non-streaming responses are always read.
-    this.observe =
-      !this.stream ||
-      chance < routes[0]!.pool.observeShare ||
-      routes[0]!.pool.retry.midStream !== 'off' ||
-      countsTokens(parsed.caller)
+    // Responses that do not stream are always read.
+    this.observe = !this.stream || readsStream(parsed, chance)
     this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && canRequestUsage(body.json)
     this.writeMs = config.limits.writeMs
     this.heartbeatMs = this.stream ? config.limits.heartbeatMs : 0
@@ -220,7 +223,7 @@ export class InferenceExchange implements Exchange {
   }
 
   needsTokenIds({ retry }: PoolRoute['pool'], priority: string | undefined): boolean {
-    if (!this.stream || retry.midStream === 'off') return false
+    if (!this.stream || retry.midStream === 'off' || this.scope.delivery !== undefined) return false
     const json = priority === undefined ? this.json : { ...this.json, priority: Number(priority) }
     this.#continuable ??= this.protocol.continuable(json, retry.midStream)
     return typeof this.#continuable !== 'string'

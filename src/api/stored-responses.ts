@@ -155,7 +155,7 @@ function exchangeWithoutBody(
     stages: { edge: ports.now() - incoming.receivedAt },
     clientHeaders: incoming.cors ?? [],
     // With the client's socket the platform would write the response itself, and it could not be read here.
-    scope: stream ? incoming.scope : { ...incoming.scope, client: null },
+    scope: stream || incoming.scope.delivery !== undefined ? incoming.scope : { ...incoming.scope, client: null },
     signal: incoming.request.signal,
     record: openRecord({ id, requestId, receivedAt, path: incoming.path, model: route.pool.model, stream }),
   }

@@ -37,7 +37,8 @@ export function reportsShareMainPort({ listen, ttft }: Pick<Config, 'listen' | '
   return ttft.enabled && ttft.listen !== null && isSamePort(listen, ttft.listen)
 }
 
-function isSamePort(one: Config['listen'], other: Config['listen']): boolean {
+/** Whether two listeners would open the same port. */
+export function isSamePort(one: Config['listen'], other: Config['listen']): boolean {
   if (one.port === 0 || one.port !== other.port) return false
   return [one.host, other.host].some(isAnyAddress) || isSameHost(one.host, other.host)
 }

@@ -9,6 +9,7 @@ import { vllm } from '../engines/vllm.ts'
 import { address } from './address.ts'
 import { cluster } from './cluster-schema.ts'
 import { describe, headerName, hostName, id, int, number, oneOf, strict, text, withDefault } from './fields.ts'
+import { epp } from './epp-schema.ts'
 import { issuedKeys, jwt, key, keyLimits, team } from './key-schema.ts'
 import { secret, secretText } from './secret-fields.ts'
 import { tls } from './tls-schema.ts'
@@ -296,6 +297,11 @@ const document = strict({
     'Node only: record the traffic as a trace for `firstlight replay`: times, lengths and salted hashes, no ' +
       'text. Absent: nothing is recorded.',
     z.optional(record),
+  ),
+  epp: describe(
+    'Node only: endpoint picker of the Gateway API Inference Extension for proxies such as Envoy ' +
+      '(docs/endpoint-picker.md). Absent: none.',
+    z.optional(epp),
   ),
   replicas: describe(
     'Node only: Valkey or Redis server over which gateways in front of the same engines exchange their ' +

@@ -8,6 +8,7 @@ import { checkOverlaps, type EngineWithPath } from './ranks.ts'
 import { isServerUrl, isWebhookUrl } from './url-fields.ts'
 import { checkAliases } from './validate-aliases.ts'
 import { checkEngine, checkHeaders } from './validate-engine.ts'
+import { checkEpp } from './validate-epp.ts'
 import { checkKeys } from './validate-keys.ts'
 import { checkPool } from './validate-pool.ts'
 import { checkWeightedModels } from './validate-weighted-models.ts'
@@ -33,6 +34,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   if (!listens && document.tls !== null)
     findings.push({ path: ['tls'], rule: 'needs `firstlight serve` on Node: leave it out, Cloudflare ends TLS itself' })
   checkReplicas(findings, document, listens)
+  checkEpp(findings, document, listens)
   return findings
 }
 

@@ -7,7 +7,7 @@ import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { classifyFault, isSuccess } from './classify.ts'
 import { attributeFailure } from './disagg/attribute-failure.ts'
 import type { FinalLeg, LegResult } from './disagg/final-leg.ts'
-import { dispatch } from './dispatch.ts'
+import type { dispatch } from './dispatch.ts'
 import { abortReason } from './abort-reason.ts'
 import type { Exchange } from './exchange.ts'
 import { headerOf } from './headers.ts'
@@ -31,6 +31,8 @@ interface AttemptSteps {
   /** Runs the legs before the final one. */
   readonly legs: (attempt: AttemptContext) => LegResult | Promise<LegResult>
   readonly relay: RelayStep
+  /** Sends the final leg. */
+  readonly send: typeof dispatch
 }
 
 async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise<Response | AttemptFailed> {
@@ -52,8 +54,8 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
     const { last } = prepared
     holder = last.holder
     isDispatched = true
-    const outcome = await dispatch(attempt, last, (answer, early) =>
-      begin(attempt, { answer, last, early, dispatchedAt, relay: steps.relay }),
+    const outcome = await steps.send(attempt, last, (sent, answer, early) =>
+      begin(sent, { answer, last, early, dispatchedAt, relay: steps.relay }),
     )
     return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, holder)) : outcome
   } catch (error) {

@@ -11,7 +11,7 @@ import { completions } from '../protocols/completions.ts'
 import type { FinalLeg } from './disagg/final-leg.ts'
 
 /** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
-type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
+export type OnFirstByte = (attempt: AttemptContext, answer: OriginAnswer, early: boolean) => Response | AttemptFailed
 
 /**
  * Sends the request and waits for the first byte. Calls `onFirstByte` at the first byte, in the same tick if the
@@ -30,7 +30,8 @@ export function dispatch(
   )
 }
 
-function requestOf(
+/** The request for the engine. */
+export function requestOf(
   { exchange, ports, placed, signal }: AttemptContext,
   { target, path, body, transform }: FinalLeg,
 ): OriginRequest {
@@ -70,7 +71,8 @@ interface DispatchParts {
   reject(error: unknown): void
 }
 
-class PendingDispatch implements ResponseHandler {
+/** One request that waits for the first byte of its answer. */
+export class PendingDispatch implements ResponseHandler {
   readonly patienceMs: number
   readonly #parts: DispatchParts
   readonly #dispatchedAt: number
@@ -94,9 +96,9 @@ class PendingDispatch implements ResponseHandler {
   }
 
   firstByte(answer: OriginAnswer, early: boolean): void {
-    const { onFirstByte, resolve, reject } = this.#parts
+    const { attempt, onFirstByte, resolve, reject } = this.#parts
     try {
-      resolve(onFirstByte(answer, early))
+      resolve(onFirstByte(attempt, answer, early))
     } catch (error) {
       rejectDispatch(answer, error, reject)
     }
@@ -125,7 +127,7 @@ async function dispatchInSteps(
     const failed = await classifyRefusal(attempt, { answer, engine: request.target, path: request.path })
     if (failed !== null) return failed
     const isEarly = isSuccess(answer.status) && (await firstByte(answer, exchange.heartbeatMs, request.timers))
-    return onFirstByte(answer, isEarly)
+    return onFirstByte(attempt, answer, isEarly)
   } catch (error) {
     answer.discard()
     throw error

@@ -36,11 +36,11 @@ export async function forward(
   exchange: Exchange,
   ports: Ports,
   digests: PoolDigests,
-  { suspect, stepsOf = DEFAULT_STEPS }: ForwardOptions = {},
+  { suspect, stepsOf = DEFAULT_STEPS, maxAttempts = MAX_ATTEMPTS }: ForwardOptions = {},
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
   const failed = new FailedAttempts(enginesWithoutRoute(exchange, ports))
-  const retry: RetryState = { ports, digests, suspect, stepsOf, stages, failed, refused: null }
+  const retry: RetryState = { ports, digests, suspect, stepsOf, maxAttempts, stages, failed, refused: null }
   try {
     return await retryLoop(exchange, retry)
   } catch (error) {
@@ -78,6 +78,8 @@ interface ForwardOptions {
   /** Called with each engine that failed an attempt, so that its health is checked soon. */
   readonly suspect?: Suspect
   readonly stepsOf?: (route: PoolRoute) => PoolSteps
+  /** Attempts of a request, at most. */
+  readonly maxAttempts?: number
 }
 
 const DEFAULT_STEPS = stepsByPool({ comments: true, choosesClusters: true })
@@ -87,6 +89,7 @@ interface RetryState {
   readonly digests: PoolDigests
   readonly suspect: Suspect | undefined
   readonly stepsOf: (route: PoolRoute) => PoolSteps
+  readonly maxAttempts: number
   readonly stages: StageTimer
   readonly failed: FailedAttempts
   /** Why the clusters refused another attempt; null: they did not. */
@@ -94,9 +97,9 @@ interface RetryState {
 }
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
-  const { ports, digests, stepsOf, stages, failed } = retry
+  const { ports, digests, stepsOf, maxAttempts, stages, failed } = retry
   const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
-  while (failed.all.length < MAX_ATTEMPTS && !failed.isTooLate) {
+  while (failed.all.length < maxAttempts && !failed.isTooLate) {
     const placed = await acquirePlacement(exchange, ports, digests, { ...failed.history(), stages, placeOf })
     if ('refused' in placed) {
       retry.refused = placed.refused.reason

@@ -62,6 +62,11 @@ const NOT_FOR_ENGINES_PREFIXES = [
   'x-firstlight-',
   // The Gateway API's inference extension reads priority and fairness from it.
   'x-gateway-inference-',
+  // Its data planes, and llm-d's sidecar of a decode engine, send requests where these say.
+  'x-gateway-destination-',
+  'x-llm-d-',
+  'x-prefiller-',
+  'x-data-parallel-host-',
   'cf-',
   'sec-',
   'access-control-',

@@ -43,7 +43,7 @@ const nothingSent = (): void => undefined
 export class LeaseKeeper {
   /** Index among the running bookings. */
   place = -1
-  readonly #parts: BookingParts
+  #parts: BookingParts
   #lease: Lease | null
   /** The object has had this booking, so it needs the release. */
   #known: boolean
@@ -127,6 +127,20 @@ export class LeaseKeeper {
     })
   }
 
+  /** Ends the booking on its engines with `outcome`, and books on others that serve the request instead. */
+  moveTo(placement: Placement, outcome: Outcome): void {
+    if (this.#released) return
+    this.#send((lease) => lease.release(outcome))
+    const { admission } = this.#parts
+    this.#enqueue(
+      async () => undefined,
+      () => {
+        this.#lease = null
+        this.#parts = { ...this.#parts, placement, admission: { ...admission, attempt: admission.attempt + 1 } }
+      },
+    )
+  }
+
   /**
    * Ends the booking. Has effect once. Resolves when the object has the release or is unreachable; never rejects.
    * null: the object has it already.
@@ -164,9 +178,10 @@ export class LeaseKeeper {
     }
   }
 
-  #enqueue(step: LeaseCall): void {
+  #enqueue(step: LeaseCall, before?: () => void): void {
     this.#queued++
     this.#tail = this.#tail.then(async () => {
+      before?.()
       await this.#deliver(step)
       this.#queued--
     })

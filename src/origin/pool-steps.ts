@@ -6,6 +6,8 @@ import { preparatoryLegs } from './disagg/preparatory-legs.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { hedge } from './hedge.ts'
 import { raced } from './race.ts'
+import { deliver, unlessUnchanged } from './deliver.ts'
+import { dispatch } from './dispatch.ts'
 import { placeOnPool } from './placement/place-on-pool.ts'
 import { countedInFlight } from './placement/counted-in-flight.ts'
 import type { PlaceStep } from './placement/place-step.ts'
@@ -26,6 +28,8 @@ interface StepOptions {
   readonly comments: boolean
   /** Requests are sent to one of several clusters, or to engines behind another gateway. */
   readonly choosesClusters: boolean
+  /** A proxy moves the bytes: one attempt on one engine, and no continuation. Absent: the gateway does. */
+  readonly delivers?: boolean
 }
 
 /** Returns the steps of a pool, which are built once. */
@@ -38,19 +42,22 @@ export function stepsByPool(options: StepOptions): (route: PoolRoute) => PoolSte
   }
 }
 
-function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters }: StepOptions): PoolSteps {
+function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters, delivers = false }: StepOptions): PoolSteps {
   const { hedgeMs } = pool.retry
   const splits = pool.engines.some(({ role }) => role !== 'any')
   let relay: RelayStep = passed
   if (splits) relay = transformed(relay)
-  if (pool.retry.midStream !== 'off') relay = continued(relay)
+  if (pool.retry.midStream !== 'off' && !delivers) relay = continued(relay)
   if (comments) relay = commented(relay)
   if (pool.responseModel === 'requested') relay = renamed(relay)
   const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
-  const again = attemptWith({ legs: splits ? preparatoryLegs : onlyLeg, relay })
+  const legs = splits ? preparatoryLegs : onlyLeg
+  const again = attemptWith(
+    delivers ? { legs, relay: unlessUnchanged(relay), send: deliver } : { legs, relay, send: dispatch },
+  )
   return {
     place: pool.lmcache === null ? placed : withLookups(placed),
-    first: raced(again, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),
+    first: delivers ? again : raced(again, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),
     again,
   }
 }

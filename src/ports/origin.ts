@@ -29,6 +29,12 @@ export interface OriginRequest {
   readonly timers?: Timers | undefined
 }
 
+/** A placed request that a proxy sends itself: to `target`, or to one of the others if it cannot connect. */
+export interface DeliveredRequest extends OriginRequest {
+  /** Engines that may serve the same request, with the same headers; the best first. */
+  readonly fallbacks: readonly EngineTarget[]
+}
+
 /**
  * A connection that breaks within this time, ms, before any byte of a response was most likely idle, and the engine had
  * closed it. Later the engine may have begun the request, so it is not sent there again.
@@ -80,6 +86,8 @@ export interface OriginAnswer {
   readonly headers: readonly string[]
   /** content-type is text/event-stream. */
   readonly sse: boolean
+  /** Address (`host:port`) that answered, if it may be another one than the target's. Absent: the target. */
+  readonly served?: string
   /** The request is sent, and its memory is not read any more. Absent: unknown. */
   readonly written?: boolean
   /**

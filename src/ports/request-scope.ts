@@ -1,3 +1,4 @@
+import type { Delivery } from './delivery.ts'
 import type { Timers } from './timers.ts'
 
 /** Context of one incoming request. The entry point makes it. */
@@ -17,6 +18,8 @@ export interface RequestScope {
    * it.
    */
   readonly entered?: (callback: () => void) => () => void
+  /** A proxy sends the request to the engine. Absent: the gateway does. */
+  readonly delivery?: Delivery
   /** Timers of this request, if a clock may not be shared. Absent: the timers of the ports. */
   readonly timers?: Timers
 }

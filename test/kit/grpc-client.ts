@@ -79,7 +79,7 @@ export class GrpcTestClient implements AsyncDisposable {
   /** Last stream numbers of the GOAWAY frames that came. */
   readonly goaways: number[] = []
 
-  constructor(address: string, options: { readonly ca?: string } = {}) {
+  constructor(address: string, options: { readonly ca?: string; readonly servername?: string } = {}) {
     const isSecure = options.ca !== undefined
     this.session = connect(`${isSecure ? 'https' : 'http'}://${address}`, options)
     this.session.on('error', () => undefined)

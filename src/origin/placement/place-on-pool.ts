@@ -13,6 +13,7 @@ import { DeadlineError, withDeadline } from '../../timeout.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { PoolDigests } from '../pool-digests.ts'
 import { itemsToEncode } from '../disagg/encode-stage.ts'
+import { idsOutside } from '../engine-address.ts'
 import type { Exchange } from '../exchange.ts'
 import { reportPoolEvents } from '../pool-alerts.ts'
 import type { PoolRoute } from '../pool-route.ts'
@@ -198,6 +199,8 @@ function admissionFor(
   const { pinned } = exchange
   // A request bound to one engine avoids all others. What it is bound to is at the server, so any rank may answer.
   const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== serverIdOf(pinned.engine))
+  const subset = exchange.scope.delivery?.subset ?? null
+  const outside = subset === null ? [] : idsOutside(route.targets, subset)
   const admission = exchange.admission(route)
   const { ttftDeadlineMs: deadlineMs } = admission
   return {
@@ -208,7 +211,7 @@ function admissionFor(
     ...(history.beyondContextTokens == null ? {} : { beyondContextTokens: history.beyondContextTokens }),
     ...(history.attempt > 0 && history.failedLegs !== null ? { failedLegs: history.failedLegs } : {}),
     ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
-    avoid: [...failed, ...others, ...unknown],
+    avoid: [...failed, ...others, ...outside, ...unknown],
     ...(exchange.stream && exchange.observe && exchange.protocol.stream !== null ? { reportsOutput: true } : {}),
     ...(history.hedgeIn === undefined ? {} : { hedge: true }),
     ...(history.rescueFrom === undefined ? {} : { rescueFrom: history.rescueFrom }),
@@ -217,8 +220,9 @@ function admissionFor(
   }
 }
 
-function unsplittableIn({ pinned }: Exchange, { hedgeIn }: AttemptHistory): string | null {
+function unsplittableIn({ pinned, scope }: Exchange, { hedgeIn }: AttemptHistory): string | null {
   if (pinned !== null) return 'it is bound to one engine'
+  if (scope.delivery?.changesAnswer === false) return 'the proxy does not return its response'
   return hedgeIn === undefined ? null : 'another attempt runs'
 }
 

@@ -89,6 +89,11 @@ export class AnswerRelay implements RequestRelay {
     this.#attempt.exchange.onResponseStart?.(this.#written())
   }
 
+  /** The response can be changed on its way to the client. */
+  get isChangeable(): boolean {
+    return this.#attempt.exchange.scope.delivery?.changesAnswer !== false
+  }
+
   /** Whether the stages follow the stream. */
   takesComment(): boolean {
     const { lastComment, observe } = this.#attempt.exchange
@@ -264,7 +269,8 @@ export class AnswerRelay implements RequestRelay {
   get #isEndUnparsed(): boolean {
     const { exchange, placed } = this.#attempt
     const hasEnd = this.#answer.sse && exchange.protocol.stream !== null
-    return hasEnd && !this.#observed && placed.route.pool.observeShare > 0
+    const isReadable = exchange.scope.delivery?.readsAnswer !== false
+    return hasEnd && !this.#observed && isReadable && placed.route.pool.observeShare > 0
   }
 
   /** Records which engine answers, and why. */

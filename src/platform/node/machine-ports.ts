@@ -3,6 +3,7 @@ import type { Log } from '../../ports/log.ts'
 import { fetchJson } from '../fetch-json.ts'
 import { post } from '../post.ts'
 import { nodeTimers } from './deadline.ts'
+import { deliverTo } from './epp/conversation.ts'
 import { socketOrigin } from './http1/origin.ts'
 import { parseLongInTurns } from './parse-long-json.ts'
 import { steadyNow } from './steady-clock.ts'
@@ -15,6 +16,7 @@ const MEASURED_PROMPT_BYTES = 8 * 1024
 export function machinePorts(log: Log) {
   return {
     origin: socketOrigin({ now: steadyNow }),
+    deliver: deliverTo,
     now: steadyNow,
     random: () => Math.random(),
     newId: () => randomUUID(),

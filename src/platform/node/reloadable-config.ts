@@ -1,9 +1,13 @@
 import type { Config, LimitsConfig, TtftConfig } from '../../config.ts'
 
 /** Settings that need a restart, with their names in the document. */
-const FIXED = { listen: 'listen', tls: 'tls', workers: 'workers', replicas: 'replicas' } as const satisfies Partial<
-  Record<keyof Config, string>
->
+const FIXED = {
+  listen: 'listen',
+  tls: 'tls',
+  workers: 'workers',
+  replicas: 'replicas',
+  epp: 'epp',
+} as const satisfies Partial<Record<keyof Config, string>>
 
 const FIXED_TTFT = { enabled: 'ttft.enabled', listen: 'ttft.listen' } as const satisfies Partial<
   Record<keyof TtftConfig, string>

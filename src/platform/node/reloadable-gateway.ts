@@ -25,6 +25,11 @@ export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view' | '
     return this.#current.fetch(...args)
   }
 
+  /** Only with an endpoint picker in the configuration, which a reload does not change. */
+  place(...args: Parameters<Gateway['fetch']>): Promise<Response> {
+    return this.#current.place!(...args)
+  }
+
   probe(): Promise<void> {
     return this.#current.probe()
   }

@@ -12,6 +12,7 @@ import { logEngineStats } from './engine-stats-log.ts'
 import { CertificateFiles } from './inbound/certificate-files.ts'
 import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { nodePorts, type RuntimeHooks } from './ports.ts'
+import { type EndpointPicker, openPicker } from './epp/endpoint-picker.ts'
 import { ReloadableGateway } from './reloadable-gateway.ts'
 import { openReports } from './report-listener.ts'
 import { listen } from './listen.ts'
@@ -23,6 +24,8 @@ export interface RunningGateway {
   readonly url: string
   /** `host:port` of `ttft.listen`; null: not configured. */
   readonly reports: string | null
+  /** `host:port` of `epp.listen`; null: not configured. */
+  readonly picker: string | null
   /**
    * Applies a new configuration within the limits of `reloadable`. Resolves when new requests use it; rejects with a
    * VocabularyError, without effect.
@@ -52,10 +55,12 @@ export async function startGateway(
   try {
     const open = await openGateway(config, ports, { vocabularies, folder })
     if (open.reports !== null) log.info('report_listener_ready', { address: open.reports })
+    if (open.picker !== null) log.info('endpoint_picker_ready', { address: open.picker })
     const stats = logEngineStats(config, ports)
     return {
       url: open.url,
       reports: open.reports,
+      picker: open.picker,
       async adopt(next, sameFiles) {
         const opened = await vocabulariesOf(next, sameFiles)
         ports.adopt(next)
@@ -109,7 +114,6 @@ export async function openGateway(
   ports: Ports,
   { folder, vocabularies, shared, threads = 1 }: OpenOptions,
 ): Promise<OpenGateway> {
-  const { log } = ports
   warmUp(vocabularies.values())
   const create = gatewayFactory(ports, shared, folder)
   const gateway = new ReloadableGateway(create(config, vocabularies))
@@ -129,15 +133,18 @@ export async function openGateway(
       const { connections, writeMs } = limits
       return { connections: connections === null ? maxConnections : Math.ceil(connections / threads), writeMs }
     },
-    log,
+    log: ports.log,
   })
-  const reports = await openReports(gateway, config, reusePort).catch(async (error: unknown) => {
-    await listening.stop(AbortSignal.abort())
-    throw error
-  })
+  const { reports, picker } = await openOthers(gateway, config, { folder, reusePort, ports }).catch(
+    async (error: unknown) => {
+      await listening.stop(AbortSignal.abort())
+      throw error
+    },
+  )
   return {
     url: listening.url,
     reports: reports?.address ?? null,
+    picker: picker?.address ?? null,
     answer: (question) => gateway.answer(question),
     configRefused: (at) => gateway.configRefused(at),
     change(next, opened) {
@@ -147,9 +154,36 @@ export async function openGateway(
       certificate?.look()
     },
     async stop(now) {
-      const drained = await listening.stop(now)
+      const [drained] = await Promise.all([listening.stop(now), picker?.stop(limits.drainMs, now)])
       await reports?.close()
       return drained
     },
+  }
+}
+
+interface OtherListenerParts {
+  readonly folder: string
+  readonly reusePort: boolean
+  readonly ports: Ports
+}
+
+/** Opens the listeners besides `listen`: those of reports and of the endpoint picker. null: not configured. */
+async function openOthers(
+  gateway: ReloadableGateway,
+  config: Config,
+  { folder, reusePort, ports }: OtherListenerParts,
+): Promise<{
+  readonly reports: Awaited<ReturnType<typeof openReports>>
+  readonly picker: EndpointPicker | null
+}> {
+  const { epp, limits } = config
+  const reports = await openReports(gateway, config, reusePort)
+  if (epp === null) return { reports, picker: null }
+  try {
+    const options = { epp, limits, folder, reusePort, now: () => ports.now(), log: ports.log }
+    return { reports, picker: await openPicker(gateway, options) }
+  } catch (error) {
+    await reports?.close()
+    throw error
   }
 }

@@ -10,21 +10,24 @@ import {
   type ServerOptions,
 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
+import type { SecureContextOptions, Server as TlsServer } from 'node:tls'
 import { type CallHandler, GrpcCall } from './grpc-call.ts'
 import { GRPC } from './grpc-status.ts'
 
-export interface GrpcServerOptions {
+/** Handlers by path, such as `/package.Service/Method`. */
+export type GrpcMethods = ReadonlyMap<string, (call: GrpcCall) => CallHandler>
+
+interface GrpcServerOptions {
   readonly host: string
   readonly port: number
   readonly reusePort?: boolean
-  /** PEM. null: without TLS. */
-  readonly tls: { readonly cert: string | Buffer; readonly key: string | Buffer } | null
+  /** Certificate and key, PEM. null: without TLS. */
+  readonly tls: SecureContextOptions | null
   /** Limit of one message. */
   readonly messageBytes: number
   /** Limit of calls at a time on one connection. */
   readonly maxStreams: number
-  /** Handlers by path, such as `/package.Service/Method`. */
-  readonly methods: ReadonlyMap<string, (call: GrpcCall) => CallHandler>
+  readonly methods: GrpcMethods
   readonly failed: (error: unknown) => void
 }
 
@@ -41,6 +44,8 @@ const SESSION_MB = 4096
 const RESETS = 10_000_000
 /** Limit of a TLS handshake and of the time until the preface, ms. */
 const HANDSHAKE_MS = 15_000
+/** Longest wait for the answer to a ping at shutdown, ms. */
+const PONG_MS = 250
 const LARGEST_STREAM = 2 ** 31 - 1
 
 const serverOptions = (maxStreams: number): ServerOptions => ({
@@ -92,9 +97,9 @@ export class GrpcServer {
     })
   }
 
-  /** Number of open connections. */
-  get connections(): number {
-    return this.#sessions.size
+  /** Uses another certificate for new connections. */
+  renew(tls: SecureContextOptions): void {
+    if (this.#options.tls !== null) (this.#server as unknown as TlsServer).setSecureContext(tls)
   }
 
   /**
@@ -152,6 +157,8 @@ function announceEnd(session: ServerHttp2Session): Promise<void> {
     session.once('close', () => resolve())
     if (session.closed || session.destroyed) return resolve()
     session.goaway(0, LARGEST_STREAM)
-    if (!session.ping(() => resolve())) resolve()
+    if (!session.ping(() => resolve())) return resolve()
+    // A client that is gone answers no ping.
+    setTimeout(resolve, PONG_MS)
   })
 }

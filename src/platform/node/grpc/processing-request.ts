@@ -16,7 +16,7 @@ const NAMES = [
 
 export type MessageKind = (typeof NAMES)[number]
 
-export interface ProtocolConfig {
+interface ProtocolConfig {
   readonly requestBodyMode: number
   readonly responseBodyMode: number
 }

@@ -12,13 +12,13 @@ export interface HeaderChanges {
 }
 
 /** Dynamic metadata: one text below a namespace. */
-export interface AnswerMetadata {
+interface AnswerMetadata {
   readonly namespace: string
   readonly name: string
   readonly text: string
 }
 
-export interface ImmediateAnswer {
+interface ImmediateAnswer {
   readonly status: number
   readonly headers: readonly string[]
   readonly body: Uint8Array

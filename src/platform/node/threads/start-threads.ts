@@ -1,5 +1,6 @@
 /** A gateway on several threads: I/O threads carry the requests, this thread has the pool state. See docs/scale.md. */
 import type { Config } from '../../../config.ts'
+import { addressText } from '../../../config/address.ts'
 import type { Log } from '../../../ports/log.ts'
 import { configurePools } from '../configure-pools.ts'
 import { logEngineStats } from '../engine-stats-log.ts'
@@ -46,7 +47,7 @@ export async function startThreads(
   let { drainMs } = config.limits
   const adopt = async (next: Config, sameFiles = false) => {
     await checkVocabularies(next, sameFiles)
-    const adopted = { ...next, listen: bound.listen, ttft: { ...next.ttft, listen: bound.ttft.listen } }
+    const adopted = { ...next, listen: bound.listen, ttft: { ...next.ttft, listen: bound.ttft.listen }, epp: bound.epp }
     ports.adopt(adopted)
     mainThread.adopt(adopted)
     await configurePools(adopted, ports)
@@ -66,9 +67,9 @@ export async function startThreads(
   }
   try {
     const [first] = await Promise.all(threads.map((thread) => thread.start()))
-    if (first!.reports !== null) log.info('report_listener_ready', { address: first!.reports })
     return {
       ...first!,
+      picker: logListeners(bound, first!.reports, log),
       adopt,
       configRefused: (at) => mainThread.configRefused(at),
       stop,
@@ -78,4 +79,13 @@ export async function startThreads(
     await stop(AbortSignal.abort())
     throw error
   }
+}
+
+/** Logs the listeners that all threads have opened. Returns the address of the endpoint picker; null: there is none. */
+function logListeners({ epp }: Config, reports: string | null, log: Log): string | null {
+  if (reports !== null) log.info('report_listener_ready', { address: reports })
+  if (epp === null) return null
+  const address = addressText(epp.listen)
+  log.info('endpoint_picker_ready', { address })
+  return address
 }

@@ -1,0 +1,340 @@
+/**
+ * One request of a proxy that asks for an engine: the messages of one call of `ExternalProcessor/Process`. Messages
+ * that do not fit end this call alone, with the status that says why.
+ */
+import { expectedOf } from '../../../origin/relay/answer-start.ts'
+import { headersForTarget, headersOfAnswer } from '../../../origin/headers.ts'
+import type { Delivery } from '../../../ports/delivery.ts'
+import { type DeliveredRequest, OriginError, type ResponseHandler } from '../../../ports/origin.ts'
+import type { RelayOptions } from '../../../ports/relay.ts'
+import { Deadline } from '../deadline.ts'
+import type { CallHandler, GrpcCall } from '../grpc/grpc-call.ts'
+import { GRPC, GrpcError } from '../grpc/grpc-status.ts'
+import { type MessageKind, type ProcessingRequest, readProcessingRequest } from '../grpc/processing-request.ts'
+import { headersAnswer, trailersAnswer } from '../grpc/processing-response.ts'
+import { type BodyModes, bodyModesOf } from './body-modes.ts'
+import { ConversationWriter } from './conversation-writer.ts'
+import { servedOf, subsetOf } from './destination.ts'
+import { HeaderMap, staysInRequest } from './header-map.ts'
+import { InboundRequest } from './inbound-request.ts'
+import { type AnswerMover, type BegunBody, ProxiedAnswer } from './proxied-answer.ts'
+import { ProxiedRelay } from './proxied-relay.ts'
+
+/** What conversations share. */
+export interface ConversationParts {
+  /** Answers the request; the delivery is the conversation itself. Never rejects. */
+  readonly place: (request: InboundRequest, conversation: Conversation) => Promise<Response>
+  readonly maxFallbacks: number
+  /** Adds headers that follow from others, such as the class of an objective. */
+  readonly prepare: (headers: HeaderMap) => void
+  readonly now: () => number
+  /** Called at the end of each conversation. */
+  readonly ended: (conversation: Conversation) => void
+}
+
+/**
+ * `local`: the proxy answers the client itself, before it has got an engine.
+ */
+type Phase = 'head' | 'request' | 'placed' | 'response' | 'local'
+
+const NO_MODES: BodyModes = { request: 'duplex', response: 'duplex' }
+
+export class Conversation implements CallHandler, Delivery, AnswerMover {
+  readonly #call: GrpcCall
+  readonly #parts: ConversationParts
+  readonly #writer: ConversationWriter
+  #phase: Phase = 'head'
+  #modes = NO_MODES
+  #request: InboundRequest | null = null
+  #delivered: DeliveredRequest | null = null
+  #handler: ResponseHandler | null = null
+  #answer: ProxiedAnswer | null = null
+  #answerHead: HeaderMap | null = null
+  #relay: ProxiedRelay | null = null
+  /** The body of the answer is read by a step that changes it. */
+  #isStream = false
+  /** The last message of the response body has come. */
+  #isAnswerEnded = false
+  #subset: ReadonlySet<string> | null = null
+  readonly #firstByte = new Deadline(() => this.#giveUp(new OriginError('first_byte_timeout', 'no output in time')))
+  readonly #patience = new Deadline(() => this.#answer?.beginEarly())
+
+  constructor(call: GrpcCall, parts: ConversationParts) {
+    this.#call = call
+    this.#parts = parts
+    this.#writer = new ConversationWriter(call)
+  }
+
+  get subset(): ReadonlySet<string> | null {
+    return this.#subset
+  }
+
+  get maxFallbacks(): number {
+    return this.#parts.maxFallbacks
+  }
+
+  get readsAnswer(): boolean {
+    return this.#modes.response !== 'none'
+  }
+
+  get changesAnswer(): boolean {
+    return this.#modes.response === 'duplex'
+  }
+
+  message(bytes: Buffer): void {
+    const message = readProcessingRequest(bytes)
+    HANDLERS[message.kind](this, message)
+  }
+
+  halfClosed(): void {
+    this.#finish()
+    this.#call.end(GRPC.ok)
+  }
+
+  closed(): void {
+    this.#finish()
+    this.#parts.ended(this)
+  }
+
+  /** Ends the call, because the picker shuts down. */
+  abandon(): void {
+    this.#finish()
+    this.#call.end(GRPC.unavailable, 'The endpoint picker is shutting down.')
+  }
+
+  // Request
+
+  requestHeaders(message: ProcessingRequest): void {
+    if (this.#phase !== 'head') throw outOfOrder(message.kind)
+    this.#modes = bodyModesOf(message)
+    this.#phase = 'request'
+    this.#subset = subsetOf(message)
+    const headers = new HeaderMap(message.headers)
+    this.#parts.prepare(headers)
+    const request = new InboundRequest(headers, () => this.#bodyWanted())
+    this.#request = request
+    this.#writer.hasRequestBody = !message.endOfStream
+    if (message.endOfStream) request.end()
+    void this.#run(request)
+  }
+
+  requestBody(message: ProcessingRequest): void {
+    if (this.#phase === 'local') return
+    if (this.#request === null || this.#request.isComplete) throw outOfOrder(message.kind)
+    this.#request.take(message.body)
+    if (message.endOfStream) this.#request.end()
+  }
+
+  requestTrailers(message: ProcessingRequest): void {
+    if (this.#phase === 'local') return this.#call.send(trailersAnswer('request_trailers'))
+    if (this.#request === null || this.#request.isComplete) throw outOfOrder(message.kind)
+    this.#writer.hasRequestTrailers = true
+    this.#request.end()
+  }
+
+  /** In buffered modes the proxy sends the body only after this answer. */
+  #bodyWanted(): void {
+    if (this.#modes.request === 'buffered' && this.#writer.hasRequestBody)
+      this.#call.send(headersAnswer('request_headers', null))
+  }
+
+  async #run(request: InboundRequest): Promise<void> {
+    const response = await this.#parts.place(request, this)
+    if (this.#relay !== null || this.#phase === 'local') return
+    const isRelayed = this.#isStream
+    if (!isRelayed) return this.#writer.refuse(response)
+    const headers: string[] = []
+    response.headers.forEach((value, name) => headers.push(name, value))
+    this.#writer.responseHead(this.#answerHead!, headers)
+    await this.#writer.pipe(response)
+  }
+
+  begin(request: DeliveredRequest, handler: ResponseHandler): void {
+    const inbound = this.#request!
+    if (inbound.signal.aborted) return handler.failed(inbound.signal.reason)
+    this.#phase = 'placed'
+    this.#handler = handler
+    this.#delivered = request
+    const { target, fallbacks, path } = request
+    const changes = inbound.headers.changesTo(headersForTarget(request.headers, target), staysInRequest)
+    this.#writer.placed({
+      target,
+      fallbacks,
+      changes: path === inbound.url ? changes : { ...changes, set: [':path', path, ...changes.set] },
+      body: request.body,
+      isUnchanged: request.body?.length === 1 && request.body[0] === inbound.body,
+      isDuplex: this.#modes.request === 'duplex',
+    })
+    if (request.firstByteMs > 0) this.#firstByte.set(request.firstByteMs)
+  }
+
+  // Response
+
+  responseHeaders(message: ProcessingRequest): void {
+    if (this.#phase === 'request') return this.#localAnswer(message)
+    if (this.#phase !== 'placed') throw outOfOrder(message.kind)
+    this.#phase = 'response'
+    const head = new HeaderMap(message.headers)
+    this.#answerHead = head
+    this.#isAnswerEnded = message.endOfStream
+    const answer = new ProxiedAnswer({
+      head: { status: Number(head.pseudo.get(':status') ?? 0), headers: headersOfAnswer(plain(message.headers)) },
+      limits: { now: this.#parts.now, expected: expectedOf(this.#delivered!) },
+      mover: this,
+      served: servedOf(message),
+    })
+    this.#answer = answer
+    const handler = this.#handler!
+    if (isUnreached(head)) return handler.failed(new OriginError('connect', 'the proxy could not reach the engine'))
+    this.#judge(answer, handler, message.endOfStream)
+  }
+
+  /** Passes the answer to the gateway, which decides whether it goes to the client. */
+  #judge(answer: ProxiedAnswer, handler: ResponseHandler, isEnded: boolean): void {
+    const isDuplex = this.#modes.response === 'duplex'
+    if (!handler.head(answer)) {
+      // Without full duplex the body comes only after the answer to its head.
+      if (isEnded || !isDuplex) answer.end()
+      return
+    }
+    if (!isDuplex) return handler.firstByte(answer, true)
+    answer.judge(handler)
+    if (isEnded) answer.end()
+    else if (answer.sse && handler.patienceMs > 0) this.#patience.set(handler.patienceMs)
+  }
+
+  responseBody(message: ProcessingRequest): void {
+    const { body, endOfStream } = message
+    const isUnexpected = this.#answer === null || this.#isAnswerEnded || this.#modes.response === 'none'
+    if (this.#phase !== 'local' && isUnexpected) throw outOfOrder(message.kind)
+    if (endOfStream) this.#isAnswerEnded = true
+    if (this.#phase === 'local') return this.#writer.returnBody(body, endOfStream, this.#modes)
+    if (this.#modes.response === 'each') return this.#answerEach(body, endOfStream)
+    if (this.#relay === null) {
+      if (body.length > 0) this.#answer!.take(body)
+      // The step above may have started the relay.
+      if (endOfStream) this.#answerEnded()
+    } else if (endOfStream) this.#relay.takeLast(body)
+    else this.#relay.take(body)
+  }
+
+  #answerEnded(): void {
+    if (this.#relay === null) this.#answer!.end()
+    else this.#relay.end(true)
+  }
+
+  /** Each message of the body needs exactly one answer. */
+  #answerEach(body: Buffer, isLast: boolean): void {
+    const relay = this.#relay
+    if (relay === null) throw outOfOrder('response_body')
+    this.#writer.collect(body, () => {
+      relay.take(body)
+      if (isLast) relay.end(true)
+    })
+  }
+
+  responseTrailers(message: ProcessingRequest): void {
+    const { kind } = message
+    if (this.#phase !== 'local') {
+      if (this.#answer === null) throw outOfOrder(kind)
+      this.#isAnswerEnded = true
+      this.#writer.hasResponseTrailers = true
+      if (this.#relay === null) this.#answer.end()
+      else if (this.#modes.response === 'none') this.#relay.endUnread()
+      else this.#relay.end(false)
+    }
+    this.#call.send(trailersAnswer('response_trailers'))
+  }
+
+  /** The proxy answers the client itself: its limits, another filter. The request ends here. */
+  #localAnswer(message: ProcessingRequest): void {
+    this.#phase = 'local'
+    this.#call.send(headersAnswer('response_headers', null))
+    this.#request?.gone()
+    if (message.endOfStream) this.#isAnswerEnded = true
+  }
+
+  // AnswerMover
+
+  relay(options: RelayOptions, body: BegunBody): void {
+    this.#firstByte.cancel()
+    this.#patience.cancel()
+    const { response } = this.#modes
+    this.#writer.responseHead(this.#answerHead!, options.headers)
+    this.#writer.hasResponseBody = !(this.#isAnswerEnded && body.held.length === 0)
+    this.#relay = new ProxiedRelay({
+      options,
+      body,
+      outlet: response === 'duplex' ? this.#writer : this.#writer.collector,
+      changes: response === 'duplex',
+    })
+    if (response === 'none' && this.#isAnswerEnded) return this.#relay.endUnread()
+    if (response === 'duplex') this.#relay.begin()
+  }
+
+  streams(): void {
+    this.#isStream = true
+    this.#firstByte.cancel()
+    this.#patience.cancel()
+  }
+
+  stopped(): void {
+    this.#firstByte.cancel()
+    this.#patience.cancel()
+  }
+
+  #giveUp(error: OriginError): void {
+    if (this.#answer === null) this.#handler?.failed(error)
+    else this.#answer.fail(error)
+  }
+
+  /** Releases what the request holds. The first call has effect. */
+  #finish(): void {
+    this.#firstByte.cancel()
+    this.#patience.cancel()
+    const relay = this.#relay
+    if (relay !== null) {
+      if (this.#modes.response === 'none') relay.endUnread()
+      else relay.gone()
+    }
+    const request = this.#request
+    if (request === null || request.signal.aborted) return
+    request.gone()
+    if (this.#phase === 'placed') this.#handler?.failed(request.signal.reason)
+    else if (relay === null) this.#answer?.abandon(request.signal.reason)
+    if (relay === null) this.#answer?.fail(request.signal.reason)
+  }
+}
+
+/** `Ports.deliver` for requests whose client is a conversation. */
+export function deliverTo(client: unknown, request: DeliveredRequest, handler: ResponseHandler): void {
+  if (!(client instanceof Conversation)) throw new Error('the client of this request is no proxy')
+  client.begin(request, handler)
+}
+
+const HANDLERS: Readonly<Record<MessageKind, (to: Conversation, message: ProcessingRequest) => void>> = {
+  request_headers: (to, message) => to.requestHeaders(message),
+  request_body: (to, message) => to.requestBody(message),
+  request_trailers: (to, message) => to.requestTrailers(message),
+  response_headers: (to, message) => to.responseHeaders(message),
+  response_body: (to, message) => to.responseBody(message),
+  response_trailers: (to, message) => to.responseTrailers(message),
+}
+
+/**
+ * Whether a proxy made this response, because it could not connect: Envoy's 503 has neither of the two headers that
+ * servers of engines send.
+ */
+const isUnreached = (head: HeaderMap): boolean =>
+  head.pseudo.get(':status') === '503' &&
+  head.get('server') === null &&
+  head.get('date') === null &&
+  head.get('content-type') === 'text/plain'
+
+const outOfOrder = (kind: MessageKind): GrpcError =>
+  new GrpcError(GRPC.invalidArgument, `The message ${kind} is out of order.`)
+
+/** Headers without pseudo headers. */
+function plain(flat: readonly string[]): readonly string[] {
+  return flat.filter((_, at) => !flat[at - (at % 2)]!.startsWith(':'))
+}

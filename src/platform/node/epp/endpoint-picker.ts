@@ -1,0 +1,176 @@
+/** The endpoint picker of the Gateway API Inference Extension: gRPC listeners, conversations and shutdown. */
+import type { EppConfig, LimitsConfig } from '../../../config.ts'
+import { addressText } from '../../../config/address.ts'
+import type { Gateway } from '../../../gateway.ts'
+import type { Log } from '../../../ports/log.ts'
+import { DeadlineError, withDeadline } from '../../../timeout.ts'
+import { Background } from '../background.ts'
+import { type GrpcMethods, GrpcServer } from '../grpc/grpc-server.ts'
+import { HealthService } from '../grpc/health-service.ts'
+import { CertificateFiles } from '../inbound/certificate-files.ts'
+import { Conversation, type ConversationParts } from './conversation.ts'
+import { OBJECTIVE_HEADERS } from './destination.ts'
+import type { HeaderMap } from './header-map.ts'
+import { selfSigned } from './self-signed.ts'
+
+const SERVICE = 'envoy.service.ext_proc.v3.ExternalProcessor'
+
+/** Room for the message around the longest body. */
+const ENVELOPE_BYTES = 1024 * 1024
+
+/** Time for releases after the last conversation, ms. */
+const SETTLE_MS = 5_000
+
+/** Options of a request, where an objective adds its class. */
+const OPTIONS_HEADER = 'x-firstlight-options'
+
+export interface EndpointPicker {
+  /** `host:port`. */
+  readonly address: string
+  /** `host:port` of the listener for health checks. null: there is none. */
+  readonly health: string | null
+  /** Conversations that run. */
+  readonly running: number
+  /** Ends new conversations, waits for running ones within the limit or until `now`, and abandons the others. */
+  stop(limitMs: number, now: AbortSignal): Promise<void>
+}
+
+interface PickerOptions {
+  readonly epp: EppConfig
+  readonly limits: Pick<LimitsConfig, 'bodyBytes'>
+  /** Folder of relative file names. */
+  readonly folder: string
+  /** Other threads listen on the same ports. */
+  readonly reusePort: boolean
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** Rejects with the system's error if a port cannot be opened, or with a ConfigError for a bad certificate. */
+export async function openPicker(
+  gateway: { readonly place: NonNullable<Gateway['place']> },
+  options: PickerOptions,
+): Promise<EndpointPicker> {
+  const picker = new Picker(gateway, options)
+  await picker.listen()
+  return picker
+}
+
+class Picker implements EndpointPicker {
+  readonly #options: PickerOptions
+  readonly #conversations = new Set<Conversation>()
+  readonly #background: Background
+  readonly #services = new HealthService([
+    ['', false],
+    ['liveness', true],
+    ['readiness', false],
+    [SERVICE, false],
+  ])
+  readonly #server: GrpcServer
+  readonly #healthServer: GrpcServer | null
+  readonly #stopWatching: () => void
+  #isClosing = false
+  address = ''
+  health: string | null = null
+
+  constructor(gateway: { readonly place: NonNullable<Gateway['place']> }, options: PickerOptions) {
+    const { epp, limits, reusePort, now, log } = options
+    this.#options = options
+    this.#background = new Background((error) => log.error('background_failed', { error }))
+    const parts: ConversationParts = {
+      place: (request, conversation) =>
+        gateway.place(request, {
+          background: (work) => this.#background.add(work),
+          client: conversation,
+          remoteAddress: null,
+          isClosing: () => this.#isClosing,
+          delivery: conversation,
+        }),
+      maxFallbacks: epp.fallbacks,
+      prepare: objectiveClasses(epp.objectives),
+      now,
+      ended: (conversation) => void this.#conversations.delete(conversation),
+    }
+    const health: GrpcMethods = new Map([
+      ['/grpc.health.v1.Health/Check', (call) => this.#services.check(call)],
+      ['/grpc.health.v1.Health/Watch', (call) => this.#services.watch(call)],
+    ])
+    const common = {
+      reusePort,
+      maxStreams: epp.maxStreams,
+      messageBytes: limits.bodyBytes + ENVELOPE_BYTES,
+      failed: (error: unknown) => log.error('endpoint_picker_failed', { error }),
+    }
+    const certificate =
+      typeof epp.tls === 'string' ? null : new CertificateFiles({ ...epp.tls, clientCa: null }, options.folder)
+    this.#server = new GrpcServer({
+      ...common,
+      ...epp.listen,
+      tls: certificate?.read() ?? (epp.tls === 'off' ? null : selfSigned(Date.now())),
+      methods: new Map([...health, [`/${SERVICE}/Process`, (call) => this.#opened(new Conversation(call, parts))]]),
+    })
+    this.#stopWatching = certificate?.watch((renewed) => this.#server.renew(renewed), log) ?? (() => undefined)
+    this.#healthServer =
+      epp.health === null ? null : new GrpcServer({ ...common, ...epp.health, tls: null, methods: health })
+  }
+
+  get running(): number {
+    return this.#conversations.size
+  }
+
+  async listen(): Promise<void> {
+    const { epp } = this.#options
+    this.address = addressText({ host: epp.listen.host, port: await this.#server.listen() })
+    try {
+      if (this.#healthServer !== null)
+        this.health = addressText({ host: epp.health!.host, port: await this.#healthServer.listen() })
+    } catch (error) {
+      await this.stop(0, AbortSignal.abort())
+      throw error
+    }
+    this.#services.serving(true)
+  }
+
+  async stop(limitMs: number, now: AbortSignal): Promise<void> {
+    this.#stopWatching()
+    this.#services.serving(false)
+    // Watchers of the health service would keep their connections open.
+    setImmediate(() => this.#services.close())
+    const closed = Promise.all([this.#server.close(), this.#healthServer?.close()])
+    if (!(await within(closed, limitMs, now))) {
+      this.#isClosing = true
+      for (const conversation of this.#conversations) conversation.abandon()
+      this.#server.destroy()
+      this.#healthServer?.destroy()
+      await closed
+    }
+    await within(this.#background.settled(), SETTLE_MS, null)
+  }
+
+  #opened(conversation: Conversation): Conversation {
+    this.#conversations.add(conversation)
+    return conversation
+  }
+}
+
+/** Adds the class of the objective that a request names. Unknown objectives have the priority 0. */
+function objectiveClasses(objectives: EppConfig['objectives']): (headers: HeaderMap) => void {
+  if (Object.keys(objectives).length === 0) return () => undefined
+  return (headers) => {
+    const named = OBJECTIVE_HEADERS.map((header) => headers.get(header)).find((name) => name !== null)
+    if (named === undefined || named === null) return
+    const priority = Object.hasOwn(objectives, named) ? objectives[named]! : 0
+    const requestClass = priority > 0 ? 'critical' : priority < 0 ? 'sheddable' : 'standard'
+    headers.setDefault(OPTIONS_HEADER, JSON.stringify({ class: requestClass }))
+  }
+}
+
+async function within(work: Promise<unknown>, limitMs: number, abort: AbortSignal | null): Promise<boolean> {
+  try {
+    await withDeadline(limitMs, work, { signal: abort })
+    return true
+  } catch (error) {
+    if (error instanceof DeadlineError) return false
+    throw error
+  }
+}

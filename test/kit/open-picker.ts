@@ -1,0 +1,51 @@
+/** An endpoint picker in front of two healthy engines, and a client of its port. A test answers in place of the engines. */
+import { until } from '../wait.ts'
+import { FakeEngine } from './fake-engine.ts'
+import { GrpcTestClient } from './grpc-client.ts'
+import { openGateway, type TestGateway } from './gateway.ts'
+
+/** Key that the engines expect. */
+export const ENGINE_KEY = 'key-of-the-engines'
+
+export interface TestPicker extends AsyncDisposable {
+  readonly gateway: TestGateway
+  readonly client: GrpcTestClient
+  /** Address of the engine `a`. */
+  readonly a: string
+  /** Address of the engine `b`. */
+  readonly b: string
+}
+
+interface PickerChanges {
+  /** Further keys of `epp`. */
+  readonly epp?: object
+  readonly pool?: object
+  readonly config?: object
+}
+
+export async function openPicker({ epp = {}, pool = {}, config = {} }: PickerChanges = {}): Promise<TestPicker> {
+  const routes = { 'GET /health': { body: {} }, 'GET *': { status: 404, body: {} } }
+  const engines = [await FakeEngine.open(routes), await FakeEngine.open(routes)] as const
+  const [a, b] = engines.map(({ url }) => new URL(url).host) as [string, string]
+  const gateway = await openGateway({
+    engines: [
+      { id: 'a', url: engines[0].url, key: ENGINE_KEY },
+      { id: 'b', url: engines[1].url, key: ENGINE_KEY },
+    ],
+    pool: { policy: 'least_loaded', ...pool },
+    config: { epp: { listen: '127.0.0.1:0', tls: 'off', ...epp }, ...config },
+  })
+  const client = new GrpcTestClient(gateway.node.picker!)
+  await until(async () => Object.values(await gateway.engines()).every(({ healthy }) => healthy === true))
+  return {
+    gateway,
+    client,
+    a,
+    b,
+    async [Symbol.asyncDispose]() {
+      client.session.destroy()
+      await gateway.close()
+      for (const engine of engines) await engine.close()
+    },
+  }
+}
