@@ -16,7 +16,7 @@ export interface Ports {
   readonly origin: Origin
   /**
    * Names the engine to the proxy that sends the request, in place of `Origin.begin`. Placed, started (head),
-   * progressed (body) and ended are calls of the same handlers. Absent: no proxy sends requests (`RequestScope.delivery`).
+   * progressed (body) and ended are calls of the same handlers. Absent: no proxy sends requests.
    * @param client that of the request's scope
    */
   deliver?(client: unknown, request: DeliveredRequest, handler: ResponseHandler): void
