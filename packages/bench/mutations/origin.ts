@@ -9,8 +9,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'engine of a retry is not named to the cluster',
     file: 'src/origin/placement/place-on-pool.ts',
-    find: 'avoid: [...failed, ...others, ...unknown],',
-    replace: 'avoid: [...others, ...unknown],',
+    find: 'avoid: [...failed, ...others, ...outside, ...unknown],',
+    replace: 'avoid: [...others, ...outside, ...unknown],',
     impact: 'a retry goes to the engine that has just failed',
     tests: FORWARD,
   },
