@@ -43,6 +43,16 @@ function rendered(bytes: number): string {
   return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`
 }
 
+/** Last chunk of a body. Bodies of the benchmarks do not contain it. */
+const LAST_CHUNK = '\r\n0\r\n\r\n'
+
+/** Bytes of a body, with the framing of chunks. null: its end has not come. */
+function bodyLength(head: string, buffered: Buffer, from: number): number | null {
+  if (!/transfer-encoding: chunked/i.test(head)) return Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0)
+  const end = buffered.indexOf(LAST_CHUNK, Math.max(from, buffered.length - 70_000 - LAST_CHUNK.length))
+  return end < 0 ? null : end + LAST_CHUNK.length - from
+}
+
 const server = net.createServer({ noDelay: true }, (socket) => {
   let buffered: Buffer = Buffer.alloc(0)
   socket.on('error', () => {})
@@ -52,8 +62,8 @@ const server = net.createServer({ noDelay: true }, (socket) => {
       const end = buffered.indexOf('\r\n\r\n')
       if (end < 0) return
       const head = buffered.toString('latin1', 0, end)
-      const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0)
-      if (buffered.length < end + 4 + length) return
+      const length = bodyLength(head, buffered, end + 4)
+      if (length === null || buffered.length < end + 4 + length) return
       const body = buffered.subarray(end + 4, end + 4 + length)
       buffered = buffered.subarray(end + 4 + length)
       if (!head.startsWith('POST')) {
