@@ -95,7 +95,7 @@ it('rejects a message without a request, and metadata with more levels than it r
   expect(() => metadataOf({ bytes: metadata, from: 0, to: metadata.length }, 'envoy.lb')).toThrow('levels')
 })
 
-it('returns the headers and body that any client sends', () => {
+it('a message keeps the headers and body of any client', () => {
   const header = fc.tuple(fc.stringMatching(/^[a-z-]{1,20}$/), fc.string())
   fc.assert(
     fc.property(fc.array(header), fc.uint8Array({ maxLength: 500 }), (headers, body) => {
