@@ -339,7 +339,7 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close()
 })
 
-/** A server in place of a gateway. */
+/** A server in place of a gateway. No FakeEngine: the test writes to a response at any time and ends it. */
 async function pretend(answer: (response: ServerResponse) => unknown): Promise<string> {
   const server = await serveLocally(createServer((_, response) => answer(response)))
   servers.push(server)

@@ -21,6 +21,7 @@ let gateway: NodeGateway
 /** Bodies that the gateway collected. */
 let collected: { readonly mock: { readonly results: readonly { readonly value: unknown }[] } }
 let server: LocalServer | undefined
+/** No FakeEngine: it reads and pauses the socket itself, to leave the body of a request unread. */
 const listener = net.createServer((socket) => {
   socket.on('error', () => {})
   socket.once('data', (begin: Buffer) => {
