@@ -7,8 +7,8 @@ const BUSY_MS = 400
 /** Long enough for a reload on a busy machine. */
 const LONG_MS = 2_000
 const poolOf = (document: PoolDocument): PoolDocument => ({ policy: 'least_loaded', max_waiting: 1, ...document })
-/** Requests of clients: the gateway's trials of engines go to `/v1/completions`. */
 const CHAT = '/v1/chat/completions'
+const PROMPT = 'Hello from a client that waits'
 const admin = { authorization: `Bearer ${lmcacheKeys.admin}` }
 
 export function waitingRequestsContract(runtime: string, open: OpenLmcache): void {
@@ -26,13 +26,18 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
       headers: { authorization: `Bearer ${lmcacheKeys[key]}`, 'content-type': 'application/json' },
       body: JSON.stringify({
         model: 'sim',
-        messages: [{ role: 'user', content: 'Hello' }],
+        messages: [{ role: 'user', content: PROMPT }],
         max_tokens: 1,
         stream: true,
       }),
       ...init,
     })
-  const inference = (): number => world!.fleet.engines.reduce((sum, { log }) => sum + (log.byPath.get(CHAT) ?? 0), 0)
+  /** Requests of clients: the gateway's trials of engines have another prompt. */
+  const inference = (): number =>
+    world!.fleet.engines.reduce(
+      (sum, { log }) => sum + log.recent.filter(({ body }) => body.includes(PROMPT)).length,
+      0,
+    )
   const pool = async () => {
     const response = await world!.send('/v1/firstlight/fleet', { headers: admin })
     if (response.status !== 200) throw new Error(await response.text())
