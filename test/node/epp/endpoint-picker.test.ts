@@ -158,7 +158,7 @@ it('an empty subset, or one without an engine of the pool, gets 503', async () =
   await gateway.idle()
 })
 
-it('names one engine unless fallbacks are configured', async () => {
+it('the destination is one engine unless fallbacks are configured', async () => {
   await using picker = await openPicker()
   const { client, a, b } = picker
   const { call, placed } = await place(client)

@@ -4,7 +4,7 @@ import { FrameReader } from '../../../src/platform/node/grpc/frame-reader.ts'
 import { GRPC, GrpcError } from '../../../src/platform/node/grpc/grpc-status.ts'
 import { grpcFrame } from '../../kit/grpc-client.ts'
 
-it('returns the same messages wherever the bytes are cut', () => {
+it('the messages are the same wherever the bytes are cut', () => {
   const messages = fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 8 })
   fc.assert(
     fc.property(messages, fc.array(fc.integer({ min: 1, max: 30 }), { minLength: 1 }), (sent, sizes) => {
@@ -32,7 +32,7 @@ const statusOf = (bytes: Buffer): number => {
   return GRPC.ok
 }
 
-it('refuses a long message by its prefix alone, and a compressed one', () => {
+it('a long message is refused by its prefix alone, and a compressed one as well', () => {
   expect(statusOf(Buffer.from([0, 0, 0, 0, 100]))).toBe(GRPC.ok)
   expect(statusOf(Buffer.from([0, 0, 0, 0, 101]))).toBe(GRPC.resourceExhausted)
   expect(statusOf(Buffer.from([0, 255, 255, 255, 255]))).toBe(GRPC.resourceExhausted)

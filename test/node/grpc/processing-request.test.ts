@@ -49,14 +49,14 @@ it('reads bodies, trailers and the engine that served', () => {
   })
 })
 
-it('skips unknown fields of every wire type', () => {
+it('unknown fields of every wire type are skipped', () => {
   const unknown = Buffer.from([0xf8, 0x01, 0x05, 0xf9, 0x01, 1, 2, 3, 4, 5, 6, 7, 8, 0xfd, 0x01, 1, 2, 3, 4])
   const known = vector('request_body')
   const { body } = readProcessingRequest(Buffer.concat([unknown, message([[77, 'text']]), known, unknown]))
   expect(body.length).toBe(512)
 })
 
-it('rejects a message without a request, and metadata with more levels than it reads', () => {
+it('a message without a request is rejected, and metadata with too many levels', () => {
   expect(() => readProcessingRequest(message([[8, []]]))).toThrow(MalformedMessage)
   let value: Buffer = message([[3, 'deep']])
   for (let level = 0; level < 20; level++)
