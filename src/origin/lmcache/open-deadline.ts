@@ -10,6 +10,8 @@ export const openDeadline = (budgetMs: number, now: () => number): OpenDeadline 
 
 class TimedDeadline implements OpenDeadline {
   readonly budgetMs: number
+  /** A field, because calls are made with copies of the limits. */
+  readonly signal: AbortSignal
   readonly #now: () => number
   readonly #endsAt: number
   readonly #controller = new AbortController()
@@ -20,13 +22,10 @@ class TimedDeadline implements OpenDeadline {
     this.budgetMs = budgetMs
     this.#now = now
     this.#endsAt = now() + budgetMs
+    this.signal = this.#controller.signal
     this.#over = new Promise((resolve) => this.signal.addEventListener('abort', () => resolve(null)))
     const spent = new Error(`the budget of ${budgetMs} ms is spent`)
     this.#timer = setTimeout(() => this.#controller.abort(spent), budgetMs)
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal
   }
 
   get isOver(): boolean {
