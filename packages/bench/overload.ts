@@ -2,7 +2,8 @@
  * Admission control under overload, in virtual time: goodput of `predicted` with `slo` beside every shipped policy and
  * the static rules with true engine state, at 0.7 to 4 times the sustained load.
  * `npm run bench -- overload [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--policies all] [--json FILE]`. A generated
- * workload, to which nothing was fitted, always runs; with traces, the figures of before cover the traces alone. `npm run bench -- overload --http` measures refusals over HTTP only, in real time;
+ * workload always runs; with traces, the figures without `generated` in their name cover the traces alone.
+ * `npm run bench -- overload --http` measures refusals over HTTP only, in real time;
  * `--peers [--router PROGRAM]` measures goodput over HTTP beside vllm-router.
  */
 import { readFileSync } from 'node:fs'

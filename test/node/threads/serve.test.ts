@@ -80,7 +80,9 @@ describe('a gateway on two threads', () => {
   it('a gateway on two threads answers on both, with one pool state', async () => {
     const streams = await many(() => stream())
     expect(streams.map(({ status }) => status)).toEqual(Array(MANY).fill(200))
-    expect(served()).toEqual({ a: MANY / 2, b: MANY / 2 })
+    // Which engine is predicted to be faster depends on when the first tokens arrive.
+    const { a, b } = served()
+    expect([a + b, Math.min(a, b) >= MANY / 4]).toEqual([MANY, true])
     expect(await bookings()).toEqual(Array(MANY).fill(MANY))
     engine.finish()
     for (const { text } of streams) expect(await text).toMatch(/hello[^]*\[DONE\]/)
