@@ -81,7 +81,7 @@ describe('a gateway on two threads', () => {
     const streams = await many(() => stream())
     expect(streams.map(({ status }) => status)).toEqual(Array(MANY).fill(200))
     // Which engine is predicted to be faster depends on when the first tokens arrive.
-    const { a, b } = served()
+    const { a = 0, b = 0 } = served()
     expect([a + b, Math.min(a, b) >= MANY / 4]).toEqual([MANY, true])
     expect(await bookings()).toEqual(Array(MANY).fill(MANY))
     engine.finish()
