@@ -18,6 +18,7 @@ const problems = [
     ...commentPlaces(file),
     ...participleTypes(file),
     ...retiredWords(file),
+    ...testTitles(file),
     ...comparedDiscriminants(file),
     ...literalAccessors(file),
   ]),
@@ -32,11 +33,6 @@ if (toJudge.length > 0) {
   for (const line of toJudge) console.log(`  ${line}`)
 }
 
-const unnamed = files.flatMap(testTitles)
-if (unnamed.length > 0) {
-  console.log('Names of tests without a subject:')
-  for (const line of unnamed) console.log(`  ${line}`)
-}
 for (const problem of problems) console.error(problem)
 if (problems.length > 0) {
   console.error(`${problems.length} problems. The glossary is in AGENTS.md.`)
