@@ -64,7 +64,7 @@ test('a serial engine evicts the least recently used blocks, the tails of prompt
 
 const profile = inBlocksOf(512, profileNamed('agentic'))
 
-test('the exact forecast of an idle engine comes true, cold and warm', () => {
+test('the exact prediction of an idle engine comes true, cold and warm', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 0, max: 512 }), (count, tail) => {
       let firstAt = -1
@@ -72,10 +72,10 @@ test('the exact forecast of an idle engine comes true, cold and warm', () => {
       const ids = Array.from({ length: count }, (_, at) => at + 1)
       for (const [index, start] of [0, 1e6].entries()) {
         const one = job(index, ids, { tail: tail + 1 })
-        const forecast = engine.exactTtftMs(one, start)
+        const predicted = engine.exactTtftMs(one, start)
         engine.submit(one, start)
         engine.advance(start + 1e5)
-        expect(firstAt - start).toBeCloseTo(forecast, 3)
+        expect(firstAt - start).toBeCloseTo(predicted, 3)
       }
     }),
     // One token is left for its own step, at the cost of a decode step: for a cold and for a cached prompt.
@@ -90,7 +90,7 @@ test('the exact forecast of an idle engine comes true, cold and warm', () => {
   )
 })
 
-test('the exact forecast of a queue of prompts is right within one step', () => {
+test('the exact prediction of a queue of prompts is right within one step', () => {
   let firstAt = -1
   const last = job(9, [900, 901, 902, 903], { tail: 5 })
   const engine = new VllmEngine(profile, {
@@ -106,11 +106,11 @@ test('the exact forecast of a queue of prompts is right within one step', () => 
       0,
     )
   engine.advance(1)
-  const forecast = engine.exactTtftMs(last, 1)
+  const predicted = engine.exactTtftMs(last, 1)
   engine.submit(last, 1)
   engine.advance(1e6)
   const stepMs = profile.costModel.stepMs + profile.costModel.prefillStepMs
-  expect(Math.abs(firstAt - 1 - forecast)).toBeLessThan(2 * stepMs)
+  expect(Math.abs(firstAt - 1 - predicted)).toBeLessThan(2 * stepMs)
 })
 
 test('blocks of a queued prompt count as cached for the prompt behind it', () => {

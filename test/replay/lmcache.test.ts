@@ -98,7 +98,7 @@ test('the directory equals the tiers without delay, after any history', () => {
 
 const profile = inBlocksOf(BLOCK, profileNamed('agentic'))
 
-test('an engine loads blocks from LMCache and computes the rest, as forecast, and they count as cached', () => {
+test('an engine loads blocks from LMCache and computes the rest, as predicted, and they count as cached', () => {
   const { costModel, limits } = profile
   const store = twoNodes()
   store.store(0, keysOf([1, 2, 3]), 0)

@@ -25,7 +25,7 @@ test('a step of a mixture of experts reads each chosen expert once', () => {
   expect(readMs(60)).toBeCloseTo(80)
 })
 
-test('the forecast of an idle engine counts the experts of each step', () => {
+test('the prediction of an idle engine counts the experts of each step', () => {
   for (const promptTokens of [2, 700, limits.maxNumBatchedTokens + 3]) {
     let firstAt = -1
     const engine = new EngineModel(

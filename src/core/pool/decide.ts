@@ -15,7 +15,7 @@ import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
 import { excludedFrom } from './excluded-engines.ts'
 import type { Exclusion } from './exclusion.ts'
-import { type Forecast, forecastOf } from './first-token-forecast.ts'
+import { type FirstTokenPrediction, firstTokenPrediction } from './first-token-prediction.ts'
 import { panicOf } from './panic.ts'
 import type { PolicyChains } from './policy-chains.ts'
 import { refuse } from './refusals.ts'
@@ -122,7 +122,7 @@ function routeAmong(excluded: readonly Exclusion[], admission: Admission, input:
     canSplit: rolesOf(pool).splits,
     rankings: input.spare,
     candidateSet: candidateSetOf,
-    forecast: (engine) => forecastById(engine, input),
+    prediction: (engine) => predictionById(engine, input),
   })
   return { routed, excluded, inOrder, candidateSetOf, request, unusable }
 }
@@ -143,9 +143,9 @@ function shadowOf(
   const engine = ranked[0]?.engine(0)
   spare.give(ranked)
   if (engine === undefined) return null
-  const { ttftMs } = forecastById(engine, input)
+  const { ttftMs } = predictionById(engine, input)
   const chosen = placement.kind === 'whole' ? placement.engine : placement.decode
-  const chosenMs = placement.kind === 'whole' ? forecastById(chosen, input).ttftMs : null
+  const chosenMs = placement.kind === 'whole' ? predictionById(chosen, input).ttftMs : null
   return {
     policy: shadow.name,
     engine,
@@ -170,12 +170,12 @@ function decisionOf(
   input: DecisionInput,
   { routed, excluded, unusable, shadow, isPanic }: DecisionParts,
 ): Decision {
-  const forecast = forecastById(routed.prefiller, input)
+  const predicted = predictionById(routed.prefiller, input)
   const { placement } = routed
   const kvTransferMs =
     placement.kind === 'whole' || placement.prefill === null
       ? 0
-      : (forecastById(placement.decode, input).kvTransferMs ?? 0)
+      : (predictionById(placement.decode, input).kvTransferMs ?? 0)
   // Optional fields are added afterwards: spreads of empty objects took half the time of this function.
   const decision: Mutable<Decision> = {
     id: admission.id,
@@ -191,8 +191,8 @@ function decisionOf(
     placement,
     candidates: AS_NUMBERS,
     excluded,
-    predictedTtftMs: forecast.ttftMs === null ? null : forecast.ttftMs + kvTransferMs,
-    predictedCachedTokens: forecast.cachedTokens,
+    predictedTtftMs: predicted.ttftMs === null ? null : predicted.ttftMs + kvTransferMs,
+    predictedCachedTokens: predicted.cachedTokens,
     shadow,
     actual: null,
   }
@@ -202,12 +202,12 @@ function decisionOf(
   return Object.assign(decision, input.steps.legs.splitOf(routed))
 }
 
-function forecastById(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['forecast']> {
+function predictionById(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['prediction']> {
   const engine = engines.get(engineId)
-  // A gateway or provider has many engines behind it, so there is no forecast.
+  // A gateway or provider has many engines behind it, so there is no prediction.
   return engine === undefined || isOpaque(engine.spec)
     ? { ttftMs: null, cachedTokens: null }
-    : forecastOf(reading, engine)
+    : firstTokenPrediction(reading, engine)
 }
 
 function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, blockTokens: number): RouteRequest {
@@ -227,7 +227,7 @@ function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, bl
 }
 
 /** The decision with another engine than the policy's choice. */
-export function movedTo(engine: string, decision: Decision, { ttftMs, cachedTokens }: Forecast): Decision {
+export function movedTo(engine: string, decision: Decision, { ttftMs, cachedTokens }: FirstTokenPrediction): Decision {
   const movedFrom = servingEngine(decision.placement)
   const runnersUp = [movedFrom, ...decision.placement.runnersUp.filter((id) => id !== engine)]
   return {

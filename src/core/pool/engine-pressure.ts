@@ -3,7 +3,7 @@ import { tokenSeconds } from '../latency/decode-cost-model.ts'
 import type { Pressure } from '../overload/pressure.ts'
 import type { EngineRef } from './booking-ref.ts'
 import { unparsedBlocks, ownPrefillS } from './expected-wait.ts'
-import { predictionFor } from './first-token-forecast.ts'
+import { predictionFor } from './first-token-prediction.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /** Load of an engine with this request added, for admission control. */

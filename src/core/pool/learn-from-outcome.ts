@@ -17,7 +17,7 @@ interface LearningContext {
 }
 
 /** Compares the predicted TTFT with the measured one; no effect if either is missing. */
-export function judgeForecast(leg: LegEntry, stages: StageTimes): void {
+export function judgePrediction(leg: LegEntry, stages: StageTimes): void {
   const { isResumed, legRole, estimate, estimators, firstTokenInexact } = leg
   const { ttft, gateway_queue: heldMs = 0 } = stages
   if (isResumed || estimate.ttftMs === null || ttft === undefined) return
@@ -38,7 +38,7 @@ export function prefillEnded(leg: LegEntry, stages: StageTimes, now: number): vo
   if (leg.queued === null) return
   // It ended before it was booked again, which is no evidence about the queue.
   if (leg.isResumed && leg.queued.bookedAt === now) return leg.estimators.queue.abandon(leg.queued, now)
-  judgeForecast(leg, stages)
+  judgePrediction(leg, stages)
   leg.busyPeriod = leg.estimators.queue.firstToken(leg.queued, now)
   leg.prefillMs = stages.prefill ?? null
   // Without an end of its own, the prefill leg's time is the response's first token, which is later.

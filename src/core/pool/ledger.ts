@@ -16,7 +16,7 @@ import type { StageTimes } from '../contract/stages.ts'
 import { EngineEstimators } from './engine-estimators.ts'
 import { ExpectedTimes } from './condition/expected-times.ts'
 import { HardwareClass } from './hardware-class.ts'
-import { endUnstreamed, judgeForecast, learn, prefillEnded, learnStep } from './learn-from-outcome.ts'
+import { endUnstreamed, judgePrediction, learn, prefillEnded, learnStep } from './learn-from-outcome.ts'
 import { estimatorDigest } from './estimator-digest.ts'
 import { LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned-snapshot.ts'
 import { UsualOutput } from './usual-output.ts'
@@ -25,7 +25,7 @@ import { prefillWork } from '../latency/prefill-work.ts'
 import { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { endPresumed, type LegEntry, type LedgerEntry, predictionOf } from './ledger-entry.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
-import { type Forecast, forecastOf } from './first-token-forecast.ts'
+import { type FirstTokenPrediction, firstTokenPrediction } from './first-token-prediction.ts'
 import { SignalReader } from './signal-reader.ts'
 import type { SignalSources } from './signal-sources.ts'
 import { tokensPerBlock } from './block-tokens.ts'
@@ -202,7 +202,7 @@ export class PoolLedger {
     if (request === undefined) return
     request.firstTokenAt = now
     for (const leg of request.legs) {
-      if (leg.queued?.ended === true) judgeForecast(leg, stages)
+      if (leg.queued?.ended === true) judgePrediction(leg, stages)
       else prefillEnded(leg, stages, now)
       if (endsAtFirstToken(leg.legRole)) this.#endLeg(leg, booking.admission)
       else {
@@ -332,7 +332,7 @@ export class PoolLedger {
     const { engine, legRole } = leg
     const estimators = this.#estimators(engine)
     const prefills = legRole !== 'decode'
-    const forecast = prefills ? forecastOf(reading, engine) : NO_FORECAST
+    const predicted = prefills ? firstTokenPrediction(reading, engine) : NO_PREDICTION
     estimators.queue.settle(now)
     const cached = reading.prompt.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
@@ -342,8 +342,8 @@ export class PoolLedger {
       uncertainTokens: estimators.queue.isEmpty ? 0 : reading.prompt.tokensOf(this.#index.live[estimators.number]!),
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(estimators.number),
-      ttftMs: forecast.ttftMs === null ? null : forecast.ttftMs + kvTransferMs,
-      prediction: forecast.prediction ?? null,
+      ttftMs: predicted.ttftMs === null ? null : predicted.ttftMs + kvTransferMs,
+      prediction: predicted.prediction ?? null,
       behindOthers: !estimators.queue.isEmpty,
       adapterFit: estimators.adapters.fit(admission.adapter),
     }
@@ -442,7 +442,7 @@ export class PoolLedger {
   }
 }
 
-const NO_FORECAST: Forecast = { ttftMs: null, cachedTokens: null }
+const NO_PREDICTION: FirstTokenPrediction = { ttftMs: null, cachedTokens: null }
 /** Share of KV memory in use above which requests may wait for memory. */
 const MEMORY_SHARE = 0.8
 

@@ -13,7 +13,7 @@ import type { PoolLedger } from './ledger.ts'
 import { retryBudgetSpent } from './refusals.ts'
 import { isRetry, withoutFailedLegs } from './retried-work.ts'
 import type { RetryBudget } from './retry-budget.ts'
-import { forecastOf } from './first-token-forecast.ts'
+import { firstTokenPrediction } from './first-token-prediction.ts'
 import { pressureOf } from './engine-pressure.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type RequestDemand, expectedWork } from './queue/request-demand.ts'
@@ -81,7 +81,7 @@ export class Placer {
   demandOf(admission: Admission, reading: SignalReader): RequestDemand {
     const { objective } = this.#parts.overload
     const engines = this.#parts.engines.table.all()
-    const cached = engines.map((engine) => forecastOf(reading, engine).cachedTokens ?? 0)
+    const cached = engines.map((engine) => firstTokenPrediction(reading, engine).cachedTokens ?? 0)
     const waitsMs = engines.map((engine) =>
       isOpaque(engine.spec) ? Infinity : objective.longestWaitMs(admission, pressureOf(reading, engine)),
     )
@@ -135,7 +135,10 @@ export class Placer {
     }
     return verdict.kind === 'admit'
       ? chosen
-      : { ...chosen, decision: movedTo(verdict.engine, decision, forecastOf(reading, engines.get(verdict.engine)!)) }
+      : {
+          ...chosen,
+          decision: movedTo(verdict.engine, decision, firstTokenPrediction(reading, engines.get(verdict.engine)!)),
+        }
   }
 
   /** Asks a provider if the pool's own engines are too slow for the request. */

@@ -24,7 +24,7 @@ export interface RouteInput {
   readonly rankings: RankingPool
   /** For `decode`, tokens to receive count as the tokens that take as long to compute. */
   candidateSet(legRole: 'whole' | 'prefill' | 'decode' | 'encode'): CandidateSet
-  forecast(engine: string): {
+  prediction(engine: string): {
     readonly ttftMs: number | null
     readonly cachedTokens: number | null
     /** Sum of the delays of the engine's running streams by the prefill. */ readonly stallMs?: number
@@ -159,8 +159,8 @@ const STALL_WEIGHT = 0.05
 
 /** @param prefill null: no engine available, so no prediction for a split */
 function splitDecisionFor(input: RouteInput, prefill: string | null, decode: string): SplitDecision {
-  const whole = input.forecast(decode)
-  const split = input.split.mode === 'adaptive' && prefill !== null ? input.forecast(prefill).ttftMs : null
+  const whole = input.prediction(decode)
+  const split = input.split.mode === 'adaptive' && prefill !== null ? input.prediction(prefill).ttftMs : null
   const facts = {
     promptTokens: input.split.mode === 'threshold' ? input.splitTokens : input.request.promptTokens,
     cachedTokens: whole.cachedTokens ?? 0,

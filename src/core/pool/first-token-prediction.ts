@@ -6,7 +6,7 @@ import { ownPrefillS, waitS } from './expected-wait.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /** Predicted first token of a request on one engine. null: unknown. */
-export interface Forecast {
+export interface FirstTokenPrediction {
   readonly ttftMs: number | null
   readonly prediction?: Prediction
   readonly cachedTokens: number | null
@@ -40,7 +40,7 @@ function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
   )
 }
 
-export function forecastOf(reading: SignalReader, engine: EngineRef): Forecast {
+export function firstTokenPrediction(reading: SignalReader, engine: EngineRef): FirstTokenPrediction {
   const { sources, admission, prompt } = reading
   const estimators = sources.estimators(engine)
   const cached = prompt.cached(engine)
