@@ -108,7 +108,11 @@ describe('firstlight load', () => {
     expect(code).toBe(0)
     const [head, ...lines] = out.split('\n').map((line) => line.split(/ {2,}/)[0])
     expect(head).toBe('engine')
-    expect(lines.slice(0, 3)).toEqual(['all', expect.stringMatching(/^e[01]$/), expect.stringMatching(/^e[01]$/)])
+    const [all, ...engines] = lines.slice(0, lines.indexOf(''))
+    expect(all).toBe('all')
+    // One of them gets all requests if its cache outweighs its load.
+    expect(engines.length).toBeGreaterThan(0)
+    expect(engines.every((engine) => engine === 'e0' || engine === 'e1')).toBe(true)
     expect(out).not.toContain('decide_us')
     const { rows } = JSON.parse(readFileSync(at('o.json'), 'utf8')) as {
       rows: { policy: string; requests: number; hit: number; ttft_mean_ms: number }[]
