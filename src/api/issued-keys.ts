@@ -2,6 +2,7 @@
 import type { Config, KeyConfig } from '../config.ts'
 import { parseIssuedKey } from '../config/issued-key-body.ts'
 import type { IssuedKey } from '../core/keys/issued-key.ts'
+import { KEY_PREFIX } from '../core/keys/key-prefix.ts'
 import type { UsageByKey } from '../core/limits/key-usage.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
@@ -21,9 +22,6 @@ export interface IssuedKeyParts extends CountParts {
   readonly ports: Pick<Ports, 'log' | 'now' | 'newId' | 'issuedKeys'>
   readonly authenticator: Pick<Authenticator, 'issuedKeysChanged'>
 }
-
-/** Prefix that secret scanners and people recognise, as `firstlight key` has it. */
-const PREFIX = 'sk-fl-'
 
 /** Longest body of a new key, bytes. */
 const BODY_BYTES = 65_536
@@ -47,7 +45,7 @@ export async function issueKey(parts: IssuedKeyParts, incoming: RequestContext):
     throw new Failure('bad_value', text.endsWith('?') ? text : `${text}.`, { param: path })
   }
   // Two ids have 244 random bits.
-  const secret = PREFIX + (ports.newId() + ports.newId()).replaceAll('-', '')
+  const secret = KEY_PREFIX + (ports.newId() + ports.newId()).replaceAll('-', '')
   const key: IssuedKey = { ...requested, sha256: await sha256(secret), createdAt: ports.now() }
   const isConfigured = (config.keys ?? []).some(({ name }) => name === key.name)
   if (isConfigured || !(await reached(parts, () => store.add(key))))

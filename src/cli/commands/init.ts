@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { existsSync, writeFileSync } from 'node:fs'
 import { parseConfigText } from '../../config/parse.ts'
 import { isLoopback } from '../../config/address.ts'
@@ -7,7 +6,7 @@ import { UsageError } from '../../platform/node/usage-error.ts'
 import { examineServer, type FoundEngine, type Unusable, usualAddresses } from '../init/find-engines.ts'
 import { firstConfig } from '../init/first-config.ts'
 import type { Args, Command, Io } from './command.ts'
-import { KEY_PREFIX, RANDOM_BYTES } from './key.ts'
+import { newKey } from './key.ts'
 
 const FILE = 'firstlight.yaml'
 const LIMIT_MS = 5_000
@@ -50,7 +49,7 @@ async function runInit(args: Args, io: Io): Promise<number> {
   const { urls, listen } = await answersOf(args, io)
   const engineKey = args.text('key-env')
   const engines = await enginesAt(urls, keyIn(engineKey, io), io)
-  const clientKey = isLoopback(hostOf(listen)) ? null : KEY_PREFIX + randomBytes(RANDOM_BYTES).toString('base64url')
+  const clientKey = isLoopback(hostOf(listen)) ? null : newKey()
   const clientKeySha256 = clientKey === null ? null : sha256(clientKey)
   const text = firstConfig(engines, { listen, engineKey, clientKeySha256 })
   // Rejects an address or a name of a variable that is not valid, before anything is written.

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { id } from '../../config/fields.ts'
+import { KEY_PREFIX } from '../../core/keys/key-prefix.ts'
 import { sha256 } from '../../platform/node/load-config.ts'
 import type { Args, Command, Io } from './command.ts'
 import { UsageError } from '../../platform/node/usage-error.ts'
@@ -21,15 +22,16 @@ export const key: Command = {
 }
 
 /** As many bits as SHA-256 has. */
-export const RANDOM_BYTES = 32
-/** Prefix that secret scanners and people recognise. */
-export const KEY_PREFIX = 'sk-fl-'
+const RANDOM_BYTES = 32
+
+/** Returns a new secret. */
+export const newKey = (): string => KEY_PREFIX + randomBytes(RANDOM_BYTES).toString('base64url')
 
 /** Prints the key as the first line, for pipes. The key is not stored. */
 async function runKey(args: Args, io: Io): Promise<number> {
   const name = nameOf(args)
   const write = outputOf(args, 'json', { secret: true })
-  const secret = KEY_PREFIX + randomBytes(RANDOM_BYTES).toString('base64url')
+  const secret = newKey()
   const hash = sha256(secret)
   const env = variableOf(name)
   write(() => asJson({ name, key: secret, sha256: hash, env }))
