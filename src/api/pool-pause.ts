@@ -1,4 +1,4 @@
-/** `POST /v1/firstlight/pools/{id}/pause` and `/resume`, for whoever updates the weights of a fleet. */
+/** `POST /v1/firstlight/pools/{id}/pause` and `/resume`, for programs that update the weights of a fleet. */
 import { PAUSE_MODES, type PauseMode } from '../engines/engine-type.ts'
 import { Failure } from '../failure.ts'
 import { type EnginePause, type PausePart, pausePool, resumePool } from '../origin/pool-pause.ts'

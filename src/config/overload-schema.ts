@@ -56,10 +56,7 @@ export const overloadShape = {
       '`--enable-sleep-mode`; docs/overload.md#engines-that-sleep). It needs `queue.no_engine_wait_ms`.',
     withDefault(oneOf(['off', 'on_demand']), 'off'),
   ),
-  sleep: describe(
-    'Node only: engines that nobody needs are put to sleep. It needs `wake: on_demand`.',
-    z.optional(sleep),
-  ),
+  sleep: describe('Node only: idle engines are put to sleep. It needs `wake: on_demand`.', z.optional(sleep)),
   class_priority: describe(
     'The engines schedule by priority (vLLM with `--scheduling-policy priority`): requests of the class `critical` ' +
       'get `priority: -1` and those of `sheddable` 1, unless the request or its key has a priority of its own.',

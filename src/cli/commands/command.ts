@@ -61,7 +61,7 @@ export interface Io {
   onReload?(reload: () => void): void
   /** DNS lookup. Absent: the system resolver. */
   readonly lookup?: Lookup
-  /** Asks a person. Absent: nobody is there to answer. */
+  /** Asks the user. Absent: the input is no terminal. */
   question?(text: string): Promise<string>
   /** Interactive terminal that `out` writes to. Absent: a file, a pipe or a simple terminal. */
   readonly terminal?: Terminal

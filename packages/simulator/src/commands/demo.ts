@@ -25,7 +25,7 @@ export const demo: Command = {
   run: runDemo,
 }
 
-const OWN_ENGINES = 'copy examples/firstlight.yaml, enter your engines, then run "npx firstlight serve".'
+const OWN_ENGINES = 'run "npx firstlight init", which writes a configuration, then "npx firstlight serve".'
 
 async function runDemo(args: Args, io: Io): Promise<number> {
   const wanted = listenFlag(args)

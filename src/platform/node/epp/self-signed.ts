@@ -1,4 +1,4 @@
-/** A certificate that nobody has signed: proxies of the extension encrypt, and do not verify (proposal 004). */
+/** A certificate that is signed by its own key: proxies of the extension encrypt, and do not verify (proposal 004). */
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 
 /** Common name, and name in the certificate. */
