@@ -13,6 +13,6 @@ export function debugRouter(object: DebugSource) {
     .get('/digest', () => object.digest())
     .get('/decisions/:id', async ({ params }: IRequest) => {
       const id = decodeURIComponent(params['id'] ?? '')
-      return (await object.explain(id)) ?? error(404, `no decision "${id}" is kept here`)
+      return (await object.explain(id)) ?? error(404, `decision "${id}" not found`)
     })
 }

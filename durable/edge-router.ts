@@ -22,7 +22,8 @@ export function edgeRouter(object: EdgeQueries, frames: LiveFrames) {
     }
   }
   const live = (request: IRequest) => {
-    if (frames.isFull) return errorResponse(429, { detail: `${VIEWERS} viewers watch already`, retry_after_s: RETRY_S })
+    if (frames.isFull)
+      return errorResponse(429, { detail: `${VIEWERS} viewers are the maximum`, retry_after_s: RETRY_S })
     return new Response(frames.open(request.headers.get('last-event-id')), {
       headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store, no-transform' },
     })

@@ -4,6 +4,7 @@ import { comparedDiscriminants } from './source-checks/discriminants.ts'
 import { longLines } from './source-checks/line-length.ts'
 import { literalAccessors } from './source-checks/literal-accessors.ts'
 import { participleTypes } from './source-checks/participle-types.ts'
+import { plainTexts } from './source-checks/plain-texts.ts'
 import { retiredWords } from './source-checks/retired-words.ts'
 import { sourceFiles } from './source-checks/source-files.ts'
 import { testNames } from './source-checks/test-names.ts'
@@ -18,6 +19,7 @@ const problems = [
     ...commentPlaces(file),
     ...participleTypes(file),
     ...retiredWords(file),
+    ...plainTexts(file),
     ...testTitles(file),
     ...comparedDiscriminants(file),
     ...literalAccessors(file),

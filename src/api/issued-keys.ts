@@ -83,7 +83,7 @@ function storeOf({ config, ports }: IssuedKeyParts): IssuedKeyStore {
   if (config.issuedKeys !== null && ports.issuedKeys !== undefined) return ports.issuedKeys
   throw new Failure(
     'not_configured',
-    'No keys are made at run time here. Set `issued_keys` in the configuration, or add the key to `keys`.',
+    'Keys cannot be created at run time. Set `issued_keys` in the configuration, or add the key to `keys`.',
   )
 }
 
@@ -93,7 +93,7 @@ async function reached<Value>({ ports }: IssuedKeyParts, call: () => Promise<Val
     return await call()
   } catch (error) {
     ports.log.error('issued_keys_unreachable', { error })
-    throw new Failure('state_unreachable', 'The place of the issued keys cannot be reached. Nothing was changed.')
+    throw new Failure('state_unreachable', 'The store of the issued keys cannot be reached. Nothing was changed.')
   }
 }
 

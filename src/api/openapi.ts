@@ -262,11 +262,11 @@ const operations: Readonly<Record<string, Operation>> = {
   },
   'get /v1/firstlight/keys': { summary: 'Keys of clients, without secrets.', schema: 'Keys' },
   'post /v1/firstlight/keys': {
-    summary: 'Makes a key. The response alone has its secret.',
+    summary: 'Creates a key. Only this response contains its secret.',
     schema: 'NewKey',
     body: 'Name and rights of the key, as in `keys` of the configuration.',
   },
-  'delete /v1/firstlight/keys/{id}': { summary: 'Revokes a key that was made here.', schema: 'RevokedKey' },
+  'delete /v1/firstlight/keys/{id}': { summary: 'Revokes a key that was created at run time.', schema: 'RevokedKey' },
   'post /v1/firstlight/route': {
     summary: 'Dry run: ranks the request in the body without sending it.',
     schema: 'DryRun',
@@ -293,7 +293,7 @@ const operations: Readonly<Record<string, Operation>> = {
     },
   },
   'post /v1/firstlight/pools/{id}/resume': {
-    summary: 'Lets a paused pool go on. Answers that would mix two versions of the weights end or start again.',
+    summary: 'Resumes a paused pool. Answers that would mix two versions of the weights end or are generated again.',
     schema: 'Resume',
     query: {
       weights: 'compare (default): versions that differ or are unknown count as changed. same: nothing changed.',

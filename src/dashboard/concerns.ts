@@ -44,7 +44,7 @@ export function concernsOf(view: View, lines: readonly EngineLine[]): Concern[] 
         key: `replica ${host}`,
         tone: 'bad',
         subject: host,
-        reason: 'gateway replica away: both gateways place requests without the bookings of the other',
+        reason: 'gateway replica unreachable: both gateways place requests without the bookings of the other',
         next: 'Check that gateway, and its connection to the replica server.',
         href: null,
         help: 'replica',

@@ -99,14 +99,14 @@ function failureOfAttempts(failed: readonly AttemptFailed[], isBudgetSpent: bool
       : problem('engines_full', 'All engines for this model are busy', ' Try again shortly.')
   }
   if (failed.every(({ failure }) => failure === 'lacks_model' || unreached.has(failure)))
-    return problem('model_not_loaded', 'No engine that could be asked has loaded this model or adapter')
+    return problem('model_not_loaded', 'No reachable engine has loaded this model or adapter')
   const last = failed.at(-1)!
   if (last.failure === 'answer_timeout')
     return new Failure('answer_timeout', 'The answer took too long. Ask for a stream, or for a shorter answer.', {
       cause: attempts,
     })
   if (last.failure === 'first_byte_timeout')
-    return problem('engine_timeout', `${tried} did not begin an answer in time`)
+    return problem('engine_timeout', `${tried} did not start an answer in time`)
   if (last.status !== null)
     return problem('engine_unreachable', `${tried} failed to answer (last status ${last.status})`)
   return problem('engine_unreachable', `${tried} gave no usable answer`)

@@ -284,8 +284,8 @@ export class DigestCache implements PoolDigests {
         cluster: cluster.id,
         pool: pool.model,
         next:
-          'Prompts known there are not known again here: give the model the same name, block_tokens and ' +
-          'tokenizer in both gateways.',
+          'Prefixes cached there are not recognised here: set the same model name, block_tokens and tokenizer ' +
+          'on both gateways.',
       })
     }
     entry.hasWarnedOfBlocking = true

@@ -74,7 +74,7 @@ async function plainBytes(bytes: Uint8Array, encoding: string | null, limitBytes
       pieces.push(piece)
     }
   } catch (error) {
-    throw new OriginError('malformed', `the body is no ${encoding}`, { cause: error })
+    throw new OriginError('malformed', `the body is not ${encoding}`, { cause: error })
   }
   if (length > limitBytes) throw new OriginError('malformed', `the decoded body is longer than ${limitBytes} bytes`)
   return concatBytes(pieces, length)

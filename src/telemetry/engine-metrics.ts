@@ -177,8 +177,8 @@ export const ENGINE_METRICS: readonly Metric[] = [
     'Answers of the semantic canary that were compared with those of another engine.',
     (e) => e.compared?.total,
   ),
-  counter('canary_disagreed_total', 'Those that disagreed.', (e) => e.compared?.disagreed),
-  gauge('canary_stands_out', 'Whether its answers stand out from those of other engines.', (e) =>
+  counter('canary_disagreed_total', 'Compared answers that disagreed.', (e) => e.compared?.disagreed),
+  gauge('canary_stands_out', '1 if the answers of the engine stand out from those of other engines, else 0.', (e) =>
     e.compared === undefined ? null : Number(e.compared.standsOutSince !== null),
   ),
   gauge('reported_num_requests_running', 'Running requests, from the engine’s own metrics.', (e) => e.stats?.running),

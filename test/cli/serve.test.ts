@@ -208,7 +208,7 @@ describe('a gateway that is stopped', () => {
 describe('a gateway on a port', () => {
   it('a gateway on a port reports a port in use in one line with a next step', async () => {
     const error: unknown = await start(Number(new URL(gateway.url).port)).catch((reason: unknown) => reason)
-    expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already\. .*--listen/)
+    expect(explainSystemError(error)).toMatch(/^Another process listens on 127\.0\.0\.1:\d+ already\. .*--listen/)
   })
 
   it.each([

@@ -190,7 +190,7 @@ routerSpec: { repository: r, routingLogic: session, sessionKey: X-User-Id, extra
   it('the production-stack converter names a decoder of the registry that is no engine, and a missing receiver', async () => {
     const lmcache = `vllm-router --routing-logic disaggregated_prefill --disagg-connector-type lmcache ${ROLES}`
     const other = await convertFile('production-stack', `${lmcache} --decoder-registry '{"http://x:1": {}}'`)
-    expect(other.out).toContain('--decoder-registry http://x:1: is none of the decode engines')
+    expect(other.out).toContain('--decoder-registry http://x:1: is not one of the decode engines')
     expect((await convertFile('production-stack', lmcache)).out).toContain('the source names no receiver')
   })
 
@@ -393,7 +393,7 @@ describe('the command', () => {
   it('the convert command names the accepted sources of a file that is none', async () => {
     const { code, err } = await convertFile('litellm', 'hello: world')
     expect(code).toBe(2)
-    expect(err).toContain('is no configuration of litellm.\nGive the config.yaml of the proxy, with model_list.')
+    expect(err).toContain('is not a configuration of litellm.\nGive the config.yaml of the proxy, with model_list.')
   })
 
   it('the convert command returns 1 and the problems for a document that is not valid yet', async () => {

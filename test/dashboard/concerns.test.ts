@@ -126,7 +126,7 @@ describe('what needs attention', () => {
       ['a', 'bad', expect.stringContaining('leads back')],
     ])
     const replicas = [{ host: 'gw-2', state: 'away' }] as unknown as NonNullable<View['replicas']>
-    expect(found({}, {}, { replicas })).toMatchObject([['gw-2', 'bad', expect.stringContaining('replica away')]])
+    expect(found({}, {}, { replicas })).toMatchObject([['gw-2', 'bad', expect.stringContaining('replica unreachable')]])
   })
 
   it('the list of concerns keeps the start of a lasting problem, and forgets it when it ends', () => {

@@ -77,7 +77,7 @@ describe('importers of traces', () => {
     expect(read('Timestamp,Model\n1,x')).toThrow('line 1 of the trace has no column for prompt tokens')
     const azure = 'TIMESTAMP,ContextTokens,GeneratedTokens\n'
     expect(read(`${azure}yesterday,1,1`)).toThrow('line 2 of the trace has timestamp "yesterday"')
-    expect(read(`${azure}1,x,1`)).toThrow('line 2 of the trace has token counts that are no numbers')
+    expect(read(`${azure}1,x,1`)).toThrow('line 2 of the trace has token counts that are not numbers')
     expect(read('[{}]')).toThrow('has no list `conversations` in element 0')
     expect(read('{"input_lens": 3}')).toThrow('use --save-detailed')
   })

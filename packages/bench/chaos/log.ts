@@ -29,7 +29,7 @@ export class LogReader {
   /** Streams that were not continued, by reason. */
   readonly refusals: Record<string, number> = {}
 
-  /** Returns the fields of the line; null: it is no JSON object. */
+  /** Returns the fields of the line; null: it is not a JSON object. */
   read(text: string, name = ''): Line | null {
     if (SECRET.test(text)) this.problems.push(`${name}a key in the log: ${text}`)
     let line: Line

@@ -152,7 +152,7 @@ function addressOf(draft: Draft, target: string, params: Tree): string | null {
   else if (type === null && !OPENAI_API.includes(provider!))
     draft.dropped(item, `not supported: requests are not translated to the API of ${provider}.`)
   else if (base === null)
-    draft.dropped(item, 'not supported: a provider’s cloud is no engine; it has no health and metrics.')
+    draft.dropped(item, 'not supported: a provider’s cloud is not an engine. It has no health check and no metrics.')
   else if (base.startsWith('os.environ/')) {
     draft.todo(item, `replace the URL by the value of ${base.slice('os.environ/'.length)}.`)
     return `http://${idOf(base.slice('os.environ/'.length)).toLowerCase().replaceAll('_', '-')}:8000`
@@ -253,7 +253,7 @@ const WHY: Readonly<Record<string, string>> = {
   drop_params: 'not needed. Requests are forwarded byte for byte.',
   set_verbose: 'log.level: debug.',
   json_logs: 'log.format: json.',
-  telemetry: 'the gateway sends nothing to its authors.',
+  telemetry: 'not needed. The gateway sends no usage data.',
   enable_pre_call_checks: 'not needed. Engines without room are left out.',
 }
 

@@ -51,11 +51,11 @@ const portsOf = (flags: Flags, name: string): number[] =>
 /** The registry names decode engines by URL, the configuration by id. */
 function registered(draft: Draft, registry: string, decoders: EngineIds): Tree | null {
   const entries = Object.entries(parsed(registry))
-  if (entries.length === 0) draft.todo('--decoder-registry', 'is no JSON object. Add split.lmcache.decoders.')
+  if (entries.length === 0) draft.todo('--decoder-registry', 'is not a JSON object. Add split.lmcache.decoders.')
   const receivers = entries.flatMap(([url, receiver]) => {
     const id = decoders.get(url.replace(/\/+$/, ''))
     if (id === undefined) {
-      draft.todo(`--decoder-registry ${url}`, 'is none of the decode engines. Correct its URL.')
+      draft.todo(`--decoder-registry ${url}`, 'is not one of the decode engines. Correct its URL.')
       return []
     }
     const { receiver_host: host, receiver_init_port: init, receiver_alloc_port: alloc } = tree(receiver)

@@ -80,7 +80,7 @@ export class LmcachePeer implements KvConnector, PushTarget {
           : params['ret_first_tok'] !== true
             ? 'ret_first_tok must be true'
             : !Array.isArray(body['prompt']) || body['prompt'].some((id) => typeof id !== 'number')
-              ? 'a prefill leg gives its prompt as ids'
+              ? 'the prompt of a prefill leg must be token ids'
               : typeof spec['req_id'] !== 'string' ||
                   typeof spec['receiver_host'] !== 'string' ||
                   !ports.every(Array.isArray)

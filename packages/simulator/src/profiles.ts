@@ -65,7 +65,7 @@ const test: Profile = {
 
 const instant: Profile = {
   name: 'instant',
-  description: 'Needs no time, for measurements of the gateway in front of it.',
+  description: 'Responds without delay, for measurements of the gateway in front of it.',
   costModel: nothing,
   limits: {
     blockTokens: 16,

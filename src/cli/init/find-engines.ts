@@ -30,7 +30,7 @@ export async function examineServer(url: string, key: string | null, limitMs: nu
     return { url, why: 'it requires a key: name the variable that has it with --key-env' }
   const cards = modelCards(jsonOf(result))
   if (result.status !== 200 || cards === null)
-    return { url, why: `/v1/models answers ${result.status} without a list of models: it is no engine` }
+    return { url, why: `/v1/models answers ${result.status} without a list of models: it is not an engine` }
   const models = cards.filter(({ parent }) => parent === null).map(({ id }) => id)
   return models.length === 0 ? { url, why: 'it serves no model yet' } : { url, models }
 }

@@ -155,12 +155,12 @@ function isWideInteger(value: Msgpack): value is WideInteger {
 
 function listOf(value: Msgpack | undefined, what: string): readonly Msgpack[] {
   if (Array.isArray(value)) return value as readonly Msgpack[]
-  throw new MsgpackError(`${what} is no list`)
+  throw new MsgpackError(`${what} is not a list`)
 }
 
 function countOf(value: Msgpack | undefined, what: string): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
-  throw new MsgpackError(`${what} is no whole number`)
+  throw new MsgpackError(`${what} is not an integer`)
 }
 
 const textOf = (value: Msgpack | undefined): string | null => (typeof value === 'string' ? value : null)

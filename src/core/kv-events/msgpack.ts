@@ -89,7 +89,7 @@ class Reader {
     if (type >= 0xd9 && type <= 0xdb) return this.#text(this.#uint(1 << (type - 0xd9)))
     if (type === 0xdc || type === 0xdd) return this.#array(this.#uint(type === 0xdc ? 2 : 4), depth)
     if (type === 0xde || type === 0xdf) return this.#map(this.#uint(type === 0xde ? 2 : 4), depth)
-    throw new MsgpackError(`the type 0x${type.toString(16)} has no place in an event batch`)
+    throw new MsgpackError(`the type 0x${type.toString(16)} is not allowed in an event batch`)
   }
 
   #array(length: number, depth: number): Msgpack[] {

@@ -19,7 +19,7 @@ const CONFIG_RETRY_MS = 10_000
 
 export const unconfigured: Refusal = {
   reason: 'unconfigured',
-  detail: 'the object has not been given this version of its configuration',
+  detail: 'the Durable Object does not have this version of the configuration',
   retryAfterMs: 0,
 }
 
@@ -44,12 +44,12 @@ export const behindOthers: Refusal = {
 }
 
 /** Why a request that left, or whose connection was replaced, is not placed. */
-export const leftQueue: Refusal = { ...behindOthers, detail: 'the request does not wait any more' }
+export const leftQueue: Refusal = { ...behindOthers, detail: 'the request no longer waits' }
 
 export const queueFull: Refusal = { ...behindOthers, detail: 'the queue of the pool is full' }
 
 /** Why waiting requests are answered when the configuration changes. */
-export const queueClosed: Refusal = { ...behindOthers, detail: 'the pool has no queue any more' }
+export const queueClosed: Refusal = { ...behindOthers, detail: 'the pool no longer has a queue' }
 
 interface RefusalFacts {
   readonly now: number

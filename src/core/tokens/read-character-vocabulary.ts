@@ -87,11 +87,11 @@ function readCharacterMerges(
   ids: ReadonlyMap<string, number>,
   bytes: ReadonlySet<number>,
 ): TokenizerParts['merges'] {
-  if (!Array.isArray(value)) return refuse('`model.merges` is no list')
+  if (!Array.isArray(value)) return refuse('`model.merges` is not a list')
   return value.map((merge: unknown) => {
     const pair: unknown = typeof merge === 'string' ? merge.split(' ') : merge
     if (!Array.isArray(pair) || pair.length !== 2 || !pair.every((half) => typeof half === 'string'))
-      return refuse(`the merge ${show(merge)} is no pair`)
+      return refuse(`the merge ${show(merge)} is not a pair`)
     const [left, right] = pair as [string, string]
     const leftId = ids.get(left)
     const rightId = ids.get(right)
@@ -106,7 +106,7 @@ function readCharacterMerges(
 
 function readPieces(model: JsonObject): CharacterVocabulary {
   const { vocab, unk_id: unknown } = model
-  if (!Array.isArray(vocab)) return refuse('`model.vocab` is no list')
+  if (!Array.isArray(vocab)) return refuse('`model.vocab` is not a list')
   if (!isId(unknown) || unknown >= vocab.length) return refuse(`\`model.unk_id\` is ${show(unknown)}`)
   const ids = new Map<string, number>()
   const scores = new Float64Array(vocab.length)

@@ -103,11 +103,11 @@ function tokenBytes(vocab: ReadonlyMap<string, number>, added: readonly AddedTok
 }
 
 function readMerges(value: unknown, vocab: ReadonlyMap<string, number>): TokenizerParts['merges'] {
-  if (!Array.isArray(value)) return refuse('`model.merges` is no list')
+  if (!Array.isArray(value)) return refuse('`model.merges` is not a list')
   return value.map((merge: unknown) => {
     const pair: unknown = typeof merge === 'string' ? merge.split(' ') : merge
     if (!Array.isArray(pair) || pair.length !== 2 || !pair.every((half) => typeof half === 'string'))
-      return refuse(`the merge ${show(merge)} is no pair`)
+      return refuse(`the merge ${show(merge)} is not a pair`)
     const [left, right] = pair as [string, string]
     const leftId = vocab.get(left)
     const result = vocab.get(left + right)

@@ -20,7 +20,7 @@ export function readTokenizerConfig(config: unknown): {
   template: string | null
   specials: Readonly<Record<string, string>>
 } {
-  if (!isJsonObject(config)) throw new VocabularyError('tokenizer_config.json is no object')
+  if (!isJsonObject(config)) throw new VocabularyError('tokenizer_config.json is not an object')
   const specials: Record<string, string> = {}
   for (const name of specialNames) {
     const value = config[name]

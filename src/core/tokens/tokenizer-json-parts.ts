@@ -27,8 +27,7 @@ export const show = (value: unknown): string => (JSON.stringify(value) ?? String
 
 export function refuse(what: string): never {
   throw new VocabularyError(
-    `${what}. This cannot be followed exactly: leave \`tokenizer\` out for this pool, and prompts ` +
-      'are measured in bytes',
+    `${what}, which is not supported. Leave \`tokenizer\` out for this pool; prompts are then measured in bytes`,
   )
 }
 
@@ -49,7 +48,7 @@ export function readAdded(value: unknown): AddedToken[] {
 }
 
 export function readVocab(value: unknown): ReadonlyMap<string, number> {
-  if (!isJsonObject(value)) return refuse('`model.vocab` is no object')
+  if (!isJsonObject(value)) return refuse('`model.vocab` is not an object')
   const entries = Object.entries(value)
   for (const [token, id] of entries) {
     if (!isId(id)) refuse(`the id of ${show(token)} is ${show(id)}, not in 0..${MAX_IDS - 1}`)

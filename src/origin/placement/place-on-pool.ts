@@ -129,7 +129,7 @@ async function admitOn(
       return {
         refusal: {
           reason: 'engines_unavailable',
-          detail: 'the cluster is out of reach and no engine is left',
+          detail: 'the cluster is unreachable and no engine is left',
           retryAfterMs: 1_000,
         },
       }

@@ -124,7 +124,7 @@ export class PullAnswer implements OriginAnswer {
   pass(options: RelayOptions): Response {
     const tracked = this.tracked(options)
     if (!this.bodied || (this.ended && this.held.length === 0)) {
-      this.source.stop(new OriginError('malformed', 'a body where none may be'))
+      this.source.stop(new OriginError('malformed', 'a body where none is allowed'))
       tracked.settled(completeEnd(0))
       return new Response(null, { status: options.status, headers: headersInit(options.headers) })
     }

@@ -22,9 +22,9 @@ export function errorEvent({ errors }: Protocol, failure: AttemptFailure, detail
 
 function messageOf(failure: AttemptFailure): string {
   if (failure === 'first_byte_timeout')
-    return 'The engine did not begin its answer in time. Nothing was generated; try again.'
+    return 'The engine did not start its answer in time. Nothing was generated; try again.'
   if (failure === 'paused')
     return 'The model was paused, perhaps for new weights, in the middle of its answer, which is incomplete.'
   if (failure === 'idle_timeout') return 'The engine stopped sending in the middle of its answer, which is incomplete.'
-  return 'The engine broke off in the middle of its answer, which is incomplete.'
+  return 'The engine failed in the middle of its answer, which is incomplete.'
 }

@@ -103,8 +103,8 @@ export class Discovery {
       this.#parts.log.warn('engines_left_out', {
         engines: leftOut,
         next:
-          'They get no requests, having the id or the address of another engine of their cluster: give each ' +
-          'pattern an id and a name of its own.',
+          'These addresses get no requests: another engine of the cluster has the same id or address. Set a ' +
+          'separate id and host name for each pattern.',
       })
     this.#leftOut = String(leftOut)
     return this.#withoutSelf(written, config)
@@ -135,8 +135,8 @@ export class Discovery {
       this.#parts.log.warn('peer_is_self', {
         engines: own,
         next:
-          'They get no requests. Where names of engines lead to gateways too, these need a port or a Service of ' +
-          'their own.',
+          'These addresses are gateways and get no requests. Gateways need a port or a Service other than that ' +
+          'of the engines.',
       })
     this.#own = String(own)
     if (own.length === 0) return config
@@ -223,7 +223,7 @@ export class Discovery {
         log.warn('lookup_failed', {
           name,
           code: (found as NodeJS.ErrnoException).code,
-          next: 'Its engines stay as they are until a name server answers.',
+          next: 'Its engines are kept until a name server answers.',
         })
       known.failing = true
       return

@@ -112,7 +112,7 @@ class StandardOutput implements LogTarget {
     if (result === 'written') this.#failing = false
     else if (result !== 'full' && !this.#failing) {
       this.#failing = true
-      reportFailure(`The log cannot be written (${result}): requests go on without it.\n`)
+      reportFailure(`The log cannot be written (${result}). Requests continue without it.\n`)
     }
   }
 

@@ -6,11 +6,11 @@ export function explainSystemError(error: unknown): string | null {
   switch (error.code) {
     case 'EADDRINUSE':
       return (
-        `Something else listens on ${place} already. Stop it, or choose another port: with --listen for the ` +
+        `Another process listens on ${place} already. Stop it, or choose another port: with --listen for the ` +
         'gateway (127.0.0.1:0 takes a free one), with ttft.listen for reports.'
       )
     case 'EACCES':
-      if (port === undefined) return `May not read or write ${path ?? 'a file'}. Check its permissions.`
+      if (port === undefined) return `No permission to read or write ${path ?? 'a file'}. Check its permissions.`
       return `Not allowed to listen on ${place}: ports below 1024 need privileges. Choose a higher one with --listen.`
     case 'EADDRNOTAVAIL':
       return `This machine has no address ${address}. Listen on 127.0.0.1, or on 0.0.0.0 for all of its addresses.`

@@ -30,7 +30,7 @@ export function withRelay(
       }
       const status = await ports.post(`${to.url}/ttft_report`, headers, JSON.stringify(partials.map(toWire)))
       // A rejected report will be rejected again, but a wrong token can be corrected.
-      if (status >= 300 && status !== 400) throw new Error(`the gateway that keeps the reports answered ${status}`)
+      if (status >= 300 && status !== 400) throw new Error(`the gateway that stores the reports answered ${status}`)
     },
   })
   const scope = { background: (work: Promise<unknown>) => void work }

@@ -56,7 +56,7 @@ function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unkno
   if (typeof binding?.fetch !== 'function') {
     throw new OriginError(
       'connect',
-      `engine ${target.id} asks for the binding ${target.binding}, which this Worker does not have`,
+      `engine ${target.id} needs the binding ${target.binding}, which this Worker does not have`,
     )
   }
   const fetcher = binding as { fetch: Fetch }
@@ -102,5 +102,5 @@ function bodyOf({ method, body }: OriginRequest): BodyInit | null {
 function originErrorOf(cause: unknown, target: EngineTarget): OriginError {
   const text = String(cause)
   const failure = /internal error|resolve|DNS/i.test(text) ? 'connect' : 'reset'
-  return new OriginError(failure, `${target.url} could not be asked: ${text}`, { cause })
+  return new OriginError(failure, `${target.url} could not be reached: ${text}`, { cause })
 }

@@ -39,7 +39,7 @@ export class ReaderSource implements ByteSource {
   }
 
   #recordFailure(error: unknown): unknown {
-    this.#failure ??= { reason: new OriginError('reset', `the engine broke off: ${String(error)}`, { cause: error }) }
+    this.#failure ??= { reason: new OriginError('reset', `the engine failed: ${String(error)}`, { cause: error }) }
     return this.#failure.reason
   }
 

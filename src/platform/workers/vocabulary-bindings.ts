@@ -13,7 +13,7 @@ export function vocabularySource({ VOCABULARIES, VOCABULARY_BUCKET, ASSETS }: Vo
   if (VOCABULARY_BUCKET !== undefined) return r2Vocabularies(VOCABULARY_BUCKET)
   if (ASSETS !== undefined) return assetVocabularies(ASSETS)
   throw new VocabularyError(
-    'nothing is bound that holds vocabularies: bind a KV namespace as VOCABULARIES, an R2 bucket as ' +
+    'no binding holds vocabularies: bind a KV namespace as VOCABULARIES, an R2 bucket as ' +
       'VOCABULARY_BUCKET, or static assets as ASSETS',
   )
 }

@@ -51,8 +51,8 @@ describe('compiling a vocabulary', () => {
     ['a byte without a token', changed(({ model }) => delete model.vocab['!']), /the byte 33/],
     ['a token that is no bytes', changed(({ model }) => (model.vocab['中'] = 5000)), /not made of bytes/],
     ['an id beyond the limit', changed(({ model }) => (model.vocab['zzzzq'] = 600_000)), /600000/],
-    ['a merge of three', changed(({ model }) => model.merges.push('a b c' as never)), /"a b c" is no pair/],
-    ['a merge that is no text', changed(({ model }) => model.merges.push(null as never)), /null is no pair/],
+    ['a merge of three', changed(({ model }) => model.merges.push('a b c' as never)), /"a b c" is not a pair/],
+    ['a merge that is no text', changed(({ model }) => model.merges.push(null as never)), /null is not a pair/],
     [
       'an added token with an id below zero',
       changed((json) => Object.assign(json.added_tokens[0] as object, { id: -1 })),

@@ -162,7 +162,7 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
       const { child, printed } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
       closeSync(full)
       expect(await printed('requests')).toBe(
-        'went on\nThe log cannot be written (ENOSPC): requests go on without it.\n',
+        'went on\nThe log cannot be written (ENOSPC). Requests continue without it.\n',
       )
       expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0)
     },

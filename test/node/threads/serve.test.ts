@@ -261,7 +261,7 @@ describe('two threads that are stopped', () => {
 describe('a start that fails', () => {
   it('a failed start reports a port in use, also by a gateway that would share it', async () => {
     const error: unknown = await start({ listen: new URL(gateway.url).host }).catch((reason: unknown) => reason)
-    expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already/)
+    expect(explainSystemError(error)).toMatch(/^Another process listens on 127\.0\.0\.1:\d+ already/)
   })
 
   it('a failed start names the vocabulary that is missing', async () => {

@@ -58,7 +58,7 @@ async function runConvert(args: Args, io: Io): Promise<number> {
   const text = isFile ? readFile(first) : ''
   const draft = converter({ words: isFile ? null : args.positionals, text, model: args.text('model') })
   if (draft === null)
-    throw new UsageError(`${isFile ? first : 'The command line'} is no configuration of ${from}.`, `Give ${source}.`)
+    throw new UsageError(`${isFile ? first : 'The command line'} is not a configuration of ${from}.`, `Give ${source}.`)
   const document = draft.render(from)
   io.out(document)
   return validated(document, io)

@@ -64,7 +64,7 @@ function rowsOf(text: string, limit: number): SizedRequest[] {
     const atMs = timeOf(cells[0]!.trim())
     const [promptTokens, outputTokens] = [Number(cells[promptAt]), Number(cells[outputAt])]
     if (!Number.isFinite(atMs)) throw new TraceError(at + 1, `has timestamp "${cells[0]}"; must be seconds or a date`)
-    if (!(promptTokens >= 0 && outputTokens >= 0)) throw new TraceError(at + 1, 'has token counts that are no numbers')
+    if (!(promptTokens >= 0 && outputTokens >= 0)) throw new TraceError(at + 1, 'has token counts that are not numbers')
     if (outputTokens > 0) rows.push({ atMs, promptTokens, outputTokens })
   }
   return rows

@@ -131,7 +131,7 @@ function timeAfter(
     throw new TraceError(line, `has delay ${JSON.stringify(delay)}; must be a non-negative number`)
   const beforeMs = session === undefined ? undefined : sessionsAt.get(session)
   if (beforeMs === undefined)
-    throw new TraceError(line, 'has a delay and no timestamp, but no request of its session_id stands before it')
+    throw new TraceError(line, 'has a delay and no timestamp, but is the first request of its session_id')
   return { timestamp: beforeMs + delay }
 }
 

@@ -10,7 +10,7 @@ export function checkRanks({ metrics, type }: EngineFacts, expected: ExpectedEng
   const header = type.ranks?.header
   if (ranks !== null && ranks.count !== null && shown > 0 && shown !== ranks.count)
     return found.problem('ranks', `/metrics shows ${shown}, and \`data_parallel\` names ${ranks.count}`, {
-      costs: 'Ranks beyond those of the server refuse requests, which move on; ranks that are not named get none.',
+      costs: 'Requests to missing ranks are refused and retried; ranks that are not configured get none.',
       next: 'Set data_parallel of the engine to auto.',
     })
   if (shown < 2) return

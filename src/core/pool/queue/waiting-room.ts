@@ -116,7 +116,7 @@ export class WaitingRoom implements PoolQueue {
     this.wake(now)
   }
 
-  /** Answers the waiting requests, because the pool has no queue any more. */
+  /** Answers the waiting requests, because the pool no longer has a queue. */
   close(): void {
     for (const waiter of this.#queue.all()) this.#refuse(waiter, queueClosed)
   }

@@ -308,7 +308,7 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
 
 /** `Ports.deliver` for requests whose client is a conversation. */
 export function deliverTo(client: unknown, request: DeliveredRequest, handler: ResponseHandler): void {
-  if (!(client instanceof Conversation)) throw new Error('the client of this request is no proxy')
+  if (!(client instanceof Conversation)) throw new Error('the client of this request is not a proxy')
   client.begin(request, handler)
 }
 

@@ -93,7 +93,7 @@ export class PodSelection {
     this.#failing = true
     const code = error instanceof StatusError ? error.code : (error as NodeJS.ErrnoException).code
     const grant = `Grant the verbs list and watch on pods in the namespace ${this.#namespace}.`
-    const next = code === 403 || code === 401 ? grant : 'Its engines stay as they are until the API server answers.'
+    const next = code === 403 || code === 401 ? grant : 'Its engines are kept until the API server answers.'
     this.#parts.log.warn('kubernetes_watch_failed', { namespace: this.#namespace, code, why: error.message, next })
   }
 

@@ -221,7 +221,7 @@ export function readEvents(json: string, invalid: (error: Error) => void): PoolE
   try {
     return (JSON.parse(json) as unknown[]).filter((event): event is PoolEvent => isEvent(event, invalid))
   } catch {
-    invalid(new Error('a message of another replica is no list of events'))
+    invalid(new Error('a message of another replica is not a list of events'))
     return []
   }
 }
