@@ -163,7 +163,7 @@ function partOf(bytes: Uint8Array, from: number, to: number): FormPart {
     !/^(?:[\w-]+:[^\r\n\0]*(?:\r\n|$))+$/.test(fields) ||
     /^content-transfer-encoding:(?! *(?:[78]bit|binary))/im.test(fields)
   if (name === undefined || isOdd || /\\[^"\\]/.test(name))
-    throw malformedForm('has a part without a name in content-disposition, or with an encoding')
+    throw malformedForm('has a part with invalid headers: content-disposition with a name is needed, and no encoding')
   return { name, isFile: params!.size > 1, from: from + end + 4, to }
 }
 
