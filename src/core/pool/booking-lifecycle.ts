@@ -3,7 +3,6 @@ import type { Outcome } from '../contract/outcome.ts'
 import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
 import type { HistoryRecorder } from '../reports/history-recorder.ts'
-import { extrapolation } from './condition/extrapolation.ts'
 import type { LegDone } from './booking-ref.ts'
 import type { Booking } from './bookings.ts'
 import { circuitSignal, gatewaySignal } from './circuit-signal.ts'
@@ -43,15 +42,16 @@ export class BookingLifecycle {
   }
 
   /** Records when the first output of a booking is due. */
-  owes({ key, placement, legs, admission }: Booking, now: number): void {
-    const predicted = this.#ledger.predicted(key)
+  owes(booking: Booking, now: number): void {
+    const { key, placement, legs, admission } = booking
+    const predicted = this.#ledger.predicted(booking)
     const [{ engine } = { engine: null }] = legs
     if (engine === null || predicted === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
     const expected = this.#ledger.expected(engine, now)
     const answerMs = admission.streams === false ? expected.answerMs(admission) : 0
-    const { prefillMs } = predicted
-    const beyondMs = prefillMs * (extrapolation(admission.promptTokens, expected.longestTokens) - 1)
-    engine.owed.add(key, { predictedMs: predicted.ttftMs + answerMs, prefillMs, beyondMs, now })
+    const { ttftMs, size } = predicted
+    const { prefillMs, beyondMs } = expected.prefill(size, predicted.prefillMs)
+    engine.owed.add(key, { predictedMs: Math.max(ttftMs, prefillMs) + answerMs, prefillMs, beyondMs, now })
   }
 
   legDone(booking: Booking, done: LegDone, now: number): void {

@@ -1,6 +1,7 @@
 import type { LegRole } from '../contract/legs.ts'
 import type { Usage } from '../contract/outcome.ts'
 import type { BusyPeriod } from '../latency/busy-period.ts'
+import type { PromptSize } from '../latency/prefill-cost-model.ts'
 import type { Prediction } from '../latency/prediction.ts'
 import type { LiveRequest } from '../prefix-index/active-blocks.ts'
 import type { EngineRef } from './booking-ref.ts'
@@ -71,10 +72,20 @@ export function endPresumed({ queued, estimators }: LegEntry): void {
   queued.presumedAt = null
 }
 
-/** Predicted first token of a leg, and its prefill alone, ms. null: unknown. */
-export function predictionOf(
-  leg: LegEntry | undefined,
-): { readonly ttftMs: number; readonly prefillMs: number } | null {
+interface BookedPrediction {
+  readonly size: PromptSize
+  /** Time to the first token, ms. */
+  readonly ttftMs: number
+  /** The part of it in which the engine is at this prompt, ms. */
+  readonly prefillMs: number
+}
+
+/** Predicted first token of a leg. null: unknown. */
+export function predictionOf(leg: LegEntry | undefined, promptTokens: number): BookedPrediction | null {
   if (leg === undefined || leg.isResumed || leg.estimate.ttftMs === null) return null
-  return { ttftMs: leg.estimate.ttftMs, prefillMs: 1000 * (leg.queued?.seconds ?? 0) }
+  const { ttftMs, prediction, cached } = leg.estimate
+  // What its steps add to the work before it is mostly its own, and both models of one prompt may differ widely.
+  const stepsS = prediction === null ? 0 : Math.max(0, prediction.baseS - prediction.workS)
+  const prefillMs = 1000 * ((leg.queued?.seconds ?? 0) + stepsS)
+  return { size: { promptTokens, cachedTokens: cached.total }, ttftMs, prefillMs }
 }

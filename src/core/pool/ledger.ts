@@ -181,9 +181,9 @@ export class PoolLedger {
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
   }
 
-  /** Predicted first token of a booking that was just made, and the prefill alone, ms; null: unknown. */
-  predicted(key: string): ReturnType<typeof predictionOf> {
-    return predictionOf(this.#requests.get(key)?.legs[0])
+  /** Predicted first token of a booking that was just made; null: unknown. */
+  predicted({ key, admission: { promptTokens } }: BookingRef): ReturnType<typeof predictionOf> {
+    return predictionOf(this.#requests.get(key)?.legs[0], promptTokens)
   }
 
   legDone(booking: BookingRef, { legRole, stages, usage = null }: LegDone, now: number): void {

@@ -1,7 +1,8 @@
 import type { Admission } from '../../contract/admission.ts'
 import { tokenSeconds } from '../../latency/decode-cost-model.ts'
-import { prefillSeconds } from '../../latency/prefill-cost-model.ts'
+import { prefillSeconds, type PromptSize } from '../../latency/prefill-cost-model.ts'
 import type { EngineRef } from '../booking-ref.ts'
+import { extrapolated } from './extrapolation.ts'
 import type { EngineEstimators } from '../engine-estimators.ts'
 
 /** Samples from which a pace counts as learned. */
@@ -39,10 +40,12 @@ export class ExpectedTimes {
     return Math.max(learner.samples, kind.surest?.learner.samples ?? 0) >= LEARNED_SAMPLES
   }
 
-  /** Longest prompt that a pace was learned from, of the engine or a sibling, tokens; 0: none. */
-  get longestTokens(): number {
-    const { learner, kind } = this.#parts.estimators
-    return Math.max(learner.longestTokens, kind.surest?.learner.longestTokens ?? 0)
+  /** Prefill of a prompt, and how much longer it may take, from its predicted prefill. */
+  prefill(size: PromptSize, predictedMs: number): ReturnType<typeof extrapolated> {
+    const { estimators, now } = this.#parts
+    const { learner, kind } = estimators
+    const longestTokens = Math.max(learner.longestTokens, kind.surest?.learner.longestTokens ?? 0)
+    return extrapolated(size, predictedMs, { costModel: estimators.costModel(now), longestTokens })
   }
 
   /** Whether the time between tokens is learned, from the engine or its hardware class. */
