@@ -40,7 +40,8 @@ const DROPPED: Readonly<Record<string, string>> = {
   'router-assume-kv-reuse': 'engine.prefix_caching.',
   'router-snapshot-threshold': 'not needed. A new replica receives live bookings.',
   'router-reset-states': 'not needed. A new replica receives live bookings.',
-  'router-queue-threshold': 'optional: queue. Without it a full pool returns 429 with Retry-After. See docs/overload.md.',
+  'router-queue-threshold':
+    'optional: queue. Without it a full pool returns 429 with Retry-After. See docs/overload.md.',
   'active-decode-blocks-threshold': 'by predicted latency (slo), or by requests (engine.max_in_flight).',
   'active-prefill-tokens-threshold': 'by predicted latency (slo), or by requests (engine.max_in_flight).',
   'discovery-backend': RUNTIME,
