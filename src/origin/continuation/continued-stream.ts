@@ -2,14 +2,14 @@
 import { isRepeatable, type Continuable, type NotContinued } from '../../core/continuation/continuable.ts'
 import { OutputRecord } from '../../core/continuation/output-record.ts'
 import { endedAs, type AttemptFailure, type Result, type Usage } from '../../core/contract/outcome.ts'
-import type { OriginAnswer } from '../../ports/origin.ts'
-import type { RelayOptions } from '../../ports/relay.ts'
+import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
+import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import type { PoolDigests } from '../pool-digests.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { abortReason } from '../abort-reason.ts'
 import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
-import { ABORT_DELAY_MS, truncationError } from '../relay/pull-relay.ts'
+import { PullRelay, truncationError } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/truncation-event.ts'
 import { timersOf } from '../../timers.ts'
 import { handOver, type Handover, type HandoverCause, type HandoverResult } from './handover.ts'
@@ -60,21 +60,37 @@ const LOOK_EVERY_MS = 1_000
 /** Relays a response whose stream may be continued. */
 export function relayContinued(parts: ContinuedParts): Response {
   const options = parts.relay.options()
-  const { stream } = new ContinuedStream(parts, options)
-  return new Response(stream, { status: options.status, headers: headersInit(options.headers) })
+  const source = new ContinuedSource(parts, options)
+  const relay = new PullRelay({
+    options: source.clientOptions(options),
+    sse: true,
+    // The relays of the parts read the events.
+    reads: false,
+    start: null,
+    held: [],
+    ended: false,
+    now: parts.attempt.ports.now,
+    next: () => source.next(),
+    stop: () => source.stop(),
+  })
+  return new Response(relay.stream(), { status: options.status, headers: headersInit(options.headers) })
 }
 
 /** null: the stream is complete. */
 type PartFailure = AttemptFailure | 'drained' | 'wedged' | null
 
-class ContinuedStream {
-  readonly stream: ReadableStream<Uint8Array>
+/** Events of one engine after another. A relay moves them to the client: it has heartbeats, error event and end. */
+class ContinuedSource {
   readonly #parts: ContinuedParts
   readonly #state: StreamState
   readonly #failed: AttemptFailed[]
   #part: Part
-  /** Runs from the end of one part to the next. */
-  #between: AsyncGenerator<Uint8Array, boolean> | null = null
+  /** What the client gets between two parts. */
+  readonly #between: Uint8Array[] = []
+  /** One part has ended, and the next one has not begun. */
+  #isMoving = false
+  /** Why no other engine continues the stream. null: one may. */
+  #notContinued: NotContinued | null = null
   /** Continuations after a failure. Moves off engines that drain are not limited. */
   #continued = 0
   /** When it was last looked whether the engine drains. */
@@ -84,12 +100,11 @@ class ContinuedStream {
   #rescue: Promise<HandoverResult | null> | null = null
   /** Bookings of this request so far. */
   #booked: number
-  /** Time of the last bytes for the client. */
-  #sentAt: number
   /** Time of the first byte. null: the request is not kept for a repetition (any more). */
   #keptFrom: number | null
   /** Only one engine got the request. */
   #isFirst = true
+  /** No part follows. */
   #isOver = false
   #isGone = false
 
@@ -99,58 +114,80 @@ class ContinuedStream {
     const form = parts.attempt.exchange.protocol.asCompletion!
     this.#state = newState(parts.request, form, new OutputRecord(longest))
     this.#failed = [...parts.attempt.earlier]
-    this.#sentAt = parts.attempt.ports.now()
-    this.#keptFrom = this.#sentAt
+    this.#keptFrom = parts.attempt.ports.now()
     this.#booked = parts.attempt.race?.booked ?? parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
     this.#silence = this.#watchSilence()
-    this.stream = new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          try {
-            const piece = await this.#next()
-            if (piece === null) controller.close()
-            else controller.enqueue(piece)
-          } catch {
-            if (parts.attempt.exchange.signal.aborted) this.#clientGone()
-            this.#end('engine_failed')
-            controller.error(truncationError())
-          }
-        },
-        cancel: () => this.#clientGone(),
-      },
-      { highWaterMark: 0 },
-    )
   }
 
-  /** The next bytes for the client; null: the end. Throws if the stream ends early. */
-  async #next(): Promise<Uint8Array | null> {
-    for (;;) {
-      if (this.#between === null) {
-        const next = await this.#nextOfPart()
-        if (next instanceof Uint8Array) return next
-        this.#between = this.#afterPart(next)
-      }
-      const { done, value } = await this.#between.next()
-      if (done !== true) return value
-      if (!value) return null
-      this.#between = null
+  /** Options of the relay to the client. Limits for engines are those of the parts. */
+  clientOptions(options: RelayOptions): RelayOptions {
+    const { protocol } = this.#parts.attempt.exchange
+    const { onResponseId: _onResponseId, ...rest } = options
+    return {
+      ...rest,
+      observe: false,
+      hideUsage: false,
+      checksEnd: false,
+      idleMs: 0,
+      firstEvents: 0,
+      onFirstByte: () => {},
+      truncationEvent: (failure) => errorEvent(protocol, failure, { notContinued: this.#notContinued, sequence: null }),
+      settled: ({ end }) => this.#finish(end),
     }
   }
 
-  /** What the client gets between two parts. Returns whether another part follows. */
-  async *#afterPart(failure: PartFailure): AsyncGenerator<Uint8Array, boolean> {
+  /** Whole events for the client; null: the end. Rejects with an OriginError if the stream is truncated. */
+  async next(): Promise<Uint8Array | null> {
+    try {
+      for (;;) {
+        const piece = this.#between.shift()
+        if (piece !== undefined) return piece
+        if (this.#isOver) return null
+        const next = await this.#nextOfPart()
+        if (next instanceof Uint8Array) return next
+        this.#isMoving = true
+        await this.#afterPart(next)
+        this.#isMoving = false
+      }
+    } catch (error) {
+      // It was truncated, and its part has ended.
+      if (this.#isOver && !this.#isGone) throw error
+      if (this.#isGone || this.#parts.attempt.exchange.signal.aborted) {
+        this.stop()
+        throw truncationError()
+      }
+      this.#release('reset')
+      this.#over()
+      throw new OriginError('reset', 'the stream could not be continued', { cause: error })
+    }
+  }
+
+  /** Ends the part of the engine: the client has disconnected. Has effect once. */
+  stop(): void {
+    if (this.#isOver) return
+    this.#isGone = true
+    const part = this.#part
+    part.reader.cancel()
+    part.relay.release(part.end ?? clientGoneEnd, part.segment.usage)
+    this.#over()
+  }
+
+  async #afterPart(failure: PartFailure): Promise<void> {
     if (this.#isGone) throw truncationError()
-    if (failure === 'wedged') return yield* this.#leaveWedged()
+    if (failure === 'wedged') return this.#leaveWedged()
     if (failure !== null && !this.#state.finished)
-      return yield* failure === 'drained' ? this.#leaveDraining() : this.#moveAfterFailure(failure)
+      return failure === 'drained' ? this.#leaveDraining() : this.#moveAfterFailure(failure)
     if (failure !== null) {
-      yield encoder.encode(closingRecords(this.#state))
+      this.#send(closingRecords(this.#state))
       if (this.#part.segment.failure !== null) this.#release(failure === 'drained' ? 'reset' : failure)
     }
     this.#complete()
-    return false
+  }
+
+  #send(text: string): void {
+    if (text !== '') this.#between.push(encoder.encode(text))
   }
 
   /** The next bytes that one engine's events give, or the failure that ended them. */
@@ -161,17 +198,16 @@ class ContinuedStream {
       const chunk = await readPart(part)
       if (this.#rescue !== null && chunk !== HEARTBEAT && (await this.#rescue) !== null) return 'wedged'
       if (chunk === null) break
-      // A heartbeat of the relay is no part of the engine's events.
-      const passed = chunk === HEARTBEAT ? null : passEvents(part, chunk)
+      // A heartbeat of the part's relay is no event of the engine. It only wakes this loop.
+      if (chunk === HEARTBEAT) continue
+      const passed = passEvents(part, chunk)
       const out = passed instanceof Promise ? await passed : passed
       this.#dropLateRequest()
-      if (out === null && !this.#isHeartbeatDue()) continue
-      this.#sentAt = part.attempt.ports.now()
-      return out ?? HEARTBEAT
+      if (out !== null) return out
     }
     const { failure } = part.segment
     if (failure !== null) part.reader.cancel()
-    if (part.end?.end === 'client_gone' && failure === null) this.#clientGone()
+    if (part.end?.end === 'client_gone' && failure === null) this.stop()
     return failure ?? part.end?.failure ?? (this.#state.done ? null : 'reset')
   }
 
@@ -186,30 +222,26 @@ class ContinuedStream {
     return moveAt !== undefined && moveAt <= now
   }
 
-  /** Moves the stream to another engine. false: it ended, because its output is complete. Throws if it is truncated. */
-  async *#moveAfterFailure(failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
+  /** Moves the stream to another engine, or ends it if its output is complete. Throws if it is truncated. */
+  async #moveAfterFailure(failure: AttemptFailure): Promise<void> {
     this.#fail(failure)
     const reason = this.#continued >= this.#parts.max ? 'attempts' : this.#method().reason
     this.#continued++
-    const result = reason === null ? yield* this.#withHeartbeats(this.#handOver('failed')) : reason
+    const result = reason === null ? await this.#handOver('failed') : reason
     if (this.#isGone) throw abandoned(result)
-    if (typeof result === 'string') return yield* this.#truncate(result, failure)
+    if (typeof result === 'string') throw this.#truncated(result, failure)
     if (result.kind === 'refused') {
       this.#failed.splice(0, Infinity, ...result.failed)
-      return yield* this.#truncate(result.reason, failure)
+      throw this.#truncated(result.reason, failure)
     }
-    return yield* this.#goOn(result)
+    this.#goOn(result)
   }
 
-  async *#goOn(result: Exclude<HandoverResult, { kind: 'refused' }>): AsyncGenerator<Uint8Array, boolean> {
-    if (result.kind === 'finished') {
-      yield encoder.encode(finishRecords(this.#state, result))
-      this.#note('finished')
-      this.#complete()
-      return false
-    }
-    yield* this.#begin(result)
-    return true
+  #goOn(result: Exclude<HandoverResult, { kind: 'refused' }>): void {
+    if (result.kind === 'moved') return this.#begin(result)
+    this.#send(finishRecords(this.#state, result))
+    this.#note('finished')
+    this.#complete()
   }
 
   /** null: no other engine could take the stream. */
@@ -219,7 +251,7 @@ class ContinuedStream {
     return new SilenceWatch({
       timers: timersOf(exchange.scope, ports),
       now: ports.now,
-      silentSince: () => (this.#between === null ? this.#part.waitingSince : null),
+      silentSince: () => (this.#isMoving ? null : this.#part.waitingSince),
       ask: () => this.#askToLeave(),
     })
   }
@@ -243,29 +275,28 @@ class ContinuedStream {
     return true
   }
 
-  async *#leaveWedged(): AsyncGenerator<Uint8Array, boolean> {
+  async #leaveWedged(): Promise<void> {
     const result = await this.#rescue
     this.#rescue = null
     this.#part.relay.release({ ...clientGoneEnd, end: 'lapsed' }, null)
     this.#part.end = null
-    return yield* this.#goOn(result as Exclude<HandoverResult, { kind: 'refused' }>)
+    this.#goOn(result as Exclude<HandoverResult, { kind: 'refused' }>)
   }
 
   /** Moves the stream off an engine that drains. It stays there if no other engine takes it. */
-  async *#leaveDraining(): AsyncGenerator<Uint8Array, boolean> {
+  async #leaveDraining(): Promise<void> {
     const part = this.#part
-    const result = yield* this.#withHeartbeats(this.#handOver('drains'))
+    const result = await this.#handOver('drains')
     if (this.#isGone) throw abandoned(result)
     if (result.kind !== 'moved') {
       // An engine may have room later. Other reasons last as long as this part.
       const isFull = result.kind === 'refused' && result.reason === 'no_engine'
       this.#lookedAt = isFull ? part.attempt.ports.now() : Infinity
-      return true
+      return
     }
     part.reader.cancel()
     part.relay.release({ ...clientGoneEnd, end: 'lapsed' }, null)
-    yield* this.#begin(result)
-    return true
+    this.#begin(result)
   }
 
   /** Ends the booking of the engine that failed. */
@@ -290,15 +321,6 @@ class ContinuedStream {
     if (barrier !== null && isRepeatable(barrier) && request.repeats && !byIds)
       return { how: 'replay', reason: this.#keptFrom === null ? 'replay_too_long' : null }
     return { how: 'ids', reason: barrier ?? (record.promptIds === null ? 'no_token_ids' : null) }
-  }
-
-  /** The client gets a comment while an engine repeats what it has. */
-  #isHeartbeatDue(): boolean {
-    const { exchange, ports } = this.#parts.attempt
-    const now = ports.now()
-    if (exchange.heartbeatMs === 0 || now - this.#sentAt < exchange.heartbeatMs) return false
-    this.#sentAt = now
-    return true
   }
 
   /** Releases the request at the first output, or when its output has become too long to be generated again. */
@@ -327,7 +349,7 @@ class ContinuedStream {
   }
 
   /** Starts to pass the events of the next engine. */
-  async *#begin(handover: Handover): AsyncGenerator<Uint8Array, void> {
+  #begin(handover: Handover): void {
     const { attempt, answer, byIds, tokens } = handover
     const { silentMs } = this.#part
     const from = this.#part.attempt.placed.engine.id
@@ -348,8 +370,7 @@ class ContinuedStream {
       ...(byIds === null ? { replayed: true } : {}),
       ...(byIds === null || byIds.dropped === 0 ? {} : { dropped_tokens: byIds.dropped }),
     })
-    const text = begin()
-    if (text !== '') yield encoder.encode(text)
+    this.#send(begin())
   }
 
   /** The reader of the next engine's events. `begin` returns what the client gets before them. */
@@ -367,39 +388,21 @@ class ContinuedStream {
     return { segment: checked, begin: () => segment.send(byIds.pending) }
   }
 
-  /** Sends the error event and breaks the connection. */
-  async *#truncate(reason: NotContinued, failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
+  /** Ends the stream, and returns the failure for the client. */
+  #truncated(reason: NotContinued, failure: AttemptFailure): OriginError {
     const { attempt } = this.#parts
     this.#note(reason)
+    this.#notContinued = reason
     attempt.ports.log.warn('stream_not_continued', {
       id: attempt.exchange.id,
       cluster: attempt.placed.route.cluster.id,
       engine: this.#failed.at(-1)?.engine.id,
       reason,
     })
-    this.#end('engine_failed')
+    this.#over()
     // The first byte of a later engine: the client has output.
     const isLate = failure === 'first_byte_timeout' && this.#state.hasOutput
-    yield errorEvent(attempt.exchange.protocol, isLate ? 'idle_timeout' : failure, {
-      notContinued: reason,
-      sequence: null,
-    })
-    await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
-    throw truncationError()
-  }
-
-  async *#withHeartbeats<Value>(work: Promise<Value>): AsyncGenerator<Uint8Array, Value> {
-    const { exchange, ports } = this.#parts.attempt
-    const { heartbeatMs } = exchange
-    if (heartbeatMs === 0) return await work
-    const timers = timersOf(exchange.scope, ports)
-    for (;;) {
-      const { promise: beat, resolve } = Promise.withResolvers<typeof BEAT>()
-      const timer = timers.set(heartbeatMs, () => resolve(BEAT))
-      const first = await Promise.race([work, beat]).finally(() => timer.cancel())
-      if (first !== BEAT) return first
-      yield HEARTBEAT
-    }
+    return new OriginError(isLate ? 'idle_timeout' : failure, `no other engine continues the stream: ${reason}`)
   }
 
   #note(result: string): void {
@@ -410,29 +413,28 @@ class ContinuedStream {
   #complete(): void {
     const { relay, end, segment } = this.#part
     if (end !== null) relay.release(end, segment.usage)
-    this.#end('complete')
+    this.#over()
   }
 
-  #clientGone(): void {
-    if (this.#isOver) return
-    this.#isGone = true
-    const part = this.#part
-    part.reader.cancel()
-    part.relay.release(part.end ?? clientGoneEnd, part.segment.usage)
-    this.#end(abortReason(this.#parts.attempt.exchange.scope))
-  }
-
-  #end(result: Result): void {
-    if (this.#isOver) return
+  #over(): void {
     this.#isOver = true
     this.#silence?.end()
     this.#dropRequest()
+  }
+
+  /** Ends the record of the request. */
+  #finish(end: RelayResult['end']): void {
     const { usage, record } = this.#state
     const { exchange, placed } = this.#parts.attempt
     const { promptTokens, completionTokens } = usage ?? wholeUsage(this.#state, record.tokens)
     exchange.used?.({ promptTokens: promptTokens || placed.promptTokens, outputTokens: completionTokens })
-    this.#parts.relay.finish(result, usage, this.#failed)
+    this.#parts.relay.finish(resultOf(end, exchange), usage, this.#failed)
   }
+}
+
+function resultOf(end: RelayResult['end'], { scope }: AttemptContext['exchange']): Result {
+  if (end === 'client_gone') return abortReason(scope)
+  return end === 'complete' ? 'complete' : 'engine_failed'
 }
 
 /** The client left during the handover. */
@@ -448,5 +450,3 @@ function abandon(result: HandoverResult): void {
   const released = attempt.placed.booking.release(endedAs('abandoned'))
   if (released !== null) attempt.exchange.scope.background(released)
 }
-
-const BEAT: unique symbol = Symbol('heartbeat')

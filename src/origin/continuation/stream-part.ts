@@ -45,8 +45,8 @@ type PartInput = Pick<Part, 'attempt' | 'segment' | 'relay'> & { readonly answer
 
 export function openPart({ answer, ...part }: PartInput, clientOptions: RelayOptions): Part {
   const opened = { ...part, end: null as RelayResult | null, waitingSince: null as number | null, silentMs: 0 }
-  // The end of the part is not that of the client's stream.
-  const { truncationEvent: _truncationEvent, ...options } = clientOptions
+  // The end of the part is not that of the client's stream, whose relay also watches whether the client reads.
+  const { truncationEvent: _truncationEvent, writeMs: _writeMs, ...options } = clientOptions
   const reader = answer.reader({
     ...options,
     idleMs: idleLimitOf(part.attempt.placed.engine).limitMs(options.idleMs),

@@ -10,7 +10,10 @@ import { RelayController } from './relay-controller.ts'
 interface PullRelayParts {
   readonly options: RelayOptions
   readonly sse: boolean
-  readonly start: AnswerStart
+  /** Absent: true. */
+  readonly reads?: boolean
+  /** null: nothing was read before. */
+  readonly start: AnswerStart | null
   /** Bytes that were read before the relay starts. */
   readonly held: readonly Uint8Array[]
   /** `held` is the whole body. */
@@ -48,9 +51,9 @@ export class PullRelay implements BodyReader {
   #broken: unknown = null
 
   constructor(parts: PullRelayParts) {
-    const { options, sse, start } = parts
+    const { options, sse, start, reads = true } = parts
     this.#parts = parts
-    this.#control = new RelayController(options, { sse, reads: true, strips: true, start })
+    this.#control = new RelayController(options, { sse, reads, strips: true, start })
     this.#unread = new IdleTimer(parts.now, options.writeMs ?? 0, () => this.clientGone())
     for (const chunk of parts.held) this.#control.take(chunk, this.#emit)
     if (parts.ended) this.#end()
