@@ -1,20 +1,26 @@
 /** Timers of one request, without a timer per chunk. */
+import type { Timer, Timers } from '../ports/timers.ts'
+
+interface Clock {
+  readonly now: () => number
+  readonly timers: Timers
+}
 
 /**
  * Fires after `limitMs` without activity while it runs. Activity only records the time; the single timer checks it
  * when it fires, and waits for the rest.
  */
 export class IdleTimer {
-  readonly #now: () => number
+  readonly #clock: Clock
   readonly #limitMs: number
   readonly #onIdle: () => void
-  #timer: ReturnType<typeof setTimeout> | null = null
+  #timer: Timer | null = null
   #since = 0
   #listening = false
   #stopped = false
 
-  constructor(now: () => number, limitMs: number, onIdle: () => void) {
-    this.#now = now
+  constructor(clock: Clock, limitMs: number, onIdle: () => void) {
+    this.#clock = clock
     this.#limitMs = limitMs
     this.#onIdle = onIdle
   }
@@ -22,9 +28,9 @@ export class IdleTimer {
   /** Starts to measure. */
   listen(): void {
     if (this.#stopped || this.#limitMs <= 0) return
-    this.#since = this.#now()
+    this.#since = this.#clock.now()
     this.#listening = true
-    this.#timer ??= setTimeout(() => this.#wake(), this.#limitMs)
+    this.#timer ??= this.#clock.timers.set(this.#limitMs, () => this.#wake())
   }
 
   /** Records activity, or the end of the wait. */
@@ -34,16 +40,16 @@ export class IdleTimer {
 
   stop(): void {
     this.#stopped = true
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#timer = null
   }
 
   #wake(): void {
     this.#timer = null
     if (!this.#listening || this.#stopped) return
-    const leftMs = this.#limitMs - (this.#now() - this.#since)
+    const leftMs = this.#limitMs - (this.#clock.now() - this.#since)
     // Clocks that advance only with I/O may lag; one millisecond of tolerance keeps the timer from spinning.
-    if (leftMs > 1) this.#timer = setTimeout(() => this.#wake(), leftMs)
+    if (leftMs > 1) this.#timer = this.#clock.timers.set(leftMs, () => this.#wake())
     else this.#onIdle()
   }
 }

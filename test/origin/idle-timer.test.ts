@@ -2,12 +2,13 @@ import { describe, expect, it } from 'vitest'
 import { IdleTimer } from '../../src/origin/idle-timer.ts'
 import { Patience, patientTimers } from '../../src/origin/patience.ts'
 import { StageTimer } from '../../src/origin/stage-timer.ts'
+import { defaultTimers } from '../../src/timers.ts'
 
 it('an idle timer that wakes before the limit of silence sleeps again', async () => {
   // Listening starts at 0; the timer wakes at 2 ms, and again at 100 ms.
   const times = [0, 2, 100]
   let reads = 0
-  await new Promise<void>((resolve) => new IdleTimer(() => times[reads++]!, 5, resolve).listen())
+  await new Promise<void>((resolve) => new IdleTimer({ now: () => times[reads++]!, timers: defaultTimers }, 5, resolve).listen())
   expect(reads).toBe(3)
 })
 

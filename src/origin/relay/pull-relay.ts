@@ -1,10 +1,13 @@
 /** Moves a body to the client piece by piece, as the client reads it. */
 import { type BodyReader, OriginError } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
+import type { Timer, Timers } from '../../ports/timers.ts'
+import { defaultTimers } from '../../timers.ts'
 import { IdleTimer } from '../idle-timer.ts'
 import { Patience } from '../patience.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
 import type { AnswerStart } from './answer-start.ts'
+import { errorEventSent, truncationError } from './broken-end.ts'
 import { RelayController } from './relay-controller.ts'
 
 interface PullRelayParts {
@@ -23,15 +26,10 @@ interface PullRelayParts {
   stop(reason: unknown): void
 }
 
-/**
- * Time between the error event and the end of the connection, ms: adapters write to the socket a turn of the event loop
- * later, and closing it before would drop the event.
- */
-export const ABORT_DELAY_MS = 20
-
 export class PullRelay implements BodyReader {
   readonly #parts: PullRelayParts
   readonly #control: RelayController
+  readonly #timers: Timers
   /** Runs while the client does not read. */
   readonly #unread: IdleTimer
   /** For the client: at most what one read of the engine gave. */
@@ -42,7 +40,7 @@ export class PullRelay implements BodyReader {
   #isReading = false
   /** Ends the wait for the engine; `true`: with a heartbeat. */
   #wake: ((isSilent: boolean) => void) | null = null
-  #timer: ReturnType<typeof setTimeout> | null = null
+  #timer: Timer | null = null
   #timerAt = 0
   /** The idle limit has passed, unless this process was late. null: it has not. */
   #patience: Patience | null = null
@@ -54,7 +52,9 @@ export class PullRelay implements BodyReader {
     const { options, sse, start, reads = true } = parts
     this.#parts = parts
     this.#control = new RelayController(options, { sse, reads, strips: true, start })
-    this.#unread = new IdleTimer(parts.now, options.writeMs ?? 0, () => this.clientGone())
+    this.#timers = options.scope.timers ?? defaultTimers
+    const clock = { now: parts.now, timers: this.#timers }
+    this.#unread = new IdleTimer(clock, options.writeMs ?? 0, () => this.clientGone())
     for (const chunk of parts.held) this.#control.take(chunk, this.#emit)
     if (parts.ended) this.#end()
     this.#unread.listen()
@@ -147,14 +147,14 @@ export class PullRelay implements BodyReader {
     if (inMs === Infinity || this.#control.settled || this.#patience !== null) return
     if (this.#timer !== null) {
       if (now + inMs >= this.#timerAt) return
-      clearTimeout(this.#timer)
+      this.#timer.cancel()
     }
     this.#wakeIn(inMs, now)
   }
 
   #wakeIn(ms: number, now: number): void {
     this.#timerAt = now + ms
-    this.#timer = setTimeout(() => this.#due(), Math.max(0, ms))
+    this.#timer = this.#timers.set(Math.max(0, ms), () => this.#due())
   }
 
   /** Silence counts only while the relay waits for the engine. */
@@ -168,10 +168,7 @@ export class PullRelay implements BodyReader {
       const extensionMs = this.#patience.extensionMs(now - this.#timerAt)
       return extensionMs > 0 ? this.#wakeIn(extensionMs, now) : this.#parts.stop(decision)
     }
-    if (decision === 'heartbeat') {
-      this.#control.beat(now)
-      if (this.#control.canBeat) this.#wake?.(true)
-    }
+    if (decision === 'heartbeat') this.#wake?.(true)
     this.#arm()
   }
 
@@ -187,8 +184,7 @@ export class PullRelay implements BodyReader {
       this.#stopTimers()
       if (event !== null) return event
     }
-    if (this.#parts.options.truncationEvent !== undefined)
-      await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
+    if (this.#parts.options.truncationEvent !== undefined) await errorEventSent(this.#parts.options.scope)
     throw truncationError()
   }
 
@@ -198,7 +194,7 @@ export class PullRelay implements BodyReader {
   }
 
   #stopTimers(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#timer = null
     this.#unread.stop()
   }
@@ -210,11 +206,4 @@ export class PullRelay implements BodyReader {
       // The stream is closed or cancelled already.
     }
   }
-}
-
-/** Error of a stream that ends early. Adapters may print it or send it: it has no address and no stack. */
-export function truncationError(): Error {
-  const error = new Error('the response was truncated')
-  error.stack = String(error)
-  return error
 }

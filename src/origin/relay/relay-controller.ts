@@ -158,7 +158,7 @@ export class RelayController {
     return this.#heartbeatMs > 0 ? Math.min(inMs, this.#quietSince + this.#heartbeatMs - now) : inMs
   }
 
-  /** Decision on an engine that sends nothing: the failure to stop it with, a heartbeat, or null (wait on). */
+  /** Decision on an engine that sends nothing: the failure to stop it with, a heartbeat to send, or null (wait on). */
   check(now: number, firstByteInMs = Infinity): OriginError | 'heartbeat' | null {
     const { idleMs } = this.#options
     if (!this.#started && firstByteInMs <= 0)
@@ -166,7 +166,9 @@ export class RelayController {
     // Clocks that move only with I/O may lag: without a millisecond of tolerance the timer would fire in a loop.
     if (this.#started && idleMs > 0 && now - this.#idleSince >= idleMs - 1)
       return new OriginError('idle_timeout', `no byte for ${idleMs} ms`)
-    return this.#heartbeatMs > 0 && now - this.#quietSince >= this.#heartbeatMs - 1 ? 'heartbeat' : null
+    if (this.#heartbeatMs <= 0 || now - this.#quietSince < this.#heartbeatMs - 1) return null
+    this.beat(now)
+    return this.canBeat ? 'heartbeat' : null
   }
 
   /**

@@ -1,6 +1,6 @@
 import type { AnswerStart } from '../../origin/relay/answer-start.ts'
 import { RelayController } from '../../origin/relay/relay-controller.ts'
-import { ABORT_DELAY_MS, truncationError } from '../../origin/relay/pull-relay.ts'
+import { errorEventSent, truncationError } from '../../origin/relay/broken-end.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { RelayOptions } from '../../ports/relay.ts'
 import type { Timer } from '../../ports/timers.ts'
@@ -29,6 +29,7 @@ export class NativeRelay {
   readonly #source: ReaderSource
   readonly #control: RelayController
   readonly #guard: UpstreamGuard
+  readonly #scope: RelayOptions['scope']
   readonly #timer: Timer | null
 
   constructor({ source, start, guard }: NativeRelayParts, options: RelayOptions) {
@@ -36,6 +37,7 @@ export class NativeRelay {
     this.#control = new RelayController(options, { sse: true, reads: false, strips: false, start })
     this.#guard = guard
     const { nativeMs, scope } = options
+    this.#scope = scope
     // workerd reports neither an engine that hangs nor its client's disconnect, so the booking needs a limit.
     const onTimeout = () => this.#control.settle('lapsed')
     this.#timer = nativeMs === undefined ? null : (scope.timers ?? defaultTimers).set(nativeMs, onTimeout)
@@ -70,7 +72,7 @@ export class NativeRelay {
     this.#release()
     const event = this.#control.truncate(reason instanceof OriginError ? reason.failure : 'reset', true)
     if (event !== null) await withTimeout(LAST_WRITE_MS, writer.write(event))
-    await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
+    await errorEventSent(this.#scope)
     await writer.abort(truncationError()).catch(() => {})
   }
 

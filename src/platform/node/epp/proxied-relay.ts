@@ -124,10 +124,7 @@ export class ProxiedRelay {
     if (this.#parts.outlet.isFull) this.#control.active(now)
     const decision = this.#control.check(now)
     if (decision instanceof OriginError) return this.fail(decision)
-    if (decision === 'heartbeat') {
-      this.#control.beat(now)
-      if (this.#control.canBeat) this.#parts.outlet.write([HEARTBEAT], false)
-    }
+    if (decision === 'heartbeat') this.#parts.outlet.write([HEARTBEAT], false)
     this.#arm(now)
   }
 }

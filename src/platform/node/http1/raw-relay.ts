@@ -112,7 +112,7 @@ export class RawRelay implements BodySink {
     const now = performance.now()
     const decision = this.#control.check(now, request.firstByteInMs)
     if (decision instanceof OriginError) return request.stop(decision)
-    if (decision === 'heartbeat') this.#beat(now)
+    if (decision === 'heartbeat') this.#beat()
     if (!this.#control.settled) this.#arm()
   }
 
@@ -137,11 +137,9 @@ export class RawRelay implements BodySink {
     this.#arm()
   }
 
-  /** A comment inside an event or a chunk would break it. */
-  #beat(now: number): void {
-    this.#control.beat(now)
-    if (this.#control.canBeat && this.#writer.atBoundary(this.#parts.request.framing!, this.#inStep))
-      this.#writer.rebuilt([HEARTBEAT], false)
+  /** A comment inside a chunk would break it. */
+  #beat(): void {
+    if (this.#writer.atBoundary(this.#parts.request.framing!, this.#inStep)) this.#writer.rebuilt([HEARTBEAT], false)
   }
 
   /** Writes the head when no read is in progress: with the bytes that waited, and with the end if it is known. */
