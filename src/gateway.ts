@@ -19,7 +19,7 @@ import type { App } from './api/new-app.ts'
 import { type MeasurePrompt, noLookups } from './api/prompt/admission-builder.ts'
 import { permittedOptions } from './api/option-permissions.ts'
 import type { ParseParts } from './api/body/parse-request.ts'
-import { editsByPool } from './api/body/pool-edits.ts'
+import { editOf } from './api/body/pool-edits.ts'
 import { requestEnd } from './api/request-end.ts'
 import { requestedOptions } from './api/body/requested-options.ts'
 import { ModelRegistry } from './api/model-registry.ts'
@@ -45,6 +45,7 @@ import { requestedModel, weightedModel } from './api/body/choose-model.ts'
 import { WeightedModels } from './api/weighted-models.ts'
 import { RunningIds } from './api/running-ids.ts'
 import type { Suspect } from './origin/attempt-context.ts'
+import { oncePerPool } from './origin/once-per-pool.ts'
 import { stepsByPool } from './origin/pool-steps.ts'
 import { WaitingRequests } from './origin/placement/waiting-requests.ts'
 import type { Ports } from './ports.ts'
@@ -157,7 +158,7 @@ function promptParts(
 /** How options are read from a request, and how its body is changed for engines. */
 const bodyParts = ({ trust }: Authenticator): Pick<ExchangeParts, 'editsOf'> & Pick<ParseParts, 'optionsOf'> => ({
   optionsOf: trust === 'keys' ? permittedOptions(requestedOptions) : requestedOptions,
-  editsOf: editsByPool(),
+  editsOf: oncePerPool(editOf),
 })
 
 /** LMCache lookups, if a pool has them. */

@@ -22,6 +22,7 @@ import { aggregateCounts, type CountParts, flushGroup, findRequestOnAnyWorker } 
 import { jsonResponse } from './json-response.ts'
 import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
+import { secondsParam } from './seconds-param.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
 import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
@@ -167,6 +168,9 @@ function requestView({ record, model, tenant }: RecentRequest) {
   return { id, requestId, receivedAt, path, model, tenant, status: hasEnded(record) ? status : null }
 }
 
+/** Longest deadline of a drain, seconds. */
+const MAX_DEADLINE_S = 86_400
+
 /**
  * Drains or undrains an engine. Running requests continue; with `deadline_s`, streams that can be continued leave the
  * engine after that many seconds.
@@ -180,7 +184,9 @@ export async function setDraining(
   const engine = engineParam(id)
   const query = new URLSearchParams(incoming.query)
   const requestedCluster = query.get('cluster')
-  const moveAt = draining ? moveTime(query.get('deadline_s'), parts.ports.now()) : null
+  const deadlineS = draining ? query.get('deadline_s') : null
+  const moveAt =
+    deadlineS === null ? null : parts.ports.now() + secondsParam('deadline_s', deadlineS, MAX_DEADLINE_S) * 1000
   const routes = await routesWith(parts, engine, requestedCluster)
   if (routes.length === 0)
     throw new Failure(
@@ -232,18 +238,4 @@ async function routesWith(
     targets.has(engine) || (await ports.pool(cluster.id, pool.model).digest()).engines.some(({ id }) => id === engine)
   const found = await Promise.all(routes.map(hasEngine))
   return routes.filter((_, at) => found[at])
-}
-
-/** Longest deadline of a drain, seconds. */
-const MAX_DEADLINE_S = 86_400
-
-function moveTime(deadlineS: string | null, now: number): number | null {
-  if (deadlineS === null) return null
-  const seconds = Number(deadlineS)
-  if (deadlineS.trim() !== '' && seconds >= 0 && seconds <= MAX_DEADLINE_S) return now + seconds * 1000
-  throw new Failure(
-    'bad_value',
-    `deadline_s is '${deadlineS.slice(0, 100)}'. It must be a number of seconds from 0 to ${MAX_DEADLINE_S}.`,
-    { param: 'deadline_s' },
-  )
 }

@@ -65,7 +65,7 @@ export interface ExchangeParts extends AdmissionSources {
   readonly runningIds: RunningIds
   readonly recent: RequestHistory
   /** Changes of a pool to the bodies of its requests. */
-  readonly editsOf: (pool: PoolRoute['pool']) => PoolEdit
+  readonly editsOf: (route: PoolRoute) => PoolEdit
   /** Receives each request at its end. */
   readonly end: RequestEnd
 }
@@ -199,13 +199,13 @@ export class InferenceExchange implements Exchange {
     if (written && unread && 'collect' in request) request.giveBack()
   }
 
-  body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
+  body(route: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
     const { body, endpoint, caller, fields, model } = this.parsed
-    const name = leg?.model ?? engineModel(model, pool).model
+    const name = leg?.model ?? engineModel(model, route.pool).model
     if (endpoint.form) return replaceFormModel(body, name)
     const mayAdd = (field: AddableField): boolean => leg?.addable?.includes(field) ?? true
     const cacheSalt = mayAdd('cache_salt') && endpoint.salted ? saltOf(caller, fields) : null
-    const edit = this.#editsOf(pool)(this, leg)
+    const edit = this.#editsOf(route)(this, leg)
     // Every attempt has its own legs, so nothing is cached.
     if (edit !== undefined) {
       const includeUsage = this.hideUsage && mayAdd('stream_options') && !edit.remove.includes('stream_options')

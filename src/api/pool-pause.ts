@@ -9,6 +9,7 @@ import { readShortJson } from './body/body.ts'
 import { jsonResponse } from './json-response.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { RequestContext } from './request-context.ts'
+import { secondsParam } from './seconds-param.ts'
 
 export interface PoolPauseParts extends Pick<PausePart, 'ports' | 'shared'> {
   readonly models: Pick<ModelRegistry, 'routes'>
@@ -34,7 +35,8 @@ export async function pause(
   const options = await optionsOf(incoming, ['mode', 'timeout_s', 'cluster'])
   const routes = routesOf(parts, id, options.get('cluster') ?? null)
   const mode = oneOf(options, 'mode', PAUSE_MODES, null)
-  const waitMs = secondsOf(options.get('timeout_s') ?? null) * 1000
+  const timeoutS = options.get('timeout_s') ?? String(DEFAULT_TIMEOUT_S)
+  const waitMs = secondsParam('timeout_s', timeoutS, MAX_TIMEOUT_S) * 1000
   const engines = await onEach(parts, incoming, routes, (part) => pausePool(part, { mode, waitMs }))
   const isPaused = engines.every(({ state }) => state === 'paused' || state === 'held')
   return answer(parts, incoming, { pool: id!, mode, engines, isDone: isPaused, done: { paused: isPaused } })
@@ -119,13 +121,6 @@ function oneOf<Value extends string>(
   const value = allowed.find((one) => one === given)
   if (value === undefined) throw invalid(name, given ?? '', `must be one of ${allowed.join(', ')}`)
   return value
-}
-
-function secondsOf(text: string | null): number {
-  if (text === null) return DEFAULT_TIMEOUT_S
-  const seconds = Number(text)
-  if (text.trim() !== '' && seconds >= 0 && seconds <= MAX_TIMEOUT_S) return seconds
-  throw invalid('timeout_s', text, `must be a number of seconds from 0 to ${MAX_TIMEOUT_S}`)
 }
 
 const invalid = (param: string, value: string, rule: string): Failure =>

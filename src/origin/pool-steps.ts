@@ -3,6 +3,7 @@ import type { AttemptContext, AttemptStep } from './attempt-context.ts'
 import { attemptWith } from './attempt.ts'
 import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
 import { preparatoryLegs } from './disagg/preparatory-legs.ts'
+import { oncePerPool } from './once-per-pool.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { hedge } from './hedge.ts'
 import { raced } from './race.ts'
@@ -33,14 +34,8 @@ interface StepOptions {
 }
 
 /** Returns the steps of a pool, which are built once. */
-export function stepsByPool(options: StepOptions): (route: PoolRoute) => PoolSteps {
-  const known = new WeakMap<PoolRoute['pool'], PoolSteps>()
-  return ({ pool }) => {
-    let steps = known.get(pool)
-    if (steps === undefined) known.set(pool, (steps = stepsOf(pool, options)))
-    return steps
-  }
-}
+export const stepsByPool = (options: StepOptions): ((route: PoolRoute) => PoolSteps) =>
+  oncePerPool(({ pool }) => stepsOf(pool, options))
 
 function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters, delivers = false }: StepOptions): PoolSteps {
   const { hedgeMs } = pool.retry

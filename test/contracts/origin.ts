@@ -736,7 +736,7 @@ export function originContract(name: string, contract: OriginContract): void {
       test('a connection to an engine that the engine breaks long after it got a request was no idle one: the request is not repeated', async () => {
         const first = open([{ send: json('{}') }])
         await (await first.send()).read(1000)
-        const { send, report } = open([{ waitMs: 700 }, { reset: true }])
+        const { send, report } = open([{ waitMs: 1_500 }, { reset: true }])
         expect(await failureOf(send())).toMatch(/reset/)
         expect((await report()).requests).toBe(1)
       })

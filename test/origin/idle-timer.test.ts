@@ -8,7 +8,9 @@ it('an idle timer that wakes before the limit of silence sleeps again', async ()
   // Listening starts at 0; the timer wakes at 2 ms, and again at 100 ms.
   const times = [0, 2, 100]
   let reads = 0
-  await new Promise<void>((resolve) => new IdleTimer({ now: () => times[reads++]!, timers: defaultTimers }, 5, resolve).listen())
+  await new Promise<void>((resolve) =>
+    new IdleTimer({ now: () => times[reads++]!, timers: defaultTimers }, 5, resolve).listen(),
+  )
   expect(reads).toBe(3)
 })
 

@@ -15,17 +15,8 @@ interface EditedRequest {
 /** Returns the edit of a leg with the changes of its pool. undefined: the body stays as the client sent it. */
 export type PoolEdit = (request: EditedRequest, leg: BodyEdit | undefined) => BodyEdit | undefined
 
-/** Returns the changes of a pool, which are composed once. */
-export function editsByPool(): (pool: PoolRoute['pool']) => PoolEdit {
-  const known = new WeakMap<PoolRoute['pool'], PoolEdit>()
-  return (pool) => {
-    let edit = known.get(pool)
-    if (edit === undefined) known.set(pool, (edit = editOf(pool)))
-    return edit
-  }
-}
-
-function editOf(pool: PoolRoute['pool']): PoolEdit {
+/** Composes the changes of a pool. */
+export function editOf({ pool }: Pick<PoolRoute, 'pool'>): PoolEdit {
   let edit: PoolEdit = pool.classPriority ? withClassPriority(ofRequest) : ofRequest
   if (pool.retry.midStream !== 'off') edit = withTokenIds(edit, pool)
   if (pool.split.connector === 'response') edit = withoutField(edit, pool.split.responseField)

@@ -1,3 +1,4 @@
+import { oncePerPool } from '../../origin/once-per-pool.ts'
 import type { PoolRoute } from '../../origin/pool-route.ts'
 import { chat } from '../../protocols/chat.ts'
 import type { PromptAnalyzers } from './prompt-analyzers.ts'
@@ -9,15 +10,8 @@ const WORDS_PER_BLOCK_TOKEN = 3
  * Fingerprint of how a pool's prompts are divided into blocks: the hash of a fixed text. Chained hashes combine the
  * vocabulary, the template, the block size and the gateway's own rules in one number.
  */
-export function blockingFingerprints(analyzers: PromptAnalyzers): (route: PoolRoute) => number | null {
-  const known = new WeakMap<PoolRoute['pool'], number | null>()
-  return (route) => {
-    const { pool } = route
-    let fingerprint = known.get(pool)
-    if (fingerprint === undefined) known.set(pool, (fingerprint = blockingFingerprint(analyzers, route)))
-    return fingerprint
-  }
-}
+export const blockingFingerprints = (analyzers: PromptAnalyzers): ((route: PoolRoute) => number | null) =>
+  oncePerPool((route) => blockingFingerprint(analyzers, route))
 
 function blockingFingerprint(analyzers: PromptAnalyzers, route: PoolRoute): number | null {
   const content = Array.from({ length: route.pool.blockTokens * WORDS_PER_BLOCK_TOKEN }, (_, at) =>
