@@ -126,7 +126,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'silence timer wakes the client',
     file: 'src/origin/idle-timer.ts',
-    find: 'if (leftMs > 1) this.#timer = setTimeout(',
+    find: 'if (leftMs > 1) this.#timer = this.#clock.timers.set(',
     replace: 'if (leftMs > 1e9) this.#timer = setTimeout(',
     impact: 'streams that are merely slow are cut',
     tests: { node: ['test/origin/idle-timer.test.ts'] },
