@@ -6,7 +6,7 @@
 import type * as z from 'zod/mini'
 import type { documentSchema } from './config/schema.ts'
 import type { SecretRef } from './config/secret-fields.ts'
-import type { SplitMode } from './core/contract/pool-config.ts'
+import type { SplitMode, SplitRoles } from './core/contract/pool-config.ts'
 
 /** Type after the secrets were read from the environment. */
 type WithSecrets<Value> = Value extends SecretRef
@@ -63,7 +63,15 @@ type SessionSettings = Redefine<
   { readonly header: readonly string[]; readonly body: readonly string[] }
 >
 
-type SplitSettings = Redefine<PoolDocument['split'], { readonly mode: SplitMode; readonly lmcache: LmcacheSplit }>
+type SplitSettings = Redefine<
+  PoolDocument['split'],
+  {
+    readonly mode: SplitMode
+    readonly lmcache: LmcacheSplit
+    /** Set by discovery. Absent: the engines of the pool are all listed. */
+    readonly roles?: SplitRoles
+  }
+>
 
 type LmcacheSplit = PoolDocument['split']['lmcache'] & {
   /** Receivers by the decode engine's id, from `decoders` or `decoder`. */

@@ -1,8 +1,9 @@
 /** Engine discovery: an engine with `discover` is a template for one engine per address of its host, or per pod. */
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../config.ts'
 import { hostOf, hostPort } from '../url.ts'
+import { configuredRoles } from './split-roles.ts'
 
-/** Maximum id length of a template: the address is appended, and ids have at most 63 characters. */
+/** Maximum id length of a template: the address is appended, and ids have at most 63 characters without a port. */
 export const MAX_TEMPLATE_ID_CHARS = 23
 
 /** A pod that can take requests. */
@@ -64,8 +65,9 @@ export const hasTemplates = (config: Pick<Config, 'clusters'>): boolean =>
   namesIn(config).size > 0 || podTemplatesIn(config).length > 0
 
 /**
- * Replaces each template by one engine per address or pod: `ID-ADDRESS`, colons as dashes. An address that the document
- * names itself is skipped. A name without addresses leaves no engine.
+ * Replaces each template by one engine per address or pod: `ID-ADDRESS`, colons as dashes, with `_PORT` if a pod has
+ * another port than the template. An address that the document names itself is skipped. A name without addresses leaves
+ * no engine.
  * @param discovered addresses and pods, or only addresses
  * @param onSkipped called for engines whose id or address another engine of the cluster has
  */
@@ -121,7 +123,8 @@ function poolWithDiscovered(
     if (receiver !== undefined) for (const { id, url } of discovered) receivers[id] = { ...receiver, host: hostOf(url) }
     return discovered
   })
-  return { ...pool, engines, split: { ...pool.split, lmcache: { ...pool.split.lmcache, receivers } } }
+  const roles = pool.engines.every(({ discover }) => discover === null) ? {} : { roles: configuredRoles(pool.engines) }
+  return { ...pool, engines, split: { ...pool.split, ...roles, lmcache: { ...pool.split.lmcache, receivers } } }
 }
 
 function engineAtAddress(template: EngineConfig, address: string): EngineConfig {
@@ -149,7 +152,10 @@ function engineAtAddress(template: EngineConfig, address: string): EngineConfig 
 function engineAtPod(template: EngineConfig, pod: DiscoveredPod): EngineConfig {
   const engine = engineAtAddress(template, pod.address)
   const url = new URL(engine.url)
+  const templatePort = url.port
   if (pod.port !== null) url.port = String(pod.port)
+  // Pods with `hostNetwork` share the address of their node. An IPv6 address contains no underscore.
+  const suffix = url.port === templatePort ? '' : `_${pod.port}`
   const kvEvents =
     pod.kvEventsPort === null
       ? engine.kvEvents
@@ -161,6 +167,7 @@ function engineAtPod(template: EngineConfig, pod: DiscoveredPod): EngineConfig {
         }
   return {
     ...engine,
+    id: engine.id + suffix,
     url: url.origin + url.pathname.replace(/\/+$/, ''),
     role: roleOf(template, pod.labels),
     labels: { pod: pod.name, ...engine.labels },

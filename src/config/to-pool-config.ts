@@ -10,7 +10,7 @@ import { ranksOf } from './ranks.ts'
 export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolConfig {
   const { policy, shadow, blockTokens, leaseMs, circuit, statsIntervalMs, indexEntries, slo, maxWaiting, queue } = pool
   const { canary } = pool
-  const { mode, thresholdTokens, fallback } = pool.split
+  const { mode, thresholdTokens, fallback, roles } = pool.split
   const { share, minPerS } = pool.retry
   return {
     cluster: cluster.id,
@@ -18,7 +18,7 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
     policy,
     shadow,
     blockTokens,
-    split: { mode, thresholdTokens, fallback },
+    split: { mode, thresholdTokens, fallback, ...(roles === undefined ? {} : { roles }) },
     leaseMs,
     retry: { share, minPerS },
     circuit,

@@ -11,6 +11,7 @@ import type { dispatch } from './dispatch.ts'
 import { abortReason } from './abort-reason.ts'
 import type { Exchange } from './exchange.ts'
 import { headerOf } from './headers.ts'
+import { legOf } from './failed-leg.ts'
 import { keepsAnswer } from './kept-answer.ts'
 import { forgetLacking } from './lacking-engines.ts'
 import { abortedUse } from './relay/aborted-use.ts'
@@ -74,6 +75,7 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
         id: exchange.id,
         cluster: placed.route.cluster.id,
         engine: engine.id,
+        ...legField(attempt, engine.id),
         failure,
         error,
       })
@@ -129,20 +131,25 @@ function giveUp(attempt: AttemptContext, failed: AttemptFailed): AttemptFailed {
   return failed
 }
 
+/** Field of a log line with the leg of a split request. */
+function legField({ placed }: AttemptContext, engine: string): { readonly leg?: string } {
+  const leg = legOf(placed.placement, engine)
+  return leg === null ? {} : { leg }
+}
+
 /**
  * Logs a failure with a status; others were logged with their cause. Answers without a fault at debug: a full fleet
  * sends them to each request.
  */
-function logFailedStatus(
-  { exchange, ports, placed }: AttemptContext,
-  { engine, failure, status }: AttemptFailed,
-): void {
+function logFailedStatus(attempt: AttemptContext, { engine, failure, status }: AttemptFailed): void {
+  const { exchange, ports, placed } = attempt
   if (status === null) return
   const next = status === 401 ? { next: "The engine rejected the gateway's API key. Set `key` of this engine." } : {}
   ports.log[failure === 'busy' || keepsAnswer({ failure }) ? 'debug' : 'warn']('attempt_failed', {
     id: exchange.id,
     cluster: placed.route.cluster.id,
     engine: engine.id,
+    ...legField(attempt, engine.id),
     failure,
     status,
     ...next,

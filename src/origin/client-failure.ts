@@ -4,6 +4,7 @@ import { isPoolFull, type Refusal, type RefusalReason } from '../core/contract/r
 import { Failure, type FailureReason, failures } from '../failure.ts'
 import type { AttemptFailed } from './attempt-context.ts'
 import type { Exchange } from './exchange.ts'
+import type { FailedLeg } from './failed-leg.ts'
 import { keepsAnswer } from './kept-answer.ts'
 import { loopFailure } from './via.ts'
 
@@ -54,6 +55,9 @@ function refusalFailure(refusal: Refusal): Failure {
   })
 }
 
+/** A failed attempt; `leg` is null unless the request was split. */
+type FailedOnLeg = AttemptFailed & { readonly leg: FailedLeg | null }
+
 /** Retry-After when no engine could be reached: about the time until a restarted engine is found, ms. */
 const RETRY_AFTER_MS = 1_000
 
@@ -61,13 +65,14 @@ const RETRY_AFTER_MS = 1_000
 export const isGatewayFailure = ({ failure }: AttemptFailed): boolean => failure === 'gateway_limit'
 
 /** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
-export function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
+export function failureOfAll({ routes }: Exchange, failed: readonly FailedOnLeg[], refusal: Refusal | null): Failure {
   const others = failed.filter(
     ({ failure }) => failure !== 'loop' && !(failure === 'paused' && refusal !== null) && !keepsAnswer({ failure }),
   )
   const hasOnlyUnreached = others.length > 0 && others.every(({ failure }) => unreached.has(failure))
-  // Engines that could not be reached are away; those that are left have no room.
-  if (hasOnlyUnreached && refusal !== null && isPoolFull(refusal)) return refusalFailure(refusal)
+  // Engines that could not be reached are away; those that are left have no room, or lack a role.
+  if (hasOnlyUnreached && refusal !== null && (isPoolFull(refusal) || refusal.reason === 'role_empty'))
+    return refusalFailure(refusal)
   if (others.length > 0) return failureOfAttempts(others, refusal?.reason === 'retry_budget')
   const isLast = failed.length === routes.reduce((sum, { targets }) => sum + targets.size, 0)
   return refusal === null || (isLast && failed.length > 0) ? loopFailure() : refusalFailure(refusal)
@@ -77,9 +82,9 @@ export function failureOfAll({ routes }: Exchange, failed: readonly AttemptFaile
  * The failure for the client if all attempts failed: that of the last attempt, unless no engine was reached.
  * @param isBudgetSpent the retry budget was exhausted, so other engines may have been able to answer
  */
-function failureOfAttempts(failed: readonly AttemptFailed[], isBudgetSpent: boolean): Failure {
-  const tried = failed.length === 1 ? 'The engine' : `${failed.length} engines`
-  const attempts = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
+function failureOfAttempts(failed: readonly FailedOnLeg[], isBudgetSpent: boolean): Failure {
+  const tried = triedEngines(failed)
+  const attempts = failed.map(describeAttempt).join(', ')
   const options = {
     cause: isBudgetSpent ? `${attempts}; the retry budget is spent` : attempts,
     retryAfterMs: retryAfterMs(failed),
@@ -111,6 +116,17 @@ function failureOfAttempts(failed: readonly AttemptFailed[], isBudgetSpent: bool
     return problem('engine_unreachable', `${tried} failed to answer (last status ${last.status})`)
   return problem('engine_unreachable', `${tried} gave no usable answer`)
 }
+
+/** `The engine of the prefill leg`, `3 engines of the prefill and decode legs`, `2 engines`. */
+function triedEngines(failed: readonly FailedOnLeg[]): string {
+  const engines = failed.length === 1 ? 'The engine' : `${failed.length} engines`
+  const legs = new Set(failed.map(({ leg }) => leg))
+  if (legs.has(null)) return engines
+  return `${engines} of the ${[...legs].join(' and ')} leg${legs.size === 1 ? '' : 's'}`
+}
+
+const describeAttempt = ({ leg, failure, status }: FailedOnLeg): string =>
+  [failure, status, leg === null ? null : `(${leg} leg)`].filter((part) => part !== null).join(' ')
 
 /** Smallest time that a full engine gave. Clients such as Codex give up on a 429 without one. */
 const retryAfterMs = (failed: readonly AttemptFailed[]): number => {

@@ -1,8 +1,8 @@
 import type { EarlyLegRole } from '../core/contract/legs.ts'
-import type { Placement } from '../core/contract/placement.ts'
 import type { AcquiredPlacement } from './placement/acquired-placement.ts'
 import type { AttemptFailed, FailedAttempt } from './attempt-context.ts'
 import { isGatewayFailure, unreached } from './client-failure.ts'
+import { type FailedLeg, legOf } from './failed-leg.ts'
 import { keepsAnswer } from './kept-answer.ts'
 import type { AttemptHistory } from './placement/place-step.ts'
 import { serverOf } from './rank-targets.ts'
@@ -10,8 +10,7 @@ import { serverOf } from './rank-targets.ts'
 /** A failed attempt with its placement. */
 interface RoutedFailure extends AttemptFailed {
   readonly placed: AcquiredPlacement
-  /** The leg that failed; null: the final one. */
-  readonly leg: EarlyLegRole | null
+  readonly leg: FailedLeg | null
 }
 
 /** A decode engine that failed on KV data of a prefill engine: either of the two may be at fault. */
@@ -90,17 +89,11 @@ export class FailedAttempts {
   }
 }
 
-function legOf(placement: Placement, engine: string): EarlyLegRole | null {
-  if (placement.kind === 'whole') return null
-  if (engine === placement.prefill) return 'prefill'
-  return placement.kind === 'staged' && placement.encode.includes(engine) ? 'encode' : null
-}
-
 /** Legs that failed before the final one; null: a final leg failed. */
 function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[] | null {
   if (failed.length === 0) return []
   const legs = new Set(failed.map(({ leg }) => leg))
-  return legs.has(null) ? null : ([...legs] as EarlyLegRole[])
+  return legs.has(null) || legs.has('decode') ? null : ([...legs] as EarlyLegRole[])
 }
 
 /** The attempt caused no work on an engine, so another one is no retry. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { namesIn, withDiscovered } from '../../src/config/discover.ts'
+import { type DiscoveredPod, namesIn, withDiscovered } from '../../src/config/discover.ts'
 import { ConfigError } from '../../src/config/problem.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
@@ -95,6 +95,62 @@ describe('discovered engines', () => {
       'c, a-fd00-1--2 at http://[1::2]',
       'c, b-1--3 at http://[1::3]',
     ])
+  })
+
+  it('discovered pods that share the address of a node are engines by address and port', () => {
+    const template = {
+      ...pattern,
+      url: 'http://pods:8000',
+      discover: 'kubernetes',
+      kubernetes: { selector: 'app=vllm' },
+    }
+    const pod = (name: string, address: string, port: number | null): DiscoveredPod => ({
+      name,
+      address,
+      port,
+      labels: {},
+      models: null,
+      weight: null,
+      kvEventsPort: null,
+    })
+    const left: string[] = []
+    const pods = [
+      pod('one', '10.0.0.1', 8000),
+      pod('two', '10.0.0.1', 8001),
+      pod('three', 'fd00::1', 8001),
+      pod('four', 'fd00::1:8001', null),
+      pod('five', '10.0.0.1', null),
+    ]
+    const config = withDiscovered(read([poolOf([template])]), { addressesOf: () => [], podsOf: () => pods }, (engine) =>
+      left.push(engine),
+    )
+    expect(config.clusters[0]!.pools[0]!.engines.map(({ id, url }) => [id, url])).toEqual([
+      ['e-10.0.0.1', 'http://10.0.0.1:8000'],
+      ['e-10.0.0.1_8001', 'http://10.0.0.1:8001'],
+      ['e-fd00--1_8001', 'http://[fd00::1]:8001'],
+      ['e-fd00--1-8001', 'http://[fd00::1:8001]:8000'],
+    ])
+    expect(left).toEqual(['c, e-10.0.0.1 at http://10.0.0.1:8000'])
+  })
+
+  it('discovered engines leave the labels of the configured roles in the pool', () => {
+    const kubernetes = { selector: 'app=vllm', prefill_labels: ['role=p'], decode_labels: ['role=d', 'role=both'] }
+    const rolesOf = (...engines: readonly object[]) => found([poolOf(engines)], {})[0]!.split.roles
+    const byLabel = { ...pattern, discover: 'kubernetes', kubernetes }
+    expect(rolesOf(byLabel)).toEqual({ prefill: ['role=p'], decode: ['role=d', 'role=both'] })
+    const byTemplate = {
+      ...pattern,
+      discover: 'kubernetes',
+      role: 'prefill',
+      kubernetes: { selector: 'app=p,x in (y)' },
+    }
+    const byName = { ...pattern, id: 'd', role: 'decode', labels: { app: 'd' } }
+    expect(rolesOf(byTemplate, byName)).toEqual({ prefill: ['app=p,x in (y)'], decode: ['app=d'] })
+    expect(rolesOf(pattern, { id: 'p', url: 'http://p:1', role: 'prefill', labels: { zone: 'a' } })).toEqual({
+      prefill: ['zone=a'],
+    })
+    expect(rolesOf(pattern)).toEqual({})
+    expect(rolesOf({ id: 'p', url: 'http://p:1' })).toBeUndefined()
   })
 
   it('discovered engines may be data-parallel ranks, distinguished by headers', () => {

@@ -378,9 +378,12 @@ function walks(name: string, runtime: Runtime): void {
         const body = { model: keyOf(phase, 'alone'), messages: picture('alone'), max_tokens: 3, temperature: 0 }
         const answer = await bench.ask(chat, body)
         if (phase === 'decode')
-          expect([answer.status, (JSON.parse(answer.text) as { error: Body }).error['code']]).toEqual([
+          expect([answer.status, (JSON.parse(answer.text) as { error: Body }).error]).toEqual([
             502,
-            'engine_unreachable',
+            expect.objectContaining({
+              code: 'engine_unreachable',
+              message: expect.stringMatching(/engines? of the decode leg failed to answer \(last status 500\)/),
+            }),
           ])
         else expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
         bench.heal()
@@ -438,7 +441,7 @@ function walks(name: string, runtime: Runtime): void {
         const answer = await bench.ask(chat, { model: 'refused', messages: hello, max_tokens: 3 })
         const { error } = JSON.parse(answer.text) as { error: { code: string; message: string } }
         expect([answer.status, error.code]).toEqual([status, code])
-        expect(error.message).toMatch(/retry budget .* exhausted/)
+        expect(error.message).toMatch(/decode leg.* retry budget .* exhausted/)
         bench.heal()
         await bench.quiet()
       },
@@ -610,6 +613,10 @@ function plans(name: string, runtime: Runtime): void {
       expect((await bench.decision(lenient)).split).toEqual({ taken: false, why: 'no prefill engine is available' })
       const strict = await bench.ask(chat, { model: 'strict', messages: hello, max_tokens: 2 })
       expect(strict.status).toBe(503)
+      expect((JSON.parse(strict.text) as { error: Body }).error).toMatchObject({
+        code: 'role_empty',
+        message: 'No engine with role "prefill" is available.',
+      })
       expect(strict.headers.get('x-request-id')).not.toBeNull()
       // After the circuit opens, no attempt is made.
       const refusal = async () => {

@@ -55,10 +55,18 @@ export interface PolicyConfig {
 
 export type SplitMode = 'always' | 'never' | 'threshold' | 'uncached' | 'adaptive'
 
+/** Labels, as `KEY=VALUE` or a selector, of the engines that are to have a role. A key without labels: no labels. */
+export interface SplitRoles {
+  readonly prefill?: readonly string[]
+  readonly decode?: readonly string[]
+}
+
 export interface SplitConfig {
   readonly mode: SplitMode
   readonly thresholdTokens: number
   readonly fallback: 'decode_only' | 'fail'
+  /** Roles that the configuration names, also those whose engines were not discovered. Absent: `engines` has all. */
+  readonly roles?: SplitRoles
 }
 
 /** The circuit breakers of a pool. */

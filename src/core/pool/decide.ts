@@ -62,6 +62,7 @@ export function decide(admission: Admission, input: DecisionInput): DecisionResu
         statsIntervalMs: pool.statsIntervalMs,
         mayPanic,
         missing: routed.empty === 'role' ? routed.role : null,
+        roles: pool.split.roles,
       }),
     }
   }

@@ -1,5 +1,6 @@
 import type { Admission } from '../contract/admission.ts'
 import type { ExclusionReason } from '../contract/decision.ts'
+import type { SplitRoles } from '../contract/pool-config.ts'
 import type { Refusal } from '../contract/refusal.ts'
 import { waitMs } from './circuit.ts'
 import { serves } from './eligibility.ts'
@@ -57,6 +58,8 @@ interface RefusalFacts {
   readonly mayPanic?: boolean
   /** Leg of a required split for which there is no engine; null: none. */
   readonly missing?: 'prefill' | 'decode' | null
+  /** Roles as configured, for pools whose engines are discovered. */
+  readonly roles?: SplitRoles | undefined
 }
 
 /** Builds the refusal: reason, detail, and when a retry makes sense. */
@@ -69,6 +72,9 @@ export function refuse(
   const panic = facts.mayPanic === true ? { mayPanic: true } : {}
   const present = [...engines].filter(({ removed }) => !removed)
   const serving = present.filter((engine) => serves(engine.spec, admission))
+  const emptyRole = (role: 'prefill' | 'decode') => roleEmpty(role, { serving, excluded, labels: facts.roles?.[role] })
+  if (present.length === 0 && facts.roles?.decode !== undefined)
+    return { ...emptyRole('decode'), retryAfterMs: CONFIG_RETRY_MS, away: 'gone' }
   if (serving.length === 0)
     return {
       reason: 'no_engine',
@@ -80,7 +86,7 @@ export function refuse(
   const away = excluded.filter(({ engine }) => able.includes(engine))
   if (away.length < able.length || able.length === 0)
     return {
-      ...roleEmpty(facts.missing ?? 'decode', serving, excluded),
+      ...emptyRole(facts.missing ?? 'decode'),
       retryAfterMs: clamp(facts.statsIntervalMs),
       away: 'gone',
       ...panic,
@@ -90,7 +96,7 @@ export function refuse(
   const retryMs = clamp(Math.min(...away.map((one) => retryAfterMs(one, facts))))
   // Decode engines also serve whole requests, so without them prefill engines are of no use.
   if (serving.some(({ spec }) => spec.role === 'prefill'))
-    return { ...roleEmpty('decode', serving, excluded), retryAfterMs: retryMs, away: 'gone', ...panic }
+    return { ...emptyRole('decode'), retryAfterMs: retryMs, away: 'gone', ...panic }
   return {
     reason: 'engines_unavailable',
     detail: summary(away),
@@ -111,19 +117,25 @@ const RETURNING: ReadonlySet<ExclusionReason> = new Set(['unhealthy', 'asleep', 
 /** Labels named in a refusal. */
 const MAX_LABELS = 4
 
-/** @param serving engines that serve the model */
+interface RoleFacts {
+  /** Engines that serve the model. */
+  readonly serving: readonly EngineState[]
+  readonly excluded: readonly Exclusion[]
+  /** Labels as configured. undefined: those of the engines. */
+  readonly labels: readonly string[] | undefined
+}
+
 function roleEmpty(
   role: 'prefill' | 'decode',
-  serving: readonly EngineState[],
-  excluded: readonly Exclusion[],
+  { serving, excluded, labels: configured }: RoleFacts,
 ): Pick<Refusal, 'reason' | 'detail' | 'emptyRole'> {
   const own = serving.filter(({ spec }) => spec.role === role)
-  const labels = [
-    ...new Set(own.flatMap(({ spec }) => Object.entries(spec.labels).map(([name, value]) => `${name}=${value}`))),
-  ]
+  const ofEngines = own.flatMap(({ spec }) => Object.entries(spec.labels).map(([name, value]) => `${name}=${value}`))
+  const labels = [...new Set(configured ?? ofEngines)]
   const emptyRole = `role "${role}"${labels.length === 0 ? '' : ` (${labels.slice(0, MAX_LABELS).join(', ')})`}`
   const away = excluded.filter(({ engine }) => own.includes(engine))
-  const state = own.length === 0 ? 'none configured for this model' : summary(away)
+  const state =
+    own.length > 0 ? summary(away) : configured === undefined ? 'none configured for this model' : 'none found'
   return { reason: 'role_empty', detail: `no engine for ${emptyRole}: ${state}`, emptyRole }
 }
 

@@ -18,7 +18,7 @@ export function rolesOf(pool: PoolConfig): Roles {
   const found = {
     encodes: pool.engines.some(({ role }) => role === 'encode'),
     splits: splits(pool),
-    differ: pool.engines.some(({ role }) => role !== 'any'),
+    differ: pool.engines.some(({ role }) => role !== 'any') || splits(pool),
   }
   roles.set(pool, found)
   return found
@@ -26,15 +26,18 @@ export function rolesOf(pool: PoolConfig): Roles {
 
 /**
  * Whether the pool has dedicated prefill or decode engines, and different engines for both. With `fallback: fail` it
- * still splits while discovery finds engines of one role only.
+ * still splits while discovery finds no engine of a configured role.
  */
 function splits({ engines, split }: PoolConfig): boolean {
-  const isOneSided = engines.length > 0 && engines.every(({ role }) => role !== 'any')
+  const present = engines.map(({ role }) => role)
+  const isOneSided = present.length > 0 && !present.includes('any')
   if (split.fallback === 'fail' && split.mode !== 'never' && isOneSided) return true
-  const prefillers = engines.filter(({ role }) => supportsRole(role, 'prefill'))
-  const decoders = engines.filter(({ role }) => supportsRole(role, 'decode'))
-  const dedicated = engines.some(({ role }) => role === 'prefill' || role === 'decode')
-  return dedicated && prefillers.some((one) => decoders.some((other) => one !== other))
+  const lost = split.fallback === 'fail' ? (['prefill', 'decode'] as const).filter((role) => split.roles?.[role]) : []
+  const configured = [...present, ...lost.filter((role) => !present.includes(role))]
+  const prefillers = configured.filter((role) => supportsRole(role, 'prefill')).length
+  const decoders = configured.filter((role) => supportsRole(role, 'decode')).length
+  // One engine of role `any` counts on both sides.
+  return configured.some((role) => role === 'prefill' || role === 'decode') && prefillers > 0 && decoders > 0
 }
 
 const LEGS_OF_ROLE: Readonly<Record<Role, readonly LegRole[]>> = {

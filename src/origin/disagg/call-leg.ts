@@ -8,6 +8,7 @@ import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { faultOfAnswer, usageOfAnswer } from '../../protocols/answer.ts'
 import { protocolOf } from '../../protocols/protocols.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
+import { legOf } from '../failed-leg.ts'
 import { classifyFault, classifyRefusal } from '../classify.ts'
 
 interface LegCall {
@@ -75,6 +76,7 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
       id: exchange.id,
       cluster: placed.route.cluster.id,
       engine: call.target.id,
+      leg: legOf(placed.placement, call.target.id),
       failure: error.failure,
       error,
     })

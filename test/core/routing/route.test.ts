@@ -187,6 +187,37 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(unlabelled)).toMatchObject({ reason: 'role_empty', emptyRole: 'role "decode"' })
   })
 
+  it('a split pool names the configured labels of a role whose engines were never discovered, or are gone', () => {
+    const split = config({
+      mode: 'always',
+      fallback: 'fail',
+      roles: { prefill: ['llm-d.ai/role=prefill'], decode: ['llm-d.ai/role=decode', 'app=vllm'] },
+    })
+    const [p, d] = [
+      engine('p', { role: 'prefill', labels: { pod: 'vllm-7' } }),
+      engine('d', { role: 'decode', labels: { pod: 'vllm-8' } }),
+    ]
+    const prefillRole = 'role "prefill" (llm-d.ai/role=prefill)'
+    const decodeRole = 'role "decode" (llm-d.ai/role=decode, app=vllm)'
+    const noPrefill = {
+      reason: 'role_empty',
+      emptyRole: prefillRole,
+      detail: `no engine for ${prefillRole}: none found`,
+    }
+    expect(place(open({ engines: [d], split }))).toMatchObject(noPrefill)
+    expect(place(open({ engines: [engine('a'), d], split: { ...split, roles: {} } }))).toMatchObject({ kind: 'split' })
+    expect(place(open({ engines: [engine('a')], split }))).toMatchObject(noPrefill)
+    for (const engines of [[], [p]])
+      expect(place(open({ engines, split }))).toMatchObject({
+        reason: 'role_empty',
+        emptyRole: decodeRole,
+        away: 'gone',
+      })
+    const unready = open({ engines: [p, d], split })
+    down(unready, 'p')
+    expect(place(unready)).toMatchObject({ emptyRole: prefillRole, detail: expect.stringContaining('1 unhealthy') })
+  })
+
   it('a split pool is full and not without a role if all decode engines are full', () => {
     const state = open({
       engines: roles.map((spec) => (spec.role === 'decode' ? { ...spec, maxInFlight: 1 } : spec)),

@@ -229,6 +229,20 @@ it('labels as a whole give the role; annotations give weight and KV events; the 
   expect(logged).toEqual([['pod_annotation_ignored', expect.objectContaining({ pod: 'a' })]])
 })
 
+it('pods that share the address of a node are engines by their ports, and go one by one', async () => {
+  const other = await FakeEngine.open({ '*': { body: { data: [{ id: 'm' }] } } }, { host: '0.0.0.0' })
+  models.set('127.0.0.1', ['m'])
+  api.set({ name: 'one', address: '127.0.0.1', port })
+  api.set({ name: 'two', address: '127.0.0.1', port: other.port })
+  const present = await following(configOf({ port: 'http' }))
+  const ids = ['e-127.0.0.1', `e-127.0.0.1_${other.port}`]
+  expect(present().toSorted()).toEqual(ids)
+  expect(logged).toEqual([])
+  api.set({ name: 'one', address: '127.0.0.1', port, ready: false })
+  await expect.poll(present).toEqual([ids[1]])
+  await other.close()
+})
+
 it('with `match: all` every pod serves the pool, without a list of models', async () => {
   api.set({ name: 'one', address: '127.0.0.1' })
   expect(idsIn(await discovery.resolve(configOf({ match: 'all' })))).toEqual(['e-127.0.0.1'])

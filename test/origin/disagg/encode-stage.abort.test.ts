@@ -35,6 +35,7 @@ function openStage() {
       },
     },
     placed: {
+      placement: { kind: 'staged', encode: encoders, prefill: null, decode: 'd', runnersUp: [] },
       route: {
         cluster: { id: 'c' },
         pool: { split: { encode: { cachedItems: 0, concurrency: 2, limitMs: 1000 } }, limits: { connectMs: 1000 } },
