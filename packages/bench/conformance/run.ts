@@ -14,12 +14,12 @@ import type { Finding, Lab, Row } from './row.ts'
 import { rows } from './rows.ts'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
-const page = fileURLToPath(new URL('../../../docs/conformance.md', import.meta.url))
+const page = fileURLToPath(new URL('RESULTS.md', import.meta.url))
 const help = `npm run conformance [-- row…] [--list] [--keep] [--attach a=URL,b=URL]
 
 Checks what Firstlight says about real engines against real engines: vLLM, LMCache and NIXL on this machine's CPU, with
 made-up weights. The first run installs them into .cache/conformance (about 2 minutes, 7 GB); Python 3.11 to 3.13 is needed.
-Writes docs/conformance.md and test/vectors. A row is named in full or by its beginning: \`npm run conformance -- record\`.
+Writes packages/bench/conformance/RESULTS.md and test/vectors. A row is named in full or by its beginning: \`npm run conformance -- record\`.
 
   --list    the rows and what they say
   --keep    leave the servers running after the rows, until Ctrl-C
@@ -111,7 +111,7 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
   )
   const failed = results.filter((result) => !result.passed).length
   console.log(
-    `conformance: ${results.length - failed} of ${results.length} rows passed; docs/conformance.md is written`,
+    `conformance: ${results.length - failed} of ${results.length} rows passed; packages/bench/conformance/RESULTS.md is written`,
   )
   if (flags.keep !== undefined) {
     note('the servers go on until Ctrl-C')
