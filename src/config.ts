@@ -55,8 +55,24 @@ export type RegionalGateway = NonNullable<ClusterDocument['gateway']>
 /** Pool as configured. `PoolConfig` (core/contract) is the part that its PoolState gets. */
 export type PoolSettings = Redefine<
   PoolDocument,
-  { readonly observeShare: number; readonly split: SplitSettings; readonly session: SessionSettings }
+  {
+    readonly observeShare: number
+    readonly split: SplitSettings
+    readonly session: SessionSettings
+    /** Names. */
+    readonly adapters: readonly string[]
+    /** null: engines load no adapters on demand. */
+    readonly adapterLoading: AdapterLoadingSettings | null
+  }
 >
+
+/** How engines load adapters on demand. */
+export interface AdapterLoadingSettings {
+  /** Folder or repository of each adapter that may be loaded. */
+  readonly sources: Readonly<Record<string, string>>
+  readonly maxPerEngine: number
+  readonly loadMs: number
+}
 
 type SessionSettings = Redefine<
   PoolDocument['session'],

@@ -78,6 +78,10 @@ const schemas: Readonly<Record<string, Schema>> = {
     'condition?': { enum: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'] },
     'condition_since?': milliseconds,
     'abandoned_total?': described('Requests whose client left before the first token.', number),
+    'residents?': described(
+      'Adapters that the gateway has loaded on demand on the server, and counts of loads, unloads and failures.',
+      object({ loaded: listOf(text), loads: number, unloads: number, failures: number }),
+    ),
     'rescued_total?': described('Requests that another engine got because this one was wedged.', number),
     'compared?': described(
       'Answers of the semantic canary.',

@@ -1,7 +1,7 @@
 /** Schema of a cluster: pools of engines, or a gateway in front of them. */
 import * as z from 'zod/mini'
 import { engineShape } from './engine-schema.ts'
-import { describe, id, int, milliseconds, number, oneOf, strict, withDefault } from './fields.ts'
+import { describe, id, int, milliseconds, modelName, number, oneOf, strict, withDefault } from './fields.ts'
 import { pool, poolShape } from './pool-schema.ts'
 import { secret } from './secret-fields.ts'
 import { baseUrl } from './url-fields.ts'
@@ -10,7 +10,7 @@ import { baseUrl } from './url-fields.ts'
 const regionalModel = strict({
   model: poolShape.model,
   aliases: poolShape.aliases,
-  adapters: poolShape.adapters,
+  adapters: describe('LoRA adapters of the model.', z.prefault(z.array(modelName), [])),
   response_model: poolShape.response_model,
   block_tokens: describe(
     'Block size of the region’s pool. It must be equal, or cached prefixes of the region are not recognised.',

@@ -15,6 +15,7 @@ import type {
 } from '../config.ts'
 import type { StoreLimits } from '../core/reports/report-store.ts'
 import { isLoopback } from './address.ts'
+import { adapterLoadingOf, adapterNames } from './adapters.ts'
 import type { ParseOptions } from './parse-options.ts'
 import { pool as poolSchema } from './pool-schema.ts'
 import { resolveValue } from './resolve-secrets.ts'
@@ -72,9 +73,11 @@ function gatewayPools(name: string, { url, digestIntervalMs, models, ...gateway 
 }
 
 function toPool(pool: PoolDocument, options: ParseOptions): PoolSettings {
-  const { split, engines, session } = pool
+  const { split, engines, session, adapters } = pool
   return {
     ...pool,
+    adapters: adapterNames(adapters),
+    adapterLoading: adapterLoadingOf(adapters),
     observeShare: pool.observeShare ?? options.defaultObserveShare,
     session: { ...session, header: [session.header].flat(), body: [session.body].flat() },
     split: {

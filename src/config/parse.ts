@@ -8,6 +8,7 @@ import { type Path, renderPath } from './path.ts'
 import { ConfigError, type Problem, renderValue } from './problem.ts'
 import { resolveSecrets } from './resolve-secrets.ts'
 import { documentSchema } from './schema.ts'
+import { checkAdapters } from './validate-adapters.ts'
 import { checkKeyForms, checkSecrets } from './validate-keys.ts'
 import { checkClusterForms, crossCheck } from './validate.ts'
 import { parseYaml, YamlError } from './yaml.ts'
@@ -42,6 +43,7 @@ function parseDocument(written: unknown, env: Env, options: ParseOptions, line: 
   const config = toConfig(resolved, options)
   const findingsOfRules = [
     ...checkClusterForms(resolved),
+    ...checkAdapters(resolved),
     ...crossCheck(config, options.listens),
     ...unresolved,
     ...checkKeyForms(resolved),

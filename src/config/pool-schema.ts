@@ -3,6 +3,7 @@
  * docs/config.md and the JSON Schema are generated from it (`npm run docs`).
  */
 import * as z from 'zod/mini'
+import { adapters } from './adapter-schema.ts'
 import { engine } from './engine-schema.ts'
 import {
   clientModel,
@@ -143,7 +144,10 @@ export const poolShape = {
       'clients that reject another one. Streams are then read and edited, also on Workers.',
     withDefault(oneOf(['served', 'requested']), 'served'),
   ),
-  adapters: describe('LoRA adapters of the model, under the engines’ names.', z.prefault(z.array(modelName), [])),
+  adapters: describe(
+    'LoRA adapters of the model: names, or an object that also lets engines load them (docs/engines.md).',
+    z.prefault(adapters, []),
+  ),
   policy: describe('Routing policy: a name, or `{ name: …, option: value }`.', z.prefault(policy, defaultPolicy)),
   shadow: describe(
     'Second policy that ranks the same requests without effect. Decisions record what it would have chosen.',

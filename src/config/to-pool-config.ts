@@ -9,7 +9,7 @@ import { ranksOf } from './ranks.ts'
  */
 export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolConfig {
   const { policy, shadow, blockTokens, leaseMs, circuit, statsIntervalMs, indexEntries, slo, maxWaiting, queue } = pool
-  const { canary } = pool
+  const { canary, adapterLoading } = pool
   const { mode, thresholdTokens, fallback, roles } = pool.split
   const { share, minPerS } = pool.retry
   return {
@@ -27,6 +27,14 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
     slo,
     maxWaiting,
     queue,
+    ...(adapterLoading === null
+      ? {}
+      : {
+          adapterLoading: {
+            adapters: Object.keys(adapterLoading.sources),
+            maxPerEngine: adapterLoading.maxPerEngine,
+          },
+        }),
     ...(canary === null ? {} : { canary: { eject: canary.eject } }),
     engines: pool.engines.map((engine) =>
       cluster.gateway === null ? toEngineSpec(engine) : { ...toEngineSpec(engine), isGateway: true },

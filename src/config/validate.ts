@@ -1,5 +1,5 @@
 /** Rules across keys: duplicate names, contradictory lists, missing keys on a public port. */
-import type { ClusterConfig, Config, ConfigDocument, PoolSettings, RegionalGateway } from '../config.ts'
+import type { ClusterConfig, Config, ConfigDocument, PoolDocument, PoolSettings, RegionalGateway } from '../config.ts'
 import { hostPort } from '../url.ts'
 import { checkDuplicates, type NamedPath } from './duplicates.ts'
 import type { Finding } from './finding.ts'
@@ -105,7 +105,7 @@ function checkGateway(findings: Finding[], gateway: RegionalGateway, at: Path): 
 
 /** Names of a pool with their paths. */
 function namesWithPaths(
-  { model, ...lists }: Pick<PoolSettings, 'model' | 'aliases' | 'adapters'>,
+  { model, ...lists }: Pick<PoolDocument, 'model' | 'aliases'> & Pick<PoolSettings, 'adapters'>,
   path: Path,
 ): NamedPath[] {
   const others = (['aliases', 'adapters'] as const).flatMap((list) =>

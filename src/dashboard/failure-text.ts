@@ -12,6 +12,7 @@ const FAILURES: Readonly<Record<string, string>> = {
   status_5xx: 'status 5xx',
   busy: 'engine busy',
   lacks_model: 'model or adapter not loaded',
+  lacks_adapter: 'adapter could not be loaded',
   loop: 'routing loop: its address leads back to this gateway',
 }
 

@@ -171,8 +171,9 @@ export type AddableField = (typeof ADDABLE_FIELDS)[number]
 interface AdapterRules {
   /** `model` of a request for an adapter. */
   readonly nameFor: (base: string, adapter: string) => string
-  readonly load: EngineCall | null
-  readonly unload: EngineCall | null
+  /** Loads an adapter from a path or repository. null: not at run time. */
+  readonly load: ((adapter: string, path: string) => EngineCall) | null
+  readonly unload: ((adapter: string) => EngineCall) | null
 }
 
 /** Something an operator has to know. `firstlight doctor` prints it. */

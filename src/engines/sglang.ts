@@ -146,8 +146,8 @@ export const sglang: EngineType = {
   checksModel: false,
   adapters: {
     nameFor: (base, adapter) => `${base}:${adapter}`,
-    load: { path: '/load_lora_adapter' },
-    unload: { path: '/unload_lora_adapter' },
+    load: (adapter, path) => ({ path: '/load_lora_adapter', body: { lora_name: adapter, lora_path: path } }),
+    unload: (adapter) => ({ path: '/unload_lora_adapter', body: { lora_name: adapter } }),
   },
   sleep: {
     states: [],

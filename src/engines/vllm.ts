@@ -97,8 +97,8 @@ export const vllm: EngineType = {
   }),
   adapters: {
     nameFor: (_, adapter) => adapter,
-    load: { path: '/v1/load_lora_adapter' },
-    unload: { path: '/v1/unload_lora_adapter' },
+    load: (adapter, path) => ({ path: '/v1/load_lora_adapter', body: { lora_name: adapter, lora_path: path } }),
+    unload: (adapter) => ({ path: '/v1/unload_lora_adapter', body: { lora_name: adapter } }),
   },
   tokenize: {
     calls: (prompt, model) =>

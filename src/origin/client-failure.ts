@@ -103,7 +103,7 @@ function failureOfAttempts(failed: readonly FailedOnLeg[], isBudgetSpent: boolea
       ? problem('engines_full', `${tried} had no room for the request`)
       : problem('engines_full', 'All engines for this model are busy', ' Try again shortly.')
   }
-  if (failed.every(({ failure }) => failure === 'lacks_model' || unreached.has(failure)))
+  if (failed.every(({ failure }) => failure === 'lacks_model' || failure === 'lacks_adapter' || unreached.has(failure)))
     return problem('model_not_loaded', 'No reachable engine has loaded this model or adapter')
   const last = failed.at(-1)!
   if (last.failure === 'answer_timeout')

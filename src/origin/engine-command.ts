@@ -17,7 +17,7 @@ export async function commandEngine(
   try {
     const { status, text } = await readRoute(origin, target, path, { limitMs, posted: body })
     if (status === 404 || status === 405) return 'lacks'
-    if (status < 300) return 'obeyed'
+    if (status < 300 && !/"success": ?false/.test(text)) return 'obeyed'
     log.warn('engine_call_failed', { engine: target.id, path, status, body: text.slice(0, 200) })
   } catch (error) {
     log.warn('engine_call_failed', { engine: target.id, path, error })

@@ -100,6 +100,7 @@ function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[]
 const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
   failure === 'busy' ||
   failure === 'paused' ||
+  failure === 'lacks_adapter' ||
   keepsAnswer({ failure }) ||
   (engine.isGateway === true && (failure === 'loop' || unreached.has(failure)))
 

@@ -1,4 +1,5 @@
 /** Upstream path of one pool, composed of what the pool has configured. */
+import { withAdapters } from './adapter-loads.ts'
 import type { AttemptContext, AttemptStep } from './attempt-context.ts'
 import { attemptWith } from './attempt.ts'
 import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
@@ -46,7 +47,8 @@ function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters, delivers 
   if (comments) relay = commented(relay)
   if (pool.responseModel === 'requested') relay = renamed(relay)
   const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
-  const legs = splits ? preparatoryLegs : onlyLeg
+  const ownLegs = splits ? preparatoryLegs : onlyLeg
+  const legs = pool.adapters.length > 0 ? withAdapters(ownLegs) : ownLegs
   const again = attemptWith(
     delivers ? { legs, relay: unlessUnchanged(relay), send: deliver } : { legs, relay, send: dispatch },
   )

@@ -173,6 +173,13 @@ export const ENGINE_METRICS: readonly Metric[] = [
     'Health',
   ),
   counter(
+    'adapter_loads_total',
+    'LoRA adapters that the gateway loaded on the server on demand. With ranks: in the row of its first one.',
+    (e) => e.residents?.loads,
+  ),
+  counter('adapter_unloads_total', 'LoRA adapters that it unloaded to make room.', (e) => e.residents?.unloads),
+  counter('adapter_load_failures_total', 'Adapters that the server could not load.', (e) => e.residents?.failures),
+  counter(
     'canary_compared_total',
     'Answers of the semantic canary that were compared with those of another engine.',
     (e) => e.compared?.total,

@@ -85,6 +85,7 @@ const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   condition: 'wedged',
   abandonedTotal: 4,
   rescuedTotal: 3,
+  residents: { loaded: [], loads: 3, unloads: 2, failures: 1 },
   compared: { total: 9, disagreed: 2, standsOutSince: null },
   stats: {
     running: 2,

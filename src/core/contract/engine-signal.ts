@@ -26,6 +26,8 @@ export type EngineSignal =
   /** The operator holds requests for the engine back, or lets them in again (null). `isCold`: its cache is empty. */
   | { readonly kind: 'pause'; readonly engine: string; readonly paused: PausedEngine }
   | { readonly kind: 'pause'; readonly engine: string; readonly paused: null; readonly isCold: boolean }
+  /** A gateway has loaded an adapter on the server, or could not. */
+  | { readonly kind: 'adapter'; readonly engine: string; readonly adapter: string; readonly loaded: boolean }
   /**
    * The failure of this booking (`bookingKey`) is the request's fault, since several engines failed it. `doubtful`: no
    * other engine could be asked.

@@ -17,6 +17,8 @@ export type AttemptFailure =
   | 'busy'
   /** The engine lacks the model or adapter that it should serve. */
   | 'lacks_model'
+  /** The engine could not load the adapter of the request, which is no fault. */
+  | 'lacks_adapter'
   /** The engine has no such route, which is no fault. Never the failure of an outcome. */
   | 'lacks_route'
   /** The request is too long for this engine, and may fit a larger one. Never the failure of an outcome. */

@@ -1,6 +1,18 @@
+/** What a gateway does at the engine before it sends the request: it unloads adapters, then loads one. */
+export interface AdapterLoad {
+  readonly load: string
+  readonly unload: readonly string[]
+}
+
 /** Engines that serve a request; `runnersUp` are for an edge that loses its connection to the object. */
 export type Placement =
-  | { readonly kind: 'whole'; readonly engine: string; readonly runnersUp: readonly string[] }
+  | {
+      readonly kind: 'whole'
+      readonly engine: string
+      readonly runnersUp: readonly string[]
+      /** Absent: the engine has the adapter of the request, or loads none on demand. */
+      readonly adapter?: AdapterLoad
+    }
   | { readonly kind: 'split'; readonly prefill: string; readonly decode: string; readonly runnersUp: readonly string[] }
   | {
       readonly kind: 'staged'

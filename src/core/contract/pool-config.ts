@@ -98,6 +98,13 @@ export interface QueueConfig {
   readonly noEngineWaitMs?: number
 }
 
+/** Adapters that gateways load on engines. */
+interface AdapterLoading {
+  readonly adapters: readonly string[]
+  /** Adapters on one server, at most. */
+  readonly maxPerEngine: number
+}
+
 /** Configuration of a pool for its PoolState. */
 export interface PoolConfig {
   readonly cluster: string
@@ -124,5 +131,7 @@ export interface PoolConfig {
   readonly canary?: { readonly eject: boolean } | null
   /** Requests that wait for room instead of being refused. Absent, null: none. */
   readonly queue?: QueueConfig | null
+  /** Absent, null: engines load no adapters on demand. */
+  readonly adapterLoading?: AdapterLoading | null
   readonly engines: readonly EngineSpec[]
 }

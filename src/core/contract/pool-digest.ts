@@ -88,6 +88,13 @@ export interface EngineDigest {
   readonly abandonedTotal?: number
   /** Requests that another engine got because this one was wedged. Absent from older objects. */
   readonly rescuedTotal?: number
+  /** Adapters that gateways have loaded on its server. Absent: they load none. */
+  readonly residents?: {
+    readonly loaded: readonly string[]
+    readonly loads: number
+    readonly unloads: number
+    readonly failures: number
+  }
   /** Comparisons of its answers with those of others. Absent: none. */
   readonly compared?: EngineCompared
   /** Longest prompt with output, as configured or reported. Absent: unknown. */

@@ -3,6 +3,7 @@ import type { Outcome } from '../contract/outcome.ts'
 import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
 import type { HistoryRecorder } from '../reports/history-recorder.ts'
+import { endAdapter } from './adapter-servers.ts'
 import type { LegDone } from './booking-ref.ts'
 import type { Booking } from './bookings.ts'
 import { circuitSignal, gatewaySignal } from './circuit-signal.ts'
@@ -156,6 +157,7 @@ export class BookingLifecycle {
   end(booking: Booking, outcome: Outcome, now: number): void {
     if (!booking.firstTokenSeen) this.#settleOwed(booking, outcome, now)
     else this.#owesNoMore(booking, outcome, now)
+    endAdapter(booking, outcome.failure === 'lacks_model', now)
     this.#load.release(booking, now)
     this.#ledger.release(booking, outcome, now)
     if (!booking.elsewhere) {

@@ -22,7 +22,7 @@ export function circuitSignal(
   if (!spoke) return 'unclear'
   if (failure === 'busy') return 'success'
   // The client chooses the length of the response, so its timeout is no failure of the engine.
-  if (failure === 'answer_timeout' || failure === 'paused') return 'unclear'
+  if (failure === 'answer_timeout' || failure === 'paused' || failure === 'lacks_adapter') return 'unclear'
   if (failure === 'first_byte_timeout') return isMoving ? 'unclear' : 'hung'
   if (failure === 'connect_timeout') return isMoving ? 'failure' : 'hung'
   return firstTokenSeen ? 'truncated' : 'failure'

@@ -45,11 +45,13 @@ const detailsOf = ({
   version,
   contextTokens,
   compared,
+  residents,
 }: EngineState): Partial<EngineDigest> => ({
   ...(spec.server === undefined ? {} : { server: spec.server }),
   ...(spec.ignoresRanks === true ? { ignoresRanks: true } : {}),
   ...(problem === undefined ? {} : { problem }),
   ...(compared === undefined ? {} : { compared }),
+  ...(residents?.shownBy !== spec.id ? {} : { residents: { loaded: residents.loaded, ...residents.counts } }),
   ...(lastFailure === undefined ? {} : { lastFailure }),
   ...(version === undefined ? {} : { engineVersion: version }),
   ...(contextTokens === null ? {} : { contextTokens }),

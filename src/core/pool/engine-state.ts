@@ -2,6 +2,7 @@ import type { EngineStats, PausedEngine } from '../contract/engine-signal.ts'
 import type { Usage } from '../contract/outcome.ts'
 import type { EngineSpec } from '../contract/pool-config.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
+import type { AdapterResidents } from './adapter-residents.ts'
 import type { EngineRef } from './booking-ref.ts'
 import { type Circuit, closed } from './circuit.ts'
 import { type ConditionState, wellSince } from './condition/engine-condition.ts'
@@ -53,6 +54,8 @@ export class EngineState implements EngineRef {
   reportedContextTokens: number | null = null
   /** Adapters that it had loaded at its last good probe; null: not reported. */
   loadedAdapters: readonly string[] | null = null
+  /** Adapters that gateways load on its server; null: none. */
+  residents: AdapterResidents | null = null
   lastFailure: EngineDigest['lastFailure'] = undefined
   /** When any response to a client last produced output, milliseconds since the epoch. */
   outputAt = -Infinity

@@ -1,6 +1,7 @@
 /** Engines that one request cannot be given, with circuits respected. */
 import type { Admission } from '../contract/admission.ts'
 import type { PoolConfig } from '../contract/pool-config.ts'
+import { mayBeLoaded, withoutAdapter } from './adapter-choice.ts'
 import { exclusion, serves } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
 import type { Exclusion } from './exclusion.ts'
@@ -28,7 +29,8 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
   const trials: EngineState[] = []
   const usable: EngineState[] = []
   const neededTokens = contextNeeded(engines, admission)
-  const adapter = loadedAdapter(engines, admission)
+  const isLoadable = mayBeLoaded(engines, admission)
+  const adapter = isLoadable ? null : loadedAdapter(engines, admission)
   for (let at = 0; at < engines.length; at++) {
     const engine = engines[at]!
     const reason =
@@ -41,6 +43,7 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
     else if (engine.circuit.state === 'closed') usable.push(engine)
     else trials.push(engine)
   }
+  if (isLoadable) excluded.push(...withoutAdapter([...usable, ...trials], admission, now))
   excluded.push(...reserve.exclusions(usable, trials, admission))
   if (trials.length === 0 || usable.length === 0 || suitsTrial(admission)) return excluded
   for (const engine of trials) {

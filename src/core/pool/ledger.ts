@@ -122,6 +122,10 @@ export class PoolLedger {
   /** The cache of an engine is empty now. */
   readonly emptied = (engine: EngineRef): void => this.#index.flush(this.#estimators(engine).number)
 
+  /** What the engine has cached for the adapter is of no use any more. */
+  readonly adapterUnloaded = (engine: EngineRef, adapter: string): void =>
+    this.#estimators(engine).adapters.unloaded(adapter, this.#index.stamp)
+
   observed(engine: EngineRef, stats: EngineStats, now: number): void {
     const estimators = this.#estimators(engine)
     const cached = estimators.caches(engine.spec)
@@ -278,9 +282,7 @@ export class PoolLedger {
     }
   }
 
-  sample(limit: number): Uint32Array {
-    return this.#index.sample(limit)
-  }
+  readonly sample = (limit: number): Uint32Array => this.#index.sample(limit)
 
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
     const estimators = this.#estimators(engine)

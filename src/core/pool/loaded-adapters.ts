@@ -8,10 +8,23 @@ export class LoadedAdapters {
   readonly #live = new Map<string, number>()
   /** Adapters sent, least recently used first; the engine keeps them while it has room. */
   readonly #sent = new Set<string>()
+  /** Stamps of the index at which gateways unloaded adapters. */
+  readonly #unloadedAt = new Map<string, number>()
 
   observed(adapters: NonNullable<EngineStats['adapters']>): void {
     this.#reported = new Set(adapters.running)
     this.#max = adapters.max
+  }
+
+  /** A gateway unloads it. @param stamp current stamp of the index */
+  unloaded(adapter: string, stamp: number): void {
+    this.#unloadedAt.set(adapter, stamp)
+  }
+
+  /** Whether blocks that were last used at this stamp are those of an earlier copy of the adapter. */
+  isCold(adapter: string, lastUsed: number): boolean {
+    const unloadedAt = this.#unloadedAt.get(adapter)
+    return unloadedAt !== undefined && ((lastUsed - unloadedAt) | 0) <= 0
   }
 
   begin(adapter: string): void {

@@ -3,6 +3,7 @@ import { type CircuitConfig, type EngineSpec, isOpaque, type PoolConfig } from '
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.ts'
+import { AdapterServers } from './adapter-servers.ts'
 import * as circuits from './circuit.ts'
 import type { CircuitSignal } from './circuit.ts'
 import { unavailability } from './eligibility.ts'
@@ -52,6 +53,7 @@ export class PoolEngines {
   readonly #events: PoolEvents
   readonly #watch: EngineWatch
   readonly #ranks: RankServers
+  readonly adapters: AdapterServers
   #pool: PoolConfig | null = null
   #circuit: CircuitConfig = { failures: 1, openMs: 0 }
   /** null: answers are not compared. */
@@ -60,6 +62,7 @@ export class PoolEngines {
   /** @param hurt requests that wait at an engine */
   constructor(booked: BookedLoad, events: PoolEvents, hurt: (engine: EngineState) => HurtRequests) {
     this.#booked = booked
+    this.adapters = new AdapterServers(this.table, booked.ledger)
     this.#events = events
     this.#ranks = new RankServers({
       events,
@@ -135,6 +138,7 @@ export class PoolEngines {
       this.#forgetIfGone(engine)
     }
     for (const spec of pool.engines) if (this.table.get(spec.id) === undefined) this.#add(spec, now)
+    this.adapters.adopt(pool)
   }
 
   #adoptCanary({ canary = null }: PoolConfig): void {
@@ -174,6 +178,8 @@ export class PoolEngines {
       case 'excused':
         engine.circuit = circuits.excused(engine.circuit, signal.booking, now, signal.doubtful)
         return
+      case 'adapter':
+        return engine.residents?.settled(signal.adapter, signal.loaded, now)
       case 'probe':
         return this.#probed(engine, signal, now)
       case 'trial':
@@ -224,6 +230,8 @@ export class PoolEngines {
     engine.problem = signal.problem
     if (signal.healthy) engine.reportedContextTokens = signal.contextTokens ?? engine.reportedContextTokens
     if (signal.healthy) engine.loadedAdapters = signal.adapters ?? null
+    if (!signal.healthy) engine.residents?.restarted()
+    else if (signal.adapters !== undefined) engine.residents?.reported(signal.adapters, now)
     engine.version = signal.version ?? (signal.healthy ? undefined : engine.version)
     if (signal.stats === null) return
     engine.stats = { value: signal.stats, at }

@@ -224,11 +224,12 @@ export class PoolState {
     const logged = this.#decisionLog.add(chosen)
     if (admission.attempt === 0) this.#history.requested(now)
     this.#gauge(now)
-    const { key, legs } = this.#add(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading, logged })
+    const placement = this.#engines.adapters.begin(decision.placement, admission, now)
+    const { key, legs } = this.#add(admission, placement, { now, leaseMs: this.#leaseMs, reading, logged })
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
     for (const { engine } of legs) this.#engines.chosen(engine, key)
-    const { placement, policy, predictedTtftMs } = decision
+    const { policy, predictedTtftMs } = decision
     if (decision.panic === true) this.#events.raise({ event: 'panic_mode', engine: servingEngine(placement) }, now)
     const events = this.#events.take()
     return { key, placement, policy, predictedTtftMs, ...(events.length === 0 ? {} : { events }) }
@@ -452,17 +453,9 @@ export class PoolState {
     return { key, placement, policy, predictedTtftMs }
   }
 
-  #add(
-    admission: Admission,
-    placement: Placement,
-    {
-      now,
-      leaseMs,
-      reading,
-      elsewhere = false,
-      logged = elsewhere ? null : this.#decisionLog.of(admission),
-    }: BookingTerms,
-  ): Booking {
+  #add(admission: Admission, placement: Placement, terms: BookingTerms): Booking {
+    const { now, leaseMs, reading, elsewhere = false } = terms
+    const logged = terms.logged === undefined ? (elsewhere ? null : this.#decisionLog.of(admission)) : terms.logged
     const key = bookingKey(admission)
     const legs = engineLegsOf(placement, this.#engines.table)
     const parts = { key, admission, placement, legs, bookedAt: now, elsewhere, logged }
@@ -470,6 +463,7 @@ export class PoolState {
     for (const { engine } of legs) this.#engines.joined(engine)
     this.#load.addBooking(booking, now, reading?.prompt)
     this.#ledger.addBooking(booking, now, reading)
+    if (terms.logged === undefined) this.#engines.adapters.resume(booking, now)
     this.#lifecycle.owes(booking, now)
     return booking
   }

@@ -80,7 +80,14 @@ export class PromptLookup {
   #indexTokens(estimators: EngineEstimators): number {
     if (this.#admission.computesAll) return 0
     this.match()
-    return this.tokensOf(this.#sources.index.cached[estimators.number]!)
+    return this.#isCold(estimators) ? 0 : this.tokensOf(this.#sources.index.cached[estimators.number]!)
+  }
+
+  /** Whether the blocks are those of an adapter that the engine has unloaded since. KV events show this themselves. */
+  #isCold({ adapters, feed, number }: EngineEstimators): boolean {
+    const { adapter } = this.#admission
+    if (adapter === null || feed !== null) return false
+    return adapters.isCold(adapter, this.#sources.index.lastUsed(number))
   }
 
   /** Maximum reusable tokens: an engine always computes the last token of a prompt. */
