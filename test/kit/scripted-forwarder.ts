@@ -77,7 +77,7 @@ export class ScriptedForwarder {
     const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4, answerMs: 5 }
     return {
       cluster: { id: clusterId, gateway: null },
-      pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry, engines: [], lmcache: null },
+      pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry, engines: [], adapters: [], lmcache: null },
       targets,
     } as unknown as PoolRoute
   }
