@@ -174,7 +174,9 @@ const isAdmission = object({
   encodeItems: optional(isAmount),
 })
 
-const whole = object({ kind: oneOf('whole'), engine: isText })
+const adapterLoad = object({ load: isText, unload: listOf(isText) })
+
+const whole = object({ kind: oneOf('whole'), engine: isText, adapter: optional(adapterLoad) })
 
 const split = object({ kind: oneOf('split'), prefill: isText, decode: isText })
 
@@ -183,6 +185,13 @@ const staged = object({ kind: oneOf('staged'), encode: listOf(isText), prefill: 
 const drain = object({ kind: oneOf('drain'), engine: isText, draining: oneOf(true, false) })
 
 const excused = object({ kind: oneOf('excused'), engine: isText, booking: isText })
+
+const adapterSettled = object({
+  kind: oneOf('adapter'),
+  engine: isText,
+  adapter: isText,
+  loaded: oneOf(true, false),
+})
 
 const isOutcome = object({
   result: oneOf('complete', 'client_gone', 'engine_failed', 'engine_refused', 'abandoned', 'lapsed'),
@@ -199,7 +208,7 @@ const EVENTS: Readonly<Record<PoolEvent[0], readonly Check[]>> = {
   first_token: [isText, isStages],
   progress: [isText, isAmount],
   release: [isText, isOutcome],
-  signal: [(value) => drain(value) || excused(value), Number.isSafeInteger],
+  signal: [(value) => drain(value) || excused(value) || adapterSettled(value), Number.isSafeInteger],
   registry: [isText],
   forgotten: [isText],
   explain: [isText, isText],

@@ -115,7 +115,7 @@ export class PoolFeed {
   /** A signal of this replica. Probes are not published: every replica makes its own. */
   #signalled(signal: EngineSignal): void {
     const now = this.#parts.now()
-    if (signal.kind === 'excused') this.open.announce(['signal', signal, now])
+    if (signal.kind === 'excused' || signal.kind === 'adapter') this.open.announce(['signal', signal, now])
     if (signal.kind === 'drain') this.#keep(signal, Math.max(now, 1 + (this.#drains.get(signal.engine)?.at ?? 0)))
   }
 
