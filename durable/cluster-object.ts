@@ -9,6 +9,7 @@ import type { Outcome } from '../src/core/contract/outcome.ts'
 import type { PoolConfig } from '../src/core/contract/pool-config.ts'
 import type { Refusal } from '../src/core/contract/refusal.ts'
 import type { Resume } from '../src/core/contract/resume.ts'
+import type { CostAnswer } from '../src/core/cost/request-cost.ts'
 import { applyEvent } from '../src/core/pool/apply-event.ts'
 import type { BookingEvent } from '../src/core/contract/booking-event.ts'
 import type { RegionDigest } from '../src/core/contract/region-digest.ts'
@@ -145,6 +146,10 @@ export class ClusterObject<Env = Cloudflare.Env>
 
   async regionDigest(): Promise<RegionDigest> {
     return this.#state.regionDigest(this.now())
+  }
+
+  async costOf(key: string): Promise<CostAnswer> {
+    return this.#state.costOf(key)
   }
 
   async explain(id: string): Promise<Decision | null> {

@@ -30,7 +30,9 @@ import { ResponseAffinity } from './origin/response-affinity.ts'
 import type { WorkerGroup, GroupQuery } from './worker-group.ts'
 import { answerGroupQuery } from './api/group-queries.ts'
 import type { Config } from './config.ts'
+import { CostUsage } from './core/cost/cost-usage.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
+import { RequestCosts } from './api/request-costs.ts'
 import { FleetHistory } from './core/reports/fleet-history.ts'
 import { memoryLimiter } from './memory-limiter.ts'
 import { withCanary } from './origin/canary/canary.ts'
@@ -103,6 +105,7 @@ export interface CarriedState {
   readonly bodyMemory: BodyMemory
   readonly limiter: Limiter
   readonly usage: KeyUsage
+  readonly costUsage: CostUsage
   /** Times of the next probes. */
   readonly dueAt: FleetProbe['dueAt']
   /** Start of the first gateway, ms since the epoch. */
@@ -201,6 +204,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
   const authenticator = new Authenticator(config, ports)
   const usage = carried?.usage ?? new KeyUsage()
+  const costUsage = carried?.costUsage ?? new CostUsage()
   const weighted = weightedModelsOf(config, ports)
   const status = newStatus(carried?.startedAt ?? shared?.startedAt ?? ports.now())
   const telemetry = carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId())
@@ -226,6 +230,8 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     end: requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted }),
     bodyMemory: bodyMemoryFor(config, ports, carried),
     usage,
+    costUsage,
+    costs: countsCosts(models) ? new RequestCosts({ ports, costs: costUsage }) : null,
     limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     ...lookupParts(models, ports),
     engineHeaders: { via: config.via, tokenHeader: config.jwt?.header ?? null },
@@ -242,6 +248,8 @@ type Forward = (exchange: Exchange) => Promise<Response>
 /** Only gateways with a pool that has a canary repeat requests. */
 const forwarderOf = ({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward =>
   routes.some(({ pool }) => pool.canary !== null) ? withCanary(plain, ports) : plain
+
+const countsCosts = ({ routes }: ModelRegistry): boolean => routes.some(({ pool }) => pool.cost !== null)
 
 type GatewayParts = ReturnType<typeof gatewayParts>
 

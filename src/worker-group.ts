@@ -1,4 +1,5 @@
 /** Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. */
+import type { CostTotals } from './core/cost/cost-usage.ts'
 import type { UsageByKey } from './core/limits/key-usage.ts'
 import type { EndedByStep } from './core/reports/ended-history.ts'
 import type { CountsByTarget } from './core/traffic/target-counts.ts'
@@ -39,6 +40,8 @@ export interface GatewayCounts {
   readonly droppedSpans: number
   readonly refusals: Readonly<Record<string, number>>
   readonly usage: UsageByKey
+  /** Absent: no pool counts costs. */
+  readonly costs?: CostTotals
   /** By pool, in the order of the configuration. null: the pool has no lookups. */
   readonly lookups: readonly (PoolLookupCounts | null)[]
   /** Absent: there are no weighted models. */

@@ -30,6 +30,8 @@ import { gatewayView, poolViews } from './fleet-view.ts'
 import { requestedOptions } from './body/requested-options.ts'
 import { parseInferenceRequest, type ParseParts } from './body/parse-request.ts'
 import { reportView } from './ttft-reports.ts'
+import type { CostsByName } from '../core/cost/cost-usage.ts'
+import type { UsageByKey } from '../core/limits/key-usage.ts'
 import { toSnakeCase } from '../snake-case.ts'
 
 export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
@@ -66,14 +68,21 @@ export async function fleet(parts: AdminParts, incoming: RequestContext): Promis
 
 /** Requests and tokens of each key since the start. */
 export async function usage(parts: AdminParts, incoming: RequestContext): Promise<Response> {
-  const { usage: byKey } = await aggregateCounts(parts)
-  const sorted = Object.entries(byKey).sort(([a], [b]) => (a < b ? -1 : 1))
-  const keys = sorted.map(([key, counts]) => ({ key, ...(toSnakeCase(counts) as object) }))
+  const { usage: byKey, costs } = await aggregateCounts(parts)
   return jsonResponse(incoming, {
     since: new Date(parts.shared?.startedAt ?? parts.status.startedAt).toISOString(),
-    keys,
+    keys: rowsOf('key', costs === undefined ? byKey : withCosts(byKey, costs.key)),
+    ...(costs === undefined ? {} : { teams: rowsOf('team', costs.team), models: rowsOf('model', costs.model) }),
   })
 }
+
+const rowsOf = (name: string, counts: Readonly<Record<string, object>>): object[] =>
+  Object.entries(counts)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([one, values]) => ({ [name]: one, ...(toSnakeCase(values) as object) }))
+
+const withCosts = (byKey: UsageByKey, costs: CostsByName): Readonly<Record<string, object>> =>
+  Object.fromEntries(Object.entries(byKey).map(([key, counts]) => [key, { ...counts, ...costs[key] }]))
 
 /** Targets of weighted models side by side: state, and counts since the start. */
 export async function weightedModels(parts: AdminParts, incoming: RequestContext): Promise<Response> {

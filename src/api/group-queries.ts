@@ -1,6 +1,7 @@
 /** Queries that collect what each gateway of a worker group counts. */
 import type { Totals } from '../core/edge/sync.ts'
 import { sumTotals } from '../core/edge/totals.ts'
+import { sumCosts } from '../core/cost/cost-usage.ts'
 import { sumUsage } from '../core/limits/key-usage.ts'
 import type { EndedByStep } from '../core/reports/ended-history.ts'
 import { sumCounts } from './sum-counts.ts'
@@ -12,6 +13,7 @@ import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WeightedModels } from './weighted-models.ts'
 import type { CountsByTarget } from '../core/traffic/target-counts.ts'
+import type { RequestCosts } from './request-costs.ts'
 import type { RequestHistory } from './request-history.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { GatewayCounts, GroupQuery, WorkerGroup } from '../worker-group.ts'
@@ -25,6 +27,8 @@ export interface CountParts {
   /** null: this gateway is the only one of its process. */
   readonly shared: Pick<WorkerGroup, 'ask'> | null
   readonly usage: KeyUsage
+  /** null: no pool counts costs. */
+  readonly costs: Pick<RequestCosts, 'totals'> | null
   /** null: there are no weighted models. */
   readonly weighted: WeightedModels | null
 }
@@ -48,6 +52,7 @@ async function countsOf(parts: CountParts): Promise<GatewayCounts> {
     droppedSpans,
     refusals,
     usage: parts.usage.list(),
+    ...(parts.costs === null ? {} : { costs: parts.costs.totals() }),
     lookups: parts.models.routes.map((route) => parts.lookups?.counts(route) ?? null),
     ended: parts.telemetry.endedHistory.byStep(),
     ...(parts.weighted === null ? {} : { targets: parts.weighted.counts }),
@@ -86,10 +91,15 @@ const sum = (a: GatewayCounts, b: GatewayCounts): GatewayCounts => ({
     ]),
   ),
   usage: sumUsage(a.usage, b.usage),
+  ...(a.costs === undefined || b.costs === undefined
+    ? costsOf(a.costs ?? b.costs)
+    : costsOf(sumCosts(a.costs, b.costs))),
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
   ...(a.targets === undefined && b.targets === undefined ? {} : { targets: sumTargets(a.targets, b.targets) }),
   ended: sumTotals(a.ended ?? {}, b.ended ?? {}) as unknown as EndedByStep,
 })
+
+const costsOf = (costs: GatewayCounts['costs']): Pick<GatewayCounts, 'costs'> => (costs === undefined ? {} : { costs })
 
 /** Adds two sets of counters. Threads without lookups have none. */
 function sumLookups(a: PoolLookupCounts | null, b: PoolLookupCounts | null): PoolLookupCounts | null {

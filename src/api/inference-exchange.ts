@@ -23,6 +23,7 @@ import { MAX_SESSION_CHARS } from './body/request-fields.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { countsTokens, type Permit } from './key-limits.ts'
 import { engineModel } from './model-registry.ts'
+import type { RequestCosts } from './request-costs.ts'
 import type { RunningIds } from './running-ids.ts'
 
 /**
@@ -68,6 +69,8 @@ export interface ExchangeParts extends AdmissionSources {
   readonly editsOf: (route: PoolRoute) => PoolEdit
   /** Receives each request at its end. */
   readonly end: RequestEnd
+  /** null: no pool counts costs. */
+  readonly costs: RequestCosts | null
 }
 
 /** Receives a request that has ended. */
@@ -119,6 +122,7 @@ export class InferenceExchange implements Exchange {
   readonly parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #end: RequestEnd
+  readonly #costs: RequestCosts | null
   readonly #editsOf: ExchangeParts['editsOf']
   readonly #edgePrompts: EdgePrompts | null
   readonly #runningIds: RunningIds
@@ -158,6 +162,7 @@ export class InferenceExchange implements Exchange {
     this.clientHeaders = incoming.cors ?? NO_HEADERS
     this.#edgePrompts = parts.edgePrompts
     this.#end = parts.end
+    this.#costs = parts.costs
     this.#editsOf = parts.editsOf
     this.#admissions = new AdmissionBuilder(parsed, parts)
     const edge = incoming.elapsedMs()
@@ -249,6 +254,13 @@ export class InferenceExchange implements Exchange {
 
   hints(route: PoolRoute): Promise<StageTimes> | null {
     return this.#admissions.hints(route)
+  }
+
+  charge(route: PoolRoute, key: string): void {
+    const { id, scope } = this
+    const { tenant, team } = this.parsed.caller
+    const payer = { key: tenant, team: team?.name ?? null, model: route.pool.model }
+    this.#costs?.charge({ route, key, id, payer, scope })
   }
 
   used(tokens: UsedTokens | null): void {

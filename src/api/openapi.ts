@@ -42,6 +42,14 @@ const gateway = {
   'isolates?': described('Workers: isolates that reported.', number),
 }
 
+/** Absent: no pool counts costs. */
+const costFields = {
+  'attempts?': described('Attempts whose cost was counted.', number),
+  'engine_s?': described('Share in the busy time of the engines, seconds.', number),
+  'saved_s?': described('Prefill that cached tokens have saved, seconds.', number),
+  'money?': described('By `price_per_engine_hour`.', number),
+} as const
+
 const keyView = object({
   name: text,
   source: described('`issued`: made at run time.', { enum: ['configuration', 'issued'] }),
@@ -155,8 +163,11 @@ const schemas: Readonly<Record<string, Schema>> = {
         prompt_tokens: number,
         cached_tokens: number,
         output_tokens: number,
+        ...costFields,
       }),
     ),
+    'teams?': listOf(object({ team: text, ...costFields })),
+    'models?': listOf(object({ model: text, ...costFields })),
   }),
   Placement: object({
     kind: { enum: ['whole', 'split', 'staged'] },
@@ -259,7 +270,7 @@ const operations: Readonly<Record<string, Operation>> = {
     schema: null,
     media: 'text/event-stream',
   },
-  'get /v1/firstlight/usage': { summary: 'Requests, refusals and tokens of each key.', schema: 'Usage' },
+  'get /v1/firstlight/usage': { summary: 'Requests, tokens and costs of each key, team and model.', schema: 'Usage' },
   'get /v1/firstlight/weighted-models': {
     summary: 'Targets of weighted models: state, and results since the start.',
     schema: 'WeightedModels',

@@ -116,6 +116,14 @@ const canary = strict({
   eject: describe('Engines whose answers stand out get no requests.', withDefault(z.boolean(), false)),
 })
 
+const cost = strict({
+  price_per_engine_hour: describe(
+    'Price of one engine of the pool per hour, in any currency: usage then shows money beside engine seconds. ' +
+      'Absent: no money.',
+    z.optional(number(0, 1_000_000)),
+  ),
+})
+
 const circuit = strict({
   failures: describe('Consecutive failures that open the circuit.', withDefault(int(1, 1000), 3)),
   open_ms: describe('Time before a half-open circuit allows one trial request.', withDefault(milliseconds(), 4_000)),
@@ -194,6 +202,10 @@ export const poolShape = {
     'Semantic canary: repeat a share of greedy requests on two engines and compare the answers (docs/recovery.md). ' +
       'Absent: none.',
     z.optional(canary),
+  ),
+  cost: describe(
+    'Count the engine seconds of each request, per key, team and model (docs/cost.md). Absent: they are not counted.',
+    z.optional(cost),
   ),
   circuit: describe('Circuit breaker of each engine.', z.prefault(circuit, {})),
   ...overloadShape,

@@ -35,6 +35,7 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
             maxPerEngine: adapterLoading.maxPerEngine,
           },
         }),
+    ...(pool.cost === null ? {} : { countsCosts: true }),
     ...(canary === null ? {} : { canary: { eject: canary.eject } }),
     engines: pool.engines.map((engine) =>
       cluster.gateway === null ? toEngineSpec(engine) : { ...toEngineSpec(engine), isGateway: true },

@@ -96,6 +96,8 @@ export interface Exchange {
    * answer without usage.
    */
   used?(tokens: UsedTokens | null): void
+  /** Counts the cost of a booking that was released. Absent: nobody pays for the request. */
+  charge?(route: PoolRoute, key: string): void
   /** Called exactly once, when `record` is complete: after the last byte, or before `forward` throws. */
   onEnd?(): void
 }

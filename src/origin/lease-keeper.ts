@@ -3,6 +3,7 @@ import { engineIdsOf, type EarlyLegRole } from '../core/contract/legs.ts'
 import type { Admission } from '../core/contract/admission.ts'
 import type { Outcome, Usage } from '../core/contract/outcome.ts'
 import type { Placement } from '../core/contract/placement.ts'
+import { bookingKey } from '../core/pool/bookings.ts'
 import type { Resume } from '../core/contract/resume.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import type { Timer, Timers } from '../ports/timers.ts'
@@ -28,6 +29,8 @@ export interface BookingParts {
   readonly scope?: RequestScope | undefined
   /** Pool of the booking, and the set that has it while it runs. Absent: it cannot be fenced. */
   readonly place?: { readonly cluster: string; readonly pool: string; readonly running: RunningBookings }
+  /** Called with the key of each booking that was released. Absent: its cost is not counted. */
+  readonly charge?: ((key: string) => void) | undefined
 }
 
 type LeaseCall = (lease: Lease) => Promise<void>
@@ -132,6 +135,7 @@ export class LeaseKeeper {
     if (this.#released) return
     this.#send((lease) => lease.release(outcome))
     const { admission } = this.#parts
+    this.#parts.charge?.(bookingKey(admission))
     this.#enqueue(
       async () => undefined,
       () => {
@@ -153,6 +157,7 @@ export class LeaseKeeper {
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
         this.#send((lease) => lease.release(outcome))
+        this.#parts.charge?.(bookingKey(this.#parts.admission))
       }
     }
     return this.#queued === 0 ? null : this.#tail

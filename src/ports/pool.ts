@@ -4,6 +4,7 @@ import type { BookingEvent } from '../core/contract/booking-event.ts'
 import type { Decision } from '../core/contract/decision.ts'
 import type { EngineSignal } from '../core/contract/engine-signal.ts'
 import type { Placement } from '../core/contract/placement.ts'
+import type { CostAnswer } from '../core/cost/request-cost.ts'
 import type { PoolConfig } from '../core/contract/pool-config.ts'
 import type { PoolDigest, PoolSummary } from '../core/contract/pool-digest.ts'
 import type { Refusal } from '../core/contract/refusal.ts'
@@ -66,6 +67,8 @@ export interface PoolPort {
   /** Digest for gateways that choose among regions. */
   regionDigest(): Promise<RegionDigest>
   explain(id: string): Promise<Decision | null>
+  /** Cost of a released booking by its key (`bookingKey`). Absent: costs are not counted. */
+  costOf?(key: string): CostAnswer | Promise<CostAnswer>
   /** Digest for the dashboard, with the last decisions, newest first. Absent: use `digest`. */
   summary?(decisions: number, historySince?: number): Promise<PoolSummary>
 }

@@ -1,3 +1,4 @@
+import type { CostCounts } from '../core/cost/cost-usage.ts'
 import type { KeyCounts } from '../core/limits/key-usage.ts'
 import type { TargetCounts } from '../core/traffic/target-counts.ts'
 import type { Metric } from './metric.ts'
@@ -12,6 +13,23 @@ const keyCounter = (name: string, help: string, value: (counts: KeyCounts) => nu
     g.own === null ? undefined : Object.fromEntries(Object.entries(g.own.usage).map(([key, of]) => [key, value(of)])),
   panel: 'Requests',
 })
+
+const COST_KINDS = ['key', 'team', 'model'] as const
+
+/** One metric for keys, one for teams and one for models. */
+const costCounters = (name: string, help: string, value: (counts: CostCounts) => number): readonly Metric[] =>
+  COST_KINDS.map((kind) => ({
+    from: 'gateway_counts',
+    type: 'counter',
+    name: `firstlight_${kind}_${name}_total`,
+    help: `${help} by ${kind} (pools with \`cost\`).`,
+    label: kind,
+    counts: (g) =>
+      g.own?.costs === undefined
+        ? undefined
+        : Object.fromEntries(Object.entries(g.own.costs[kind]).map(([one, counts]) => [one, value(counts)])),
+    panel: 'Cost',
+  }))
 
 const targetCounter = (name: string, help: string, value: (counts: TargetCounts) => number): Metric => ({
   from: 'target',
@@ -45,6 +63,13 @@ export const GATEWAY_METRICS: readonly Metric[] = [
     ({ cachedTokens }) => cachedTokens,
   ),
   keyCounter('output_tokens', 'Output tokens, by key.', ({ outputTokens }) => outputTokens),
+  ...costCounters(
+    'engine_seconds',
+    'Share of requests in the busy time of engines, seconds,',
+    ({ engineS }) => engineS,
+  ),
+  ...costCounters('saved_seconds', 'Prefill that cached tokens have saved, seconds,', ({ savedS }) => savedS),
+  ...costCounters('cost', 'Money for engine seconds by `price_per_engine_hour`,', ({ money }) => money),
   {
     from: 'gateway',
     type: 'gauge',

@@ -133,5 +133,7 @@ export interface PoolConfig {
   readonly queue?: QueueConfig | null
   /** Absent, null: engines load no adapters on demand. */
   readonly adapterLoading?: AdapterLoading | null
+  /** The engine seconds of requests are counted. Absent: they are not. */
+  readonly countsCosts?: boolean
   readonly engines: readonly EngineSpec[]
 }

@@ -1,5 +1,7 @@
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { Outcome } from '../contract/outcome.ts'
+import type { CostAnswer } from '../cost/request-cost.ts'
+import { BookingCosts } from '../cost/booking-costs.ts'
 import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
 import type { HistoryRecorder } from '../reports/history-recorder.ts'
@@ -12,6 +14,7 @@ import type { DecisionLog } from './decision-log.ts'
 import type { EngineState } from './engine-state.ts'
 import type { BookingAttempt, PoolEngines } from './pool-engines.ts'
 import type { PoolLedger } from './ledger.ts'
+import { predictionOf } from './ledger-entry.ts'
 import type { LoadStats } from './load-stats.ts'
 import type { BookedLoad } from './booked-load.ts'
 
@@ -29,6 +32,8 @@ export class BookingLifecycle {
   readonly #decisions: DecisionLog
   readonly #history: HistoryRecorder
   #blockTokens = 1
+  /** null: costs are not counted. */
+  #costs: BookingCosts | null = null
 
   constructor({ load, ledger, engines, decisions, history }: LifecycleParts) {
     this.#load = load
@@ -38,14 +43,25 @@ export class BookingLifecycle {
     this.#history = history
   }
 
-  configure({ blockTokens }: PoolConfig): void {
+  configure({ blockTokens, countsCosts = false }: PoolConfig): void {
     this.#blockTokens = blockTokens
+    this.#costs = countsCosts ? (this.#costs ?? new BookingCosts(this.#ledger)) : null
+  }
+
+  /** Cost of a booking by its key. */
+  costOf(key: string): CostAnswer {
+    return this.#costs?.costOf(key) ?? null
+  }
+
+  /** Starts to count what a new booking costs and owes. */
+  added(booking: Booking, now: number): void {
+    this.#costs?.booked(booking, now)
+    this.#owes(booking, now)
   }
 
   /** Records when the first output of a booking is due. */
-  owes(booking: Booking, now: number): void {
-    const { key, placement, legs, admission } = booking
-    const predicted = this.#ledger.predicted(booking)
+  #owes({ key, placement, legs, admission }: Booking, now: number): void {
+    const predicted = predictionOf(this.#ledger.legsOf(key)[0], admission.promptTokens)
     const [{ engine } = { engine: null }] = legs
     if (engine === null || predicted === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
     const expected = this.#ledger.expected(engine, now)
@@ -58,6 +74,7 @@ export class BookingLifecycle {
   legDone(booking: Booking, done: LegDone, now: number): void {
     if (booking.firstTokenSeen || booking.legsDone.includes(done.legRole)) return
     booking.legsDone = [...booking.legsDone, done.legRole]
+    this.#costs?.legDone(booking, done.legRole, now)
     // The next leg is sent only now.
     booking.sentAt = now
     this.#load.legDone(booking, done, now)
@@ -72,6 +89,7 @@ export class BookingLifecycle {
   firstToken(booking: Booking, stages: StageTimes, now: number): void {
     if (booking.firstTokenSeen) return
     booking.firstTokenSeen = true
+    this.#costs?.firstToken(booking, now)
     for (const { engine } of booking.legs) engine.owed.settled(booking.key)
     recordOutput(booking, now)
     this.#owesMore(booking, 'begun', now)
@@ -155,6 +173,7 @@ export class BookingLifecycle {
   }
 
   end(booking: Booking, outcome: Outcome, now: number): void {
+    this.#costs?.ended(booking, outcome, now)
     if (!booking.firstTokenSeen) this.#settleOwed(booking, outcome, now)
     else this.#owesNoMore(booking, outcome, now)
     endAdapter(booking, outcome.failure === 'lacks_model', now)

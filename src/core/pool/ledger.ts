@@ -23,7 +23,7 @@ import { UsualOutput } from './usual-output.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import { prefillWork } from '../latency/prefill-work.ts'
 import { PrefixIndex } from '../prefix-index/prefix-index.ts'
-import { endPresumed, type LegEntry, type LedgerEntry, predictionOf } from './ledger-entry.ts'
+import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
 import { type FirstTokenPrediction, firstTokenPrediction } from './first-token-prediction.ts'
 import { SignalReader } from './signal-reader.ts'
@@ -46,14 +46,14 @@ export class PoolLedger {
   /** Objective of the time between tokens; null: none. */
   #itlMs: number | null = null
   /** Data of the signal readers; replaced when the block size changes. */
-  #sources: SignalSources
+  sources: SignalSources
   #firstAddedAt: number | null = null
   readonly #usualOutput = new UsualOutput()
 
   /** @param load statistics whose signals the readers fill, too */
   constructor(load: LoadStats) {
     this.#load = load
-    this.#sources = this.#sourcesOf(0, DEFAULT_LOADING_COSTS)
+    this.sources = this.#sourcesOf(0, DEFAULT_LOADING_COSTS)
   }
 
   /** (block, engine) entries of the prefix index, and the bytes of all its tables. */
@@ -66,7 +66,7 @@ export class PoolLedger {
     this.#itlMs = pool.slo?.itlMs ?? null
     for (const entry of this.#engines) if (entry !== undefined) this.#reconfigure(entry, pool.blockTokens)
     this.#blockTokens = pool.blockTokens
-    this.#sources = this.#sourcesOf(pool.blockTokens, loadingCosts(pool.policy.options))
+    this.sources = this.#sourcesOf(pool.blockTokens, loadingCosts(pool.policy.options))
   }
 
   engineAdded(engine: EngineRef, now: number): void {
@@ -185,9 +185,9 @@ export class PoolLedger {
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
   }
 
-  /** Predicted first token of a booking that was just made; null: unknown. */
-  predicted({ key, admission: { promptTokens } }: BookingRef): ReturnType<typeof predictionOf> {
-    return predictionOf(this.#requests.get(key)?.legs[0], promptTokens)
+  /** Entries of a booking's legs; none: it is unknown. */
+  legsOf(key: string): readonly LegEntry[] {
+    return this.#requests.get(key)?.legs ?? []
   }
 
   legDone(booking: BookingRef, { legRole, stages, usage = null }: LegDone, now: number): void {
@@ -267,7 +267,7 @@ export class PoolLedger {
   }
 
   read(admission: Admission, now: number, engines: readonly EngineRef[]): SignalReader {
-    return new SignalReader(this.#sources, admission, { now, engines })
+    return new SignalReader(this.sources, admission, { now, engines })
   }
 
   estimate(engine: EngineRef, now: number): EngineEstimate {

@@ -223,7 +223,7 @@ export class PoolState {
     const { decision } = chosen
     const logged = this.#decisionLog.add(chosen)
     if (admission.attempt === 0) this.#history.requested(now)
-    this.#gauge(now)
+    this.#history.gaugeBy(this.#engines, now)
     const placement = this.#engines.adapters.begin(decision.placement, admission, now)
     const { key, legs } = this.#add(admission, placement, { now, leaseMs: this.#leaseMs, reading, logged })
     // An edge that did not receive the first placement asks again with the same key.
@@ -278,6 +278,11 @@ export class PoolState {
     return true
   }
 
+  /** Cost of a booking by its key, from its end on. null: unknown, or the pool counts no costs. */
+  costOf(key: string): ReturnType<BookingLifecycle['costOf']> {
+    return this.#lifecycle.costOf(key)
+  }
+
   /** Books again without ranking, after an eviction. No effect for live or released bookings. */
   resume(
     { admission, placement, firstTokenSeen, legsDone = [], outputBlocks, elsewhere }: Resume,
@@ -299,7 +304,7 @@ export class PoolState {
   /** Returns the probed engines that also serve other sources, whose load changes within seconds. */
   observe(signals: readonly EngineSignal[], now: number): readonly string[] {
     for (const signal of signals) this.#engines.observe(signal, now)
-    this.#gauge(now)
+    this.#history.gaugeBy(this.#engines, now)
     this.#waiting.wake(now)
     return signals
       .filter((signal) => signal.kind === 'probe' && this.#engines.isShared(signal.engine))
@@ -340,17 +345,13 @@ export class PoolState {
    * @param historySince ms since the epoch: the history has what ended after it
    */
   summary(decisions: number, historySince: number, now: number): PoolSummary {
-    this.#gauge(now)
+    this.#history.gaugeBy(this.#engines, now)
     return {
       digest: this.#digestOf(() => this.#engines.summary(now), now),
       decisions: this.#decisionLog.latest(decisions),
       measured: this.#decisionLog.measured(decisions),
       history: this.#history.data(historySince, now),
     }
-  }
-
-  #gauge(now: number): void {
-    if (this.#history.isGaugeDue(now)) this.#history.gauges(this.#engines.gauges(now), now)
   }
 
   /** First attempts of the last ten seconds. */
@@ -464,7 +465,7 @@ export class PoolState {
     this.#load.addBooking(booking, now, reading?.prompt)
     this.#ledger.addBooking(booking, now, reading)
     if (terms.logged === undefined) this.#engines.adapters.resume(booking, now)
-    this.#lifecycle.owes(booking, now)
+    this.#lifecycle.added(booking, now)
     return booking
   }
 

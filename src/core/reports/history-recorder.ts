@@ -78,12 +78,10 @@ export class HistoryRecorder {
     if (predictedTtftMs !== null && sentMs > 0) slice.errors[errorBin(predictedTtftMs / sentMs)]! += 1
   }
 
-  /** Whether a second has passed since the last gauges: reading them takes a pass over all engines. */
-  isGaugeDue(now: number): boolean {
-    return now - this.#lastGaugesAt >= 1_000
-  }
-
-  gauges({ queueS, kvUsage }: Pick<HistoryStep, 'queueS' | 'kvUsage'>, now: number): void {
+  /** Reads the gauges once a second, because that takes a pass over all engines. */
+  gaugeBy(engines: { gauges(now: number): Pick<HistoryStep, 'queueS' | 'kvUsage'> }, now: number): void {
+    if (now - this.#lastGaugesAt < 1_000) return
+    const { queueS, kvUsage } = engines.gauges(now)
     this.#lastGaugesAt = now
     const step = this.#step(now)
     step.queueS = maxKnown(step.queueS, queueS)

@@ -75,6 +75,7 @@ function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admiss
     ports,
     route,
     place: { cluster: route.cluster.id, pool: route.pool.model, running: runningBookings(ports.origin) },
+    charge: route.pool.cost === null ? undefined : (key) => exchange.charge?.(route, key),
   }
 }
 
@@ -146,7 +147,7 @@ const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `$
 
 function toPlacement(
   admitted: AdmitResult,
-  { pool, admission, leaseMs, log, timers, scope, ports, route, place }: AdmitContext,
+  { pool, admission, leaseMs, log, timers, scope, ports, route, place, charge }: AdmitContext,
 ): AdmittedPlacement | { readonly refusal: Refusal } {
   if ('refusal' in admitted) return admitted
   const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
@@ -155,7 +156,7 @@ function toPlacement(
     placement,
     policy,
     predictedTtftMs,
-    booking: new LeaseKeeper({ pool, admission, leaseMs, log, timers, scope, lease, placement, place }),
+    booking: new LeaseKeeper({ pool, admission, leaseMs, log, timers, scope, lease, placement, place, charge }),
     notes: none,
   }
 }

@@ -37,6 +37,7 @@ function admitNow(pool: PoolPort, admission: Admission): AdmitResult | null {
 const optionalMethods = (pool: PoolPort, configurer: Configurer): Partial<PoolPort> => ({
   ...queueMethods(pool, configurer),
   ...(pool.admitNow === undefined ? {} : { admitNow: (admission) => admitNow(pool, admission) }),
+  ...(pool.costOf === undefined ? {} : { costOf: (key) => pool.costOf!(key) }),
   ...(pool.watchNow === undefined ? {} : { watchNow: () => pool.watchNow!() }),
   ...(pool.applyNow === undefined ? {} : { applyNow: (event) => applyNow(pool, event, configurer) }),
 })

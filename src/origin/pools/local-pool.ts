@@ -109,6 +109,10 @@ export class LocalPool implements PoolPort {
     return this.#state.regionDigest(this.#now())
   }
 
+  costOf(key: string) {
+    return this.#state.costOf(key)
+  }
+
   async explain(id: string) {
     return this.#state.explain(id)
   }

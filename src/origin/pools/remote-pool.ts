@@ -1,5 +1,6 @@
 /** Pool port for pool state in another thread or in a Durable Object: one proxy for all transports. */
 import type { Admission } from '../../core/contract/admission.ts'
+import type { CostAnswer } from '../../core/cost/request-cost.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
 import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { EarlyLegRole } from '../../core/contract/legs.ts'
@@ -97,6 +98,10 @@ export class RemotePool implements PoolPort {
 
   regionDigest() {
     return this.#transport.call('regionDigest', []) as ReturnType<PoolPort['regionDigest']>
+  }
+
+  costOf(key: string) {
+    return this.#transport.call('costOf', [key]) as Promise<CostAnswer>
   }
 
   explain(id: string) {

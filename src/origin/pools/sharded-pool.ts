@@ -7,6 +7,7 @@ import type { PoolConfig } from '../../core/contract/pool-config.ts'
 import { serverIdOf } from '../../core/contract/rank-id.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { RegionDigest } from '../../core/contract/region-digest.ts'
+import type { CostAnswer } from '../../core/cost/request-cost.ts'
 import { mergeDecisions } from '../../core/edge/merge-digests.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../../core/kv-events/event-delta.ts'
 import { mergeHistories } from '../../core/reports/merge-histories.ts'
@@ -109,6 +110,11 @@ export class ShardedPool implements PoolPort {
 
   async regionDigest(): Promise<RegionDigest> {
     return mergeRegionDigests(await this.#all((cell) => cell.regionDigest()))
+  }
+
+  async costOf(key: string): Promise<CostAnswer> {
+    const answers = await Promise.all(this.#cells.map((cell) => cell.costOf?.(key) ?? null))
+    return answers.find((answer) => answer !== null) ?? null
   }
 
   async explain(id: string): Promise<Decision | null> {

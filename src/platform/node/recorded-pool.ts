@@ -47,6 +47,7 @@ function boundMethods(port: PoolPort): PoolPort {
     observe: (signals) => port.observe(signals),
     digest: () => port.digest(),
     explain: (id) => port.explain(id),
+    ...(port.costOf === undefined ? {} : { costOf: (key) => port.costOf!(key) }),
     regionDigest: () => port.regionDigest(),
     ...(port.watchNow === undefined ? {} : { watchNow: () => port.watchNow!() }),
     ...(port.registry === undefined ? {} : { registry: (call) => port.registry!(call) }),

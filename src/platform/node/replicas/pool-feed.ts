@@ -80,6 +80,7 @@ export class PoolFeed {
         return localPool.registry!(call)
       },
       digest: async () => ({ ...(await localPool.digest()), ...replicas() }),
+      ...(localPool.costOf === undefined ? {} : { costOf: (key) => localPool.costOf!(key) }),
       explain: async (id) => (await localPool.explain(id)) ?? this.#explain(id),
       summary: async (decisions, historySince = 0) => {
         const { digest, ...rest } = await localPool.summary!(decisions, historySince)

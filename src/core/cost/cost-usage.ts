@@ -1,0 +1,92 @@
+import type { RequestCost } from './request-cost.ts'
+
+/** Costs of one key, team or model since the start. */
+export interface CostCounts {
+  /** Bookings: attempts of requests. */
+  readonly attempts: number
+  readonly engineS: number
+  readonly savedS: number
+  /** Money by `price_per_engine_hour`; 0 without a price. */
+  readonly money: number
+}
+
+type OpenCounts = { -readonly [Field in keyof CostCounts]: CostCounts[Field] }
+
+const KINDS = ['key', 'team', 'model'] as const
+
+/** Who or what pays. */
+type CostKind = (typeof KINDS)[number]
+
+export type CostsByName = Readonly<Record<string, CostCounts>>
+
+export type CostTotals = Readonly<Record<CostKind, CostsByName>>
+
+/** Whom a cost is charged to. */
+export interface Payer {
+  readonly key: string
+  /** null: none. */
+  readonly team: string | null
+  readonly model: string
+}
+
+/** Further names share the name `other`, so that labels of metrics stay bounded. */
+const MAX_NAMES = 1_000
+
+const SECONDS_PER_HOUR = 3600
+
+/** Money for engine seconds. `pricePerEngineHour` null: none. */
+export const moneyOf = ({ engineS }: Pick<RequestCost, 'engineS'>, pricePerEngineHour: number | null): number =>
+  pricePerEngineHour === null ? 0 : (engineS / SECONDS_PER_HOUR) * pricePerEngineHour
+
+/** Costs by key, team and model, for metrics and the admin API. */
+export class CostUsage {
+  readonly #names = new Map<CostKind, Map<string, OpenCounts>>(KINDS.map((kind) => [kind, new Map()]))
+
+  add(payer: Payer, cost: RequestCost, money: number): void {
+    for (const kind of KINDS) {
+      const name = payer[kind]
+      if (name === null) continue
+      const counts = this.#countsOf(kind, name)
+      counts.attempts += 1
+      counts.engineS += cost.engineS
+      counts.savedS += cost.savedS
+      counts.money += money
+    }
+  }
+
+  /** A copy. */
+  totals(): CostTotals {
+    const listed = KINDS.map((kind) => {
+      const names = Array.from(this.#names.get(kind)!, ([name, counts]) => [name, { ...counts }])
+      return [kind, Object.fromEntries(names)]
+    })
+    return Object.fromEntries(listed) as CostTotals
+  }
+
+  #countsOf(kind: CostKind, name: string): OpenCounts {
+    const counts = this.#names.get(kind)!
+    const known = counts.has(name) || counts.size < MAX_NAMES ? name : 'other'
+    const own = counts.get(known) ?? { attempts: 0, engineS: 0, savedS: 0, money: 0 }
+    counts.set(known, own)
+    return own
+  }
+}
+
+/** Adds the costs of two gateways. */
+export function sumCosts(a: CostTotals, b: CostTotals): CostTotals {
+  const summed = KINDS.map((kind) => {
+    const names = new Set([...Object.keys(a[kind]), ...Object.keys(b[kind])])
+    return [kind, Object.fromEntries(Array.from(names, (name) => [name, sumNamed(a[kind][name], b[kind][name])]))]
+  })
+  return Object.fromEntries(summed) as CostTotals
+}
+
+const sumNamed = (a: CostCounts | undefined, b: CostCounts | undefined): CostCounts | undefined =>
+  a === undefined || b === undefined
+    ? (a ?? b)
+    : {
+        attempts: a.attempts + b.attempts,
+        engineS: a.engineS + b.engineS,
+        savedS: a.savedS + b.savedS,
+        money: a.money + b.money,
+      }

@@ -1,0 +1,3 @@
+import { costContract } from '../../contracts/cost.ts'
+
+costContract('worker')
