@@ -12,6 +12,8 @@ export interface EdgeOptions {
   readonly script?: string
   /** Discards the Worker's log. */
   readonly quiet?: boolean
+  /** Gets the lines of the Worker's log instead. */
+  readonly logged?: (line: string) => void
   /** Compiled vocabularies by name, as a KV namespace holds them. */
   readonly vocabularies?: Readonly<Record<string, Uint8Array<ArrayBuffer>>>
   /** The port belongs to the Worker itself, without an asset router or simulator Worker in front, for benchmarks. */
@@ -34,7 +36,8 @@ export async function startEdge({
   port,
   bindings,
   script = builtScript(),
-  quiet = false,
+  logged,
+  quiet = logged !== undefined,
   direct = false,
   vocabularies,
 }: EdgeOptions): Promise<Edge> {
@@ -58,7 +61,7 @@ export async function startEdge({
     }),
     logRequests: false,
     log: new Log(quiet ? LogLevel.NONE : LogLevel.WARN),
-    ...(quiet ? { handleStructuredLogs: () => {} } : {}),
+    ...(quiet ? { handleStructuredLogs: ({ message }: { readonly message: string }) => logged?.(message) } : {}),
   } as ConstructorParameters<typeof Miniflare>[0])
   const front = await runtime.ready
   await putVocabularies(runtime, vocabularies ?? {})

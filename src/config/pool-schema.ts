@@ -179,7 +179,7 @@ export const poolShape = {
   ),
   discover_interval_ms: describe(
     'Node only: interval of the DNS lookups for engines with `discover`. An address is removed when three ' +
-      'answers in a row lack it. For pods: interval at which `/v1/models` and `/is_sleeping` are read.',
+      'answers in a row lack it. For pods: interval at which `/v1/models` is read.',
     withDefault(milliseconds(100), 5_000),
   ),
   observe_share: describe(

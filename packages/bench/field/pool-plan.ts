@@ -10,6 +10,10 @@ export interface PoolPlan {
   readonly routes?: (letter: string, type: string, model: string) => Routes
   /** Further limits of the pool's own key. */
   readonly keyLimits?: object
+  /** Its engines speak TLS with a certificate that no authority has signed. */
+  readonly secure?: boolean
+  /** Each engine is also a pod of the cluster that the gateway finds in KUBECONFIG. */
+  readonly pods?: boolean
   /** Keys of one engine. `urls`: addresses of all engines of the pool. */
   readonly engine?: (letter: string, type: string, urls: readonly string[]) => object
 }

@@ -47,9 +47,16 @@ export class SitePool {
   readonly url: string
   readonly model: string
   readonly engines: ReadonlyMap<string, FakeEngine>
+  /** Lines of the gateway's log. */
+  readonly log: () => string
 
-  constructor(url: string, model: string, engines: ReadonlyMap<string, FakeEngine>) {
+  constructor(
+    { url, log }: { readonly url: string; readonly log: () => string },
+    model: string,
+    engines: ReadonlyMap<string, FakeEngine>,
+  ) {
     this.url = url
+    this.log = log
     this.model = model
     this.engines = engines
   }

@@ -1,12 +1,14 @@
 /** One gateway as it is shipped, on one runtime, before scripted engines of one type. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { FakeEngine } from '../../../test/kit/fake-engine.ts'
+import { localhost } from '../../../test/kit/localhost-certificate.ts'
 import { startEdge } from '../../../scripts/edge.ts'
 import { startServed } from '../proxy/processes.ts'
 import { ADMIN, FIELD_KEY, limitedKey } from './credentials.ts'
 import { engineRoutes } from './engine-routes.ts'
+import { FieldCluster } from './field-cluster.ts'
 import type { Runtime } from './matrix.ts'
 import type { PoolPlan } from './pool-plan.ts'
 import { engineId, SitePool } from './site-pool.ts'
@@ -37,9 +39,11 @@ export class Site {
     const engines = new Map<string, Engines>()
     for (const [model, pool] of plan.pools) engines.set(model, await openEngines(pool, model, plan.type))
     const own = await FakeEngine.open({ 'GET *': { body: {} }, '*': { status: 500, body: {} } })
-    const { url, stop } = await startGateway(plan, documentOf(plan, engines, own.url))
-    const pools = [...engines].map(([model, opened]) => [model, new SitePool(url, model, opened)] as const)
-    return new Site(new Map(pools), () => Promise.all([stop(), own.close()]))
+    const podEngines = [...plan.pools].flatMap(([model, { pods }]) => (pods === true ? [...engines.get(model)!] : []))
+    const cluster = podEngines.length === 0 ? null : await FieldCluster.open(podEngines)
+    const gateway = await startGateway(plan, documentOf(plan, engines, own.url), cluster?.env ?? {})
+    const pools = [...engines].map(([model, opened]) => [model, new SitePool(gateway, model, opened)] as const)
+    return new Site(new Map(pools), () => Promise.all([gateway.stop(), own.close(), cluster?.close()]))
   }
 
   async close(): Promise<void> {
@@ -48,10 +52,11 @@ export class Site {
   }
 }
 
-async function openEngines({ letters, routes }: PoolPlan, model: string, type: string): Promise<Engines> {
+async function openEngines({ letters, routes, secure }: PoolPlan, model: string, type: string): Promise<Engines> {
   const opened = new Map<string, FakeEngine>()
+  const options = secure === true ? { secure: localhost } : {}
   for (const letter of letters)
-    opened.set(letter, await FakeEngine.open({ ...engineRoutes(type), ...routes?.(letter, type, model) }))
+    opened.set(letter, await FakeEngine.open({ ...engineRoutes(type), ...routes?.(letter, type, model) }, options))
   return opened
 }
 
@@ -110,24 +115,31 @@ function enginesOf({ model, type, ownUrl, engine }: PoolParts, engines: Engines)
   ]
 }
 
+interface StartedGateway {
+  readonly url: string
+  readonly log: () => string
+  stop(): Promise<unknown>
+}
+
 async function startGateway(
   { runtime, script }: SitePlan,
   document: object,
-): Promise<{ url: string; stop(): Promise<unknown> }> {
-  if (runtime === 'worker')
-    return startEdge({
-      port: 0,
-      bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) },
-      script,
-      quiet: true,
-      direct: true,
-    })
+  env: Readonly<Record<string, string>>,
+): Promise<StartedGateway> {
+  if (runtime === 'worker') {
+    const lines: string[] = []
+    const bindings = { FIRSTLIGHT_CONFIG: JSON.stringify(document) }
+    const edge = await startEdge({ port: 0, bindings, script, logged: (line) => void lines.push(line), direct: true })
+    return { ...edge, log: () => lines.join('\n') }
+  }
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-field-'))
   const file = join(folder, 'firstlight.json')
   writeFileSync(file, JSON.stringify(document))
-  const { port, stop } = await startServed(file)
+  const logFile = join(folder, 'log')
+  const { port, stop } = await startServed(file, { stdout: openSync(logFile, 'w'), env })
   return {
     url: `http://127.0.0.1:${port}`,
+    log: () => readFileSync(logFile, 'utf8'),
     stop: async () => {
       stop()
       rmSync(folder, { recursive: true, force: true })

@@ -35,14 +35,19 @@ export async function startScript(file: string, args: readonly string[]): Promis
   return { pid: child.pid!, port, stop }
 }
 
-/**
- * `firstlight serve` with this configuration file, as a package ships and starts it.
- * @param script started in place of the package's bundle
- * @param stdout file of its log
- */
+interface ServedOptions {
+  /** Started in place of the package's bundle. */
+  readonly script?: string
+  /** File of its log. */
+  readonly stdout?: number | 'ignore'
+  /** Further environment variables. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** `firstlight serve` with this configuration file, as a package ships and starts it. */
 export async function startServed(
   file: string,
-  { script = BUNDLE, stdout = 'ignore' }: { readonly script?: string; readonly stdout?: number | 'ignore' } = {},
+  { script = BUNDLE, stdout = 'ignore', env = {} }: ServedOptions = {},
 ): Promise<StartedProcess> {
   bundled ??= bundleNode(BUNDLE)
   await bundled
@@ -50,7 +55,7 @@ export async function startServed(
   const child = spawn(
     process.execPath,
     [...servingFlags, script, 'serve', '--config', file, '--listen', `127.0.0.1:${port}`],
-    { stdio: ['ignore', stdout, 'inherit'], env: servingEnv(process.env) },
+    { stdio: ['ignore', stdout, 'inherit'], env: { ...servingEnv(process.env), ...env } },
   )
   const stop = guard(child)
   const listens = async (): Promise<boolean> => {

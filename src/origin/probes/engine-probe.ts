@@ -2,14 +2,15 @@
 import { METRICS_PATHS, readMetrics, readRankMetrics, type MeasuredLoad } from '../../engines/engine-registry.ts'
 import type { RankStats } from '../../core/contract/engine-signal.ts'
 import { adaptersFromModels } from '../../engines/model-list.ts'
-import { PLAIN, type EngineType, type HealthCheck, type RankLoad } from '../../engines/engine-type.ts'
+import type { EngineType, RankLoad } from '../../engines/engine-type.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Log } from '../../ports/log.ts'
-import { type Origin, OriginError } from '../../ports/origin.ts'
+import type { Origin } from '../../ports/origin.ts'
 import type { Probe, ProbeSignal } from '../../ports/probe.ts'
 import { detectByRoutes, jsonOf } from './engine-detection.ts'
 import { readRoute } from '../engine-route.ts'
 import { KnownEngines, knownEngines } from '../known-engines.ts'
+import { healthOf, newHealthMemory, type HealthMemory } from './health-checks.ts'
 
 /** Time limit, ms, of sleep states. An engine in a long step answers late; a paused engine is idle. */
 const STATE_MS = 1_000
@@ -24,17 +25,6 @@ const UNLISTED_MS = 30_000
 
 /** Limit of metrics, bytes. A vLLM engine sends about 100 KB, with many adapters more. */
 const METRICS_BYTES = 4 * 1024 * 1024
-
-/** Interval, ms, of a slow check that has failed. */
-const UNHEALTHY_MS = 1_000
-
-/** A check that takes longer than a probe may, and runs beside it. */
-interface SlowCheck {
-  /** Time of the next one. */
-  dueAt: number
-  /** Result of the last one. */
-  problem: string | null
-}
 
 /** What an engine answered, and until when it is not asked again, ms since the epoch. */
 interface KeptAnswer<Value> {
@@ -58,7 +48,7 @@ export interface ProbeMemory {
   readonly contexts: Map<string, KeptAnswer<number | null>>
   /** By URL. null: the engine lists no models. */
   readonly adapters: Map<string, KeptAnswer<readonly string[] | null>>
-  readonly slowChecks: Map<string, SlowCheck>
+  readonly health: HealthMemory
 }
 
 export const newProbeMemory = (known: KnownEngines = new KnownEngines()): ProbeMemory => ({
@@ -68,7 +58,7 @@ export const newProbeMemory = (known: KnownEngines = new KnownEngines()): ProbeM
   versions: new Map(),
   contexts: new Map(),
   adapters: new Map(),
-  slowChecks: new Map(),
+  health: newHealthMemory(),
 })
 
 interface ProbeContext extends ProbeMemory {
@@ -89,7 +79,7 @@ export function engineProbe(
   return async (target, now) => {
     const context: ProbeContext = { ...memory, origin, log, now }
     const sentAt = now()
-    const health = await healthOf(context, target)
+    const health = await healthOf({ ...context, memory: context.health }, target)
     if (health.problem === 'gateway_limit') return null
     if (health.problem !== null) forget(memory, target)
     const found = health.problem === null ? await factsOf(context, target, health.server) : NO_FACTS
@@ -124,60 +114,6 @@ function forget(memory: ProbeMemory, target: EngineTarget): void {
 export function forgetContext({ contexts, adapters }: ProbeMemory, { url }: EngineTarget): void {
   adapters.delete(url)
   for (const key of contexts.keys()) if (key.startsWith(`${url} `)) contexts.delete(key)
-}
-
-type SlowHealthCheck = HealthCheck & { readonly everyMs: number }
-
-interface Health {
-  /** null: healthy. `gateway_limit`: the gateway was out of file descriptors. */
-  readonly problem: string | null
-  readonly server: string | null
-}
-
-/** A type without health checks (a gateway as a plain engine) is asked like any other server. */
-const checksOf = ({ health }: EngineType): readonly HealthCheck[] => (health.length > 0 ? health : PLAIN.health)
-
-async function healthOf(context: ProbeContext, target: EngineTarget): Promise<Health> {
-  let server: string | null = null
-  for (const check of checksOf(context.known.typeOf(target))) {
-    const { everyMs } = check
-    const health =
-      everyMs === null ? await checked(context, target, check) : slowHealth(context, target, { ...check, everyMs })
-    if (health.problem !== null) return health
-    server ??= health.server
-  }
-  return { problem: null, server }
-}
-
-/**
- * Any response counts as healthy unless it reports a failure: an engine without the route, or behind a key, serves
- * requests all the same.
- */
-async function checked({ origin, log }: ProbeContext, target: EngineTarget, check: HealthCheck): Promise<Health> {
-  const { path, limitMs, badFrom } = check
-  try {
-    const { status, server } = await readRoute(origin, target, path, { limitMs })
-    return { problem: status < badFrom ? null : `status_${status}`, server }
-  } catch (error) {
-    log.debug('probe_health_failed', { engine: target.id, error })
-    return { problem: error instanceof OriginError ? error.failure : 'reset', server: null }
-  }
-}
-
-/** Result of the last slow check. Starts the next one when it is due. */
-function slowHealth(context: ProbeContext, target: EngineTarget, check: SlowHealthCheck): Health {
-  const { slowChecks, now } = context
-  const key = `${target.url} ${check.path}`
-  const last = slowChecks.get(key) ?? { dueAt: 0, problem: null }
-  slowChecks.set(key, last)
-  if (last.dueAt <= now()) {
-    last.dueAt = now() + check.everyMs
-    void checked(context, target, check).then(({ problem }) => {
-      last.problem = problem === 'gateway_limit' ? last.problem : problem
-      if (problem !== null) last.dueAt = Math.min(last.dueAt, now() + UNHEALTHY_MS)
-    })
-  }
-  return { problem: last.problem, server: null }
 }
 
 interface Facts {

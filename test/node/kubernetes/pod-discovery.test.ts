@@ -17,17 +17,14 @@ let folder: string
 let discovery: Discovery
 let logged: (readonly [string, Readonly<Record<string, unknown>> | undefined])[]
 let stop: () => void
-/** By address: models and sleep state. */
+/** By address. */
 const models = new Map<string, readonly string[]>()
-const asleep = new Set<string>()
 
 beforeEach(async () => {
   models.clear()
-  asleep.clear()
   logged = []
   engines = await FakeEngine.open(
     {
-      'GET /is_sleeping': ({ address }) => ({ body: { is_sleeping: asleep.has(address) } }),
       '*': ({ address }) => {
         const list = models.get(address)
         return list === undefined ? { status: 503, body: {} } : { body: { data: list.map((id) => ({ id })) } }
@@ -192,16 +189,17 @@ it('a pod whose server answers later is asked again, and keeps its models while 
   await expect.poll(present).toEqual(['e-127.0.0.1', 'e-127.0.0.2'])
 })
 
-it('a sleeping engine is left out until it wakes up', async () => {
+it('discovery asks pods for their models, and not for their sleep state', async () => {
   models.set('127.0.0.1', ['m'])
-  asleep.add('127.0.0.1')
   api.set({ name: 'one', address: '127.0.0.1' })
-  const present = await following(configOf())
-  expect(present()).toEqual([])
-  asleep.clear()
-  await expect.poll(present).toEqual(['e-127.0.0.1'])
-  asleep.add('127.0.0.1')
-  await expect.poll(present).toEqual([])
+  expect(idsIn(await discovery.resolve(configOf()))).toEqual(['e-127.0.0.1'])
+  expect(new Set(engines.calls)).toEqual(new Set(['GET /v1/models']))
+})
+
+it('discovery asks pods for nothing if all of them match', async () => {
+  api.set({ name: 'one', address: '127.0.0.1' })
+  expect(idsIn(await discovery.resolve(configOf({ match: 'all' })))).toEqual(['e-127.0.0.1'])
+  expect(engines.calls).toEqual([])
 })
 
 it('labels as a whole give the role; annotations give weight and KV events; the port may have a name', async () => {

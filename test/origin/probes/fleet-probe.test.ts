@@ -24,6 +24,7 @@ class Bench {
   now = 0
   answers: Answers = {}
   readonly requested: string[] = []
+  readonly warnings: (readonly [event: string, fields?: object])[] = []
   readonly signals: EngineSignal[] = []
   /** Engines that also serve other sources. */
   shared: readonly string[] = []
@@ -49,7 +50,7 @@ class Bench {
       random: () => 0,
       newId: () => '',
       yieldToEventLoop: async () => void this.byTurn.push(this.requested.length),
-      log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+      log: { debug: () => {}, info: () => {}, warn: (...line) => void this.warnings.push(line), error: () => {} },
     }
     this.fleet = new FleetProbe([this.route], this.#ports, { digests: new DigestCache({ ports: this.#ports }) })
   }
@@ -150,6 +151,24 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).healthy).toEqual({ e3: true })
     bench.now = 250
     expect((await bench.round()).requested).toEqual([])
+  })
+
+  it('probes of a fleet warn of the cause of a failed health check once, and again after it has passed', async () => {
+    const bench = new Bench(['a'])
+    const causes = async (answer: Answers[string]) => {
+      bench.answers = { 'a/health': answer }
+      bench.now += 10_000
+      await bench.round()
+      return bench.warnings
+        .splice(0)
+        .filter(([event]) => event === 'health_check_failed')
+        .map(([, fields]) => JSON.stringify(fields, (_, value) => (value instanceof Error ? value.message : value)))
+    }
+    expect(await causes('refuses')).toEqual(['{"engine":"a","path":"/health","problem":"connect","error":"refused"}'])
+    expect(await causes('refuses')).toEqual([])
+    expect(await causes({ status: 503 })).toEqual([])
+    expect(await causes({ status: 200 })).toEqual([])
+    expect(await causes({ status: 503 })).toEqual(['{"engine":"a","path":"/health","problem":"status_503"}'])
   })
 
   it('report why an engine is unhealthy, and its version once it is not', async () => {

@@ -7,6 +7,7 @@ import { firstToken } from './first-token.ts'
 import { forwarding } from './forwarding.ts'
 import { lateFaults } from './late-faults.ts'
 import { legs } from './legs.ts'
+import { probes } from './probes.ts'
 import { ranks } from './ranks.ts'
 import { sickEngines } from './sick-engines.ts'
 import { usage } from './usage.ts'
@@ -20,6 +21,7 @@ export const fieldCases: Readonly<Record<string, FieldCase>> = {
   ...legs,
   ...connections,
   ...forwarding,
+  ...probes,
   ...ranks,
   ...sickEngines,
 }

@@ -1,6 +1,6 @@
 /**
- * Pods of one label selector: watches them, reads models and sleep state of each ready pod, and leaves out sleeping
- * engines.
+ * Pods of one label selector: watches them, and reads the models of each ready pod if its pool wants those of one
+ * model. Whether an engine sleeps is the matter of its probes, as for any engine: only then can a request wake it.
  */
 import type { EngineConfig } from '../../../config.ts'
 import type { DiscoveredPod } from '../../../config/discover.ts'
@@ -19,10 +19,7 @@ interface TrackedPod {
   pod: Pod
   /** null: not read yet. */
   models: readonly string[] | null
-  isSleeping: boolean
-  /** True after the first attempt to read models and sleep state. */
-  polled: boolean
-  /** Called after that attempt, and when the pod is no longer polled. */
+  /** Called when the pod was asked for its models once or need not be, and when it is no longer polled. */
   readonly settled: () => void
   readonly settling: Promise<void>
   /** Ends the questions to this pod; null: not Ready, so it is not asked. */
@@ -132,13 +129,13 @@ export class PodSelection {
     this.#reported.delete(uid)
   }
 
-  /** Reads models and sleep state of a ready pod periodically. A failed request leaves the last response. */
+  /** Reads the models of a ready pod periodically, if they matter. A failed request leaves the last response. */
   async #poll(tracked: TrackedPod, signal: AbortSignal): Promise<void> {
     this.#check(tracked.pod)
+    if (this.#template.kubernetes!.match === 'all') return tracked.settled()
     while (!signal.aborted) {
-      const isAnswered = await this.#pollOnce(tracked, signal)
+      const isAnswered = await this.#readModels(tracked, signal)
       if (signal.aborted) return
-      tracked.polled = true
       this.#publish()
       tracked.settled()
       await wait(isAnswered ? this.intervalMs : FIRST_ASK_MS, signal)
@@ -146,18 +143,12 @@ export class PodSelection {
   }
 
   /** Returns false if the pod's models are still unknown. */
-  async #pollOnce(tracked: TrackedPod, signal: AbortSignal): Promise<boolean> {
-    const readsModels = this.#template.kubernetes!.match === 'model'
-    const [models, sleep] = await Promise.all([
-      readsModels ? this.#get(tracked.pod, '/v1/models', signal) : null,
-      this.#get(tracked.pod, '/is_sleeping', signal),
-    ])
+  async #readModels(tracked: TrackedPod, signal: AbortSignal): Promise<boolean> {
+    const models = await this.#get(tracked.pod, '/v1/models', signal)
     if (signal.aborted) return false
     const list = (models as { data?: readonly { id?: unknown }[] } | null)?.data
     if (Array.isArray(list)) tracked.models = list.map((model) => String((model as { id?: unknown } | null)?.id))
-    const state = (sleep as { is_sleeping?: unknown } | null)?.is_sleeping
-    if (typeof state === 'boolean') tracked.isSleeping = state
-    return !readsModels || tracked.models !== null
+    return tracked.models !== null
   }
 
   /** JSON of a path of the pod's server; null: another status than 200, no JSON or no answer. */
@@ -203,7 +194,7 @@ export class PodSelection {
 
   #publish(): void {
     const found = [...this.#pods.values()]
-      .filter((one) => one.polling !== null && one.polled && !one.isSleeping && this.#isAnswered(one))
+      .filter((one) => one.polling !== null && this.#isAnswered(one))
       .map((one) => this.#foundPod(one))
       .sort((one, other) => (one.address < other.address ? -1 : 1))
     if (JSON.stringify(found) === JSON.stringify(this.#found)) return
@@ -242,7 +233,7 @@ const namesOf = (pods: readonly DiscoveredPod[]): ReadonlySet<string> => new Set
 function track(pod: Pod): TrackedPod {
   let settled: (() => void) | null = null
   const settling = new Promise<void>((resolve) => (settled = resolve))
-  return { pod, models: null, isSleeping: false, polled: false, settled: settled!, settling, polling: null }
+  return { pod, models: null, settled: settled!, settling, polling: null }
 }
 
 /** Waits; ends early when the signal is aborted. The longest wait of a timer is 2^31 - 1 ms. */
