@@ -94,7 +94,7 @@ function* byCase(results: readonly CellResult[], cells: ReturnType<typeof cellsO
       later: cells.filter((one) => one.id === id && one.state === 'later').length,
       slowest_ms: Math.max(0, ...own.map(({ ms }) => ms)),
       what,
-      first_failure: failed[0] === undefined ? '' : `${nameOf(failed[0])}: ${failed[0].seen}`,
+      first_failure: failed[0] === undefined ? '' : `${nameOf(failed[0])}: ${failed[0].seen!.split('\n')[0]}`,
     }
   }
 }

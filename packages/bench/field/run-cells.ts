@@ -6,6 +6,7 @@ import { fixtureFor } from './fixture.ts'
 import type { Cell, Runtime } from './matrix.ts'
 import type { PoolPlan } from './pool-plan.ts'
 import { Site } from './site.ts'
+import type { SitePool } from './site-pool.ts'
 
 export interface CellResult extends Cell {
   /** What was seen. null: as it should be. */
@@ -70,14 +71,27 @@ async function runInPool(
   const pool = site.pools.get(model)!
   for (const cell of cells) {
     const startedAt = performance.now()
+    const logged = pool.log().length
     let seen: string | null = null
     try {
       await fieldCases[cell.id]!.run({ ...cell, fixture: fixtureFor(cell.protocol), pool })
     } catch (error) {
-      seen = error instanceof Error ? error.message : String(error)
+      seen = `${error instanceof Error ? error.message : String(error)}\n${logOf(pool, logged)}`
     }
     done({ ...cell, seen, ms: Math.round(performance.now() - startedAt) })
   }
+}
+
+const LOG_LINES = 12
+
+/** Last lines of the gateway's log since `from` that are about a pool: they have the cause of a failure. */
+function logOf({ log, model }: SitePool, from: number): string {
+  const name = model.replaceAll('_', '-')
+  const lines = log()
+    .slice(from)
+    .split('\n')
+    .filter((line) => line.includes(name) || line.includes(model))
+  return lines.slice(-LOG_LINES).join('\n')
 }
 
 /** Name of the pool's model: cells with the same plan share a pool unless their case changes its state. */

@@ -65,7 +65,7 @@ function documentOf({ type, config, pools }: SitePlan, engines: ReadonlyMap<stri
   return {
     version: Date.now(),
     admin: { secret: ADMIN },
-    log: { level: 'silent' },
+    log: { level: 'warn' },
     keys: [
       { name: 'field', secret: FIELD_KEY },
       ...[...pools].map(([model, { keyLimits = {} }]) => ({
