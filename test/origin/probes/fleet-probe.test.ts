@@ -24,7 +24,7 @@ class Bench {
   now = 0
   answers: Answers = {}
   readonly requested: string[] = []
-  readonly warnings: (readonly [event: string, fields?: object])[] = []
+  readonly warnings: (readonly [event: string, fields?: object | undefined])[] = []
   readonly signals: EngineSignal[] = []
   /** Engines that also serve other sources. */
   shared: readonly string[] = []
