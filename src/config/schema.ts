@@ -4,8 +4,7 @@
  * editors are generated from them (`npm run docs`).
  */
 import * as z from 'zod/mini'
-import { PRIVATE_FIELDS } from '../engines/engine-registry.ts'
-import { vllm } from '../engines/vllm.ts'
+import { DENIED_FIELDS } from '../engines/engine-registry.ts'
 import { address } from './address.ts'
 import { cluster } from './cluster-schema.ts'
 import { describe, headerName, hostName, id, int, number, oneOf, strict, text, withDefault } from './fields.ts'
@@ -29,17 +28,6 @@ const cors = strict({
   origins: describe('Allowed origins, such as `https://chat.example.com`, or `*` alone: every origin.', origins),
   max_age_s: describe('How long a browser may cache a preflight response.', withDefault(int(0, 86_400), 600)),
 })
-
-/**
- * Fields that SGLang reads from a body and that a tenant must not set. vLLM's transfer parameters are always removed.
- */
-const DENIED_FIELDS: readonly string[] = [
-  // Those of vLLM are removed instead of rejected.
-  ...PRIVATE_FIELDS.filter((name) => !vllm.privateFields.includes(name)),
-  'lora_path',
-  'session_params',
-  'custom_logit_processor',
-]
 
 const gatewayLimits = strict({
   body_bytes: describe('Maximum size of a request body.', withDefault(int(1024, 1_073_741_824), 33_554_432)),

@@ -38,10 +38,13 @@ export const engineTypeNamed = (name: string): EngineType | null =>
 /** Headers that clients must not set, of all types, because the type may not be known yet. */
 export const PRIVATE_HEADERS: ReadonlySet<string> = new Set(ENGINE_TYPES.flatMap((type) => type.privateHeaders))
 
-/** Names of fields that clients must not set, of all types. `vllm_xargs` holds some of vLLM's again. */
-export const PRIVATE_FIELDS: readonly string[] = [
-  ...new Set(ENGINE_TYPES.flatMap((type) => type.privateFields).filter((name) => !name.includes('.'))),
+/** Fields that are removed from a client's body, of all types. `vllm_xargs` holds them again. */
+export const REMOVED_FIELDS: readonly string[] = [
+  ...new Set(ENGINE_TYPES.flatMap((type) => type.removedFields).filter((name) => !name.includes('.'))),
 ]
+
+/** Fields that clients must not set, of all types. */
+export const DENIED_FIELDS: readonly string[] = [...new Set(ENGINE_TYPES.flatMap((type) => type.deniedFields))]
 
 /** Paths of metrics, in the order in which they are read: the first answers for nearly all engines. */
 export const METRICS_PATHS: readonly string[] = [...new Set(ENGINE_TYPES.flatMap(({ load }) => load?.paths ?? []))]

@@ -208,8 +208,11 @@ export interface EngineType {
   readonly connectors: readonly Connector[]
   /** Fields that the gateway may add. All others stay as the client sent them. */
   readonly addable: readonly AddableField[]
-  /** Fields and headers that change what the engine does beyond the request; clients must not set them. */
-  readonly privateFields: readonly string[]
+  /** Fields that are removed from the body of a client: they break the engine. `a.b` is field b of a. */
+  readonly removedFields: readonly string[]
+  /** Fields that change what the engine does beyond the request: a client that sets one is refused by default. */
+  readonly deniedFields: readonly string[]
+  /** Headers that change what the engine does beyond the request; those of clients do not pass. */
   readonly privateHeaders: readonly string[]
   /** Setting that reports cached tokens in `usage`. null: always, or never. */
   readonly cachedTokensBy: string | null
@@ -236,7 +239,8 @@ export const PLAIN = {
   kvEvents: null,
   connectors: [],
   addable: ['stream_options', 'cache_salt'],
-  privateFields: [],
+  removedFields: [],
+  deniedFields: [],
   privateHeaders: [],
   cachedTokensBy: null,
   inspection: null,

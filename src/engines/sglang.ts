@@ -171,7 +171,7 @@ export const sglang: EngineType = {
   },
   kvEvents: KV_EVENTS,
   connectors: [{ name: 'sglang', order: 'concurrent', implemented: false }],
-  privateFields: [
+  deniedFields: [
     'bootstrap_host',
     'bootstrap_port',
     'bootstrap_room',
@@ -179,6 +179,9 @@ export const sglang: EngineType = {
     'routed_dp_rank',
     'data_parallel_rank',
     'disagg_prefill_dp_rank',
+    'lora_path',
+    'session_params',
+    'custom_logit_processor',
   ],
   // entrypoints/request_headers.py:10-19.
   privateHeaders: [

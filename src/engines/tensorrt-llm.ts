@@ -49,7 +49,7 @@ export const tensorrtLlm: EngineType = {
     { name: 'response', order: 'prefill_first', implemented: true },
     { name: 'tensorrt', order: 'prefill_first', implemented: false },
   ],
-  privateFields: ['disaggregated_params'],
+  deniedFields: ['disaggregated_params'],
   quirks: [
     NO_EVENTS,
     {

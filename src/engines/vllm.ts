@@ -148,7 +148,7 @@ export const vllm: EngineType = {
   ],
   addable: ADDABLE_FIELDS,
   // A body with `do_remote_prefill` ends the process of a NIXL engine; `vllm_xargs` is merged into the same fields.
-  privateFields: [
+  removedFields: [
     'kv_transfer_params',
     'ec_transfer_params',
     'vllm_xargs.kv_transfer_params',

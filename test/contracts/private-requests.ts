@@ -1,7 +1,6 @@
 /** What engines obey and no client may say: headers, fields of bodies, names of adapters. On any runtime. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { PRIVATE_FIELDS, PRIVATE_HEADERS } from '../../src/engines/engine-registry.ts'
-import { vllm } from '../../src/engines/vllm.ts'
+import { DENIED_FIELDS, PRIVATE_HEADERS, REMOVED_FIELDS } from '../../src/engines/engine-registry.ts'
 import { endpoints } from '../../src/protocols/protocols.ts'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { MODEL, openGateway, type Runtime, runtimeNames, type TestGateway } from '../kit/gateway.ts'
@@ -91,8 +90,8 @@ export function privateRequestsContract(runtime: Runtime): void {
     })
 
     it('a field that it obeys, at the top of a body, or in `extra_body` where an engine reads that', async () => {
-      const isUnwrapped = (field: string): boolean => !vllm.privateFields.includes(field)
-      for (const field of PRIVATE_FIELDS)
+      const isUnwrapped = (field: string): boolean => DENIED_FIELDS.includes(field)
+      for (const field of [...REMOVED_FIELDS, ...DENIED_FIELDS])
         for (const more of [
           { [field]: FORGED },
           ...(isUnwrapped(field) ? [{ extra_body: { [field]: FORGED } }] : []),

@@ -33,7 +33,7 @@ describe('code that decides by the protocol or the engine type', () => {
     ['the form of a prompt', `const is = prompt.form === 'chat'`],
     ['a word that is no kind', `const is = answer === 'unknown'`],
     ['a constant of a stream', `import { DONE } from '../protocols/stream/event.ts'\nconst is = payload === DONE`],
-    ['a member of a type', `${VLLM}const fields = vllm.privateFields`],
+    ['a member of a type', `${VLLM}const fields = vllm.removedFields`],
   ])('code that decides by the protocol or the engine type is none: %s', (_, text) => {
     expect(problemsOf(text)).toEqual([])
   })

@@ -1,5 +1,5 @@
 import { isJsonObject } from '../../core/json.ts'
-import { vllm } from '../../engines/vllm.ts'
+import { REMOVED_FIELDS } from '../../engines/engine-registry.ts'
 import type { BodyEdit } from '../../origin/body-edit.ts'
 import { scanObjectMembers, skipBlank, type Member } from '../../protocols/object-members.ts'
 
@@ -28,7 +28,7 @@ interface Splice {
  * Names that an engine must never get from a client. A body with `{"do_remote_prefill": true}` crashes a vLLM with
  * NIXL, and `vllm_xargs` is merged into the same dictionary (`SamplingParams.extra_args`).
  */
-const FORBIDDEN: readonly string[] = vllm.privateFields.filter((name) => !name.includes('.'))
+const FORBIDDEN = REMOVED_FIELDS
 const OWN = 'firstlight'
 const XARGS = 'vllm_xargs'
 

@@ -61,18 +61,19 @@ const s23: FieldCase = {
     }),
     engine: () => ({ url: 'http://pods', discover: 'kubernetes', kubernetes: { selector: 'app=vllm', port: 'http' } }),
   },
+  // A site of its own, whose gateway has a cluster.
   config: { log: { level: 'warn' } },
   async run({ pool, fixture }) {
     pool.script({ a: serves(fixture, 'from a') })
     expectEqual('status', (await pool.ask(fixture)).status, 200)
-    const asked = (path: string): number => pool.engine('a').calls.filter((call) => call === `GET ${path}`).length
+    const requestsOf = (path: string): number => pool.engine('a').calls.filter((call) => call === `GET ${path}`).length
     await eventuallyTrue(
       'reads of the models',
-      () => asked('/v1/models'),
+      () => requestsOf('/v1/models'),
       (reads) => reads >= READS,
       `at least ${READS}`,
     )
-    expectEqual('reads of the sleep state', asked('/is_sleeping'), 0)
+    expectEqual('reads of the sleep state', requestsOf('/is_sleeping'), 0)
   },
 }
 
@@ -81,7 +82,6 @@ const CAUSES = { node: /self[- ]signed certificate/, worker: /internal error; re
 
 const o7: FieldCase = {
   plan: { letters: ['a'], secure: true, pool: () => ({ stats_interval_ms: 300 }) },
-  config: { log: { level: 'warn' } },
   async run({ pool, fixture, runtime }) {
     const causes = (): string[] =>
       pool
