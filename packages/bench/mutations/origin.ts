@@ -189,7 +189,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'unhealthy engine stays healthy',
-    file: 'src/origin/probes/engine-probe.ts',
+    file: 'src/origin/probes/health-checks.ts',
     find: 'status < badFrom ? null',
     replace: 'status < 600 ? null',
     impact: 'an engine with a failing health check gets requests',
