@@ -36,6 +36,8 @@ export interface ServedRequest {
   readonly sentAt: number
   /** null: refused. */
   readonly engine: string | null
+  /** Predicted time to first token, ms; null: none. */
+  readonly predictedMs: number | null
   firstTokenAt: number | null
   endedAt: number | null
 }
@@ -160,7 +162,8 @@ export class VirtualFleet {
     const admitted = this.state.admit(admission, now)
     if ('events' in admitted) this.#record(admitted.events ?? [])
     const engine = 'refusal' in admitted ? null : servingEngine(admitted.placement)
-    const served: ServedRequest = { request, sentAt: now, engine, firstTokenAt: null, endedAt: null }
+    const predictedMs = 'refusal' in admitted ? null : (admitted.predictedTtftMs ?? null)
+    const served: ServedRequest = { request, sentAt: now, engine, predictedMs, firstTokenAt: null, endedAt: null }
     this.served.push(served)
     if ('refusal' in admitted || engine === null) return served
     const live: LiveRequest = { key: admitted.key, served, promptTokens, blocks, outputTokens: request.outputTokens }

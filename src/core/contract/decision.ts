@@ -10,6 +10,8 @@ export type ExclusionReason =
   | 'circuit_open'
   /** Its output is overdue, nothing moves, and a trial was not answered. */
   | 'wedged'
+  /** It is many times slower than its siblings, and another engine can serve the request. */
+  | 'slow'
   /** Its answers stand out from those of others. */
   | 'quarantined'
   | 'draining'

@@ -9,6 +9,7 @@ import { type ConditionState, wellSince } from './condition/engine-condition.ts'
 import { EngineSignals } from './engine-signals.ts'
 import { OwedTokens } from './condition/owed-tokens.ts'
 import { StalledStreams } from './condition/stalled-streams.ts'
+import { UsualPace } from './condition/usual-pace.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
@@ -66,6 +67,9 @@ export class EngineState implements EngineRef {
   condition: ConditionState = wellSince(0)
   /** It is wedged and gets no requests. */
   isTakenOut = false
+  /** It is many times slower than its siblings, and gets requests only if no other engine can serve them. */
+  isTooSlow = false
+  readonly usualPace = new UsualPace()
   /** Comparisons of its answers with those of others; undefined: none. */
   compared: EngineDigest['compared'] = undefined
   /** It gets no requests, because its answers stand out. */
@@ -110,6 +114,11 @@ export class EngineState implements EngineRef {
   /** Longest prompt with output, tokens; null: unknown. */
   get contextTokens(): number | null {
     return this.spec.contextTokens ?? this.reportedContextTokens
+  }
+
+  /** Whether it is out of use although it answers. */
+  get isHeldOut(): boolean {
+    return this.isTakenOut || this.isQuarantined || this.isTooSlow
   }
 
   /** Whether it gets no new requests: removed, draining, or weight 0. */

@@ -28,6 +28,7 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
   const excluded: Exclusion[] = []
   const trials: EngineState[] = []
   const usable: EngineState[] = []
+  let hasTooSlow = false
   const neededTokens = contextNeeded(engines, admission)
   const isLoadable = mayBeLoaded(engines, admission)
   const adapter = isLoadable ? null : loadedAdapter(engines, admission)
@@ -39,11 +40,13 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
         : lacksAdapter(engine, adapter)
           ? 'model'
           : exclusion(engine, admission, engine.signals.requests, now)
+    if (reason === null && engine.isTooSlow) hasTooSlow = true
     if (reason !== null) excluded.push({ engine, reason })
     else if (engine.circuit.state === 'closed') usable.push(engine)
     else trials.push(engine)
   }
   if (isLoadable) excluded.push(...withoutAdapter([...usable, ...trials], admission, now))
+  if (hasTooSlow) excluded.push(...tooSlow(usable, excluded))
   excluded.push(...reserve.exclusions(usable, trials, admission))
   if (trials.length === 0 || usable.length === 0 || suitsTrial(admission)) return excluded
   for (const engine of trials) {
@@ -51,6 +54,15 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
     if (hasOther && waitsForShort(engine, pool.circuit.openMs, now)) excluded.push({ engine, reason: 'circuit_open' })
   }
   return excluded
+}
+
+/** An engine that is far slower than its siblings serves what no other engine can serve. */
+function tooSlow(usable: readonly EngineState[], excluded: readonly Exclusion[]): Exclusion[] {
+  const left = usable.filter((one) => !excluded.some(({ engine }) => engine === one))
+  return left.flatMap((engine) => {
+    const hasOther = left.some((one) => !one.isTooSlow && overlaps(one.spec.role, engine.spec.role))
+    return engine.isTooSlow && hasOther ? [{ engine, reason: 'slow' } as const] : []
+  })
 }
 
 /** Adapter of the request, if an engine reports that it has loaded it; else null: any engine may load it. */

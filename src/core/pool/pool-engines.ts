@@ -200,9 +200,7 @@ export class PoolEngines {
   #mayTakeOut(engine: EngineState): boolean {
     const peers = this.table.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)
-    const inUse = others.filter(
-      (one) => one.healthy && !one.asleep && one.circuit.state === 'closed' && !one.isTakenOut && !one.isQuarantined,
-    )
+    const inUse = others.filter((one) => one.healthy && !one.asleep && one.circuit.state === 'closed' && !one.isHeldOut)
     const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
     return inUse.length > 0 && others.length - inUse.length < limit
   }
@@ -217,6 +215,7 @@ export class PoolEngines {
     if (signal.healthy && !engine.healthy) {
       engine.circuit = circuits.revived(engine.circuit, now)
       this.#booked.ledger.revived(engine)
+      this.#watch.restarted(engine, now)
     } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
     engine.healthy = signal.healthy
     const wasAsleep = engine.asleep
@@ -309,13 +308,10 @@ export class PoolEngines {
     const peers = this.table.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)
     const isLast = !others.some(
-      ({ healthy, asleep, circuit, isTakenOut, isQuarantined }) =>
-        healthy && !asleep && !isTakenOut && !isQuarantined && circuit.state === 'closed',
+      ({ healthy, asleep, circuit, isHeldOut }) => healthy && !asleep && !isHeldOut && circuit.state === 'closed',
     )
     if (client !== null && isLast) return 'last_engine'
-    const ejected = others.filter(
-      ({ circuit, isTakenOut, isQuarantined }) => isTakenOut || isQuarantined || circuit.state !== 'closed',
-    ).length
+    const ejected = others.filter(({ circuit, isHeldOut }) => isHeldOut || circuit.state !== 'closed').length
     const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
     return hasAlternative || ejected < limit ? null : 'max_ejected_share'
   }

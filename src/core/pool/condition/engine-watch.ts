@@ -9,6 +9,7 @@ import type { ExpectedTimes } from './expected-times.ts'
 import type { PoolEvents } from '../pool-events.ts'
 import { signsOf } from './condition-signs.ts'
 import { SiblingPaces } from './sibling-paces.ts'
+import { COMPARISON_MS, SlowEjection } from './slow-ejection.ts'
 
 /** Interval of looks at the engines, ms. */
 const LOOK_MS = 100
@@ -61,11 +62,16 @@ interface WatchParts {
 
 export class EngineWatch {
   readonly #parts: WatchParts
+  readonly #slow: SlowEjection
   #lookedAt = -Infinity
   #isStalled = false
 
   constructor(parts: WatchParts) {
     this.#parts = parts
+    this.#slow = new SlowEjection({
+      mayTakeOut: parts.mayTakeOut,
+      changed: (engine, now) => this.#ejected(engine, now),
+    })
   }
 
   /** Judges all engines, at most every `LOOK_MS`. */
@@ -95,18 +101,27 @@ export class EngineWatch {
   /** Returns the trials that are due, which count as sent. */
   watch(now: number): readonly TrialOrder[] {
     this.look(now)
-    return this.#parts.engines().flatMap((engine) => {
-      if (!needsTrial(engine, now)) return []
-      const limitMs = this.#limitMs(engine, now)
-      engine.trial = { sentAt: now, limitMs }
-      return [{ engine: engine.spec.id, limitMs }]
-    })
+    const engines = this.#parts.engines()
+    return [
+      ...engines
+        .filter((engine) => needsTrial(engine, now))
+        .map((engine) => ordered(engine, this.#limitMs(engine, now), now)),
+      ...this.#slow.due(engines, now).map((engine) => ordered(engine, COMPARISON_MS, now)),
+    ]
+  }
+
+  /** The engine may be another one now: what it was is no evidence. */
+  restarted(engine: EngineState, now: number): void {
+    engine.usualPace.forget()
+    this.#slow.forget(engine, now)
   }
 
   /** Applies the result of a trial. */
   tried(engine: EngineState, { sentAt, result }: TrialSignal, now: number): void {
+    const tookMs = engine.trial === null || result !== 'passed' ? null : now - engine.trial.sentAt
     engine.trial = null
     engine.triedAt = now
+    this.#slow.tried(engine, tookMs, now)
     engine.isUntriable = result === 'unclear'
     if (result === 'failed') engine.trialFailedAt = now
     const { condition, since } = engine.condition
@@ -138,6 +153,22 @@ export class EngineWatch {
     if (state.condition !== 'wedged') engine.isTakenOut = false
     else if (!engine.isTakenOut && this.#parts.mayTakeOut(engine)) engine.isTakenOut = true
     if (state.condition !== before.condition) this.#changed(engine, before.condition, now)
+    const own = paces.of(engine)
+    if (own !== null && state.condition === 'well' && !signs.isBehind) engine.usualPace.observe(own.seconds, now)
+    this.#slow.judge(engine, paces, now)
+  }
+
+  #ejected(engine: EngineState, now: number): void {
+    const { events, hurt } = this.#parts
+    const { since } = engine.condition
+    const base = { engine: engine.spec.id, condition: 'slow', since } as const
+    if (engine.isTooSlow) {
+      engine.downSince ??= now
+      return events.raise({ ...base, event: 'engine_down', ...hurt(engine), taken_out: true }, now)
+    }
+    if (engine.downSince === null || isDown(engine.condition.condition)) return
+    events.raise({ ...base, event: 'engine_up', since: now, down_ms: now - engine.downSince }, now)
+    engine.downSince = null
   }
 
   /** First tokens are overdue, or the running streams have stopped. */
@@ -163,7 +194,7 @@ export class EngineWatch {
           { event: 'engine_down', engine: id, condition, since, ...hurt(engine), taken_out: isOut(engine) },
           now,
         )
-    } else if (engine.downSince !== null && condition !== 'suspect') {
+    } else if (engine.downSince !== null && condition !== 'suspect' && !engine.isTooSlow) {
       events.raise({ event: 'engine_up', engine: id, condition: before, since, down_ms: now - engine.downSince }, now)
       engine.downSince = null
     } else if (condition === 'slow' || condition === 'saturated')
@@ -174,6 +205,12 @@ export class EngineWatch {
 /** Whether the engine gets no requests because of its condition. */
 const isOut = ({ condition: { condition }, isTakenOut }: EngineState): boolean =>
   condition === 'wedged' ? isTakenOut : true
+
+/** The trial counts as sent. */
+function ordered(engine: EngineState, limitMs: number, now: number): TrialOrder {
+  engine.trial = { sentAt: now, limitMs }
+  return { engine: engine.spec.id, limitMs }
+}
 
 /** An engine that fails its health checks shows by them that it is back. */
 function needsTrial(engine: EngineState, now: number): boolean {

@@ -29,12 +29,19 @@ export class SiblingPaces {
 
   /** Whether the pace of the engine is a multiple of the median of its siblings. */
   isBehind(engine: EngineState): boolean {
+    const own = this.of(engine)
+    return own !== null && own.timesMedian > SLOW_TIMES
+  }
+
+  /** Returns the pace of the engine, and what multiple of its siblings' median it is; null: one of them is unknown. */
+  of(engine: EngineState): { readonly seconds: number; readonly timesMedian: number } | null {
     const group = this.#groups.get(groupOf(engine)) ?? []
     const own = group.findIndex((pace) => pace.engine === engine)
-    if (own === -1 || group.length === 1) return false
+    if (own === -1 || group.length === 1) return null
     const middle = (group.length - 1) >> 1
     const median = group[middle < own ? middle : middle + 1]!
-    return group[own]!.seconds > SLOW_TIMES * median.seconds
+    const { seconds } = group[own]!
+    return { seconds, timesMedian: seconds / median.seconds }
   }
 }
 

@@ -1,0 +1,110 @@
+/** An engine that becomes slower than its siblings under load, in virtual time: who gets its requests, and how late they are. */
+import { chance } from '../../replay/src/replay/chance.ts'
+import { engineProfile, inBlocksOf } from '../../replay/src/replay/engine-profile.ts'
+import { quantile } from '../../replay/src/replay/statistics.ts'
+import { type ServedRequest, VirtualFleet } from './virtual-fleet.ts'
+
+const ENGINES = 3
+const BLOCK_TOKENS = 16
+const SECOND_MS = 1_000
+const SLOW_FROM_MS = 60 * SECOND_MS
+const SLOW_MS = 120 * SECOND_MS
+const AFTER_MS = 120 * SECOND_MS
+/** Time in which predictions follow the slow engine, ms. */
+const LEARN_MS = 10 * SECOND_MS
+const PROMPT_TOKENS = 200
+const OUTPUT_TOKENS = 40
+/** Share by which a first token may be later than predicted. */
+const ALLOWED_SHARE = 0.2
+
+export interface SlowEngineOptions {
+  /** Factor on the time of each step. 1: as fast as its siblings. */
+  readonly factor: number
+  readonly seed: number
+  /** Requests per second. */
+  readonly perS?: number
+  /** Healthy engines beside the slow one. */
+  readonly siblings?: number
+  /** The slow engine is not part of the fleet. */
+  readonly isAbsent?: boolean
+}
+
+export interface SlowEngine {
+  /** Requests on the slow engine while it was slow, of which `ownLater` were more than 20 % later than predicted. */
+  readonly placed: number
+  readonly ownLater: number
+  /** The same, after the time in which predictions follow. */
+  readonly placedAfterLearning: number
+  readonly ownLaterAfterLearning: number
+  /** p99 of the time to first token while it was slow: of its siblings, and of all, ms. */
+  readonly siblingsP99Ms: number
+  readonly allP99Ms: number
+  /** Share of the requests that it gets in the second minute after the end. */
+  readonly shareAfter: number
+  /** Changes of conditions, with seconds from the fault. */
+  readonly events: readonly string[]
+}
+
+/** Plays one minute of health, two of slowness, and two of health. */
+export function slowEngine({
+  factor,
+  seed,
+  perS = 8,
+  siblings = ENGINES - 1,
+  isAbsent,
+}: SlowEngineOptions): SlowEngine {
+  const random = chance(seed)
+  const machine = inBlocksOf(BLOCK_TOKENS, engineProfile('demo'))
+  const engines = Array.from({ length: siblings + (isAbsent === true ? 0 : 1) }, () => machine)
+  const fleet = new VirtualFleet({ engines, random })
+  const ask = (): void => {
+    fleet.send({
+      tenant: 'usual',
+      promptTokens: Math.round(PROMPT_TOKENS * (0.5 + random())),
+      outputTokens: Math.round(OUTPUT_TOKENS * (0.5 + random())),
+      blocks: new Uint32Array(0),
+      patienceMs: 10 * SECOND_MS,
+    })
+    fleet.at(fleet.now - (Math.log(1 - random()) / perS) * SECOND_MS, ask)
+  }
+  const slowed = (by: number): void => {
+    if (isAbsent !== true) fleet.models[siblings]!.slowdown = by
+  }
+  fleet.at(0, ask)
+  fleet.at(SLOW_FROM_MS, () => slowed(factor))
+  fleet.at(SLOW_FROM_MS + SLOW_MS, () => slowed(1))
+  fleet.run(SLOW_FROM_MS + SLOW_MS + AFTER_MS)
+  return { ...figuresOf(fleet.served, `engine-${siblings}`), events: eventsOf(fleet) }
+}
+
+const eventsOf = ({ events }: VirtualFleet): string[] =>
+  events.map(({ at, event, engine, condition }) => `${(at - SLOW_FROM_MS) / SECOND_MS} ${engine} ${event} ${condition}`)
+
+function figuresOf(served: readonly ServedRequest[], slow: string): Omit<SlowEngine, 'events'> {
+  const sentIn = (fromMs: number, untilMs: number): ServedRequest[] =>
+    served.filter(({ sentAt }) => sentAt >= fromMs && sentAt < untilMs)
+  const during = sentIn(SLOW_FROM_MS, SLOW_FROM_MS + SLOW_MS)
+  const there = during.filter(({ engine }) => engine === slow)
+  const learned = there.filter(({ sentAt }) => sentAt >= SLOW_FROM_MS + LEARN_MS)
+  const end = SLOW_FROM_MS + SLOW_MS + AFTER_MS
+  const last = sentIn(end - AFTER_MS / 2, end)
+  return {
+    placed: there.length,
+    ownLater: there.filter(isLater).length,
+    placedAfterLearning: learned.length,
+    ownLaterAfterLearning: learned.filter(isLater).length,
+    siblingsP99Ms: p99(during.filter(({ engine }) => engine !== slow)),
+    allP99Ms: p99(during),
+    shareAfter: last.filter(({ engine }) => engine === slow).length / last.length,
+  }
+}
+
+/** A request without a first token is late, too. */
+const isLater = ({ predictedMs, firstTokenAt, sentAt }: ServedRequest): boolean =>
+  predictedMs !== null && (firstTokenAt ?? Infinity) - sentAt > (1 + ALLOWED_SHARE) * predictedMs
+
+const p99 = (some: readonly ServedRequest[]): number =>
+  quantile(
+    Float64Array.from(some, ({ firstTokenAt, sentAt }) => (firstTokenAt === null ? 1e9 : firstTokenAt - sentAt)).sort(),
+    0.99,
+  )
