@@ -2,7 +2,7 @@
  * Time to recovery: plays each fault against one of three simulated engines behind a gateway with ordinary settings.
  * Clients send short streams and give up after 10 s without a token.
  *
- * Flags: --only NAME,NAME (faults, `healthy`, `hours`, `warm-up`) · --engines 3 · --rate 8 (requests per second) · --parallel 3
+ * Flags: --only NAME,NAME (faults, `healthy`, `hours`, `warm-up`, `slow`) · --engines 3 · --rate 8 (requests per second) · --parallel 3
  * (faults at the same time, each with its own fleet and gateway) · --seeds 24 (healthy hours in virtual time)
  * · --full (fleets of three and of eight engines, each fault five times, medians; about an hour and a half)
  * · --peers FOLDER (where vllm-router, smg, nginx and sglang-router are installed; each plays the same faults).
@@ -14,6 +14,7 @@ import { falseEjections, type HealthyRow } from './recovery/healthy.ts'
 import { healthyHours } from './recovery/healthy-hours.ts'
 import { steadyLoad } from './recovery/load.ts'
 import { Site } from './recovery/site.ts'
+import { type SlowRow, slowRows } from './recovery/slow-rows.ts'
 import { median } from './median.ts'
 import { type PredictedLateness, predictedLateness } from './recovery/predicted-lateness.ts'
 import { medianFigures } from './recovery/median-figures.ts'
@@ -52,7 +53,7 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
     : [plan]
   const runs = isFull ? FULL_RUNS : 1
   const only = flags['only'] === undefined ? null : String(flags['only']).split(',')
-  const known = [...faults.map(({ name }) => name), HEALTHY, HOURS, WARM_UP]
+  const known = [...faults.map(({ name }) => name), HEALTHY, HOURS, WARM_UP, SLOW]
   const unknown = only?.find((name) => !known.includes(name))
   if (unknown !== undefined) throw new Error(`--only: "${unknown}" is none of ${known.join(', ')}.`)
   const seeds = Number(flags['seeds'] ?? SEEDS)
@@ -78,12 +79,14 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
     ...(only === null || only.includes(HEALTHY) ? await falseEjections(plan.engines, note) : []),
     ...(only === null || only.includes(HOURS) ? await hourRows({ seeds, engines: plan.engines }, note) : []),
   ]
+  const slow = only === null || only.includes(SLOW) ? slowRows() : []
   return {
     rows: [
       ...rows.map(shown),
       ...peers.map(shownPeer),
       ...healthy.map(({ name, ejections }) => ({ fault: name, false_ejections: ejections })),
       ...(only === null || only.includes(WARM_UP) ? warmUpRows() : []),
+      ...slow,
     ],
     headline: {
       ...(rows.length === 0 ? {} : headlineOf(rows, reference)),
@@ -93,6 +96,7 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
             peers,
             rows.filter(({ engines }) => engines === plan.engines),
           )),
+      ...(slow.length === 0 ? {} : virtualHeadline(slow)),
       ...(healthy.length === 0 ? {} : { false_ejections: healthy.reduce((sum, one) => sum + one.ejections, 0) }),
     },
   }
@@ -101,6 +105,7 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
 const HEALTHY = 'healthy'
 const HOURS = 'hours'
 const WARM_UP = 'warm-up'
+const SLOW = 'slow'
 const SLOW_STARTS = [0, 1, 4]
 const WARM_UP_SEEDS = 5
 const SEEDS = 24
@@ -170,6 +175,10 @@ async function withoutSick({ engines, perS }: Plan): Promise<number | null> {
   const none: Fault = { name: 'none', kind: 'out', start: () => undefined, end: () => undefined }
   return (await play(none, { engines: engines - 1, perS })).p99_before_ms
 }
+
+const virtualHeadline = (rows: readonly SlowRow[]): Record<string, number> => ({
+  slow_sibling_p99_ratio_virtual: Math.max(...rows.map(({ sibling_p99_ratio: ratio }) => ratio)),
+})
 
 function headlineOf(rows: readonly Row[], reference: number | null): Record<string, number> {
   const out = rows.filter(({ fault }) => fault.kind === 'out')

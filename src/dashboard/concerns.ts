@@ -140,7 +140,8 @@ function addCondition({ engine, state }: EngineLine, add: Add): void {
     add('disagrees', 'bad', disagreementText(engine.compared, engine.available))
   if (engine.condition === 'slow')
     add('slow-engine', 'warn', [
-      'its prompts take a multiple of the time of its siblings',
+      'its prompts take a multiple of the time of its siblings' +
+        (state === 'slow' ? '; it gets only requests that no other engine can serve' : ''),
       'Compare clocks, temperature, flags and other load of its host with those of its siblings.',
     ])
 }

@@ -7,6 +7,7 @@ const STATES: readonly (readonly [Selection['state'], string])[] = [
   ['draining', 'draining'],
   ['unhealthy', 'unhealthy'],
   ['wedged', 'wedged'],
+  ['slow', 'too slow'],
   ['circuit', 'circuit open'],
   ['asleep', 'asleep'],
   ['full', 'full'],

@@ -1,6 +1,15 @@
 import type { Engine, Pool } from './wire.ts'
 
-export type EngineState = 'up' | 'draining' | 'asleep' | 'unhealthy' | 'wedged' | 'circuit' | 'full' | 'unknown'
+export type EngineState =
+  | 'up'
+  | 'draining'
+  | 'asleep'
+  | 'unhealthy'
+  | 'wedged'
+  | 'slow'
+  | 'circuit'
+  | 'full'
+  | 'unknown'
 
 export interface EngineLine {
   readonly pool: Pool
@@ -48,6 +57,7 @@ function stateOf(engine: Engine): StateText {
   if (engine.condition === 'wedged') return { state: 'wedged', text: 'wedged' }
   if (engine.circuit !== undefined && engine.circuit !== 'closed')
     return { state: 'circuit', text: `circuit ${engine.circuit}` }
+  if (engine.condition === 'slow' && !engine.available) return { state: 'slow', text: 'too slow' }
   if (engine.draining) return { state: 'draining', text: 'draining' }
   if (engine.asleep) return { state: 'asleep', text: 'asleep' }
   return engine.available ? { state: 'up', text: 'up' } : { state: 'full', text: 'full' }

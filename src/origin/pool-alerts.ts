@@ -17,6 +17,8 @@ interface AlertTexts {
 const NO_REQUESTS = 'It gets no new requests.'
 const IN_USE = 'It stays in use, because a limit of ejection allows no further engine to be taken out.'
 
+const SLOW_HOST = 'Compare clocks, temperature, flags and other load of its host with those of its siblings.'
+
 /** Texts of `engine_down`, by condition. */
 const DOWN: Readonly<Record<string, AlertTexts>> = {
   wedged: {
@@ -26,6 +28,10 @@ const DOWN: Readonly<Record<string, AlertTexts>> = {
   unreachable: {
     did: `${NO_REQUESTS} Its health is checked every second.`,
     next: 'Check the process of the engine and the network, then run firstlight doctor.',
+  },
+  slow: {
+    did: 'It gets only requests that no other engine can serve. It is compared with a sibling every two seconds.',
+    next: SLOW_HOST,
   },
   faulty: {
     did: `${NO_REQUESTS} Its circuit is closed again by a trial that succeeds.`,
@@ -40,7 +46,7 @@ const BEHIND: Readonly<Record<string, AlertTexts>> = {
   },
   slow: {
     did: 'It gets fewer requests, by its predicted times.',
-    next: 'Compare clocks, temperature, flags and other load of its host with those of its siblings.',
+    next: SLOW_HOST,
   },
 }
 

@@ -94,6 +94,9 @@ describe('what needs attention', () => {
 
   it('lists slow and saturated engines without an objective', () => {
     expect(found({ condition: 'slow' })).toMatchObject([['a', 'warn', expect.stringContaining('siblings')]])
+    expect(found({ condition: 'slow', available: false })).toMatchObject([
+      ['a', 'warn', expect.stringContaining('it gets only requests that no other engine can serve')],
+    ])
     expect(found({ condition: 'saturated' })).toMatchObject([['a', 'warn', expect.stringContaining('full')]])
     expect(found({ condition: 'suspect' })).toEqual([])
   })

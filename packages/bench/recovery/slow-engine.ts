@@ -10,8 +10,6 @@ const SECOND_MS = 1_000
 const SLOW_FROM_MS = 60 * SECOND_MS
 const SLOW_MS = 120 * SECOND_MS
 const AFTER_MS = 120 * SECOND_MS
-/** Time in which predictions follow the slow engine, ms. */
-const LEARN_MS = 10 * SECOND_MS
 const PROMPT_TOKENS = 200
 const OUTPUT_TOKENS = 40
 /** Share by which a first token may be later than predicted. */
@@ -33,16 +31,15 @@ export interface SlowEngine {
   /** Requests on the slow engine while it was slow, of which `ownLater` were more than 20 % later than predicted. */
   readonly placed: number
   readonly ownLater: number
-  /** The same, after the time in which predictions follow. */
-  readonly placedAfterLearning: number
-  readonly ownLaterAfterLearning: number
   /** p99 of the time to first token while it was slow: of its siblings, and of all, ms. */
   readonly siblingsP99Ms: number
   readonly allP99Ms: number
   /** Share of the requests that it gets in the second minute after the end. */
   readonly shareAfter: number
-  /** Changes of conditions, with seconds from the fault. */
-  readonly events: readonly string[]
+  /** Seconds from the fault to the first ejection, and from its end to the last return; null: none. */
+  readonly ejectedS: number | null
+  readonly returnedS: number | null
+  readonly ejections: number
 }
 
 /** Plays one minute of health, two of slowness, and two of health. */
@@ -74,25 +71,31 @@ export function slowEngine({
   fleet.at(SLOW_FROM_MS, () => slowed(factor))
   fleet.at(SLOW_FROM_MS + SLOW_MS, () => slowed(1))
   fleet.run(SLOW_FROM_MS + SLOW_MS + AFTER_MS)
-  return { ...figuresOf(fleet.served, `engine-${siblings}`), events: eventsOf(fleet) }
+  return { ...figuresOf(fleet.served, `engine-${siblings}`), ...ejectionsOf(fleet) }
 }
 
-const eventsOf = ({ events }: VirtualFleet): string[] =>
-  events.map(({ at, event, engine, condition }) => `${(at - SLOW_FROM_MS) / SECOND_MS} ${engine} ${event} ${condition}`)
+function ejectionsOf({ events }: VirtualFleet): Pick<SlowEngine, 'ejectedS' | 'returnedS' | 'ejections'> {
+  const timesOf = (name: string): number[] => events.flatMap(({ at, event }) => (event === name ? [at] : []))
+  const [out, back] = [timesOf('engine_down'), timesOf('engine_up')]
+  return {
+    ejectedS: out.length === 0 ? null : (out[0]! - SLOW_FROM_MS) / SECOND_MS,
+    returnedS: back.length === 0 ? null : (back.at(-1)! - SLOW_FROM_MS - SLOW_MS) / SECOND_MS,
+    ejections: out.length,
+  }
+}
 
-function figuresOf(served: readonly ServedRequest[], slow: string): Omit<SlowEngine, 'events'> {
+type Latencies = Omit<SlowEngine, 'ejectedS' | 'returnedS' | 'ejections'>
+
+function figuresOf(served: readonly ServedRequest[], slow: string): Latencies {
   const sentIn = (fromMs: number, untilMs: number): ServedRequest[] =>
     served.filter(({ sentAt }) => sentAt >= fromMs && sentAt < untilMs)
   const during = sentIn(SLOW_FROM_MS, SLOW_FROM_MS + SLOW_MS)
   const there = during.filter(({ engine }) => engine === slow)
-  const learned = there.filter(({ sentAt }) => sentAt >= SLOW_FROM_MS + LEARN_MS)
   const end = SLOW_FROM_MS + SLOW_MS + AFTER_MS
   const last = sentIn(end - AFTER_MS / 2, end)
   return {
     placed: there.length,
     ownLater: there.filter(isLater).length,
-    placedAfterLearning: learned.length,
-    ownLaterAfterLearning: learned.filter(isLater).length,
     siblingsP99Ms: p99(during.filter(({ engine }) => engine !== slow)),
     allP99Ms: p99(during),
     shareAfter: last.filter(({ engine }) => engine === slow).length / last.length,

@@ -355,6 +355,7 @@ export class PoolEngines {
       .filter(
         (engine) =>
           supportsRole(engine.spec.role, 'prefill') &&
+          !engine.isTooSlow &&
           unavailability(engine, load.digest(engine).requests, now) === null,
       )
       .map((engine) => ledger.estimate(engine, now))
