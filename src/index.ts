@@ -8,7 +8,19 @@ export type { ParseOptions } from './config/parse-options.ts'
 export type { Config } from './config.ts'
 export { Failure, type FailureReason } from './failure.ts'
 export { createGateway, type Gateway, type GatewayOptions, type RouteGroup } from './gateway.ts'
-export type { PoolPort } from './ports/pool.ts'
+export type {
+  AdmitResult,
+  KvEventFeed,
+  LocalState,
+  PoolCosts,
+  PoolDecisions,
+  PoolOverview,
+  PoolPort,
+  PoolQueue,
+  PoolRegistry,
+  RegionView,
+  RemoteState,
+} from './ports/pool.ts'
 export type { Lease } from './ports/lease.ts'
 export type { Log } from './ports/log.ts'
 export type { Origin } from './ports/origin.ts'

@@ -122,7 +122,9 @@ type RankResult = { readonly decision: Decision } | { readonly refusal: Refusal 
 
 function rank(parts: AdminParts, route: PoolRoute, admission: ReturnType<Exchange['admission']>): Promise<RankResult> {
   const pool = parts.ports.pool(route.cluster.id, route.pool.model)
-  return pool.rank({ ...admission, attempt: 0, avoid: [], configVersion: parts.config.version })
+  if (pool.decisions === undefined)
+    throw new Failure('not_found', 'The pool of this model ranks nothing without booking.')
+  return pool.decisions.rank({ ...admission, attempt: 0, avoid: [], configVersion: parts.config.version })
 }
 
 function dryEndpoint(path: string | null): ProtocolEndpoint {
@@ -146,9 +148,11 @@ export async function decision(parts: AdminParts, incoming: RequestContext, id: 
 
 async function findDecision(parts: AdminParts, id: string): Promise<Decision | null> {
   const answers = await Promise.allSettled(
-    parts.models.routes.map(({ cluster, pool }) => parts.ports.pool(cluster.id, pool.model).explain(id)),
+    parts.models.routes.map(async ({ cluster, pool }) =>
+      parts.ports.pool(cluster.id, pool.model).decisions?.explain(id),
+    ),
   )
-  for (const answer of answers) if (answer.status === 'fulfilled' && answer.value !== null) return answer.value
+  for (const answer of answers) if (answer.status === 'fulfilled' && answer.value) return answer.value
   return null
 }
 

@@ -86,9 +86,9 @@ async function summaryOf({ ports, history }: SnapshotParts, { cluster, pool }: P
   try {
     const poolSummary: PoolSummary = await withDeadline(
       ANSWER_MS,
-      object.summary === undefined
+      object.overview === undefined
         ? object.digest().then((digest) => ({ digest, decisions: [] }))
-        : object.summary(DECISIONS, history.since(key)),
+        : object.overview.summary(DECISIONS, history.since(key)),
     )
     if (poolSummary.history !== undefined) history.add(key, poolSummary.history, ports.now())
     return poolSummary

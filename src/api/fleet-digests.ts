@@ -19,7 +19,7 @@ export function digestsOf({ ports, models }: Omit<FleetParts, 'digests'>): Promi
     const { cluster, pool } = route
     try {
       const object = ports.pool(cluster.id, pool.model)
-      return redactRegional(route, await (object.fleetDigest?.() ?? object.digest()))
+      return redactRegional(route, await (object.overview?.digest?.() ?? object.digest()))
     } catch (error) {
       ports.log.warn('digest_unreachable', { cluster: cluster.id, pool: pool.model, error })
       return null

@@ -34,7 +34,8 @@ export async function applyKvEvents(parts: KvEventParts, incoming: RequestContex
 async function applyFeeds({ models, ports }: KvEventParts, { cluster, model, feeds }: JsonFields): Promise<object> {
   const deltas = listOf(feeds).map(readFeed)
   const route = models.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
-  const states = route === undefined ? null : await ports.pool(route.cluster.id, route.pool.model).feed?.(deltas)
+  const states =
+    route === undefined ? null : await ports.pool(route.cluster.id, route.pool.model).kvEvents?.feed(deltas)
   // Blocks of prompts measured in bytes never match an engine's tokens.
   return {
     states: states ?? deltas.map((): KvEventDeltaState => 'unknown'),

@@ -58,7 +58,8 @@ async function regionDigestsOf(
   const { cluster, pool } = route
   if (cluster.gateway !== null) return digests.regionDigests(route, incoming.scope)
   try {
-    const found = await ports.pool(cluster.id, pool.model).regionDigest()
+    const found = await ports.pool(cluster.id, pool.model).region?.digest()
+    if (found === undefined) return []
     return [fingerprintOf(route) === fingerprint ? found : { ...found, prefixes: '' }]
   } catch (error) {
     ports.log.warn('region_digest_failed', { cluster: cluster.id, pool: pool.model, error })

@@ -41,7 +41,7 @@ export class RequestCosts {
   charge(booking: ReleasedBooking): void {
     const { route, key, scope } = booking
     const { ports } = this.#parts
-    const answer = ports.pool(route.cluster.id, route.pool.model).costOf?.(key) ?? null
+    const answer = ports.pool(route.cluster.id, route.pool.model).costs?.costOf(key) ?? null
     // Pool state in this process answers at once.
     if (answer === null || (typeof answer === 'object' && 'engineS' in answer)) this.#add(booking, answer)
     else scope.background(this.#addLater(booking, answer))
@@ -56,7 +56,7 @@ export class RequestCosts {
       for (const delayMs of ASK_AGAIN_MS) {
         if (answer !== 'open') break
         await new Promise<void>((resolve) => void timers.set(delayMs, resolve))
-        answer = (await ports.pool(route.cluster.id, route.pool.model).costOf?.(key)) ?? null
+        answer = (await ports.pool(route.cluster.id, route.pool.model).costs?.costOf(key)) ?? null
       }
       this.#add(booking, answer === 'open' ? null : answer)
     } catch (error) {

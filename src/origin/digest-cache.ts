@@ -249,8 +249,10 @@ export class DigestCache implements PoolDigests {
   /** Fetches the region digest. null: the gateway is reachable but sends none. */
   async #fetchRegionDigests(route: PoolRoute, entry: Entry): Promise<RegionDigestResponse | null> {
     try {
-      if (route.cluster.gateway === null)
-        return { fingerprint: null, regionDigests: [await this.#pool(route).regionDigest()] }
+      if (route.cluster.gateway === null) {
+        const regionDigest = await this.#pool(route).region?.digest()
+        return regionDigest === undefined ? null : { fingerprint: null, regionDigests: [regionDigest] }
+      }
       const response = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
       entry.hasWarnedOfMissingDigest = false
       return response

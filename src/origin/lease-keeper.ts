@@ -175,7 +175,7 @@ export class LeaseKeeper {
   }
 
   #send(step: LeaseCall): void {
-    if (this.#queued > 0 || this.#lease?.inProcess !== true) return this.#enqueue(step)
+    if (this.#queued > 0 || this.#lease?.keepsOrder !== true) return this.#enqueue(step)
     try {
       void step(this.#lease)
     } catch {

@@ -3,10 +3,8 @@ import type { StageTimes } from '../core/contract/stages.ts'
 
 /** One booking. Every path ends in `release`; a lease without `renew` expires. */
 export interface Lease {
-  /**
-   * Calls take effect in order and need no await: the pool state is in this process, or the lease queues its messages.
-   */
-  readonly inProcess?: boolean
+  /** Calls take effect in their order, without an await between them. Absent: the caller awaits each. */
+  readonly keepsOrder?: boolean
   /** Ends a leg before the final one: its engine is free. Absent: no split requests. */
   legDone?(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void>
   /** Ends the prefill: its work leaves the queue. */

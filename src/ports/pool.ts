@@ -1,4 +1,4 @@
-/** Port of pool state: calls of a gateway to the sequencer of one pool. */
+/** Port of pool state: calls of a gateway to the sequencer of one pool. Part of the public API of the package. */
 import type { Admission } from '../core/contract/admission.ts'
 import type { BookingEvent } from '../core/contract/booking-event.ts'
 import type { Decision } from '../core/contract/decision.ts'
@@ -19,58 +19,97 @@ import type { RequestScope } from './request-scope.ts'
 
 /**
  * The single sequencer of one cluster's pool: a Durable Object on Workers, the same class in process on Node.
- * `admit` ranks and books in one synchronous step, so that concurrent requests see each other.
+ * `admit` ranks and books in one synchronous step, so that concurrent requests see each other. All other abilities are
+ * capabilities: absent, the pool has not got them.
  */
 export interface PoolPort {
   /** Adopts only newer versions; removed engines drain. */
   configure(version: number, pool: PoolConfig): Promise<void>
   /** `scope` keeps messages of the lease alive. Absent: the caller awaits them. */
   admit(admission: Admission, scope?: Pick<RequestScope, 'background'>): Promise<AdmitResult>
-  /**
-   * Limit of an `admit` that starts now, ms. Beyond it, the caller chooses by the last digest and books afterwards.
-   * null, or absent: none but that of unreachable pool state.
-   */
-  admitLimitMs?(): number | null
-  /** `admit` without a promise, for pool state in this process. null: call `admit`. Absent: always call `admit`. */
-  admitNow?(admission: Admission): AdmitResult | null
-  /**
-   * Admits a request that the pool refused with `mayWait` as soon as there is room. Safe to repeat: a request is
-   * admitted at most once. Absent: the pool has no queue.
-   * @param waitedMs time that it has waited before, in a call that failed
-   */
-  wait?(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<AdmitResult>
-  /** Ends the wait of a request by its `bookingKey`, and the booking that it may have got. */
-  leave?(key: string): Promise<void>
   /** Books again, without ranking, after an eviction of the object. Harmless for a booking that the object has. */
   resume(booking: Resume, scope?: Pick<RequestScope, 'background'>): Promise<Lease>
-  /**
-   * Applies an event of another gateway, for pool state in this process; `book` is `resume`. false: the pool state does
-   * not have the booking. Absent: not supported.
-   */
-  applyNow?(event: BookingEvent | readonly [kind: 'book', booking: Resume]): boolean
-  /** Ranks without booking. */
-  rank(admission: Admission): Promise<RankOutcome>
   /** Applies signals. Returns the probed engines that also serve other sources. */
   observe(signals: readonly EngineSignal[]): Promise<readonly string[]>
-  /**
-   * Judges the engines of pool state in this process: trials to send now, and events for the log. Call it often.
-   * Absent: the host of the state does this.
-   */
-  watchNow?(): HostTasks
-  /** Passes a call of an LMCache server to the pool's registry. Absent: the pool has no registry. */
-  registry?(call: RegistryCall): Promise<RegistryAnswer>
-  /** Applies KV events of engines; one result each. Absent: KV events are not supported. */
-  feed?(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]>
   digest(): Promise<PoolDigest>
-  /** Digest over all isolates of a Worker, for operators. Absent: `digest` has all. */
-  fleetDigest?(): Promise<PoolDigest>
-  /** Digest for gateways that choose among regions. */
-  regionDigest(): Promise<RegionDigest>
+  readonly local?: LocalState | undefined
+  readonly remote?: RemoteState | undefined
+  readonly queue?: PoolQueue | undefined
+  readonly registry?: PoolRegistry | undefined
+  readonly kvEvents?: KvEventFeed | undefined
+  readonly decisions?: PoolDecisions | undefined
+  readonly overview?: PoolOverview | undefined
+  readonly costs?: PoolCosts | undefined
+  readonly region?: RegionView | undefined
+}
+
+/** Capability: the state is in this process, so that calls need no promise. */
+export interface LocalState {
+  /** As `admit`. null: call `admit`. */
+  admit(admission: Admission): AdmitResult | null
+  /** Applies an event of another gateway; `book` is `resume`. false: the pool state does not have the booking. */
+  apply(event: BookingEvent | readonly [kind: 'book', booking: Resume]): boolean
+  /** Judges the engines: trials to send now, and events for the log. Call it often. Absent: another part does this. */
+  watch(): HostTasks
+}
+
+/** Capability: calls take a way on which they can be slow. */
+export interface RemoteState {
+  /**
+   * Limit of an `admit` that starts now, ms. Beyond it, the caller chooses by the last digest and books afterwards.
+   * null: none but that of unreachable pool state.
+   */
+  admitLimitMs(): number | null
+}
+
+/** Capability: requests wait for room. */
+export interface PoolQueue {
+  /**
+   * Admits a request that the pool refused with `mayWait` as soon as there is room. Safe to repeat: a request is
+   * admitted at most once.
+   * @param waitedMs time that it has waited before, in a call that failed
+   */
+  wait(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<AdmitResult>
+  /** Ends the wait of a request by its `bookingKey`, and the booking that it may have got. */
+  leave(key: string): Promise<void>
+}
+
+/** Capability: LMCache servers report their instances and chunks to the pool. */
+export interface PoolRegistry {
+  call(call: RegistryCall): Promise<RegistryAnswer>
+}
+
+/** Capability: engines report what is in their caches. */
+export interface KvEventFeed {
+  /** One result for each feed. */
+  feed(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]>
+}
+
+/** Capability: decisions can be asked for. */
+export interface PoolDecisions {
+  /** Ranks without booking. */
+  rank(admission: Admission): Promise<RankOutcome>
+  /** The decision of a request. null: the pool has none. */
   explain(id: string): Promise<Decision | null>
-  /** Cost of a released booking by its key (`bookingKey`). Absent: costs are not counted. */
-  costOf?(key: string): CostAnswer | Promise<CostAnswer>
-  /** Digest for the dashboard, with the last decisions, newest first. Absent: use `digest`. */
-  summary?(decisions: number, historySince?: number): Promise<PoolSummary>
+}
+
+/** Capability: data of the dashboard beside `digest`. */
+export interface PoolOverview {
+  /** Digest with the last decisions, newest first. */
+  summary(decisions: number, historySince?: number): Promise<PoolSummary>
+  /** Digest over all isolates of a Worker, for operators. Absent: `digest` has all. */
+  readonly digest?: (() => Promise<PoolDigest>) | undefined
+}
+
+/** Capability: the costs of requests are counted. */
+export interface PoolCosts {
+  /** Cost of a released booking by its key (`bookingKey`). */
+  costOf(key: string): CostAnswer | Promise<CostAnswer>
+}
+
+/** Capability: gateways that choose among regions can send requests here. */
+export interface RegionView {
+  digest(): Promise<RegionDigest>
 }
 
 export type AdmitResult =

@@ -198,11 +198,13 @@ describe('/v1/firstlight/live', () => {
     const waiting = Array.from({ length: 59 }, (_, index) => decision(`waits-${index}`, index + 1))
     context.ports.pool = (id, pool) => ({
       ...cluster(id, pool),
-      summary: async () => ({
-        digest: await cluster(id, pool).digest(),
-        decisions: id === 'paris' ? [both, ...waiting.toReversed()] : [],
-        measured: id === 'paris' ? [{ ...both }, streams] : [],
-      }),
+      overview: {
+        summary: async () => ({
+          digest: await cluster(id, pool).digest(),
+          decisions: id === 'paris' ? [both, ...waiting.toReversed()] : [],
+          measured: id === 'paris' ? [{ ...both }, streams] : [],
+        }),
+      },
     })
     const view = (await follow(open()).next())?.view as unknown as { decisions: { id: string }[] }
     expect(view.decisions).toHaveLength(61)

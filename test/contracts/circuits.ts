@@ -178,7 +178,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       const second = await ask({ isLastResort: true, id: 'second' })
       expect(first).toMatchObject({ events: [{ event: 'panic_mode', engine: expect.any(String) }] })
       expect(second).not.toHaveProperty('events')
-      expect(await cluster.explain('second')).toMatchObject({ panic: true })
+      expect(await cluster.decisions!.explain('second')).toMatchObject({ panic: true })
       const { decisions = [] } = await cluster.digest()
       expect(decisions.filter(({ panic }) => panic).reduce((sum, { count }) => sum + count, 0)).toBe(2)
     })

@@ -660,7 +660,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit({ id: 'late', avoid: ['b'] })
       const hedge = { id: 'late', attempt: 1, hedge: true, avoid: ['a'] }
       const { lease } = await admit(hedge)
-      expect(await opened.cluster.explain('late')).toMatchObject({
+      expect(await opened.cluster.decisions!.explain('late')).toMatchObject({
         attempt: 1,
         hedge: true,
         placement: { engine: 'b' },
@@ -671,8 +671,8 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(decisions).toHaveLength(1)
       await lease.release(endedAs('abandoned'))
       // The first engine answered, so its decision is the one to show.
-      expect(await opened.cluster.explain('late')).toMatchObject({ attempt: 0, placement: { engine: 'a' } })
-      expect((await opened.cluster.explain('late'))!.retryRefused).toBeUndefined()
+      expect(await opened.cluster.decisions!.explain('late')).toMatchObject({ attempt: 0, placement: { engine: 'a' } })
+      expect((await opened.cluster.decisions!.explain('late'))!.retryRefused).toBeUndefined()
     })
 
     it('a pool grants retries whatever hedges have used, and hedges what retries leave', async () => {
@@ -711,7 +711,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         for (let index = 0; index < 20; index++) {
           expect(await placed({ failedLegs: ['prefill'] })).toMatchObject({ kind: 'whole', engine: 'd' })
         }
-        const { decisions = [] } = await opened.cluster.summary!(1)
+        const { decisions = [] } = await opened.cluster.overview!.summary(1)
         expect(decisions[0]!.split).toEqual({ taken: false, why: 'cannot be split: the retry budget is spent' })
       })
 
@@ -834,7 +834,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const request = admission()
       const { engine: chosen, lease } = await admitted(opened.cluster.admit(request))
       await lease.release(outcome({ stages: { ttft: 80 } }))
-      const decision = await opened.cluster.explain(request.id)
+      const decision = await opened.cluster.decisions!.explain(request.id)
       expect(decision).toMatchObject({
         id: request.id,
         cluster: 'paris',
@@ -850,15 +850,15 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('a pool has no decision for an unknown request', async () => {
-      expect(await opened.cluster.explain('unheard')).toBeNull()
+      expect(await opened.cluster.decisions!.explain('unheard')).toBeNull()
     })
 
     it('ranks without booking and without a trace', async () => {
       const request = admission()
-      const ranked = await opened.cluster.rank(request)
+      const ranked = await opened.cluster.decisions!.rank(request)
       expect('decision' in ranked && ranked.decision.candidates).toHaveLength(2)
       expect(await bookings()).toBe(0)
-      expect(await opened.cluster.explain(request.id)).toBeNull()
+      expect(await opened.cluster.decisions!.explain(request.id)).toBeNull()
     })
 
     it('a pool names the configured policy and the reason when another had to rank', async () => {
@@ -867,11 +867,11 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const talking = admission({ session: 's-1' })
       await opened.cluster.admit(plain)
       await opened.cluster.admit(talking)
-      expect(await opened.cluster.explain(plain.id)).toMatchObject({
+      expect(await opened.cluster.decisions!.explain(plain.id)).toMatchObject({
         policy: 'qps',
         fallback: { from: 'from_the_future' },
       })
-      expect(await opened.cluster.explain(talking.id)).toMatchObject({ policy: 'session' })
+      expect(await opened.cluster.decisions!.explain(talking.id)).toMatchObject({ policy: 'session' })
     })
 
     it('a pool includes reported statistics in the digest, with their age', async () => {
@@ -926,14 +926,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
           outcome({ stages: { ttft }, usage: { promptTokens: 128, completionTokens: 1, cachedTokens } }),
         )
       }
-      const { digest, decisions } = await opened.cluster.summary!(10)
+      const { digest, decisions } = await opened.cluster.overview!.summary(10)
       expect(decisions.map(({ id, candidates, actual }) => [id, candidates.length, actual?.ttftMs])).toEqual([
         ['second', 0, 20],
         ['first', 0, 40],
       ])
       expect(digest.engines[0]?.recentTtftMs).toEqual([40, 20])
       expect(digest.engines[0]?.hitRate).toBeCloseTo(0.25, 1)
-      expect((await opened.cluster.summary!(1)).decisions.map(({ id }) => id)).toEqual(['second'])
+      expect((await opened.cluster.overview!.summary(1)).decisions.map(({ id }) => id)).toEqual(['second'])
       expect((await opened.cluster.digest()).engines[0]?.recentTtftMs).toBeUndefined()
     })
 
@@ -953,14 +953,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
           outcome({ stages: { ttft }, usage: { promptTokens: 128, completionTokens, cachedTokens: 0 } }),
         )
       }
-      const { digest, history } = await opened.cluster.summary!(0)
+      const { digest, history } = await opened.cluster.overview!.summary(0)
       const step = mergeSteps(history!.steps)
       expect(step).toMatchObject({ requests: 2, outputTokens: 2 * completionTokens, judged: 2, late: 1 })
       expect(quantileOf(step.ttft, 1)).toBeCloseTo(80, -1)
       expect(step.queueS).not.toBeNull()
       const { stages } = mergeSlices(history!.slices)
       expect(Object.keys(stages).sort()).toEqual(['admit', 'ttft'])
-      expect(await opened.cluster.summary!(0, digest.at + 120_000)).toMatchObject({
+      expect(await opened.cluster.overview!.summary(0, digest.at + 120_000)).toMatchObject({
         history: { steps: [], slices: [] },
       })
     })
@@ -970,8 +970,8 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const { lease } = await admitted(opened.cluster.admit(admission({ id: 'streams' })))
       await lease.firstToken({ ttft: 40 })
       for (const id of ['waits-1', 'waits-2']) await admitted(opened.cluster.admit(admission({ id })))
-      const seen = async () => (await opened.cluster.summary!(2)).measured
-      expect((await opened.cluster.summary!(2)).decisions.map(({ id }) => id)).toEqual(['waits-2', 'waits-1'])
+      const seen = async () => (await opened.cluster.overview!.summary(2)).measured
+      expect((await opened.cluster.overview!.summary(2)).decisions.map(({ id }) => id)).toEqual(['waits-2', 'waits-1'])
       expect(await seen()).toMatchObject([
         { id: 'streams', firstToken: { ttftMs: 40, stages: { ttft: 40 } }, actual: null },
       ])

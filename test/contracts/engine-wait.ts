@@ -51,19 +51,19 @@ export function engineWaitContract(name: string, open: (source: Source) => Promi
       await observe(away)
       expect(refusalOf(await admit())).toMatchObject({ reason: 'engines_unavailable', mayWait: true })
       const request = admission()
-      const answer = opened.cluster.wait!(request, 0)
+      const answer = opened.cluster.queue!.wait(request, 0)
       await until(async () => (await queued()) === 1)
       await pass(QUEUE.maxWaitMs + 500)
       expect(await queued()).toBe(1)
       await observe(back)
       expect(await answer).toMatchObject({ placement: { engine: 'a' } })
-      expect(await opened.cluster.explain(request.id)).toMatchObject({ waitedMs: 1_500 })
+      expect(await opened.cluster.decisions!.explain(request.id)).toMatchObject({ waitedMs: 1_500 })
     })
 
     it('a pool without engines serves those who wait as soon as it has one', async () => {
       await start({ engines: [] })
       expect(refusalOf(await admit())).toMatchObject({ reason: 'no_engine', mayWait: true })
-      const answer = opened.cluster.wait!(admission(), 0)
+      const answer = opened.cluster.queue!.wait(admission(), 0)
       await until(async () => (await queued()) === 1)
       source.version = 2
       await opened.cluster.configure(2, { ...source.pool, engines: [engine('b')] })
@@ -73,7 +73,7 @@ export function engineWaitContract(name: string, open: (source: Source) => Promi
     it('the wait ends after its limit, with the reason of the last check', async () => {
       await start()
       await healthy(false)
-      const answer = opened.cluster.wait!(admission(), 0)
+      const answer = opened.cluster.queue!.wait(admission(), 0)
       await until(async () => (await queued()) === 1)
       await pass(QUEUE.noEngineWaitMs)
       expect(refusalOf(await answer)).toMatchObject({ reason: 'engines_unavailable' })
@@ -82,7 +82,7 @@ export function engineWaitContract(name: string, open: (source: Source) => Promi
     it('who has waited for an engine waits for room as long as others', async () => {
       await start()
       await healthy(false)
-      const answers = [opened.cluster.wait!(admission(), 0), opened.cluster.wait!(admission(), 0)]
+      const answers = [opened.cluster.queue!.wait(admission(), 0), opened.cluster.queue!.wait(admission(), 0)]
       await until(async () => (await queued()) === 2)
       await pass(5_000)
       await healthy(true)
@@ -95,9 +95,9 @@ export function engineWaitContract(name: string, open: (source: Source) => Promi
     it('the number of those who wait is limited', async () => {
       await start()
       await healthy(false)
-      const answers = Array.from({ length: QUEUE.maxRequests }, () => opened.cluster.wait!(admission(), 0))
+      const answers = Array.from({ length: QUEUE.maxRequests }, () => opened.cluster.queue!.wait(admission(), 0))
       await until(async () => (await queued()) === QUEUE.maxRequests)
-      expect(refusalOf(await opened.cluster.wait!(admission(), 0)).limit).toBe('queue')
+      expect(refusalOf(await opened.cluster.queue!.wait(admission(), 0)).limit).toBe('queue')
       await healthy(true)
       await answers[0]
     })

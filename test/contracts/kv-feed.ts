@@ -38,13 +38,13 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
     removed: NONE,
     ...changes,
   })
-  const feed = (...steps: readonly KvEventDelta[]) => opened.cluster.feed!(steps)
+  const feed = (...steps: readonly KvEventDelta[]) => opened.cluster.kvEvents!.feed(steps)
   const tell = (changes: Partial<KvEventDelta> = {}) => feed(step(changes))
   const requestOf = (content: readonly (string | number)[]) =>
     admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1 })
   /** Estimated tokens of the prompt that each engine has cached. */
   const cached = async (content: readonly (string | number)[]): Promise<Record<string, number>> => {
-    const ranked = await opened.cluster.rank(requestOf(content))
+    const ranked = await opened.cluster.decisions!.rank(requestOf(content))
     if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
     return Object.fromEntries(
       ranked.decision.candidates.map(({ engine, terms }) => [engine, terms['cached_tokens'] ?? -1]),
@@ -226,7 +226,10 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
     it('KV events count for a full hit less the block an engine computes again', async () => {
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ blockTokens: 32 }) })])
       await tell({ stored: chain(range(0, 10)) })
-      const ranked = await opened.cluster.rank({ ...requestOf(range(0, 10)), promptTokens: 10 * BLOCK_TOKENS })
+      const ranked = await opened.cluster.decisions!.rank({
+        ...requestOf(range(0, 10)),
+        promptTokens: 10 * BLOCK_TOKENS,
+      })
       expect(
         'decision' in ranked && ranked.decision.candidates.find(({ engine }) => engine === 'a')?.terms['cached_tokens'],
       ).toBe(10 * BLOCK_TOKENS - 32)

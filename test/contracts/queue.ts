@@ -68,7 +68,7 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
       await lease.release(outcome())
       const { placement } = await wait.admitted()
       expect(placement).toMatchObject({ kind: 'whole', engine: 'a' })
-      expect(await opened.cluster.explain(request.id)).toMatchObject({ waitedMs: 1_000 })
+      expect(await opened.cluster.decisions!.explain(request.id)).toMatchObject({ waitedMs: 1_000 })
       expect([(await opened.cluster.digest()).bookings, await queued()]).toEqual([1, 0])
       await wait.lease.release(outcome())
       expect((await opened.cluster.digest()).bookings).toBe(0)
@@ -79,7 +79,7 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
       await start({ queue: null })
       await occupy()
       expect(refusalOf(await opened.cluster.admit(admission())).mayWait).toBeUndefined()
-      expect(refusalOf(await opened.cluster.wait!(admission(), 0)).reason).toBe('engines_full')
+      expect(refusalOf(await opened.cluster.queue!.wait(admission(), 0)).reason).toBe('engines_full')
       expect(await queued()).toBeUndefined()
     })
 
@@ -114,7 +114,7 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
     it('a full queue refuses', async () => {
       await occupy()
       for (let at = 0; at < QUEUE.maxRequests; at++) await waiting()
-      expect(refusalOf(await opened.cluster.wait!(admission(), 0)).limit).toBe('queue')
+      expect(refusalOf(await opened.cluster.queue!.wait(admission(), 0)).limit).toBe('queue')
       expect(await queued()).toBe(QUEUE.maxRequests)
     })
 
@@ -127,7 +127,7 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
       expect(refusalOf(await opened.cluster.admit(admission())).limit).toBe('queue')
       expect('refusal' in (await opened.cluster.admit(admission({ requestClass: 'critical' })))).toBe(false)
       // There is room for it, and none for those who wait.
-      expect('refusal' in (await opened.cluster.wait!(admission({ tenant: 'b' }), 0))).toBe(false)
+      expect('refusal' in (await opened.cluster.queue!.wait(admission({ tenant: 'b' }), 0))).toBe(false)
     })
 
     it('equal requests are served in the order of their arrival', async () => {
@@ -158,12 +158,12 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
     it('a client that leaves costs nothing, before and after it has a place', async () => {
       const lease = await occupy()
       const [gone, next] = [await waiting({ promptTokens: 1 }), await waiting()]
-      await opened.cluster.leave!(bookingKey(gone.request))
+      await opened.cluster.queue!.leave(bookingKey(gone.request))
       await gone.refused()
       expect(await queued()).toBe(1)
       await lease.release(outcome())
       await next.admitted()
-      await opened.cluster.leave!(bookingKey(next.request))
+      await opened.cluster.queue!.leave(bookingKey(next.request))
       expect([(await opened.cluster.digest()).bookings, await queued()]).toEqual([0, 0])
       await next.lease.release(outcome())
       await admitted(opened.cluster.admit(admission()))
@@ -173,8 +173,8 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
     it('a departure that overtakes its request to wait ends it', async () => {
       await occupy()
       const request = admission()
-      await opened.cluster.leave!(bookingKey(request))
-      expect(refusalOf(await opened.cluster.wait!(request, 0)).limit).toBe('queue')
+      await opened.cluster.queue!.leave(bookingKey(request))
+      expect(refusalOf(await opened.cluster.queue!.wait(request, 0)).limit).toBe('queue')
       expect(await queued()).toBe(0)
     })
 
@@ -221,7 +221,7 @@ class Wait {
 
   constructor({ cluster }: OpenCluster, request: Admission, waitedMs = 0) {
     this.request = request
-    this.#asking = cluster.wait!(request, waitedMs).then((answer) => (this.answer = answer))
+    this.#asking = cluster.queue!.wait(request, waitedMs).then((answer) => (this.answer = answer))
   }
 
   get lease(): Lease {

@@ -109,29 +109,33 @@ export function openRecordingPorts(): RecordingPorts {
       }
     },
     resume: async () => lease,
-    rank: async (admission) =>
-      world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal },
     observe: async (signals) => {
       world.signals.push(...signals)
       return []
     },
     digest: async () => digest,
-    regionDigest: async () => ({
-      version: 1,
-      cluster: 'local',
-      pool: 'qwen',
-      configVersion: 1,
-      engines: 0,
-      requests: 0,
-      queued: 0,
-      confidence: 0,
-      soonest: null,
-      usual: null,
-      prefixes: '',
-    }),
-    explain: async (id) => {
-      const admission = world.admissions.find((one) => one.id === id)
-      return admission === undefined ? null : decisionOf(admission)
+    decisions: {
+      rank: async (admission) =>
+        world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal },
+      explain: async (id) => {
+        const admission = world.admissions.find((one) => one.id === id)
+        return admission === undefined ? null : decisionOf(admission)
+      },
+    },
+    region: {
+      digest: async () => ({
+        version: 1,
+        cluster: 'local',
+        pool: 'qwen',
+        configVersion: 1,
+        engines: 0,
+        requests: 0,
+        queued: 0,
+        confidence: 0,
+        soonest: null,
+        usual: null,
+        prefixes: '',
+      }),
     },
   }
   return world

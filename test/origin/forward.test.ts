@@ -604,7 +604,7 @@ describe('clusters', () => {
           await late.promise
           return pool.admit(...args)
         }
-        return { ...pool, admit, admitLimitMs: () => 70 }
+        return { ...pool, admit, remote: { admitLimitMs: () => 70 } }
       },
     }
     const answer = forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), ports, world.digests)

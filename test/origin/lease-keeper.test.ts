@@ -82,7 +82,7 @@ describe('a booking in this process', () => {
   }
   let fails = 'nothing'
   const lease: Lease = {
-    inProcess: true,
+    keepsOrder: true,
     firstToken: () => say('first token'),
     progress: (blocks) => say(`progress ${blocks}`),
     renew: async () => say('renew'),

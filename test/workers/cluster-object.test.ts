@@ -302,7 +302,7 @@ it('a cluster object with a full queue is lost: each request ends once, with one
   const serve = async (request: Admission): Promise<void> => {
     const { signal } = new AbortController()
     const terms = { maxWaitMs: 10_000, signal, scope, timers: undefined, waits, now: clock.now }
-    const answer = await waitForRoom({ ...terms, pool: cluster, admission: request })
+    const answer = await waitForRoom({ ...terms, queue: cluster.queue!, admission: request })
     ends.push(request.id)
     if ('refusal' in answer) return void refused.push(answer.refusal)
     max = Math.max(max, (held += 1))

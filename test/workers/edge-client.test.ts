@@ -81,7 +81,7 @@ it('requests do not wait for an object that hangs, and views report the figures 
     await admitted.lease.release(outcome())
     all.push(...work)
   }
-  expect((await cluster.fleetDigest()).engines.map(({ id }) => id)).toEqual(['a'])
+  expect((await cluster.overview.digest!()).engines.map(({ id }) => id)).toEqual(['a'])
   expect(edge.view).toMatchObject({ shared: false })
   // Nothing outlives its time limit, so the platform ends no request's work.
   await Promise.all(all)
@@ -91,7 +91,7 @@ it('a view of an isolate without requests has the number of isolates as of now',
   let isolates = 0
   const { edge, cluster } = await open(async () => ({ ...answerOf({}), seq: (isolates += 1), isolates }), 0)
   for (const expected of [1, 2]) {
-    await cluster.fleetDigest()
+    await cluster.overview.digest!()
     expect(edge.view).toEqual({ shared: true, isolates: expected })
   }
 })

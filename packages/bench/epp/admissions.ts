@@ -29,19 +29,23 @@ export async function startRecorded(engines: readonly number[]): Promise<Recorde
 
 const engineAt = (port: number, at: number): object => ({ id: `e${at}`, url: `http://127.0.0.1:${port}` })
 
-const METHODS: ReadonlySet<PropertyKey> = new Set(['admit', 'admitNow'])
-
 function recorded(pool: PoolPort, admissions: string[]): PoolPort {
-  return new Proxy(pool, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name)
-      if (typeof value !== 'function') return value
-      return (...args: unknown[]): unknown => {
-        if (METHODS.has(name)) admissions.push(textOf(args[0] as object))
-        return value.apply(target, args)
-      }
+  const { local } = pool
+  const record = (admission: object): void => void admissions.push(textOf(admission))
+  return {
+    ...pool,
+    admit(admission, scope) {
+      record(admission)
+      return pool.admit(admission, scope)
     },
-  })
+    local: local && {
+      ...local,
+      admit(admission) {
+        record(admission)
+        return local.admit(admission)
+      },
+    },
+  }
 }
 
 /** The id is new for each request. */

@@ -127,7 +127,7 @@ export const origin: readonly Mutation[] = [
     name: 'silence timer wakes the client',
     file: 'src/origin/idle-timer.ts',
     find: 'if (leftMs > 1) this.#timer = this.#clock.timers.set(',
-    replace: 'if (leftMs > 1e9) this.#timer = setTimeout(',
+    replace: 'if (leftMs > 1e9) this.#timer = this.#clock.timers.set(',
     impact: 'streams that are merely slow are cut',
     tests: { node: ['test/origin/idle-timer.test.ts'] },
   },

@@ -41,22 +41,19 @@ const nothing = (): void => undefined
 const log = { debug: nothing, info: nothing, warn: console.error, error: console.error }
 
 /** Measures when a booking of the sender arrives in the ledger. */
-const measured = (inner: PoolPort): PoolPort =>
-  new Proxy(inner, {
-    get: (target, key) => {
-      if (key !== 'applyNow') {
-        const member: unknown = Reflect.get(target, key)
-        return typeof member === 'function' ? (member as () => unknown).bind(target) : member
+const measured = ({ local, ...rest }: PoolPort): PoolPort => ({
+  ...rest,
+  local: local && {
+    ...local,
+    apply(event) {
+      if (event[0] === 'book') {
+        applied += 1
+        delays.push(Number(nowNs() - BigInt(event[1].admission.id)) / 1e6)
       }
-      return (event: Parameters<NonNullable<PoolPort['applyNow']>>[0]) => {
-        if (event[0] === 'book') {
-          applied += 1
-          delays.push(Number(nowNs() - BigInt(event[1].admission.id)) / 1e6)
-        }
-        return target.applyNow!(event)
-      }
+      return local.apply(event)
     },
-  })
+  },
+})
 
 const inner = ledger('bench', 'm')
 const observed = role === 'follow' ? measured(inner) : inner

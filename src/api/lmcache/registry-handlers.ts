@@ -218,7 +218,7 @@ function callPools(
           'not_found',
           'The LMCache registry is not available in this deployment (pool state is not local). See docs/lmcache.md.',
         )
-      return pool.registry(callFor(route))
+      return pool.registry.call(callFor(route))
     }),
   )
 }

@@ -100,14 +100,14 @@ async function waitOn(
   const maxWaitMs = noEngineWaitMs > 0 ? noEngineWaitMs + roomMs : roomMs
   const now = (): number => ports.now()
   return toPlacement(
-    await waitForRoom({ pool, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }),
+    await waitForRoom({ queue: pool.queue!, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }),
     parts,
   )
 }
 
 /** Admits synchronously. null: the ledger is not in this process. */
 function admitNow(parts: AdmitContext): AdmittedPlacement | { readonly refusal: Refusal } | null {
-  const admitted = parts.pool.admitNow?.(parts.admission) ?? null
+  const admitted = parts.pool.local?.admit(parts.admission) ?? null
   return admitted === null ? null : toPlacement(admitted, parts)
 }
 
@@ -118,7 +118,7 @@ async function admitOn(
   parts: AdmitContext,
 ): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
   const { pool, admission } = parts
-  const limitMs = pool.admitLimitMs?.() ?? null
+  const limitMs = pool.remote?.admitLimitMs() ?? null
   try {
     return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts.timers), parts)
   } catch (error) {

@@ -4,7 +4,7 @@ import type { Refusal } from '../../core/contract/refusal.ts'
 import { bookingKey } from '../../core/pool/bookings.ts'
 import { Failure } from '../../failure.ts'
 import type { AbortSignalLike } from '../../ports/abort-signal.ts'
-import type { AdmitResult, PoolPort } from '../../ports/pool.ts'
+import type { AdmitResult, PoolQueue } from '../../ports/pool.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import type { Timers } from '../../ports/timers.ts'
 import { withDeadline } from '../../timeout.ts'
@@ -12,7 +12,7 @@ import type { WaitingRequests } from './waiting-requests.ts'
 
 /** @testing */
 export interface RoomWait {
-  readonly pool: PoolPort
+  readonly queue: PoolQueue
   readonly admission: Admission
   readonly maxWaitMs: number
   readonly signal: AbortSignalLike
@@ -60,18 +60,18 @@ export async function waitForRoom(wait: RoomWait): Promise<AdmitResult> {
 }
 
 /** Asks once again if the call fails, because pool state that loses its memory loses those who wait. */
-async function ask({ pool, admission, scope, now }: RoomWait): Promise<AdmitResult> {
+async function ask({ queue, admission, scope, now }: RoomWait): Promise<AdmitResult> {
   const startedAt = now()
   try {
-    return await pool.wait!(admission, 0, scope)
+    return await queue.wait(admission, 0, scope)
   } catch {
-    return pool.wait!(admission, Math.max(0, now() - startedAt), scope)
+    return queue.wait(admission, Math.max(0, now() - startedAt), scope)
   }
 }
 
 /** Ends the wait, and releases a place that the request got meanwhile. */
-async function leave({ pool, admission }: RoomWait, admitting: Promise<AdmitResult>): Promise<void> {
-  await pool.leave!(bookingKey(admission)).catch(() => {})
+async function leave({ queue, admission }: RoomWait, admitting: Promise<AdmitResult>): Promise<void> {
+  await queue.leave(bookingKey(admission)).catch(() => {})
   const late = await admitting.catch(() => null)
   if (late !== null && !('refusal' in late)) await late.lease.release(endedAs('client_gone'))
 }

@@ -1,8 +1,14 @@
-import type { Admission } from '../../core/contract/admission.ts'
-import type { PoolSummary } from '../../core/contract/pool-digest.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../../core/kv-events/event-delta.ts'
-import type { AdmitResult, PoolPort, RankOutcome } from '../../ports/pool.ts'
+import type {
+  AdmitResult,
+  KvEventFeed,
+  LocalState,
+  PoolDecisions,
+  PoolOverview,
+  PoolPort,
+  PoolQueue,
+  RankOutcome,
+} from '../../ports/pool.ts'
 
 /** Current configuration of one pool at this edge. */
 export interface PoolSource {
@@ -10,57 +16,68 @@ export interface PoolSource {
   readonly pool: PoolConfig
 }
 
-async function summaryOf(pool: PoolPort, decisions: number, historySince?: number): Promise<PoolSummary> {
-  return pool.summary === undefined
-    ? { digest: await pool.digest(), decisions: [] }
-    : pool.summary(decisions, historySince)
-}
+/** Returns a capability with its calls wrapped; undefined: the pool has not got it. */
+const wrapped = <Capability>(
+  capability: Capability | undefined,
+  wrap: (capability: Capability) => Capability,
+): Capability | undefined => (capability === undefined ? undefined : wrap(capability))
+
+const configuredLocal =
+  (configurer: Configurer) =>
+  (local: LocalState): LocalState => ({
+    // null if the object is unconfigured, because `admit` of the pool then configures it.
+    admit(admission) {
+      const admitted = local.admit(admission)
+      return admitted !== null && isUnconfigured(admitted) ? null : admitted
+    },
+    // Pool state in this process is configured before the promise resolves.
+    apply(event) {
+      const isApplied = local.apply(event)
+      if (isApplied || event[0] !== 'book') return isApplied
+      configurer.configure().catch(() => undefined)
+      return local.apply(event)
+    },
+    watch: () => local.watch(),
+  })
+
+const configuredQueue =
+  (configurer: Configurer) =>
+  (queue: PoolQueue): PoolQueue => ({
+    wait: (admission, waitedMs, scope) => configurer.configured(() => queue.wait(admission, waitedMs, scope)),
+    leave: (key) => queue.leave(key),
+  })
 
 /** Repeats the feed after configuring, because an unconfigured object has no engines. Feeds are idempotent. */
-async function feedTo(
-  pool: PoolPort,
-  feeds: readonly KvEventDelta[],
-  configure: () => Promise<void>,
-): Promise<readonly KvEventDeltaState[]> {
-  const states = await pool.feed!(feeds)
-  if (!states.includes('unknown')) return states
-  await configure()
-  return pool.feed!(feeds)
-}
+const configuredFeed =
+  (configurer: Configurer) =>
+  (kvEvents: KvEventFeed): KvEventFeed => ({
+    async feed(feeds) {
+      const states = await kvEvents.feed(feeds)
+      if (!states.includes('unknown')) return states
+      await configurer.configure()
+      return kvEvents.feed(feeds)
+    },
+  })
 
-/** null if the object is unconfigured, because `admit` then configures it. */
-function admitNow(pool: PoolPort, admission: Admission): AdmitResult | null {
-  const admitted = pool.admitNow?.(admission) ?? null
-  return admitted !== null && isUnconfigured(admitted) ? null : admitted
-}
+const configuredDecisions =
+  (configurer: Configurer) =>
+  (decisions: PoolDecisions): PoolDecisions => ({
+    rank: (admission) => configurer.configured(() => decisions.rank(admission)),
+    explain: (id) => decisions.explain(id),
+  })
 
-const optionalMethods = (pool: PoolPort, configurer: Configurer): Partial<PoolPort> => ({
-  ...queueMethods(pool, configurer),
-  ...(pool.admitNow === undefined ? {} : { admitNow: (admission) => admitNow(pool, admission) }),
-  ...(pool.costOf === undefined ? {} : { costOf: (key) => pool.costOf!(key) }),
-  ...(pool.watchNow === undefined ? {} : { watchNow: () => pool.watchNow!() }),
-  ...(pool.applyNow === undefined ? {} : { applyNow: (event) => applyNow(pool, event, configurer) }),
-})
+const configuredOverview =
+  (configurer: Configurer) =>
+  (overview: PoolOverview): PoolOverview => ({
+    summary: (decisions, historySince) =>
+      configurer.upToDate(
+        () => overview.summary(decisions, historySince),
+        ({ digest }) => digest.configVersion,
+      ),
+    digest: wrapped(overview.digest, (digest) => () => configurer.upToDate(digest, versionOf)),
+  })
 
-const queueMethods = (pool: PoolPort, configurer: Configurer): Pick<PoolPort, 'wait' | 'leave'> =>
-  pool.wait === undefined
-    ? {}
-    : {
-        wait: (admission, waitedMs, scope) => configurer.configured(() => pool.wait!(admission, waitedMs, scope)),
-        leave: (key) => pool.leave!(key),
-      }
-
-/** Repeats a booking after configuring. Pool state in this process is configured before the promise resolves. */
-function applyNow(
-  pool: PoolPort,
-  event: Parameters<NonNullable<PoolPort['applyNow']>>[0],
-  configurer: Configurer,
-): boolean {
-  const isApplied = pool.applyNow!(event)
-  if (isApplied || event[0] !== 'book') return isApplied
-  configurer.configure().catch(() => undefined)
-  return pool.applyNow!(event)
-}
+const versionOf = ({ configVersion }: { readonly configVersion: number }): number => configVersion
 
 function isUnconfigured(answer: AdmitResult | RankOutcome): boolean {
   return 'refusal' in answer && answer.refusal.reason === 'unconfigured'
@@ -87,10 +104,10 @@ class Configurer {
   }
 
   /** Repeats the call after configuring if the answer belongs to an older configuration. */
-  async upToDate<Answer>(call: () => Promise<Answer>, versionOf: (answer: Answer) => number): Promise<Answer> {
+  async upToDate<Answer>(call: () => Promise<Answer>, version: (answer: Answer) => number): Promise<Answer> {
     const answer = await call()
     const current = this.#source()
-    if (current === null || versionOf(answer) >= current.version) return answer
+    if (current === null || version(answer) >= current.version) return answer
     await this.configure()
     return call()
   }
@@ -113,12 +130,7 @@ export function withAutoConfigure(pool: PoolPort, source: () => PoolSource | nul
   const configurer = new Configurer(pool, source)
   return {
     configure: (version, settings) => pool.configure(version, settings),
-    explain: (id) => pool.explain(id),
-    ...(pool.registry === undefined ? {} : { registry: (call) => pool.registry!(call) }),
-    ...optionalMethods(pool, configurer),
-    ...(pool.admitLimitMs === undefined ? {} : { admitLimitMs: () => pool.admitLimitMs!() }),
     admit: (admission, scope) => configurer.configured(() => pool.admit(admission, scope)),
-    rank: (admission) => configurer.configured(() => pool.rank(admission)),
     async resume(booking, scope) {
       try {
         return await pool.resume(booking, scope)
@@ -134,30 +146,17 @@ export function withAutoConfigure(pool: PoolPort, source: () => PoolSource | nul
       if (isDrain || configurer.sentVersion !== source()?.version) await configurer.configure()
       return pool.observe(signals)
     },
-    ...(pool.feed === undefined ? {} : { feed: (feeds) => feedTo(pool, feeds, () => configurer.configure()) }),
-    regionDigest: () =>
-      configurer.upToDate(
-        () => pool.regionDigest(),
-        ({ configVersion }) => configVersion,
-      ),
-    digest: () =>
-      configurer.upToDate(
-        () => pool.digest(),
-        ({ configVersion }) => configVersion,
-      ),
-    ...(pool.fleetDigest === undefined
-      ? {}
-      : {
-          fleetDigest: () =>
-            configurer.upToDate(
-              () => pool.fleetDigest!(),
-              ({ configVersion }) => configVersion,
-            ),
-        }),
-    summary: (decisions, historySince) =>
-      configurer.upToDate(
-        () => summaryOf(pool, decisions, historySince),
-        ({ digest }) => digest.configVersion,
-      ),
+    digest: () => configurer.upToDate(() => pool.digest(), versionOf),
+    local: wrapped(pool.local, configuredLocal(configurer)),
+    remote: pool.remote,
+    queue: wrapped(pool.queue, configuredQueue(configurer)),
+    registry: pool.registry,
+    kvEvents: wrapped(pool.kvEvents, configuredFeed(configurer)),
+    decisions: wrapped(pool.decisions, configuredDecisions(configurer)),
+    overview: wrapped(pool.overview, configuredOverview(configurer)),
+    costs: pool.costs,
+    region: wrapped(pool.region, (region) => ({
+      digest: () => configurer.upToDate(() => region.digest(), versionOf),
+    })),
   }
 }

@@ -12,9 +12,18 @@ import type { Outcome, Usage } from '../../core/contract/outcome.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
-import type { KvEventDelta } from '../../core/kv-events/event-delta.ts'
-import type { RegistryCall } from '../../core/lmcache/registry-call.ts'
-import type { AdmitResult, PoolPort } from '../../ports/pool.ts'
+import type {
+  AdmitResult,
+  KvEventFeed,
+  LocalState,
+  PoolCosts,
+  PoolDecisions,
+  PoolOverview,
+  PoolPort,
+  PoolQueue,
+  PoolRegistry,
+  RegionView,
+} from '../../ports/pool.ts'
 import type { Lease } from '../../ports/lease.ts'
 import { defaultTimers } from '../../timers.ts'
 
@@ -23,10 +32,36 @@ export class LocalPool implements PoolPort {
   readonly #state: PoolState
   readonly #now: () => number
   #isTicking = false
+  readonly local: LocalState
+  readonly queue: PoolQueue
+  readonly registry: PoolRegistry
+  readonly kvEvents: KvEventFeed
+  readonly decisions: PoolDecisions
+  readonly overview: PoolOverview
+  readonly costs: PoolCosts
+  readonly region: RegionView
 
   constructor(state: PoolState, now: () => number) {
     this.#state = state
     this.#now = now
+    this.local = {
+      admit: (admission) => this.admitNow(admission),
+      apply: (event) => this.#apply(event),
+      watch: () => state.watch(now()),
+    }
+    this.queue = {
+      wait: (admission, waitedMs) => this.#wait(admission, waitedMs),
+      leave: async (key) => state.leave(key, now()),
+    }
+    this.registry = { call: async (call) => state.registry.call(call, now()) }
+    this.kvEvents = { feed: async (feeds) => state.feed(feeds, now()) }
+    this.decisions = {
+      rank: async (admission) => state.rank(admission, now()),
+      explain: async (id) => state.explain(id),
+    }
+    this.overview = { summary: async (decisions, historySince = 0) => state.summary(decisions, historySince, now()) }
+    this.costs = { costOf: (key) => state.costOf(key) }
+    this.region = { digest: async () => state.regionDigest(now()) }
   }
 
   async configure(version: number, pool: PoolConfig): Promise<void> {
@@ -37,20 +72,17 @@ export class LocalPool implements PoolPort {
     return this.admitNow(admission)
   }
 
+  /** `admit` without a promise. */
   admitNow(admission: Admission): AdmitResult {
     return this.#leased(this.#state.admit(admission, this.#now()))
   }
 
-  wait(admission: Admission, waitedMs: number): Promise<AdmitResult> {
+  #wait(admission: Admission, waitedMs: number): Promise<AdmitResult> {
     return new Promise((resolve) => {
       const done = (answer: AdmissionResult): void => resolve(this.#leased(answer))
       this.#state.wait(admission, { now: this.#now(), waitedMs, done })
       if (!this.#isTicking) this.#tick()
     })
-  }
-
-  async leave(key: string): Promise<void> {
-    this.#state.leave(key, this.#now())
   }
 
   /** Wakes waiting requests until there are none. */
@@ -76,49 +108,17 @@ export class LocalPool implements PoolPort {
     return new LocalLease(this.#state, this.#now, resumed)
   }
 
-  applyNow(event: BookingEvent | readonly [kind: 'book', booking: Resume]): boolean {
+  #apply(event: BookingEvent | readonly [kind: 'book', booking: Resume]): boolean {
     const now = this.#now()
     return event[0] === 'book' ? !('refusal' in this.#state.resume(event[1], now)) : applyEvent(this.#state, event, now)
-  }
-
-  async rank(admission: Admission) {
-    return this.#state.rank(admission, this.#now())
   }
 
   async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
     return this.#state.observe(signals, this.#now())
   }
 
-  watchNow() {
-    return this.#state.watch(this.#now())
-  }
-
-  async registry(call: RegistryCall) {
-    return this.#state.registry.call(call, this.#now())
-  }
-
-  async feed(feeds: readonly KvEventDelta[]) {
-    return this.#state.feed(feeds, this.#now())
-  }
-
   async digest() {
     return this.#state.digest(this.#now())
-  }
-
-  async regionDigest() {
-    return this.#state.regionDigest(this.#now())
-  }
-
-  costOf(key: string) {
-    return this.#state.costOf(key)
-  }
-
-  async explain(id: string) {
-    return this.#state.explain(id)
-  }
-
-  async summary(decisions: number, historySince = 0) {
-    return this.#state.summary(decisions, historySince, this.#now())
   }
 }
 
@@ -126,7 +126,7 @@ export class LocalPool implements PoolPort {
 const done = Promise.resolve()
 
 class LocalLease implements Lease {
-  readonly inProcess = true
+  readonly keepsOrder = true
   readonly #state: PoolState
   readonly #now: () => number
   readonly #key: string

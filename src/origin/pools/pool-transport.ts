@@ -4,11 +4,46 @@ import type { BookingEvent } from '../../core/contract/booking-event.ts'
 import type { Refusal } from '../../core/contract/refusal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { Lease } from '../../ports/lease.ts'
-import type { AdmitResult, PoolPort } from '../../ports/pool.ts'
+import type {
+  AdmitResult,
+  KvEventFeed,
+  PoolCosts,
+  PoolDecisions,
+  PoolOverview,
+  PoolPort,
+  PoolQueue,
+  PoolRegistry,
+} from '../../ports/pool.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 
-/** Methods of a pool that a transport calls by name, with plain data. */
-export type PoolMethod = Exclude<keyof PoolPort, 'admit' | 'admitNow' | 'wait' | 'resume' | 'applyNow'>
+type Arguments<Method> = Method extends (...args: infer Args) => unknown ? Args : never
+
+/** Calls of a pool and its capabilities that a transport makes by name, with plain data. undefined: not supported. */
+const METHODS = {
+  configure: (pool: PoolPort, ...args: Arguments<PoolPort['configure']>) => pool.configure(...args),
+  observe: (pool: PoolPort, ...args: Arguments<PoolPort['observe']>) => pool.observe(...args),
+  digest: (pool: PoolPort) => pool.digest(),
+  leave: ({ queue }: PoolPort, ...args: Arguments<PoolQueue['leave']>) => queue?.leave(...args),
+  registry: ({ registry }: PoolPort, ...args: Arguments<PoolRegistry['call']>) => registry?.call(...args),
+  feed: ({ kvEvents }: PoolPort, ...args: Arguments<KvEventFeed['feed']>) => kvEvents?.feed(...args),
+  rank: ({ decisions }: PoolPort, ...args: Arguments<PoolDecisions['rank']>) => decisions?.rank(...args),
+  explain: ({ decisions }: PoolPort, ...args: Arguments<PoolDecisions['explain']>) => decisions?.explain(...args),
+  summary: ({ overview }: PoolPort, ...args: Arguments<PoolOverview['summary']>) => overview?.summary(...args),
+  costOf: async ({ costs }: PoolPort, ...args: Arguments<PoolCosts['costOf']>) => costs?.costOf(...args) ?? null,
+  regionDigest: ({ region }: PoolPort) => region?.digest(),
+} as const
+
+export type PoolMethod = keyof typeof METHODS
+
+/** Makes a call that a transport carried. Throws if the pool has no such capability. */
+export function callPool(pool: PoolPort, method: PoolMethod, args: readonly unknown[]): Promise<unknown> {
+  const made = (METHODS[method] as ((pool: PoolPort, ...args: readonly unknown[]) => unknown) | undefined)?.(
+    pool,
+    ...args,
+  )
+  if (made === undefined) throw new Error(`the pool does not support ${method}`)
+  return made as Promise<unknown>
+}
 
 /** Admission result in transport form: without the lease, which both sides create themselves. */
 export type AdmitAnswer =
@@ -21,9 +56,9 @@ export type BackgroundScope = Pick<RequestScope, 'background'>
 export interface PoolTransport {
   call(method: PoolMethod, args: readonly unknown[]): Promise<unknown>
   admit(admission: Admission): Promise<AdmitAnswer>
-  /** As `PoolPort.wait`. */
+  /** As `PoolQueue.wait`. */
   wait(admission: Admission, waitedMs: number): Promise<AdmitAnswer>
-  /** As `PoolPort.admitLimitMs`. Absent: no limit. */
+  /** As `RemoteState.admitLimitMs`. Absent: no limit. */
   admitLimitMs?(): number | null
   /** Rejects if the pool refuses. */
   resume(booking: Resume): Promise<void>

@@ -1,6 +1,5 @@
 /** Pool port for pool state in another thread or in a Durable Object: one proxy for all transports. */
 import type { Admission } from '../../core/contract/admission.ts'
-import type { CostAnswer } from '../../core/cost/request-cost.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
 import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { EarlyLegRole } from '../../core/contract/legs.ts'
@@ -8,13 +7,22 @@ import type { Outcome, Usage } from '../../core/contract/outcome.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
-import type { KvEventDelta } from '../../core/kv-events/event-delta.ts'
-import type { RegistryAnswer, RegistryCall } from '../../core/lmcache/registry-call.ts'
 import { EdgeRefusals } from '../../core/overload/edge-refusals.ts'
 import { bookingKey } from '../../core/pool/bookings.ts'
 import type { Lease } from '../../ports/lease.ts'
-import type { AdmitResult, PoolPort } from '../../ports/pool.ts'
-import type { AdmitAnswer, BackgroundScope, PoolTransport } from './pool-transport.ts'
+import type {
+  AdmitResult,
+  KvEventFeed,
+  PoolCosts,
+  PoolDecisions,
+  PoolOverview,
+  PoolPort,
+  PoolQueue,
+  PoolRegistry,
+  RegionView,
+  RemoteState,
+} from '../../ports/pool.ts'
+import type { AdmitAnswer, BackgroundScope, PoolMethod, PoolTransport } from './pool-transport.ts'
 
 interface RemotePoolParts {
   readonly transport: PoolTransport
@@ -27,11 +35,33 @@ export class RemotePool implements PoolPort {
   readonly #transport: PoolTransport
   readonly #now: () => number
   readonly #refusals: EdgeRefusals
+  readonly remote: RemoteState
+  readonly queue: PoolQueue
+  readonly registry: PoolRegistry
+  readonly kvEvents: KvEventFeed
+  readonly decisions: PoolDecisions
+  readonly overview: PoolOverview
+  readonly costs: PoolCosts
+  readonly region: RegionView
 
   constructor({ transport, now, random }: RemotePoolParts) {
     this.#transport = transport
     this.#now = now
     this.#refusals = new EdgeRefusals(random)
+    const call = <Answer>(method: PoolMethod, ...args: readonly unknown[]) =>
+      transport.call(method, args) as Promise<Answer>
+    this.remote = { admitLimitMs: () => transport.admitLimitMs?.() ?? null }
+    this.queue = {
+      wait: async (admission, waitedMs, scope) =>
+        this.#leased(admission, await transport.wait(compact(admission), waitedMs), scope),
+      leave: (key) => call('leave', key),
+    }
+    this.registry = { call: (registryCall) => call('registry', registryCall) }
+    this.kvEvents = { feed: (feeds) => call('feed', feeds) }
+    this.decisions = { rank: (admission) => call('rank', compact(admission)), explain: (id) => call('explain', id) }
+    this.overview = { summary: (decisions, historySince = 0) => call('summary', decisions, historySince) }
+    this.costs = { costOf: (key) => call('costOf', key) }
+    this.region = { digest: () => call('regionDigest') }
   }
 
   /** Asks the pool, unless it refuses so many requests that this edge refuses a part of them itself. */
@@ -54,18 +84,6 @@ export class RemotePool implements PoolPort {
     }
   }
 
-  async wait(admission: Admission, waitedMs: number, scope?: BackgroundScope): Promise<AdmitResult> {
-    return this.#leased(admission, await this.#transport.wait(compact(admission), waitedMs), scope)
-  }
-
-  async leave(key: string): Promise<void> {
-    await this.#transport.call('leave', [key])
-  }
-
-  admitLimitMs(): number | null {
-    return this.#transport.admitLimitMs?.() ?? null
-  }
-
   async resume(booking: Resume, scope?: BackgroundScope): Promise<Lease> {
     await this.#transport.resume({ ...booking, admission: compact(booking.admission) })
     return this.#lease(booking.admission, scope)
@@ -80,36 +98,8 @@ export class RemotePool implements PoolPort {
     return ((await this.#transport.call('observe', [signals])) as readonly string[] | undefined) ?? []
   }
 
-  rank(admission: Admission) {
-    return this.#transport.call('rank', [compact(admission)]) as ReturnType<PoolPort['rank']>
-  }
-
-  registry(call: RegistryCall) {
-    return this.#transport.call('registry', [call]) as Promise<RegistryAnswer>
-  }
-
-  feed(feeds: readonly KvEventDelta[]) {
-    return this.#transport.call('feed', [feeds]) as ReturnType<NonNullable<PoolPort['feed']>>
-  }
-
   digest() {
     return this.#transport.call('digest', []) as ReturnType<PoolPort['digest']>
-  }
-
-  regionDigest() {
-    return this.#transport.call('regionDigest', []) as ReturnType<PoolPort['regionDigest']>
-  }
-
-  costOf(key: string) {
-    return this.#transport.call('costOf', [key]) as Promise<CostAnswer>
-  }
-
-  explain(id: string) {
-    return this.#transport.call('explain', [id]) as ReturnType<PoolPort['explain']>
-  }
-
-  summary(decisions: number, historySince = 0) {
-    return this.#transport.call('summary', [decisions, historySince]) as ReturnType<NonNullable<PoolPort['summary']>>
   }
 
   #leased(admission: Admission, answer: AdmitAnswer, scope: BackgroundScope | undefined): AdmitResult {
@@ -125,7 +115,7 @@ const done = Promise.resolve()
 
 /** A booking of a remote pool. Only `renew` waits for an answer. */
 class RemoteLease implements Lease {
-  readonly inProcess = true
+  readonly keepsOrder = true
   readonly #transport: PoolTransport
   readonly #key: string
   readonly #scope: BackgroundScope | undefined

@@ -12,7 +12,17 @@ import { mergeDecisions } from '../../core/edge/merge-digests.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../../core/kv-events/event-delta.ts'
 import { mergeHistories } from '../../core/reports/merge-histories.ts'
 import { CellChooser, cellOf } from '../../core/routing/cells.ts'
-import type { AdmitResult, PoolPort, RankOutcome } from '../../ports/pool.ts'
+import type {
+  AdmitResult,
+  KvEventFeed,
+  PoolCosts,
+  PoolDecisions,
+  PoolOverview,
+  PoolPort,
+  PoolQueue,
+  RegionView,
+  RemoteState,
+} from '../../ports/pool.ts'
 import type { Lease } from '../../ports/lease.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 
@@ -35,11 +45,41 @@ export class ShardedPool implements PoolPort {
   readonly #cells: readonly PoolPort[]
   readonly #parts: ShardedPoolParts
   readonly #chooser: CellChooser
+  readonly remote: RemoteState
+  /** Requests wait in the cell that has the prompt's cache. */
+  readonly queue: PoolQueue
+  readonly kvEvents: KvEventFeed
+  readonly decisions: PoolDecisions
+  readonly overview: PoolOverview
+  readonly costs: PoolCosts
+  readonly region: RegionView
 
   constructor(parts: ShardedPoolParts) {
     this.#parts = parts
     this.#cells = parts.cells
     this.#chooser = new CellChooser(parts.cells.length)
+    this.remote = { admitLimitMs: () => this.#admitLimitMs() }
+    this.queue = {
+      wait: (admission, waitedMs, scope) => this.#first(admission).queue!.wait(admission, waitedMs, scope),
+      leave: async (key) => void (await this.#all((cell) => cell.queue!.leave(key))),
+    }
+    this.kvEvents = { feed: (feeds) => this.#feed(feeds) }
+    this.decisions = {
+      rank: (admission) => this.#first(admission).decisions!.rank(admission),
+      explain: (id) => this.#explain(id),
+    }
+    this.overview = { summary: (decisions, historySince) => this.#summary(decisions, historySince) }
+    this.costs = { costOf: (key) => this.#costOf(key) }
+    this.region = { digest: async () => mergeRegionDigests(await this.#all((cell) => cell.region!.digest())) }
+  }
+
+  #first(admission: Admission): PoolPort {
+    return this.#cells[this.#order(admission)[0]!]!
+  }
+
+  #admitLimitMs(): number | null {
+    const known = this.#cells.flatMap((cell) => cell.remote?.admitLimitMs() ?? [])
+    return known.length < this.#cells.length ? null : Math.max(...known)
   }
 
   async admit(admission: Admission, scope?: Pick<RequestScope, 'background'>): Promise<AdmitResult> {
@@ -55,30 +95,12 @@ export class ShardedPool implements PoolPort {
     }
   }
 
-  /** Waits in the cell that has the prompt's cache. */
-  wait(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<AdmitResult> {
-    return this.#cells[this.#order(admission)[0]!]!.wait!(admission, waitedMs, scope)
-  }
-
-  async leave(key: string): Promise<void> {
-    await this.#all((cell) => cell.leave!(key))
-  }
-
-  admitLimitMs(): number | null {
-    const known = this.#cells.flatMap((cell) => cell.admitLimitMs?.() ?? [])
-    return known.length < this.#cells.length ? null : Math.max(...known)
-  }
-
   /** Cells configure themselves. */
   async configure(_version: number, _pool: PoolConfig): Promise<void> {}
 
   resume(booking: Resume, scope?: Pick<RequestScope, 'background'>): Promise<Lease> {
     const { placement } = booking
     return this.#cellOf(placement.kind === 'whole' ? placement.engine : placement.decode).resume(booking, scope)
-  }
-
-  rank(admission: Admission): Promise<RankOutcome> {
-    return this.#cells[this.#order(admission)[0]!]!.rank(admission)
   }
 
   async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
@@ -91,13 +113,13 @@ export class ShardedPool implements PoolPort {
     return shared.flat()
   }
 
-  async feed(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]> {
+  async #feed(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]> {
     const states: KvEventDeltaState[] = feeds.map(() => 'unknown')
     await Promise.all(
       this.#cells.map(async (cell) => {
         const own = [...feeds.keys()].filter((at) => this.#cellOf(feeds[at]!.engine) === cell)
         if (own.length === 0) return
-        const answers = (await cell.feed?.(own.map((at) => feeds[at]!))) ?? []
+        const answers = (await cell.kvEvents?.feed(own.map((at) => feeds[at]!))) ?? []
         for (const [index, at] of own.entries()) states[at] = answers[index] ?? 'unknown'
       }),
     )
@@ -108,24 +130,21 @@ export class ShardedPool implements PoolPort {
     return mergeDigests(await this.#all((cell) => cell.digest()))
   }
 
-  async regionDigest(): Promise<RegionDigest> {
-    return mergeRegionDigests(await this.#all((cell) => cell.regionDigest()))
-  }
-
-  async costOf(key: string): Promise<CostAnswer> {
-    const answers = await Promise.all(this.#cells.map((cell) => cell.costOf?.(key) ?? null))
+  async #costOf(key: string): Promise<CostAnswer> {
+    const answers = await this.#all(async (cell) => cell.costs?.costOf(key) ?? null)
     return answers.find((answer) => answer !== null) ?? null
   }
 
-  async explain(id: string): Promise<Decision | null> {
-    const results = await Promise.allSettled(this.#cells.map((cell) => cell.explain(id)))
+  async #explain(id: string): Promise<Decision | null> {
+    const results = await Promise.allSettled(this.#cells.map(async (cell) => cell.decisions?.explain(id) ?? null))
     for (const one of results) if (one.status === 'fulfilled' && one.value !== null) return one.value
     return null
   }
 
-  async summary(decisions: number, historySince = 0): Promise<PoolSummary> {
+  async #summary(decisions: number, historySince = 0): Promise<PoolSummary> {
     const all: readonly PoolSummary[] = await this.#all(
-      async (cell) => (await cell.summary?.(decisions, historySince)) ?? { digest: await cell.digest(), decisions: [] },
+      async (cell) =>
+        (await cell.overview?.summary(decisions, historySince)) ?? { digest: await cell.digest(), decisions: [] },
     )
     const newest = (lists: readonly Decision[]) => [...lists].sort((a, b) => b.at - a.at).slice(0, decisions)
     return {

@@ -107,7 +107,7 @@ export class FleetProbe {
     this.#watchedAt = now
     for (const route of this.#routes) {
       const { cluster, pool } = route
-      const watch = this.#ports.pool(cluster.id, pool.model).watchNow?.()
+      const watch = this.#ports.pool(cluster.id, pool.model).local?.watch()
       if (watch === undefined) continue
       reportPoolEvents(this.#ports, { cluster: cluster.id, pool: pool.model }, watch.events)
       for (const { engine, limitMs } of watch.trials) {

@@ -39,20 +39,21 @@ export function withRecording(pool: PoolPort, options: RecordingOptions): PoolPo
 
 /** Binds the methods: those of classes and stubs are not own properties. */
 function boundMethods(port: PoolPort): PoolPort {
+  const { local, registry, kvEvents, decisions, overview, costs, region } = port
   return {
     configure: (version, pool) => port.configure(version, pool),
     admit: (admission) => port.admit(admission),
     resume: (booking) => port.resume(booking),
-    rank: (admission) => port.rank(admission),
     observe: (signals) => port.observe(signals),
     digest: () => port.digest(),
-    explain: (id) => port.explain(id),
-    ...(port.costOf === undefined ? {} : { costOf: (key) => port.costOf!(key) }),
-    regionDigest: () => port.regionDigest(),
-    ...(port.watchNow === undefined ? {} : { watchNow: () => port.watchNow!() }),
-    ...(port.registry === undefined ? {} : { registry: (call) => port.registry!(call) }),
-    ...(port.feed === undefined ? {} : { feed: (feeds) => port.feed!(feeds) }),
-    ...(port.summary === undefined ? {} : { summary: (decisions: number) => port.summary!(decisions) }),
+    // Requests are recorded by `admit`.
+    local: local === undefined ? undefined : { ...local, admit: () => null },
+    registry,
+    kvEvents,
+    decisions,
+    overview,
+    costs,
+    region,
   }
 }
 

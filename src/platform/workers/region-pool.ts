@@ -1,8 +1,7 @@
 /** Pool of a region in one isolate. It books here, without a call, and shares the rest with the other isolates. */
 import type { EarlyLegRole } from '../../core/contract/legs.ts'
 import type { Admission } from '../../core/contract/admission.ts'
-import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
-import type { Decision } from '../../core/contract/decision.ts'
+import type { PoolDigest } from '../../core/contract/pool-digest.ts'
 import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { Outcome, Usage } from '../../core/contract/outcome.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
@@ -12,8 +11,7 @@ import type { RegionLedger } from '../../core/edge/region-ledger.ts'
 import { bookingKey } from '../../core/pool/bookings.ts'
 import { Failure } from '../../failure.ts'
 import { LocalPool } from '../../origin/pools/local-pool.ts'
-import type { RegionDigest } from '../../core/contract/region-digest.ts'
-import type { AdmitResult, PoolPort, RankOutcome } from '../../ports/pool.ts'
+import type { AdmitResult, PoolDecisions, PoolOverview, PoolPort, RegionView } from '../../ports/pool.ts'
 import type { Lease } from '../../ports/lease.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import type { EdgeClient } from './edge-client.ts'
@@ -47,30 +45,37 @@ function sweepingClock({ state }: RegionLedger): () => number {
 export class RegionPool implements PoolPort {
   readonly #local: LocalPool
   readonly #parts: RegionPoolParts
-  readonly #clock: () => number
+  readonly decisions: PoolDecisions
+  readonly overview: PoolOverview
+  readonly region: RegionView
 
   constructor(parts: RegionPoolParts) {
-    const clock = sweepingClock(parts.ledger)
+    const { cluster, pool, ledger, edge } = parts
+    const clock = sweepingClock(ledger)
     this.#parts = parts
-    this.#local = new LocalPool(parts.ledger.state, clock)
-    this.#clock = clock
-    parts.edge?.add(parts.cluster, parts.pool, parts.ledger)
+    this.#local = new LocalPool(ledger.state, clock)
+    const ownDigest = (): PoolDigest => ledger.state.digest(clock())
+    this.decisions = {
+      rank: (admission) => this.#local.decisions.rank(admission),
+      explain: async (id) => (await edge?.decision(id)) ?? ledger.state.explain(id),
+    }
+    this.overview = {
+      summary: async (decisions, historySince = 0) => {
+        const own = () => ledger.state.summary(decisions, historySince, clock())
+        return edge === null ? own() : edge.summary({ cluster, pool, decisions, historySince }, own)
+      },
+      digest: async () => (edge === null ? ownDigest() : edge.digest(cluster, pool, ownDigest)),
+    }
+    this.region = this.#local.region
+    edge?.add(cluster, pool, ledger)
   }
 
   configure(version: number, pool: PoolConfig): Promise<void> {
     return this.#local.configure(version, pool)
   }
 
-  rank(admission: Admission): Promise<RankOutcome> {
-    return this.#local.rank(admission)
-  }
-
   digest(): Promise<PoolDigest> {
     return this.#local.digest()
-  }
-
-  regionDigest(): Promise<RegionDigest> {
-    return this.#local.regionDigest()
   }
 
   async admit(admission: Admission, scope?: Scope): Promise<AdmitResult> {
@@ -97,23 +102,6 @@ export class RegionPool implements PoolPort {
     return shared
   }
 
-  async explain(id: string): Promise<Decision | null> {
-    return (await this.#parts.edge?.decision(id)) ?? this.#parts.ledger.state.explain(id)
-  }
-
-  async summary(decisions: number, historySince = 0): Promise<PoolSummary> {
-    const { edge, cluster, pool, ledger } = this.#parts
-    const own = () => ledger.state.summary(decisions, historySince, this.#clock())
-    return edge === null ? own() : edge.summary({ cluster, pool, decisions, historySince }, own)
-  }
-
-  /** Digest over all isolates. */
-  async fleetDigest(): Promise<PoolDigest> {
-    const { edge, cluster, pool, ledger } = this.#parts
-    const own = () => ledger.state.digest(this.#clock())
-    return edge === null ? own() : edge.digest(cluster, pool, own)
-  }
-
   #recordChange(key: string | null, scope: Scope | undefined): void {
     const isUrgent = this.#parts.ledger.touched(key)
     this.#parts.edge?.recordChange(scope, isUrgent)
@@ -126,7 +114,7 @@ export class RegionPool implements PoolPort {
 
 /** Lease that reports its changes. */
 class RegionLease implements Lease {
-  readonly inProcess = true
+  readonly keepsOrder = true
   readonly #lease: Lease
   readonly #recordChange: () => void
 

@@ -39,7 +39,9 @@ class Scene {
       leaseMs: 60_000,
       publish: { client: null, run: () => Promise.reject(new Error('not connected')) },
       control,
-      localPool: { applyNow: (event: BookingEvent | readonly ['book', Resume]) => this.#apply(event) } as PoolPort,
+      localPool: {
+        local: { apply: (event: BookingEvent | readonly ['book', Resume]) => this.#apply(event) },
+      } as PoolPort,
       pool: () => pool({ cluster: 'one', pool: 'm', engines: engines('a') }),
       now: Date.now,
       rejected: () => undefined,

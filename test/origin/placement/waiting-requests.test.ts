@@ -5,7 +5,7 @@ import { Failure } from '../../../src/failure.ts'
 import { LocalPool } from '../../../src/origin/pools/local-pool.ts'
 import { type RoomWait, waitForRoom } from '../../../src/origin/placement/wait-for-room.ts'
 import { WaitingRequests } from '../../../src/origin/placement/waiting-requests.ts'
-import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { PoolPort, PoolQueue } from '../../../src/ports/pool.ts'
 import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
 
 function open(maxRequests: number) {
@@ -18,7 +18,7 @@ function open(maxRequests: number) {
 
 const ask = (cluster: PoolPort, waits: WaitingRequests, tenant = 'team-a', more: Partial<RoomWait> = {}) =>
   waitForRoom({
-    pool: cluster,
+    queue: cluster.queue!,
     waits,
     admission: admission({ tenant }),
     maxWaitMs: 5_000,
@@ -54,13 +54,14 @@ it('a removed key ends the wait of its requests only', async () => {
 it('a waiting request asks once again if the pool state has lost its memory', async () => {
   const { cluster } = open(10)
   const waits: number[] = []
-  const lost: PoolPort = Object.assign(Object.create(cluster) as PoolPort, {
-    wait: async (_: unknown, waitedMs: number) => {
+  const queue: PoolQueue = {
+    async wait(_, waitedMs) {
       waits.push(waitedMs)
       throw new Error('evicted')
     },
     leave: async () => undefined,
-  })
+  }
+  const lost: PoolPort = Object.assign(Object.create(cluster) as PoolPort, { queue })
   expect(await ask(lost, new WaitingRequests())).toMatchObject({ refusal: { limit: 'queue' } })
   expect(waits).toHaveLength(2)
 })
@@ -101,10 +102,11 @@ it('a gateway answers a waiting request by its own timer if the pool state is la
   const timer = { cancel: () => undefined }
   let arrive = (): void => undefined
   const request = admission()
-  const late: PoolPort = Object.assign(Object.create(cluster) as PoolPort, {
-    wait: () => new Promise((resolve) => (arrive = () => resolve(cluster.wait(request, 0)))),
-    leave: (key: string) => cluster.leave(key),
-  })
+  const queue: PoolQueue = {
+    wait: () => new Promise((resolve) => (arrive = () => resolve(cluster.queue.wait(request, 0)))),
+    leave: (key) => cluster.queue.leave(key),
+  }
+  const late: PoolPort = Object.assign(Object.create(cluster) as PoolPort, { queue })
   const background: Promise<unknown>[] = []
   const scope = {
     background: (work: Promise<unknown>) => void background.push(work),

@@ -22,7 +22,7 @@ function open({ dead = -1, full = -1 }: { readonly dead?: number; readonly full?
     state.configure(1, { ...own, engines: specs }, clock.now)
     const local = new LocalPool(state, () => clock.now)
     return Object.assign(Object.create(local) as LocalPool, {
-      admitNow: undefined,
+      local: undefined,
       admit: async (request: Admission) => {
         calls[cell]! += 1
         if (cell === dead) throw new Error('overloaded')
@@ -38,11 +38,8 @@ function open({ dead = -1, full = -1 }: { readonly dead?: number; readonly full?
 function bound(local: LocalPool): Partial<PoolPort> {
   return {
     digest: () => local.digest(),
-    summary: (decisions) => local.summary(decisions),
-    explain: (id) => local.explain(id),
     observe: (signals) => local.observe(signals),
     resume: (booking) => local.resume(booking),
-    regionDigest: () => local.regionDigest(),
   }
 }
 
@@ -100,9 +97,9 @@ describe('cells of a pool', () => {
     const digest = await cluster.digest()
     expect(digest.engines.map(({ id }) => id).sort()).toEqual(ids)
     expect(digest.bookings).toBe(1)
-    expect((await cluster.explain(made.id))?.id).toBe(made.id)
-    expect((await cluster.summary(5)).decisions).toHaveLength(1)
-    expect((await cluster.regionDigest()).engines).toBe(16)
+    expect((await cluster.decisions.explain(made.id))?.id).toBe(made.id)
+    expect((await cluster.overview.summary(5)).decisions).toHaveLength(1)
+    expect((await cluster.region.digest()).engines).toBe(16)
     await cluster.observe([{ kind: 'drain', engine: ids[7]!, draining: true }])
     const drained = (await cluster.digest()).engines.filter(({ draining }) => draining)
     expect(drained.map(({ id }) => id)).toEqual([ids[7]])

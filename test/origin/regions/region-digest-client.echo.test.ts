@@ -47,7 +47,10 @@ const open = (): DigestCache =>
         warn: (event, fields) => void warned.push([event, fields]),
       },
       pool: () =>
-        ({ digest: async () => digest, regionDigest: async () => regionDigest() }) as Partial<PoolPort> as PoolPort,
+        ({
+          digest: async () => digest,
+          region: { digest: async () => regionDigest() },
+        }) as Partial<PoolPort> as PoolPort,
       origin: {
         send: async ({ target }) => {
           now += tookMs

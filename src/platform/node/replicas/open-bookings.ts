@@ -30,7 +30,7 @@ export interface BookedRequest extends Pick<Resume, 'admission' | 'placement'> {
 export class OpenBooking implements Lease {
   readonly key: string
   readonly request: BookedRequest
-  readonly inProcess: boolean
+  readonly keepsOrder: boolean
   renewedAt = 0
   /** Last event of each field. */
   readonly events = new Map<string, OpenBookingEvent>()
@@ -42,7 +42,7 @@ export class OpenBooking implements Lease {
     this.#bookings = bookings
     this.request = request
     const key = (this.key = bookingKey(request.admission))
-    this.inProcess = lease.inProcess ?? false
+    this.keepsOrder = lease.keepsOrder ?? false
     const { legsDone = [], firstTokenSeen = false, outputBlocks = 0 } = request
     for (const part of legsDone) this.events.set(part[0]! + key, ['leg_done', key, part, {}, null])
     if (firstTokenSeen) this.events.set(`f${key}`, ['first_token', key, {}])

@@ -121,7 +121,7 @@ export class PeerBookings {
       return
     this.#renewedAt = now
     for (const peer of this.#peers.values())
-      for (const [key] of peer.open) if (!localPool.applyNow!(['progress', key, 0])) peer.pending ??= []
+      for (const [key] of peer.open) if (!localPool.local!.apply(['progress', key, 0])) peer.pending ??= []
     void this.#readAll()
   }
 
@@ -219,10 +219,10 @@ export class PeerBookings {
       case 'leg_done':
       case 'first_token':
       case 'progress':
-        if (peer.open.has(event[1])) localPool.applyNow!(event)
+        if (peer.open.has(event[1])) localPool.local!.apply(event)
         return
       case 'release':
-        if (peer.open.delete(event[1])) localPool.applyNow!(event)
+        if (peer.open.delete(event[1])) localPool.local!.apply(event)
         return
       case 'begin':
       case 'piece':
@@ -242,7 +242,10 @@ export class PeerBookings {
     peer.open.set(keyOf(encoded), true)
     // Blocks of another size have other hashes; the booking counts as load only.
     const fitting = ofBlocks === blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
-    localPool.applyNow!(['book', { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere }])
+    localPool.local!.apply([
+      'book',
+      { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere },
+    ])
   }
 
   #peerOf(replica: string): Peer {

@@ -51,6 +51,7 @@ export class PoolFeed {
   /** The pool's ledger, which publishes what it books. */
   replicatedPool(): PoolPort {
     const { localPool, replicas } = this.#parts
+    const { local, queue } = localPool
     return {
       ...localPool,
       configure: (version, next) => {
@@ -58,11 +59,17 @@ export class PoolFeed {
         return localPool.configure(version, next)
       },
       admit: async (admission) => this.#published(admission, await localPool.admit(admission)),
-      admitNow: (admission) => {
-        const admitted = localPool.admitNow?.(admission) ?? null
-        return admitted === null ? null : this.#published(admission, admitted)
+      local: local && {
+        ...local,
+        admit: (admission) => {
+          const admitted = local.admit(admission)
+          return admitted === null ? null : this.#published(admission, admitted)
+        },
       },
-      wait: async (admission, waitedMs) => this.#published(admission, await localPool.wait!(admission, waitedMs)),
+      queue: queue && {
+        ...queue,
+        wait: async (admission, waitedMs) => this.#published(admission, await queue.wait(admission, waitedMs)),
+      },
       resume: async (booking) => {
         const lease = await localPool.resume(booking)
         // A booking that has ended is not booked again, and not published.
@@ -75,16 +82,31 @@ export class PoolFeed {
         for (const signal of signals) this.#signalled(signal)
         return localPool.observe(signals)
       },
-      registry: (call) => {
-        if (call.kind !== 'list' && call.kind !== 'lookup') this.open.announce(['registry', encodeRegistryCall(call)])
-        return localPool.registry!(call)
-      },
       digest: async () => ({ ...(await localPool.digest()), ...replicas() }),
-      ...(localPool.costOf === undefined ? {} : { costOf: (key) => localPool.costOf!(key) }),
-      explain: async (id) => (await localPool.explain(id)) ?? this.#explain(id),
-      summary: async (decisions, historySince = 0) => {
-        const { digest, ...rest } = await localPool.summary!(decisions, historySince)
-        return { ...rest, digest: { ...digest, ...replicas() } }
+      ...this.#sharedViews(),
+    }
+  }
+
+  /** What an operator or an LMCache server asks of any replica. */
+  #sharedViews(): Pick<PoolPort, 'registry' | 'decisions' | 'overview'> {
+    const { localPool, replicas } = this.#parts
+    const { registry, decisions, overview } = localPool
+    return {
+      registry: registry && {
+        call: (call) => {
+          if (call.kind !== 'list' && call.kind !== 'lookup') this.open.announce(['registry', encodeRegistryCall(call)])
+          return registry.call(call)
+        },
+      },
+      decisions: decisions && {
+        ...decisions,
+        explain: async (id) => (await decisions.explain(id)) ?? this.#explain(id),
+      },
+      overview: overview && {
+        summary: async (count, historySince = 0) => {
+          const { digest, ...rest } = await overview.summary(count, historySince)
+          return { ...rest, digest: { ...digest, ...replicas() } }
+        },
       },
     }
   }
@@ -124,7 +146,7 @@ export class PoolFeed {
   #received(event: NewsEvent): void {
     const { localPool, rejected, forget } = this.#parts
     if (event[0] === 'signal') this.#signalReceived(event[1], event[2])
-    else if (event[0] === 'registry') void localPool.registry?.(decodeRegistryCall(event[1])).catch(rejected)
+    else if (event[0] === 'registry') void localPool.registry?.call(decodeRegistryCall(event[1])).catch(rejected)
     else if (event[0] === 'forgotten') forget(event[1])
     else if (event[0] === 'explained') this.#questions.get(event[1])?.(event[2])
     else void this.#answer(event[1], event[2])
@@ -164,7 +186,7 @@ export class PoolFeed {
   }
 
   async #answer(question: string, id: string): Promise<void> {
-    const decision = await this.#parts.localPool.explain(id).catch(() => null)
+    const decision = await this.#parts.localPool.decisions?.explain(id).catch(() => null)
     if (decision) this.open.announce(['explained', question, decision])
   }
 }

@@ -3,7 +3,7 @@ import type { Admission } from '../../../core/contract/admission.ts'
 import { endedAs } from '../../../core/contract/outcome.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'
-import { applyToLease, type AdmitAnswer, type PoolMethod } from '../../../origin/pools/pool-transport.ts'
+import { applyToLease, callPool, type AdmitAnswer, type PoolMethod } from '../../../origin/pools/pool-transport.ts'
 import type { AdmitResult, PoolPort } from '../../../ports/pool.ts'
 import type { Lease } from '../../../ports/lease.ts'
 import type { Log } from '../../../ports/log.ts'
@@ -43,7 +43,8 @@ export class ThreadBookings {
       case 'wait': {
         const [, pool, admission, waitedMs] = message
         const name = nameOf(pool, bookingKey(admission))
-        return this.#poolOf(pool).wait!(admission, waitedMs).then((admitted) => this.#admitted(name, admitted))
+        const { queue } = this.#poolOf(pool)
+        return queue!.wait(admission, waitedMs).then((admitted) => this.#admitted(name, admitted))
       }
       case 'resume': {
         const [, pool, booking] = message
@@ -72,7 +73,7 @@ export class ThreadBookings {
   #admit(pool: number, admission: Admission): AdmitAnswer | Promise<AdmitAnswer> {
     const poolPort = this.#poolOf(pool)
     const name = nameOf(pool, bookingKey(admission))
-    const admitted = poolPort.admitNow?.(admission) ?? null
+    const admitted = poolPort.local?.admit(admission) ?? null
     if (admitted !== null) return this.#admitted(name, admitted)
     return poolPort.admit(admission).then((later) => this.#admitted(name, later))
   }
@@ -115,10 +116,7 @@ export class ThreadBookings {
   }
 
   #call(pool: number, name: PoolMethod, args: readonly unknown[]): unknown {
-    const poolPort = this.#poolOf(pool)
-    const method = poolPort[name] as ((...args: readonly unknown[]) => unknown) | undefined
-    if (method === undefined) throw new Error(`pool ${pool} has no method ${name}`)
-    return method.apply(poolPort, [...args])
+    return callPool(this.#poolOf(pool), name, args)
   }
 }
 
