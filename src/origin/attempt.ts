@@ -44,7 +44,8 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
   let isDispatched = false
   const startedAt = ports.now()
   try {
-    const prepared = await steps.legs(attempt)
+    const preparing = steps.legs(attempt)
+    const prepared = preparing instanceof Promise ? await preparing : preparing
     if ('failed' in prepared) return giveUp(attempt, prepared.failed)
     const dispatchedAt = ports.now()
     if ('refusal' in prepared) {

@@ -60,10 +60,20 @@ export type OpenRecord = { -readonly [Field in keyof Omit<RequestRecord, 'result
 export const hasEnded = (record: OpenRecord): record is OpenRecord & RequestRecord => record.result !== null
 
 /** Creates the record of a new request. `status` is 0 until the end. */
-export const openRecord = (
-  request: Pick<RequestRecord, 'id' | 'requestId' | 'receivedAt' | 'path' | 'model' | 'stream'>,
-): OpenRecord => ({
-  ...request,
+export const openRecord = ({
+  id,
+  requestId,
+  receivedAt,
+  path,
+  model,
+  stream,
+}: Pick<RequestRecord, 'id' | 'requestId' | 'receivedAt' | 'path' | 'model' | 'stream'>): OpenRecord => ({
+  id,
+  requestId,
+  receivedAt,
+  path,
+  model,
+  stream,
   durationMs: 0,
   cluster: null,
   engine: null,

@@ -5,7 +5,7 @@ import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { PoolDigests } from '../pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
-import type { AttemptHistory, PlacementContext } from './place-step.ts'
+import type { AttemptHistory, PlaceResult } from './place-step.ts'
 import { type Pass, passAfter, passOverOne, type RefusedPass, secondPass } from './placement-passes.ts'
 
 /** Asks pass after pass (the transitions are in placement-passes.ts) until a pool has an engine or all refuse. */
@@ -18,12 +18,21 @@ export async function acquirePlacement(
   const context = { ports, digests, history }
   let pass = history.hedgeIn === undefined ? firstPass(exchange, digests) : secondPass(history.hedgeIn)
   for (;;) {
-    const result = await askPools(pass, exchange, context)
-    const next = 'refused' in result ? passAfter(pass, result) : null
-    if (next === null) return result
+    const refusals = new PassRefusals(pass)
+    for (const route of pass.routes) {
+      const placing = history.placeOf(route)(pass, exchange, context, route)
+      const result = placing instanceof Promise ? await placing : placing
+      if (result !== 'unknown_engine' && !('refusal' in result)) return withNotes(result, refusals.notes)
+      refusals.add(route, result, exchange)
+    }
+    const next = passAfter(pass, refusals)
+    if (next === null) return { refused: refusals.worst }
     pass = next
   }
 }
+
+const withNotes = (placed: AcquiredPlacement, notes: readonly string[]): AcquiredPlacement =>
+  notes.length === 0 ? placed : { ...placed, notes: [...notes, ...placed.notes] }
 
 /** Over the pools that may serve the request, the best first. */
 function firstPass(exchange: Exchange, digests: PoolDigests): Pass {
@@ -32,29 +41,31 @@ function firstPass(exchange: Exchange, digests: PoolDigests): Pass {
   return passOverOne(routes.filter(({ cluster }) => cluster.id === pinned.cluster))
 }
 
-/** Asks the pools of a pass in order. */
-async function askPools(
-  pass: Pass,
-  exchange: Exchange,
-  context: PlacementContext,
-): Promise<AcquiredPlacement | (RefusedPass & { readonly refused: Refusal })> {
-  const notes = [...pass.notes]
-  const mayPanic: PoolRoute[] = []
-  const mayWait: PoolRoute[] = []
-  let worst: Refusal | null = null
-  for (const route of pass.routes) {
-    const result = await context.history.placeOf(route)(pass, exchange, context, route)
-    if (result === 'unknown_engine') notes.push(`failover=${route.cluster.id}:unknown_engine`)
-    else if ('refusal' in result) {
-      const { refusal } = result
-      worst = preferRetryable(worst, refusal)
-      if (refusal.mayPanic === true) mayPanic.push(route)
-      if (canWait(exchange, route, refusal)) mayWait.push(route)
-      notes.push(`failover=${route.cluster.id}:${refusal.reason}`)
-    } else return { ...result, notes: [...notes, ...result.notes] }
+/** Refusals of the pools of one pass. */
+class PassRefusals implements RefusedPass {
+  readonly mayPanic: PoolRoute[] = []
+  readonly mayWait: PoolRoute[] = []
+  readonly notes: string[]
+  #worst: Refusal | null = null
+
+  constructor({ notes }: Pass) {
+    this.notes = [...notes]
   }
-  const refused = worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 }
-  return { refused, mayPanic, mayWait, notes }
+
+  /** The refusal that the client gets if no pass follows. */
+  get worst(): Refusal {
+    return this.#worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 }
+  }
+
+  add(route: PoolRoute, refused: Exclude<PlaceResult, AcquiredPlacement>, exchange: Exchange): void {
+    const reason = refused === 'unknown_engine' ? refused : refused.refusal.reason
+    this.notes.push(`failover=${route.cluster.id}:${reason}`)
+    if (refused === 'unknown_engine') return
+    const { refusal } = refused
+    this.#worst = preferRetryable(this.#worst, refusal)
+    if (refusal.mayPanic === true) this.mayPanic.push(route)
+    if (canWait(exchange, route, refusal)) this.mayWait.push(route)
+  }
 }
 
 const canWait = ({ waits }: Exchange, { pool }: PoolRoute, { mayWait = false }: Refusal): boolean =>

@@ -18,7 +18,8 @@ import type { Exchange } from '../exchange.ts'
 import { reportPoolEvents } from '../pool-alerts.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { type BookingParts, LeaseKeeper } from '../lease-keeper.ts'
-import type { AttemptHistory, PlaceStep } from './place-step.ts'
+import type { Pass } from './placement-passes.ts'
+import type { AttemptHistory, PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'
 import { targetOf } from '../rank-targets.ts'
 import { wakeOne } from '../engine-sleep.ts'
 import { runningBookings } from '../running-bookings.ts'
@@ -34,25 +35,69 @@ const ADMIT_MS = 2_000
 const MAX_UNKNOWN = 64
 
 /** Places the request on one pool. The pool may choose engines that this configuration does not have, a few times. */
-export const placeOnPool: PlaceStep = async (pass, exchange, { ports, digests, history }, route) => {
-  let unknown: readonly string[] = none
-  while (unknown.length < MAX_UNKNOWN) {
-    const startedAt = ports.now()
-    const elapsedMs = startedAt - exchange.receivedAt
-    const base = admissionFor({ exchange, route, history, elapsedMs, waits: pass.waits }, unknown)
-    const parts = bookingParts(exchange, ports, route, { ...base, ...pass.asks })
-    const result = pass.waits
-      ? await waitOn(exchange, ports, route, parts)
-      : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
-    history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - startedAt)
-    if ('refusal' in result) return result
-    const engine = finalTarget(route, result.placement)
-    if (engine !== null) return acquired(result, route, engine, parts.admission)
-    void result.booking.release(endedAs('abandoned'))
-    ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
-    unknown = [...unknown, ...consideredIn(result.placement).filter((id) => !targetOf(route.targets, id))]
-  }
-  return 'unknown_engine'
+export const placeOnPool: PlaceStep = (pass, exchange, context, route) => {
+  const search: PoolSearch = { pass, exchange, context, route, unknown: none }
+  const first = ask(search)
+  return first instanceof Promise || first === null ? askUntilKnown(search, first) : first
+}
+
+interface PoolSearch {
+  readonly pass: Pass
+  readonly exchange: Exchange
+  readonly context: PlacementContext
+  readonly route: PoolRoute
+  /** Engines that the pool chose and that this configuration does not have. */
+  unknown: readonly string[]
+}
+
+/** Result of asking once. null: an engine is unknown here. */
+type Asked = Exclude<PlaceResult, 'unknown_engine'> | null
+
+async function askUntilKnown(search: PoolSearch, first: Asked | Promise<Asked>): Promise<PlaceResult> {
+  let result = await first
+  while (result === null && search.unknown.length < MAX_UNKNOWN) result = await ask(search)
+  return result ?? 'unknown_engine'
+}
+
+function ask(search: PoolSearch): Asked | Promise<Asked> {
+  const {
+    pass: { waits, asks },
+    exchange,
+    context: { ports, digests },
+    route,
+  } = search
+  const askedAt = ports.now()
+  const admission = admissionFor(search, askedAt - exchange.receivedAt)
+  const parts = bookingParts(exchange, ports, route, { ...admission, ...asks })
+  const admitted = waits
+    ? waitOn(exchange, ports, route, parts)
+    : (admitNow(parts) ?? admitOn(ports, digests, route, parts))
+  return admitted instanceof Promise
+    ? admitted.then((late) => answered(late, search, parts.admission, askedAt))
+    : answered(admitted, search, parts.admission, askedAt)
+}
+
+function answered(
+  admitted: AdmittedPlacement | { readonly refusal: Refusal },
+  search: PoolSearch,
+  admission: Admission,
+  askedAt: number,
+): Asked {
+  const {
+    pass,
+    exchange,
+    context: { ports, history },
+    route,
+  } = search
+  history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - askedAt)
+  if ('refusal' in admitted) return admitted
+  const { placement } = admitted
+  const engine = finalTarget(route, placement)
+  if (engine !== null) return acquired(admitted, route, engine, admission)
+  void admitted.booking.release(endedAs('abandoned'))
+  ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement })
+  search.unknown = [...search.unknown, ...consideredIn(placement).filter((id) => !targetOf(route.targets, id))]
+  return null
 }
 
 function acquired(
@@ -181,44 +226,43 @@ async function abandon(admitted: AdmitResult): Promise<void> {
   if (!('refusal' in admitted)) await admitted.lease.release(endedAs('abandoned'))
 }
 
-interface AdmissionParts {
-  readonly exchange: Exchange
-  readonly route: PoolRoute
-  readonly history: AttemptHistory
-  /** Time since the request arrived. */
-  readonly elapsedMs: number
-  /** The request waits for room or an engine. */
-  readonly waits: boolean
-}
-
+/** @param elapsedMs time since the request arrived */
 function admissionFor(
-  { exchange, route, history, elapsedMs, waits }: AdmissionParts,
-  unknown: readonly string[],
+  { pass, exchange, context: { history }, route, unknown }: PoolSearch,
+  elapsedMs: number,
 ): Admission {
-  const avoided = history.avoid.get(route.cluster.id) ?? []
-  const failed = waits ? avoided.filter((id) => history.away?.has(id) !== true) : avoided
-  const { pinned } = exchange
-  // A request bound to one engine avoids all others. What it is bound to is at the server, so any rank may answer.
-  const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== serverIdOf(pinned.engine))
-  const subset = exchange.scope.delivery?.subset ?? null
-  const outside = subset === null ? [] : idsOutside(route.targets, subset)
   const admission = exchange.admission(route)
-  const { ttftDeadlineMs: deadlineMs } = admission
-  return {
+  // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
+  const asked: { -readonly [Field in keyof Admission]: Admission[Field] } = {
     ...admission,
     configVersion: exchange.configVersion,
     attempt: history.attempt,
-    ...(history.moved ? { moved: true } : {}),
-    ...(history.beyondContextTokens == null ? {} : { beyondContextTokens: history.beyondContextTokens }),
-    ...(history.attempt > 0 && history.failedLegs !== null ? { failedLegs: history.failedLegs } : {}),
-    ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
-    avoid: [...failed, ...others, ...outside, ...unknown],
-    ...(exchange.stream && exchange.observe && exchange.protocol.stream !== null ? { reportsOutput: true } : {}),
-    ...(history.hedgeIn === undefined ? {} : { hedge: true }),
-    ...(history.rescueFrom === undefined ? {} : { rescueFrom: history.rescueFrom }),
+    avoid: [...avoidedIn(route, history, pass.waits), ...outsideOf(route, exchange), ...unknown],
     unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
     encodeItems: admission.encodeItems > 0 && history.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
   }
+  if (history.moved) asked.moved = true
+  if (history.beyondContextTokens != null) asked.beyondContextTokens = history.beyondContextTokens
+  if (history.attempt > 0 && history.failedLegs !== null) asked.failedLegs = history.failedLegs
+  if (admission.ttftDeadlineMs !== undefined) asked.ttftDeadlineMs = Math.max(0, admission.ttftDeadlineMs - elapsedMs)
+  if (exchange.stream && exchange.observe && exchange.protocol.stream !== null) asked.reportsOutput = true
+  if (history.hedgeIn !== undefined) asked.hedge = true
+  if (history.rescueFrom !== undefined) asked.rescueFrom = history.rescueFrom
+  return asked
+}
+
+/** Engines that failed the request. One that waits may get those that were only away. */
+function avoidedIn({ cluster }: PoolRoute, { avoid, away }: AttemptHistory, waits: boolean): readonly string[] {
+  const avoided = avoid.get(cluster.id) ?? none
+  return waits ? avoided.filter((id) => away?.has(id) !== true) : avoided
+}
+
+/** Engines that the request must not get. */
+function outsideOf({ targets }: PoolRoute, { pinned, scope: { delivery } }: Exchange): readonly string[] {
+  const outside = delivery?.subset == null ? none : idsOutside(targets, delivery.subset)
+  if (pinned === null) return outside
+  // A request bound to one engine avoids all others. What it is bound to is at the server, so any rank may answer.
+  return [...[...targets.keys()].filter((id) => id !== serverIdOf(pinned.engine)), ...outside]
 }
 
 function unsplittableIn({ pinned, scope }: Exchange, { hedgeIn }: AttemptHistory): string | null {

@@ -8,13 +8,18 @@ import type { PoolRoute } from '../pool-route.ts'
 import type { Pass } from './placement-passes.ts'
 import type { StageTimer } from '../stage-timer.ts'
 
-/** Asks one pool for engines. */
+/**
+ * Asks one pool for engines. The result is no promise where the ledger is in this process and nothing has to be waited
+ * for: a promise and its turn for each request cost as much as the ranking of a few engines.
+ */
 export type PlaceStep = (
   pass: Pass,
   exchange: Exchange,
   context: PlacementContext,
   route: PoolRoute,
-) => Promise<AcquiredPlacement | { readonly refusal: Refusal } | 'unknown_engine'>
+) => PlaceResult | Promise<PlaceResult>
+
+export type PlaceResult = AcquiredPlacement | { readonly refusal: Refusal } | 'unknown_engine'
 
 /** Results of earlier attempts of the same request. */
 export interface AttemptHistory {

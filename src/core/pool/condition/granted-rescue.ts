@@ -8,8 +8,8 @@ import type { PoolEngines } from '../pool-engines.ts'
  * @returns the admission of the second attempt; null: none is needed
  */
 export function grantedRescue(admission: Admission, engines: PoolEngines, now: number): Admission | null {
+  if (admission.rescueFrom === undefined || engines.isStuck(admission.rescueFrom, now)) return admission
   const { rescueFrom, ...hedge } = admission
-  if (rescueFrom === undefined || engines.isStuck(rescueFrom, now)) return admission
   const first = bookingKey({ ...admission, attempt: admission.attempt - 1 })
   return engines.isLost(rescueFrom, first, now) ? hedge : null
 }
