@@ -13,14 +13,14 @@ export const countedInFlight =
       : counted(placing, { pass, exchange, context, route })
   }
 
-interface Asked {
+interface PlaceCall {
   readonly pass: Pass
   readonly exchange: Exchange
   readonly context: PlacementContext
   readonly route: PoolRoute
 }
 
-function counted(placed: PlaceResult, { pass, exchange, context, route }: Asked): PlaceResult {
+function counted(placed: PlaceResult, { pass, exchange, context, route }: PlaceCall): PlaceResult {
   if (placed === 'unknown_engine' || 'refusal' in placed) return placed
   const isGateway = placed.engine.isGateway === true
   if (!isGateway && !pass.isChosen) return placed

@@ -29,7 +29,7 @@ import { waitForRoom } from './wait-for-room.ts'
 const ADMIT_MS = 2_000
 
 /**
- * An object with a newer configuration than this edge may choose engines that the edge does not have. It is asked again
+ * An object with a newer configuration than this edge may choose engines that the edge does not have. It is extended again
  * without these engines, up to this many.
  */
 const MAX_UNKNOWN = 64
@@ -50,46 +50,46 @@ interface PoolSearch {
   unknown: readonly string[]
 }
 
-/** Result of asking once. null: an engine is unknown here. */
-type Asked = Exclude<PlaceResult, 'unknown_engine'> | null
+/** One answer of the pool. null: an engine is unknown here. */
+type PoolAnswer = Exclude<PlaceResult, 'unknown_engine'> | null
 
-async function askUntilKnown(search: PoolSearch, first: Asked | Promise<Asked>): Promise<PlaceResult> {
+async function askUntilKnown(search: PoolSearch, first: PoolAnswer | Promise<PoolAnswer>): Promise<PlaceResult> {
   let result = await first
   while (result === null && search.unknown.length < MAX_UNKNOWN) result = await ask(search)
   return result ?? 'unknown_engine'
 }
 
-function ask(search: PoolSearch): Asked | Promise<Asked> {
+function ask(search: PoolSearch): PoolAnswer | Promise<PoolAnswer> {
   const {
     pass: { waits, asks },
     exchange,
     context: { ports, digests },
     route,
   } = search
-  const askedAt = ports.now()
-  const admission = admissionFor(search, askedAt - exchange.receivedAt)
+  const startedAt = ports.now()
+  const admission = admissionFor(search, startedAt - exchange.receivedAt)
   const parts = bookingParts(exchange, ports, route, { ...admission, ...asks })
   const admitted = waits
     ? waitOn(exchange, ports, route, parts)
     : (admitNow(parts) ?? admitOn(ports, digests, route, parts))
   return admitted instanceof Promise
-    ? admitted.then((late) => answered(late, search, parts.admission, askedAt))
-    : answered(admitted, search, parts.admission, askedAt)
+    ? admitted.then((late) => answered(late, search, parts.admission, startedAt))
+    : answered(admitted, search, parts.admission, startedAt)
 }
 
 function answered(
   admitted: AdmittedPlacement | { readonly refusal: Refusal },
   search: PoolSearch,
   admission: Admission,
-  askedAt: number,
-): Asked {
+  startedAt: number,
+): PoolAnswer {
   const {
     pass,
     exchange,
     context: { ports, history },
     route,
   } = search
-  history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - askedAt)
+  history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - startedAt)
   if ('refusal' in admitted) return admitted
   const { placement } = admitted
   const engine = finalTarget(route, placement)
@@ -233,7 +233,7 @@ function admissionFor(
 ): Admission {
   const admission = exchange.admission(route)
   // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
-  const asked: { -readonly [Field in keyof Admission]: Admission[Field] } = {
+  const extended: { -readonly [Field in keyof Admission]: Admission[Field] } = {
     ...admission,
     configVersion: exchange.configVersion,
     attempt: history.attempt,
@@ -241,14 +241,15 @@ function admissionFor(
     unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
     encodeItems: admission.encodeItems > 0 && history.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
   }
-  if (history.moved) asked.moved = true
-  if (history.beyondContextTokens != null) asked.beyondContextTokens = history.beyondContextTokens
-  if (history.attempt > 0 && history.failedLegs !== null) asked.failedLegs = history.failedLegs
-  if (admission.ttftDeadlineMs !== undefined) asked.ttftDeadlineMs = Math.max(0, admission.ttftDeadlineMs - elapsedMs)
-  if (exchange.stream && exchange.observe && exchange.protocol.stream !== null) asked.reportsOutput = true
-  if (history.hedgeIn !== undefined) asked.hedge = true
-  if (history.rescueFrom !== undefined) asked.rescueFrom = history.rescueFrom
-  return asked
+  if (history.moved) extended.moved = true
+  if (history.beyondContextTokens != null) extended.beyondContextTokens = history.beyondContextTokens
+  if (history.attempt > 0 && history.failedLegs !== null) extended.failedLegs = history.failedLegs
+  if (admission.ttftDeadlineMs !== undefined)
+    extended.ttftDeadlineMs = Math.max(0, admission.ttftDeadlineMs - elapsedMs)
+  if (exchange.stream && exchange.observe && exchange.protocol.stream !== null) extended.reportsOutput = true
+  if (history.hedgeIn !== undefined) extended.hedge = true
+  if (history.rescueFrom !== undefined) extended.rescueFrom = history.rescueFrom
+  return extended
 }
 
 /** Engines that failed the request. One that waits may get those that were only away. */
