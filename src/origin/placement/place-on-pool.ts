@@ -29,7 +29,7 @@ import { waitForRoom } from './wait-for-room.ts'
 const ADMIT_MS = 2_000
 
 /**
- * An object with a newer configuration than this edge may choose engines that the edge does not have. It is extended again
+ * An object with a newer configuration than this edge may choose engines that the edge does not have. It is asked again
  * without these engines, up to this many.
  */
 const MAX_UNKNOWN = 64
