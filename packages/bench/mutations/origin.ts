@@ -9,8 +9,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'engine of a retry is not named to the cluster',
     file: 'src/origin/placement/place-on-pool.ts',
-    find: 'avoid: [...failed, ...others, ...outside, ...unknown],',
-    replace: 'avoid: [...others, ...outside, ...unknown],',
+    find: 'avoid: [...avoidedIn(route, history, pass.waits), ...outsideOf(route, exchange), ...unknown],',
+    replace: 'avoid: [...outsideOf(route, exchange), ...unknown],',
     impact: 'a retry goes to the engine that has just failed',
     tests: FORWARD,
   },
@@ -25,7 +25,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'placement on an unknown engine keeps its booking',
     file: 'src/origin/placement/place-on-pool.ts',
-    find: "void result.booking.release(endedAs('abandoned'))",
+    find: "void admitted.booking.release(endedAs('abandoned'))",
     replace: '',
     impact: 'a reload leaves bookings without a request',
     tests: { node: ['test/origin/'] },
