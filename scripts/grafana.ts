@@ -6,6 +6,7 @@ const ROWS = [
   'TTFT',
   'Load',
   'Requests',
+  'Cost',
   'Cache',
   'Prediction',
   'Decisions',

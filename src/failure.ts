@@ -36,6 +36,8 @@ export const failures = {
   unsupported_media: { status: 415, type: 'invalid_request_error', code: 'unsupported_media_type', retry: false },
   not_found: { status: 404, type: 'invalid_request_error', code: 'not_found', retry: false },
   rate_limited: { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retry: true },
+  /** A repetition would fail until the budget starts again. */
+  budget_spent: { status: 429, type: 'insufficient_quota', code: 'budget_spent', retry: false },
   not_configured: { status: 503, type: 'server_error', code: 'not_configured', retry: false },
   no_engine: { status: 503, type: 'server_error', code: 'no_engine_available', retry: true },
   model_not_loaded: { status: 503, type: 'server_error', code: 'model_not_loaded', retry: true },

@@ -32,6 +32,7 @@ import { answerGroupQuery } from './api/group-queries.ts'
 import type { Config } from './config.ts'
 import { CostUsage } from './core/cost/cost-usage.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
+import { Budgets } from './api/budgets.ts'
 import { RequestCosts } from './api/request-costs.ts'
 import { FleetHistory } from './core/reports/fleet-history.ts'
 import { memoryLimiter } from './memory-limiter.ts'
@@ -106,6 +107,7 @@ export interface CarriedState {
   readonly limiter: Limiter
   readonly usage: KeyUsage
   readonly costUsage: CostUsage
+  readonly budgets: Budgets | null
   /** Times of the next probes. */
   readonly dueAt: FleetProbe['dueAt']
   /** Start of the first gateway, ms since the epoch. */
@@ -204,7 +206,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
   const authenticator = new Authenticator(config, ports)
   const usage = carried?.usage ?? new KeyUsage()
-  const costUsage = carried?.costUsage ?? new CostUsage()
+  const accounts = accountParts(models, ports, { authenticator, carried })
   const weighted = weightedModelsOf(config, ports)
   const status = newStatus(carried?.startedAt ?? shared?.startedAt ?? ports.now())
   const telemetry = carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId())
@@ -227,12 +229,10 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     ...promptParts(config, ports, { analyzers, fingerprintOf, authenticator }),
     ...bodyParts(authenticator),
     ...modelParts(models, weighted),
-    end: requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted }),
+    end: requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted, ...accounts }),
     bodyMemory: bodyMemoryFor(config, ports, carried),
     usage,
-    costUsage,
-    costs: countsCosts(models) ? new RequestCosts({ ports, costs: costUsage }) : null,
-    limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
+    ...accounts,
     ...lookupParts(models, ports),
     engineHeaders: { via: config.via, tokenHeader: config.jwt?.header ?? null },
     waits: new WaitingRequests(),
@@ -248,6 +248,20 @@ type Forward = (exchange: Exchange) => Promise<Response>
 /** Only gateways with a pool that has a canary repeat requests. */
 const forwarderOf = ({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward =>
   routes.some(({ pool }) => pool.canary !== null) ? withCanary(plain, ports) : plain
+
+interface AccountSources {
+  readonly authenticator: Pick<Authenticator, 'hasBudgets'>
+  readonly carried: CarriedState | undefined
+}
+
+/** Limits, budgets and costs of keys and teams. */
+function accountParts(models: ModelRegistry, ports: Ports, { authenticator, carried }: AccountSources) {
+  const limiter = carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now())
+  const costUsage = carried?.costUsage ?? new CostUsage()
+  const budgets = authenticator.hasBudgets ? (carried?.budgets ?? new Budgets({ ports, limiter })) : null
+  const costs = countsCosts(models) ? new RequestCosts({ ports, costs: costUsage, budgets }) : null
+  return { limiter, costUsage, budgets, costs }
+}
 
 const countsCosts = ({ routes }: ModelRegistry): boolean => routes.some(({ pool }) => pool.cost !== null)
 

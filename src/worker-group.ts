@@ -1,4 +1,5 @@
 /** Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. */
+import type { BudgetCounts } from './core/budgets/budget-counts.ts'
 import type { CostTotals } from './core/cost/cost-usage.ts'
 import type { UsageByKey } from './core/limits/key-usage.ts'
 import type { EndedByStep } from './core/reports/ended-history.ts'
@@ -42,6 +43,8 @@ export interface GatewayCounts {
   readonly usage: UsageByKey
   /** Absent: no pool counts costs. */
   readonly costs?: CostTotals
+  /** Warnings and refusals by account. Absent: nobody has a budget. */
+  readonly budgets?: BudgetCounts
   /** By pool, in the order of the configuration. null: the pool has no lookups. */
   readonly lookups: readonly (PoolLookupCounts | null)[]
   /** Absent: there are no weighted models. */

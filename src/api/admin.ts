@@ -66,14 +66,34 @@ export async function fleet(parts: AdminParts, incoming: RequestContext): Promis
   })
 }
 
+interface UsageParts extends CountParts {
+  readonly config: Pick<Config, 'keys' | 'teams'>
+  readonly status: GatewayStatus
+  readonly shared: AdminParts['shared']
+}
+
 /** Requests and tokens of each key since the start. */
-export async function usage(parts: AdminParts, incoming: RequestContext): Promise<Response> {
+export async function usage(parts: UsageParts, incoming: RequestContext): Promise<Response> {
   const { usage: byKey, costs } = await aggregateCounts(parts)
   return jsonResponse(incoming, {
     since: new Date(parts.shared?.startedAt ?? parts.status.startedAt).toISOString(),
     keys: rowsOf('key', costs === undefined ? byKey : withCosts(byKey, costs.key)),
+    ...(parts.budgets === null ? {} : { budgets: await budgetRows(parts) }),
     ...(costs === undefined ? {} : { teams: rowsOf('team', costs.team), models: rowsOf('model', costs.model) }),
   })
+}
+
+/** Budgets of the configuration. Those of issued keys are in their list. */
+async function budgetRows({ budgets, config: { keys, teams } }: UsageParts): Promise<object[]> {
+  if (budgets === null) return []
+  const accounts = [
+    ...(keys ?? []).map((key) => ({ account: key.name, budgets: key.budgets })),
+    ...teams.map((team) => ({ account: `team:${team.name}`, budgets: team.budgets })),
+  ]
+  const rows: object[] = []
+  for (const { account, budgets: own } of accounts)
+    if (own !== null) for (const state of await budgets.read(account, own)) rows.push({ account, ...state })
+  return rows
 }
 
 const rowsOf = (name: string, counts: Readonly<Record<string, object>>): object[] =>

@@ -13,6 +13,7 @@ import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WeightedModels } from './weighted-models.ts'
 import type { CountsByTarget } from '../core/traffic/target-counts.ts'
+import type { Budgets } from './budgets.ts'
 import type { RequestCosts } from './request-costs.ts'
 import type { RequestHistory } from './request-history.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
@@ -27,6 +28,8 @@ export interface CountParts {
   /** null: this gateway is the only one of its process. */
   readonly shared: Pick<WorkerGroup, 'ask'> | null
   readonly usage: KeyUsage
+  /** null: nobody has one. */
+  readonly budgets: Pick<Budgets, 'counts' | 'read'> | null
   /** null: no pool counts costs. */
   readonly costs: Pick<RequestCosts, 'totals'> | null
   /** null: there are no weighted models. */
@@ -52,6 +55,7 @@ async function countsOf(parts: CountParts): Promise<GatewayCounts> {
     droppedSpans,
     refusals,
     usage: parts.usage.list(),
+    ...(parts.budgets === null ? {} : { budgets: parts.budgets.counts }),
     ...(parts.costs === null ? {} : { costs: parts.costs.totals() }),
     lookups: parts.models.routes.map((route) => parts.lookups?.counts(route) ?? null),
     ended: parts.telemetry.endedHistory.byStep(),
@@ -94,10 +98,22 @@ const sum = (a: GatewayCounts, b: GatewayCounts): GatewayCounts => ({
   ...(a.costs === undefined || b.costs === undefined
     ? costsOf(a.costs ?? b.costs)
     : costsOf(sumCosts(a.costs, b.costs))),
+  ...budgetsOf(a.budgets, b.budgets),
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
   ...(a.targets === undefined && b.targets === undefined ? {} : { targets: sumTargets(a.targets, b.targets) }),
   ended: sumTotals(a.ended ?? {}, b.ended ?? {}) as unknown as EndedByStep,
 })
+
+const budgetsOf = (a: GatewayCounts['budgets'], b: GatewayCounts['budgets']): Pick<GatewayCounts, 'budgets'> => {
+  const all = [a, b].filter((counts) => counts !== undefined)
+  if (all.length === 0) return {}
+  return {
+    budgets: {
+      warned: sumCounts(all.map(({ warned }) => warned)),
+      refused: sumCounts(all.map(({ refused }) => refused)),
+    },
+  }
+}
 
 const costsOf = (costs: GatewayCounts['costs']): Pick<GatewayCounts, 'costs'> => (costs === undefined ? {} : { costs })
 

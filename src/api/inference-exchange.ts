@@ -258,9 +258,10 @@ export class InferenceExchange implements Exchange {
 
   charge(route: PoolRoute, key: string): void {
     const { id, scope } = this
-    const { tenant, team } = this.parsed.caller
+    const { caller } = this.parsed
+    const { tenant, team } = caller
     const payer = { key: tenant, team: team?.name ?? null, model: route.pool.model }
-    this.#costs?.charge({ route, key, id, payer, scope })
+    this.#costs?.charge({ route, key, id, payer, caller, scope })
   }
 
   used(tokens: UsedTokens | null): void {

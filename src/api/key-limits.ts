@@ -4,6 +4,7 @@ import type { KeyLimits, LimitAnswer, LimitName, LimitState, RunningRequest } fr
 import { Failure } from '../failure.ts'
 import type { Limiter } from '../ports/limiter.ts'
 import type { Timer, Timers } from '../ports/timers.ts'
+import { hasTokenBudget } from './budgets.ts'
 import type { Caller } from './auth/caller.ts'
 import type { Ports } from '../ports.ts'
 
@@ -125,9 +126,9 @@ function estimateOf({ promptTokens, sequences, outputLimit }: LimitedRequest): n
   return promptTokens + sequences * (outputLimit ?? DEFAULT_OUTPUT_TOKENS)
 }
 
-/** Whether the limits of a caller need the token counts of its streams. */
-export const countsTokens = ({ limits, team }: LimitedCaller): boolean =>
-  limitsTokens(limits) || (team !== null && limitsTokens(team.limits))
+/** Whether the limits or budgets of a caller need the token counts of its streams. */
+export const countsTokens = ({ limits, team, budgets }: LimitedCaller & Pick<Caller, 'budgets'>): boolean =>
+  limitsTokens(limits) || (team !== null && limitsTokens(team.limits)) || hasTokenBudget({ budgets, team })
 
 const limitsTokens = ({ tokensPerMin, tokensPerDay }: KeyLimits): boolean =>
   tokensPerMin !== null || tokensPerDay !== null

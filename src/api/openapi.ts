@@ -166,6 +166,7 @@ const schemas: Readonly<Record<string, Schema>> = {
         ...costFields,
       }),
     ),
+    'budgets?': described('Budgets of keys and teams of the configuration.', listOf({ type: 'object' })),
     'teams?': listOf(object({ team: text, ...costFields })),
     'models?': listOf(object({ model: text, ...costFields })),
   }),

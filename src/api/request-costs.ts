@@ -2,6 +2,8 @@
 import { type CostTotals, type CostUsage, moneyOf, type Payer } from '../core/cost/cost-usage.ts'
 import type { CostAnswer, RequestCost } from '../core/cost/request-cost.ts'
 import { logsRequests } from './access-log.ts'
+import type { Caller } from './auth/caller.ts'
+import type { Budgets } from './budgets.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
@@ -18,12 +20,15 @@ interface ReleasedBooking {
   /** Id of the request. */
   readonly id: string
   readonly payer: Payer
+  readonly caller: Caller
   readonly scope: RequestScope
 }
 
 interface CostParts {
   readonly ports: Pick<Ports, 'pool' | 'log' | 'timers'>
   readonly costs: CostUsage
+  /** null: nobody has one. */
+  readonly budgets: Budgets | null
 }
 
 export class RequestCosts {
@@ -65,12 +70,13 @@ export class RequestCosts {
   }
 
   /** @param cost null: the pool counts none, or has forgotten the booking */
-  #add({ route, id, payer }: ReleasedBooking, cost: RequestCost | null): void {
+  #add({ route, id, payer, caller, scope }: ReleasedBooking, cost: RequestCost | null): void {
     if (cost === null) return
-    const { costs, ports } = this.#parts
+    const { costs, ports, budgets } = this.#parts
     const price = route.pool.cost?.pricePerEngineHour ?? null
     const money = moneyOf(cost, price)
     costs.add(payer, cost, money)
+    budgets?.charge(caller, { engineS: cost.engineS, money }, scope)
     if (!logsRequests(ports.log)) return
     ports.log.info('request_cost', {
       id,

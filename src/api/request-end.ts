@@ -6,6 +6,7 @@ import type { Telemetry } from '../telemetry/telemetry.ts'
 import type { WorkerGroup } from '../worker-group.ts'
 import { addRecordFields } from './access-log-fields.ts'
 import type { WeightedModels } from './weighted-models.ts'
+import { type Budgets, hasTokenBudget } from './budgets.ts'
 import { logRequest, logsRequests } from './access-log.ts'
 import type { RequestEnd } from './inference-exchange.ts'
 import { productionStackLine } from './production-stack-line.ts'
@@ -18,14 +19,26 @@ interface EndParts {
   readonly shared: Pick<WorkerGroup, 'ended'> | null
   /** null: there are no weighted models. */
   readonly weighted: WeightedModels | null
+  /** null: nobody has one. */
+  readonly budgets: Budgets | null
   readonly authenticator: { readonly hasLimits: boolean }
 }
 
 /** Steps at the end of a request, in order. What is not configured is absent. */
-export function requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted }: EndParts): RequestEnd {
+export function requestEnd({
+  config,
+  ports,
+  telemetry,
+  usage,
+  shared,
+  authenticator,
+  weighted,
+  budgets,
+}: EndParts): RequestEnd {
   const steps: readonly RequestEnd[] = [
     ...(authenticator.hasLimits ? [settleLimits] : []),
     ({ parsed, record, used }) => usage.add(parsed.caller.tenant, record, used),
+    ...(budgets === null ? [] : [chargeTokens(budgets)]),
     ...(weighted === null ? [] : [countTarget(weighted)]),
     ...(shared?.ended === undefined ? [] : [tellGroup(shared)]),
     ({ record, exchange }) => telemetry.recordEnded(record, exchange.scope),
@@ -42,6 +55,18 @@ const settleLimits: RequestEnd = ({ exchange: { permit, scope }, used }) => {
   const tokens = used === null ? null : used.promptTokens + used.outputTokens
   if (permit !== null) scope.background(permit.settle(tokens))
 }
+
+const chargeTokens =
+  (budgets: Budgets): RequestEnd =>
+  ({ exchange, parsed: { caller }, record: { engine, usage }, used }) => {
+    if (!hasTokenBudget(caller) || engine === null) return
+    const known =
+      used ?? (usage === null ? null : { promptTokens: usage.promptTokens, outputTokens: usage.completionTokens })
+    // Of an answer that does not show how long it is, only the prompt is known.
+    const tokens =
+      known === null ? exchange.admission(exchange.routes[0]!).promptTokens : known.promptTokens + known.outputTokens
+    if (tokens > 0) budgets.charge(caller, { tokens }, exchange.scope)
+  }
 
 const countTarget =
   (weighted: WeightedModels): RequestEnd =>

@@ -4,6 +4,7 @@ import { type Finding, findings, ruleOf } from './finding.ts'
 import { issuedKey } from './key-schema.ts'
 import { renderPath } from './path.ts'
 import { type Problem, renderValue } from './problem.ts'
+import { checkBudgets } from './validate-budgets.ts'
 import { checkGrantedModels, checkTeam } from './validate-keys.ts'
 
 /** What an operator asks for with a new key. */
@@ -27,6 +28,7 @@ export function parseIssuedKey(
   const { team, models, expires } = result.data
   if (models !== null) checkGrantedModels(found, config, models, [])
   checkTeam(found, config, team, [])
+  checkBudgets(found, config, result.data.budgets, [])
   if (expires !== null && Date.parse(expires) <= now)
     found.push({ path: ['expires'], rule: 'is in the past: the key would be rejected at once' })
   return found[0] === undefined ? result.data : problemOf(body, found[0])

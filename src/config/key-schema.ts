@@ -27,6 +27,28 @@ export const keyLimits = strict({
   concurrent: describe('Requests that run at the same time. Absent: no limit.', z.optional(int(1, 1_000_000))),
 })
 
+const budget = strict({
+  per: describe('Period, in UTC: a calendar day or a calendar month.', oneOf(['day', 'month'])),
+  tokens: describe('Tokens of prompts and outputs. Absent: no limit.', z.optional(int(1, 1_000_000_000_000_000))),
+  engine_s: describe(
+    'Engine seconds (docs/cost.md). It needs `cost` of a pool. Absent: no limit.',
+    z.optional(number(0.001, 1_000_000_000)),
+  ),
+  money: describe(
+    'Money by `price_per_engine_hour`. It needs a pool with a price. Absent: no limit.',
+    z.optional(number(0.000_001, 1_000_000_000)),
+  ),
+  at_end: describe(
+    'What happens to requests when the budget is spent: 429 `budget_spent`, or the class `sheddable`.',
+    withDefault(oneOf(['refuse', 'sheddable']), 'refuse'),
+  ),
+})
+
+const budgets = describe(
+  'What may be used per day and month (docs/key-limits.md#budgets). Absent: no budget.',
+  z.optional(z.array(budget).check(z.minLength(1), z.maxLength(8))),
+)
+
 const models = z.array(clientModel).check(z.minLength(1))
 
 /** What the owner of a key may do, and how its requests are treated. */
@@ -50,6 +72,7 @@ const rights = {
     'Limits of the key (docs/key-limits.md). Absent keys of it: those of `key_limits`.',
     z.optional(keyLimits),
   ),
+  budgets,
   class: describe(
     'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones go first ' +
       'in the queue of a pool (docs/overload.md). Clients may choose a lower class, and a higher one only with ' +
@@ -135,6 +158,7 @@ export const team = strict({
     'Limits of all keys of the team together, beside the limits of each key (docs/key-limits.md). Absent: none.',
     z.optional(keyLimits),
   ),
+  budgets,
 })
 
 export const jwt = strict({

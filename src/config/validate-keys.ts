@@ -5,12 +5,15 @@ import { isPattern, matchesPattern } from './alias-pattern.ts'
 import { checkDuplicates } from './duplicates.ts'
 import type { Finding } from './finding.ts'
 import { type Path, renderPath } from './path.ts'
+import { checkBudgets } from './validate-budgets.ts'
 import { modelNames } from './pool-names.ts'
 import { didYouMean } from './suggest.ts'
 
 export function checkKeys(findings: Finding[], document: Config, listens: boolean): void {
   const { keys, jwt, issuedKeys } = document
   checkTeams(findings, document)
+  for (const [index, key] of (keys ?? []).entries()) checkBudgets(findings, document, key.budgets, ['keys', index])
+  if (jwt !== null) checkBudgets(findings, document, jwt.budgets, ['jwt'])
   checkIssuedKeys(findings, document, listens)
   if (keys === null && jwt === null && issuedKeys === null) {
     if (listens && !document.open && !isLoopback(document.listen.host)) {
@@ -41,8 +44,10 @@ function checkTeams(findings: Finding[], document: Config): void {
     findings,
     teams.map((team, index) => [team.name, ['teams', index, 'name']]),
   )
-  for (const [index, { models }] of teams.entries())
+  for (const [index, { models, budgets }] of teams.entries()) {
     checkGrantedModels(findings, document, models ?? [], ['teams', index])
+    checkBudgets(findings, document, budgets, ['teams', index])
+  }
 }
 
 /** A team that a key names exists. `at`: path of the key. */

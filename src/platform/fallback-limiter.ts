@@ -1,11 +1,12 @@
 /** Limits per key while their carrier (a Valkey server or a Durable Object) is unreachable. */
+import type { BudgetCharge, BudgetUse } from '../core/budgets/budget.ts'
 import { KeyLimiter } from '../core/limits/key-limiter.ts'
 import type { LimitAnswer, LimitedRequest, Settlement } from '../core/limits/key-limits.ts'
 import { type LimitShare, shareOf } from '../core/limits/limit-share.ts'
 import type { Config } from '../config.ts'
 import type { Limiter } from '../ports/limiter.ts'
 import type { Log } from '../ports/log.ts'
-import { withTimeout } from '../timeout.ts'
+import { withDeadline, withTimeout } from '../timeout.ts'
 import { UNLIMITED } from '../core/limits/key-limiter.ts'
 
 /** Time without asking the carrier after it has failed, so that few requests wait for one that does not answer. */
@@ -39,6 +40,7 @@ export class FallbackLimiter implements Limiter {
   #isUp = true
   #pausedUntil = -Infinity
   #guardedUntil = -Infinity
+  #chargesPausedUntil = -Infinity
 
   constructor(carrier: Limiter, parts: FallbackParts) {
     this.#carrier = carrier
@@ -63,6 +65,19 @@ export class FallbackLimiter implements Limiter {
   settle(settlement: Settlement): Promise<void> | void {
     this.#own.settle(settlement, this.#parts.now())
     return this.#carrier.settle(settlement)
+  }
+
+  /** Rejects if the carrier does not answer in time, or has not lately. */
+  async charge(charge: BudgetCharge): Promise<BudgetUse> {
+    const { now, limitMs } = this.#parts
+    if (this.#carrier.charge === undefined) throw new Error('the carrier of the limits has no budgets')
+    if (now() < this.#chargesPausedUntil) throw new Error('the carrier of the limits did not answer lately')
+    try {
+      return await withDeadline(limitMs, Promise.resolve(this.#carrier.charge(charge)))
+    } catch (error) {
+      this.#chargesPausedUntil = now() + PAUSE_MS
+      throw error
+    }
   }
 
   #isGuarded(): boolean {

@@ -4,8 +4,11 @@ import type { RequestScope } from './request-scope.ts'
 export interface Alert {
   /** Event of the log, such as `engine_down`. */
   readonly event: string
-  readonly cluster: string
-  readonly pool: string
+  /** null: it is about keys or teams. */
+  readonly cluster: string | null
+  readonly pool: string | null
+  /** Key or `team:NAME` whose budget it is about. Absent: it is about engines. */
+  readonly account?: string
   /** null: the whole pool. */
   readonly engine: string | null
   /** Condition now. */

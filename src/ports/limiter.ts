@@ -1,3 +1,4 @@
+import type { BudgetCharge, BudgetUse } from '../core/budgets/budget.ts'
 import type { LimitAnswer, LimitedRequest, RunningRequest, Settlement } from '../core/limits/key-limits.ts'
 
 /** Carrier of the limits per key. Rejects if it is unreachable. */
@@ -8,6 +9,8 @@ export interface Limiter {
   settle(settlement: Settlement): Promise<void> | void
   /** Counts a running request that was admitted while the carrier was unreachable, once it is back. */
   adopt?(request: LimitedRequest): void
+  /** Adds amounts to a budget. Rejects if the carrier is unreachable. Absent: the carrier has no budgets. */
+  charge?(charge: BudgetCharge): BudgetUse | Promise<BudgetUse>
   /** Heartbeat of a running request with a limit of `concurrent`. Absent: the carrier needs none. */
   readonly renewal?: Renewal | undefined
 }

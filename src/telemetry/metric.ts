@@ -2,6 +2,7 @@
 import type { DecisionCount, EngineDigest, PoolDigest, ReplicaDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import type { CountsByTarget, TargetCounts } from '../core/traffic/target-counts.ts'
+import type { BudgetCounts } from '../core/budgets/budget-counts.ts'
 import type { CostTotals } from '../core/cost/cost-usage.ts'
 import type { UsageByKey } from '../core/limits/key-usage.ts'
 
@@ -107,6 +108,8 @@ export interface OwnCounts {
   /** Requests rejected before routing, by reason. */
   readonly refusals: Readonly<Record<string, number>>
   readonly usage: UsageByKey
+  /** Absent: nobody has a budget. */
+  readonly budgets?: BudgetCounts
   /** Absent: no pool counts costs. */
   readonly costs?: CostTotals
   /** Absent: there are no weighted models. */

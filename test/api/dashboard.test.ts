@@ -102,6 +102,7 @@ function watch(options: LiveOptions = {}) {
     telemetry: new Telemetry(world.ports, twoPools.traces, 't'),
     weighted: null,
     costs: null,
+    budgets: null,
   }
   const queries: string[] = []
   const { pool: cluster } = world.ports

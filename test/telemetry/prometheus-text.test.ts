@@ -36,6 +36,12 @@ const gateway = {
         },
       },
     },
+    costs: {
+      key: { ada: { attempts: 2, engineS: 1.5, savedS: 0.5, money: 3 } },
+      team: { search: { attempts: 2, engineS: 1.5, savedS: 0.5, money: 3 } },
+      model: { qwen: { attempts: 2, engineS: 1.5, savedS: 0.5, money: 3 } },
+    },
+    budgets: { warned: { ada: 1 }, refused: { 'team:search': 4 } },
     usage: { team: { requests: 5, refused: 1, promptTokens: 90, cachedTokens: 30, outputTokens: 20 } },
     lookups: { made: 3, late: 1, failed: 0, skipped: { tokenize_late: 2 } },
     replicas,
@@ -197,6 +203,13 @@ describe('the text of /metrics', () => {
   it('the text of /metrics has a sample of every metric of the table', () => {
     expect([...families.keys()].sort()).toEqual(METRICS.map(({ name }) => name).sort())
     for (const { name, type, help } of METRICS) expect(families.get(name)).toMatchObject({ type, help })
+  })
+
+  it('the text of /metrics has the costs of keys, teams and models, and the events of budgets', () => {
+    expect(value('firstlight_key_engine_seconds_total', { key: 'ada' })).toEqual([1.5])
+    expect(value('firstlight_team_saved_seconds_total', { team: 'search' })).toEqual([0.5])
+    expect(value('firstlight_model_cost_total', { model: 'qwen' })).toEqual([3])
+    expect(value('firstlight_budget_refused_requests_total', { account: 'team:search' })).toEqual([4])
   })
 
   it('the text of /metrics has the ledger’s values of an engine', () => {

@@ -1,6 +1,7 @@
 import type { Config } from '../../config.ts'
 import { Failure } from '../../failure.ts'
 import type { IssuedKeyStore } from '../../ports/issued-keys.ts'
+import { hasBudget } from '../budgets.ts'
 import { hasLimits } from '../key-limits.ts'
 import { bearer, type HeaderReader, keyFailure } from './bearer.ts'
 import { refuseForeignHost, refuseForeignPages } from './browser-guard.ts'
@@ -107,6 +108,8 @@ export class Authenticator {
   readonly trust: TrustMode
   /** Some key has limits of requests or tokens. */
   readonly hasLimits: boolean
+  /** Some key or team has a budget. */
+  readonly hasBudgets: boolean
   /** Some key belongs to a gateway in front of this one. */
   readonly hasEdges: boolean
   /** Finds the client of a request. */
@@ -126,6 +129,7 @@ export class Authenticator {
     this.openCaller = open
     this.caller = open === null ? find : async (headers) => open(headers)
     this.hasEdges = callers.some(({ edge }) => edge)
+    this.hasBudgets = this.#issued !== null || callers.some(hasBudget)
     this.hasLimits = this.#issued !== null || callers.some(hasLimits)
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
   }

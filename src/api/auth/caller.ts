@@ -1,5 +1,6 @@
 import type { Config, KeyConfig } from '../../config.ts'
 import type { IssuedKey } from '../../core/keys/issued-key.ts'
+import type { Budget } from '../../core/budgets/budget.ts'
 import type { RequestClass } from '../../core/contract/admission.ts'
 import { UNLIMITED } from '../../core/limits/key-limiter.ts'
 import type { KeyLimits } from '../../core/limits/key-limits.ts'
@@ -22,6 +23,7 @@ export interface Caller {
   /** Deadline of the first token, ms; null: none. */
   readonly ttftDeadlineMs: number | null
   readonly limits: KeyLimits
+  readonly budgets: readonly Budget[]
   /** Team whose limits its keys share; null: none. */
   readonly team: Team | null
 }
@@ -29,6 +31,7 @@ export interface Caller {
 interface Team {
   readonly name: string
   readonly limits: KeyLimits
+  readonly budgets: readonly Budget[]
 }
 
 /** Without keys there are no tenants to separate: clients may choose policy, weights and priority. */
@@ -43,6 +46,7 @@ export const ANYONE: Caller = {
   weight: 1,
   ttftDeadlineMs: null,
   limits: UNLIMITED,
+  budgets: [],
   team: null,
 }
 
@@ -67,7 +71,8 @@ export function callerOf(name: string, rights: KeyRights, { keyLimits, teams }: 
     weight,
     ttftDeadlineMs,
     limits: withDefaults(limits, keyLimits),
-    team: team === null ? null : { name: team.name, limits: team.limits ?? UNLIMITED },
+    budgets: rights.budgets ?? [],
+    team: team === null ? null : { name: team.name, limits: team.limits ?? UNLIMITED, budgets: team.budgets ?? [] },
   }
 }
 

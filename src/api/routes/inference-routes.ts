@@ -10,6 +10,8 @@ import { clientMiddleware, type RouteMiddlewareParts } from '../route-middleware
 import type { GatewayStatus } from '../gateway-status.ts'
 import type { ExchangeParts } from '../inference-exchange.ts'
 import { authenticate } from '../middleware/authenticate.ts'
+import type { Budgets } from '../budgets.ts'
+import { checkBudgets } from '../middleware/check-budgets.ts'
 import { chained } from '../middleware/chained.ts'
 import { errorBoundary } from '../middleware/error-boundary.ts'
 import { limitKeys } from '../middleware/limit-keys.ts'
@@ -36,6 +38,8 @@ export interface InferenceParts extends ParseParts, ExchangeParts, StoredRespons
   readonly limiter: Limiter
   readonly telemetry: Telemetry
   readonly usage: KeyUsage
+  /** null: nobody has one. */
+  readonly budgets: Budgets | null
 }
 
 /** The engines' API: every endpoint of a protocol (`endpoints` in its file in src/protocols), and stored responses. */
@@ -61,6 +65,7 @@ export const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint
   ...clientMiddleware(parts, endpoint.protocol.errors),
   authenticate(parts.authenticator, endpoint.protocol.errors.acceptsApiKeyHeader),
   refuseWhileDraining(parts.status, parts.ports),
+  ...(parts.budgets === null ? [] : [checkBudgets(parts.budgets)]),
   readBody(parts, endpoint),
   ...(refusesLoad(parts.config) ? [refuseRepeated(parts)] : []),
   openExchange(parts, endpoint),

@@ -1,5 +1,6 @@
 /** Keys that an operator has made at run time. Only hashes of their secrets are stored. */
 import type { RequestClass } from '../contract/admission.ts'
+import type { Budget } from '../budgets/budget.ts'
 import { isJsonObject } from '../json.ts'
 import type { KeyLimits } from '../limits/key-limits.ts'
 
@@ -19,6 +20,8 @@ export interface IssuedKey {
   readonly priority: number | null
   /** null: the default of the configuration. */
   readonly limits: KeyLimits | null
+  /** null: none. */
+  readonly budgets: readonly Budget[] | null
   readonly class: RequestClass
   readonly weight: number
   readonly ttftDeadlineMs: number | null
@@ -55,6 +58,7 @@ export function decodeIssuedKey(stored: unknown): IssuedKey | null {
     allowOverrides: stored['allowOverrides'] === true,
     priority: numberOf(stored['priority']),
     limits: isJsonObject(stored['limits']) ? limitsOf(stored['limits']) : null,
+    budgets: Array.isArray(stored['budgets']) ? stored['budgets'].flatMap(budgetOf) : null,
     class: classOf(stored['class']),
     weight: numberOf(stored['weight']) ?? 1,
     ttftDeadlineMs: numberOf(stored['ttftDeadlineMs']),
@@ -67,6 +71,14 @@ const textOf = (value: unknown): string | null => (typeof value === 'string' ? v
 const numberOf = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null)
 
 const classOf = (value: unknown): RequestClass => (value === 'critical' || value === 'sheddable' ? value : 'standard')
+
+function budgetOf(stored: unknown): readonly Budget[] {
+  if (!isJsonObject(stored)) return []
+  const { per, atEnd, tokens, engineS, money } = stored
+  if (per !== 'day' && per !== 'month') return []
+  const limits = { tokens: numberOf(tokens), engineS: numberOf(engineS), money: numberOf(money) }
+  return [{ per, ...limits, atEnd: atEnd === 'sheddable' ? atEnd : 'refuse' }]
+}
 
 const limitsOf = (stored: Readonly<Record<string, unknown>>): KeyLimits => ({
   requestsPerMin: numberOf(stored['requestsPerMin']),

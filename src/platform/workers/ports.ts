@@ -60,8 +60,9 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
 const hasLimits = ({ keyLimits, keys, jwt, issuedKeys, teams }: Config): boolean =>
   keyLimits !== null ||
   issuedKeys !== null ||
-  jwt?.limits != null ||
-  [...(keys ?? []), ...teams].some(({ limits }) => limits !== null)
+  [...(keys ?? []), ...teams, ...(jwt === null ? [] : [jwt])].some(
+    ({ limits, budgets }) => limits !== null || budgets !== null,
+  )
 
 /** Longest wait of a request for the object that counts the limits of its key, ms. */
 const LIMIT_MS = 2_000
@@ -82,6 +83,7 @@ function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log)
   const open = (key: string) => LIMIT.getByName(`limit:${key}`)
   const carrier: Limiter = {
     reserve: async (request) => open(request.key).reserve(leased(request)),
+    charge: async (charge) => open(charge.key).charge(charge),
     settle: async (settlement) => open(settlement.key).settle(settlement),
     renewal: { everyMs: RESERVED_MS / 3, renew: async (running) => open(running.key).renew(running) },
   }

@@ -1,6 +1,7 @@
 /** Limits per key, counted on a real server for several gateways. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { BudgetCounter } from '../../../src/core/budgets/budget-counter.ts'
 import { KeyLimiter } from '../../../src/core/limits/key-limiter.ts'
 import type { KeyLimits } from '../../../src/core/limits/key-limits.ts'
 import { createClientOf, Link } from '../../../src/platform/node/replicas/connection.ts'
@@ -42,6 +43,30 @@ describe.skipIf(binary === null)('a Valkey server', () => {
 
   const limitsOn = (link: Link, more: { readonly now?: () => number; readonly leaseMs?: number } = {}) =>
     new ReplicatedLimits({ link, prefix, leaseMs: 3_600_000, rejected: () => undefined, ...more })
+
+  it('a Valkey server counts budgets as memory does', async () => {
+    prefix = `b${++prefixes}`
+    const random = chance(5)
+    let time = Date.UTC(2026, 10, 28)
+    const limits = limitsOn(await connected(), { now: () => time })
+    const memory = new BudgetCounter()
+    for (let step = 0; step < 60; step++) {
+      time += Math.floor(random() * 12 * 3_600_000)
+      const tokens = Math.floor(random() * 3) * 100
+      const charge = { key: `k${step % 2}`, tokens, engineS: tokens / 8, money: tokens / 16 }
+      expect(await limits.charge(charge)).toEqual(memory.charge(charge, time))
+    }
+  })
+
+  it('a budget on a Valkey server stays in its period for a gateway whose clock is late', async () => {
+    prefix = `b${++prefixes}`
+    let time = Date.UTC(2026, 11, 1)
+    const limits = limitsOn(await connected(), { now: () => time })
+    const charge = { key: 'k', tokens: 5, engineS: 0, money: 0 }
+    const { day, month } = await limits.charge(charge)
+    time -= 3_000
+    expect(await limits.charge(charge)).toMatchObject({ day, month, ofDay: { tokens: 10 }, ofMonth: { tokens: 10 } })
+  })
 
   limiterContract('a Valkey server', async () => {
     prefix = `c${++prefixes}`

@@ -1,4 +1,5 @@
 /** Limits per key, counted on the server for all replicas. */
+import { type BudgetCharge, type BudgetUse, dayOf, monthOf } from '../../../core/budgets/budget.ts'
 import { costOf } from '../../../core/limits/key-limiter.ts'
 import type {
   KeyLimits,
@@ -116,6 +117,25 @@ redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
 return 1
 `)
 
+/**
+ * Adds amounts to a budget. KEYS: 1 hash. ARGV: day, month, tokens, engine seconds, money. A period that has begun
+ * replaces the one before it; a gateway whose clock is late adds to it. Returns day, month and both uses.
+ */
+const CHARGE = script(`
+local found = {}
+for at, period in ipairs({'day', 'month'}) do
+  local id = tonumber(ARGV[at])
+  local before = tonumber(redis.call('HGET', KEYS[1], period) or -1)
+  if id > before then redis.call('HSET', KEYS[1], period, id, period .. 1, 0, period .. 2, 0, period .. 3, 0) end
+  found[#found + 1] = tostring(math.max(id, before))
+  for unit = 1, 3 do
+    found[#found + 1] = redis.call('HINCRBYFLOAT', KEYS[1], period .. unit, ARGV[2 + unit])
+  end
+end
+redis.call('PEXPIRE', KEYS[1], 3456000000)
+return found
+`)
+
 /** By the number that the script returns. */
 const EXCEEDED: readonly (LimitName | null)[] = [
   null,
@@ -196,6 +216,16 @@ export class ReplicatedLimits implements Limiter {
     return { exceeded: EXCEEDED[exceeded]!, retryAfterMs, ...statesOf(limits, states) }
   }
 
+  /** Rejects if the server does not answer. Days and months are those of this gateway's clock. */
+  async charge({ key, tokens, engineS, money }: BudgetCharge): Promise<BudgetUse> {
+    const now = (this.#parts.now ?? this.#parts.clock ?? Date.now)()
+    const given = [dayOf(now), monthOf(now), tokens, engineS, money].map(String)
+    const answer = await this.#parts.link.run(CHARGE, [budgetOf(this.#parts.prefix, key)], given)
+    const [day, ...rest] = (answer as readonly (number | string)[]).map(Number)
+    const amounts = (at: number) => ({ tokens: rest[at]!, engineS: rest[at + 1]!, money: rest[at + 2]! })
+    return { day: day!, month: rest[3]!, ofDay: amounts(0), ofMonth: amounts(4) }
+  }
+
   /** Without the server the request lapses there, and its tokens stay at the estimate. */
   settle({ id, tokens }: Settlement): void {
     const open = this.#open.get(id)
@@ -235,6 +265,8 @@ const keysOf = (prefix: string, key: string): [use: string, running: string] => 
   const tag = `${prefix}:{limit/${encodeURIComponent(key)}}`
   return [`${tag}:use`, `${tag}:running`]
 }
+
+const budgetOf = (prefix: string, key: string): string => `${prefix}:{limit/${encodeURIComponent(key)}}:budget`
 
 const stateOf = (limit: number | null, used: number, resetMs: number): LimitState | null =>
   limit === null ? null : { limit, remaining: Math.max(0, limit - used), resetMs }

@@ -1,3 +1,4 @@
+import type { BudgetCharge, BudgetUse } from '../../../core/budgets/budget.ts'
 import type { LimitAnswer, LimitedRequest, Settlement } from '../../../core/limits/key-limits.ts'
 import type { Limiter } from '../../../ports/limiter.ts'
 
@@ -15,6 +16,10 @@ export class LimitHost {
     const answer = await this.#limiter.reserve(request)
     if (answer.exceeded === null) this.#openOf(from).set(request.id, request.key)
     return answer
+  }
+
+  async charge(charge: BudgetCharge): Promise<BudgetUse | undefined> {
+    return this.#limiter.charge?.(charge)
   }
 
   settle(from: number, settlement: Settlement): Promise<void> | void {

@@ -107,6 +107,8 @@ export class MainThread {
         return this.#reports(message)
       case 'limit_reserve':
         return this.#limits.reserve(from, message[1])
+      case 'limit_charge':
+        return this.#limits.charge(message[1])
       case 'limit_settle':
         return this.#limits.settle(from, message[1])
       case 'response_find':

@@ -1,6 +1,7 @@
 /** Messages between threads. Plain data, because messages are cloned. */
 import type { GroupQuery } from '../../../worker-group.ts'
 import type { Config } from '../../../config.ts'
+import type { BudgetCharge } from '../../../core/budgets/budget.ts'
 import type { Admission } from '../../../core/contract/admission.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'
 import type { Resume } from '../../../core/contract/resume.ts'
@@ -26,6 +27,7 @@ export type ToMain =
   | PoolMessage
   | readonly [type: 'ttft', question: TtftQuestion, given: readonly unknown[]]
   | readonly [type: 'limit_reserve', request: LimitedRequest]
+  | readonly [type: 'limit_charge', charge: BudgetCharge]
   | readonly [type: 'limit_settle', settlement: Settlement]
   | readonly [type: 'response_find', id: string, tenant: string]
   | readonly [type: 'response_keep', id: string, stored: StoredResponse]

@@ -1,5 +1,6 @@
 /** Ports of an I/O thread: its own sockets; everything else is in the main thread. */
 import type { WorkerGroup } from '../../../worker-group.ts'
+import type { BudgetUse } from '../../../core/budgets/budget.ts'
 import type { LimitAnswer } from '../../../core/limits/key-limits.ts'
 import type { Log } from '../../../ports/log.ts'
 import type { StoredResponses } from '../../../ports/stored-responses.ts'
@@ -28,6 +29,7 @@ export function threadPorts(
     ttft: threadTtft(channel),
     limiter: {
       reserve: (request) => channel.call(['limit_reserve', request]) as Promise<LimitAnswer>,
+      charge: (charge) => channel.call(['limit_charge', charge]) as Promise<BudgetUse>,
       settle: (settlement) => channel.notify(['limit_settle', settlement]),
     },
     close: () => machine.origin.close(),

@@ -1,0 +1,3 @@
+import { budgetsContract } from '../../contracts/budgets.ts'
+
+budgetsContract('node')
