@@ -4,6 +4,7 @@ import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { commands as loadCommands } from '../../bin/commands.ts'
+import { openApiDocument } from '../../src/api/openapi.ts'
 
 const commands = await loadCommands()
 
@@ -101,6 +102,32 @@ describe('the pages', () => {
           .filter((flag) => flag !== 'help' && flags?.[flag] === undefined)
           .map((flag) => `${named(page)}: ${name} --${flag}`)
       }),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  it('the docs name only benches that exist', () => {
+    const wrong = pages.flatMap((page) =>
+      [...read(page).matchAll(/npm run bench -- ([a-z][a-z0-9-]*)/g)]
+        .filter(([, name]) => {
+          const bench = resolve(root, `packages/bench/${name}.ts`)
+          return !existsSync(bench) || !/^export default /m.test(read(bench))
+        })
+        .map(([, name]) => `${named(page)}: ${name}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  it('the docs name only routes of the admin API that exist', () => {
+    // The other two are for bridges and gateways.
+    const machines = ['/v1/firstlight/digest', '/v1/firstlight/kv-events']
+    const routes = [...Object.keys(openApiDocument()['paths'] as object), ...machines].map(
+      (path) => new RegExp(`^${path.replaceAll(/\{[^}]+\}/g, '[^/]+')}$`),
+    )
+    const wrong = pages.flatMap((page) =>
+      [...read(page).matchAll(/(?:GET|POST|PUT|DELETE) `?(?:HOST)?(\/v1\/firstlight\/[A-Za-z0-9_/{}:-]+)/g)]
+        .filter(([, path]) => !routes.some((route) => route.test(path!)))
+        .map(([, path]) => `${named(page)}: ${path}`),
     )
     expect(wrong).toEqual([])
   })

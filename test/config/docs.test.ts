@@ -6,6 +6,10 @@ import { cliMarkdown } from '../../scripts/cli-docs.ts'
 import { configJsonSchema, configMarkdown } from '../../scripts/config-docs.ts'
 import { enginesMarkdown } from '../../scripts/engines-docs.ts'
 
+const pagesOf = (folder: string): string[] =>
+  readdirSync(new URL(`../../${folder}`, import.meta.url)).flatMap((name) =>
+    name.endsWith('.md') ? [`${folder}/${name}`] : [],
+  )
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 describe('generated from the current schema (else: npm run docs)', () => {
@@ -41,6 +45,20 @@ describe('every example is valid', () => {
 
   it.each(examples)('%s', (name) => {
     expect(parsed(file(`examples/${name}`)).clusters).not.toEqual([])
+  })
+
+  const blocks = ['README.md', ...['docs', 'docs/tutorials'].flatMap((folder) => pagesOf(folder))].flatMap((page) =>
+    [...file(page).matchAll(/^```ya?ml\n([\s\S]*?)^```/gm)].map(([, block]) => ({ page, block: block! })),
+  )
+  // A block with `…`, or without clusters, is a part of a configuration.
+  const whole = blocks.filter(({ block }) => /^clusters:/m.test(block) && !block.includes('…'))
+
+  it.each(whole.map(({ page, block }) => [page, block]))('a configuration of %s is accepted', (_, block) => {
+    expect(parsed(block).clusters).not.toEqual([])
+  })
+
+  it('the docs have whole configurations', () => {
+    expect(whole.length).toBeGreaterThan(20)
   })
 
   it('kubernetes.yaml uses the ports, names and variables of its configuration', () => {

@@ -1,6 +1,6 @@
 /**
  * Parses requests with long prompts without strings of the document and its long texts. Why:
- * docs/decisions/long-texts.md.
+ * docs/decisions/second-paths.md.
  */
 import { isUtf8 } from 'node:buffer'
 import { restoreTexts } from '../../core/tokens/restore-texts.ts'
