@@ -156,3 +156,13 @@ it('every metric name is unique and follows the conventions of its type', () => 
     expect(String(help)).toMatch(/[.?]$/)
   }
 })
+
+it('the docs name only metrics that exist', () => {
+  const pages = readdirSync(new URL('../../docs', import.meta.url)).filter((name) => name.endsWith('.md'))
+  const wrong = pages.flatMap((page) =>
+    (file(`docs/${page}`).match(OURS) ?? [])
+      .filter((name) => !named.has(name) && !name.startsWith('firstlight_bridge_'))
+      .map((name) => `${page}: ${name}`),
+  )
+  expect(wrong).toEqual([])
+})
