@@ -1,4 +1,5 @@
 /** Bounded batch exporter: one batch at a time, in the background, repeated until it is accepted or given up. */
+import { Carrier } from '../core/carrier.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { Timers } from '../ports/timers.ts'
 import { defaultTimers } from '../timers.ts'
@@ -55,12 +56,13 @@ export class BatchExporter<Item> {
   #tries = 0
   #seq = 0
   #sendingSince: number | null = null
-  #flushBy: number | null = null
+  readonly #carrier: Carrier
   #dropped = 0
 
   constructor(options: BatchExporterOptions<Item>) {
     this.#options = options
     this.#limits = { ...LIMITS, ...options.limits }
+    this.#carrier = new Carrier(this.#limits.lostMs)
   }
 
   /** Number of dropped items. */
@@ -70,7 +72,7 @@ export class BatchExporter<Item> {
 
   /** @param scope keeps the work alive. Absent: the platform does */
   add(item: Item, scope?: Pick<RequestScope, 'background'>): void {
-    const { pending, lostMs } = this.#limits
+    const { pending } = this.#limits
     this.#pending.push(item)
     if (this.#pending.length > pending) {
       this.#pending.shift()
@@ -78,8 +80,7 @@ export class BatchExporter<Item> {
     }
     const { now, delayMs } = this.#options
     const at = now()
-    if (this.#flushBy !== null && at < this.#flushBy + lostMs) return
-    this.#flushBy = at + delayMs
+    if (!this.#carrier.promises(at + delayMs, at)) return
     const flushed = this.#flushLater(delayMs)
     scope?.background(flushed)
   }
@@ -123,7 +124,7 @@ export class BatchExporter<Item> {
   async #flushLater(delayMs: number): Promise<void> {
     // A timer even without delay, so that responses are sent first.
     await this.#wait(delayMs)
-    this.#flushBy = null
+    this.#carrier.sent()
     await this.flush()
   }
 

@@ -1,5 +1,6 @@
 /** Connection of one isolate to the object that the isolates of a Worker share. */
 import type { EdgeObject } from '../../../durable/edge-object.ts'
+import { Carrier } from '../../core/carrier.ts'
 import type { WorkerGroup, GroupQuery } from '../../worker-group.ts'
 import type { RecentRequest } from '../../core/reports/recent-request.ts'
 import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
@@ -81,8 +82,8 @@ export class EdgeClient implements WorkerGroup {
   #n = 0
   #isDirty = false
   #isUrgent = false
-  /** Time by which a request has promised to sync, ms since the epoch. */
-  #carrierBy = 0
+  /** Which request syncs. */
+  readonly #carrier = new Carrier(LATE_MS)
   #syncedAt = 0
   #nextMs: number
   #pauseUntil = 0
@@ -187,16 +188,14 @@ export class EdgeClient implements WorkerGroup {
     // The first response of a cold isolate would otherwise share the thread with the start of the object.
     const last = this.#syncedAt === 0 ? this.#ownStart : this.#syncedAt
     const due = Math.max(this.#pauseUntil, last + (this.#isUrgent ? Math.min(URGENT_MS, this.#nextMs) : this.#nextMs))
-    if (this.#carrierBy > now && this.#carrierBy <= due + LATE_MS) return null
     const waitMs = Math.max(0, due - now)
-    if (waitMs > MAX_WAIT_MS) return null
-    this.#carrierBy = now + waitMs + LATE_MS
+    if (waitMs > MAX_WAIT_MS || !this.#carrier.promises(now + waitMs, now)) return null
     return this.#syncAfter(waitMs)
   }
 
   async #syncAfter(waitMs: number): Promise<void> {
     if (waitMs > 0) await scheduler.wait(waitMs)
-    this.#carrierBy = 0
+    this.#carrier.sent()
     if (this.#isDirty) await this.#sync()
   }
 

@@ -1,3 +1,4 @@
+import { Carrier } from '../../core/carrier.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
 
 /** Events that one call sends. @testing */
@@ -28,8 +29,7 @@ export class EventBatcher {
   readonly #now: () => number
   #queue: BookingEvent[] = []
   readonly #inFlight = new Set<EventBatch>()
-  /** Time by which a request has promised to send the events, ms since the epoch. */
-  #carrierBy = 0
+  readonly #carrier = new Carrier(LATE_MS)
   /** When the queue was last emptied; ms since the epoch. */
   #emptiedAt = 0
 
@@ -46,9 +46,7 @@ export class EventBatcher {
     this.#queue.push(bookingEvent)
     if (this.#queue.length > MAX_QUEUED) this.#queue.shift()
     const now = this.#now()
-    if (now < this.#carrierBy) return false
-    this.#carrierBy = now + withinMs + LATE_MS
-    return true
+    return this.#carrier.promises(now + withinMs, now)
   }
 
   /**
@@ -58,13 +56,13 @@ export class EventBatcher {
   lingerMs(withinMs: number): number {
     const now = this.#now()
     const leftMs = this.isEmpty ? 0 : Math.max(0, this.#emptiedAt + withinMs - now)
-    if (leftMs > 0) this.#carrierBy = now + leftMs + LATE_MS
+    if (leftMs > 0) this.#carrier.postpone(now + leftMs)
     return leftMs
   }
 
   /** Ends the promise: the next caller of `add` makes the next one. */
   carrierFree(): void {
-    this.#carrierBy = 0
+    this.#carrier.sent()
   }
 
   /** Takes the oldest events for a call that starts now. Call `arrived` or `failed` when its result is known. */
