@@ -78,7 +78,7 @@ export class EngineState implements EngineRef {
   downSince: number | null = null
   /** The gateway's own request that is on its way to it. */
   trial: { readonly sentAt: number; readonly limitMs: number } | null = null
-  /** When the last trial ended, ms since the epoch. */
+  /** When the last trial that has ended was sent, ms since the epoch. */
   triedAt = -Infinity
   trialFailedAt = -Infinity
   /** The last trial showed only that the engine does not serve such requests. */

@@ -58,8 +58,12 @@ export class FleetProbe {
   readonly #memory: ProbeMemory
   /** Gateway → consecutive rounds without an answer. */
   readonly #missed = new Map<string, number>()
-  /** Engine (by pool) → time of the next probe; Infinity during a probe. Absent: now. */
+  /** Engine (by pool) → time of the next probe; Infinity during the probe of one that was healthy. Absent: now. */
   readonly dueAt: Map<string, number>
+  /** Engines whose last probe failed: probes that hang must not delay the one that finds them healthy. */
+  readonly #failing = new Set<string>()
+  /** Engine (by pool) → when its last good probe was sent. What was sent earlier shows an earlier state. */
+  readonly #goodAt = new Map<string, number>()
 
   constructor(routes: readonly PoolRoute[], ports: Ports, { digests, dueAt = new Map() }: FleetProbeOptions) {
     this.#engines = routes.flatMap((route) =>
@@ -97,7 +101,7 @@ export class FleetProbe {
     const server = serverOf(target)
     forgetContext(this.#memory, server)
     const key = keyOf(route, server)
-    if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)
+    if (this.dueAt.get(key) !== Infinity && !this.#failing.has(key)) this.dueAt.set(key, 0)
   }
 
   /** Sends the trials that pools ask for, and logs their events. */
@@ -135,7 +139,10 @@ export class FleetProbe {
   #takeDue(): readonly ProbeTarget[] {
     const soon = this.#ports.now() + TOLERANCE_MS
     const due = this.#engines.filter(({ key }) => (this.dueAt.get(key) ?? 0) <= soon)
-    for (const { key } of due) this.dueAt.set(key, Infinity)
+    for (const { key, target } of due) {
+      const overlaps = this.#failing.has(key) && target.isGateway !== true
+      this.dueAt.set(key, overlaps ? this.#ports.now() + UNHEALTHY_INTERVAL_MS : Infinity)
+    }
     return due
   }
 
@@ -172,7 +179,14 @@ export class FleetProbe {
     const startedAt = this.#ports.now()
     const signals = await this.#signalsOf(engine)
     const isUnhealthy = signals.at(-1)?.healthy !== true
-    this.#probeAgain(key, startedAt + Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs))
+    if (isUnhealthy && startedAt < (this.#goodAt.get(key) ?? -Infinity)) return
+    if (!isUnhealthy) {
+      this.#goodAt.set(key, startedAt)
+      this.#failing.delete(key)
+    } else if (signals.length > 0) this.#failing.add(key)
+    // The next one has been planned, or is under way.
+    const isPlanned = isUnhealthy && this.dueAt.get(key) !== Infinity
+    if (!isPlanned) this.#probeAgain(key, startedAt + Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs))
     if (signals.length === 0) return
     this.#reachable.checked(route, signals.at(-1)!)
     try {

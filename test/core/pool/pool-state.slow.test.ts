@@ -4,7 +4,7 @@ import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { PoolEvent } from '../../../src/core/pool/pool-events.ts'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
-import { admission, engines, outcome, pool, probe } from '../../kit/pool-fixtures.ts'
+import { admission, engine as newEngine, engines, outcome, pool, probe } from '../../kit/pool-fixtures.ts'
 
 const NAMES = ['a', 'b', 'c']
 const TTFT_MS = 200
@@ -112,6 +112,13 @@ describe('a pool with an engine that becomes ten times slower', () => {
 
   it('a pool with a slow engine still places there what no other engine can serve', () => {
     const site = withSlow()
+    expect(site.send({ avoid: ['b', 'c'] })).toBe('a')
+  })
+
+  it('a pool with a slow engine prefers it to the engine of a provider', () => {
+    const provider = newEngine('p', { isExternal: true, prefixCaching: 'off' })
+    const site = withSlow(new Paced({ engines: [...engines(...NAMES), provider] }))
+    expect(site.ejected).toEqual(['engine_down a slow'])
     expect(site.send({ avoid: ['b', 'c'] })).toBe('a')
   })
 

@@ -87,6 +87,34 @@ describe('a pool with an engine that does not move', () => {
     expect([site.send(), site.send(), site.send()]).toContain('a')
   })
 
+  it('a pool with a stuck engine uses it again within 1.5 s, although a trial that hangs was just sent', () => {
+    const site = withStopped()
+    site.pass(5_000)
+    site.answersTrials = false
+    const due: { readonly at: number; readonly sentAt: number; readonly result: 'passed' | 'failed' }[] = []
+    const watch = (ms: number, isStopped: boolean): number => {
+      let sent = 0
+      for (const end = site.now + ms; site.now < end;) {
+        site.now += 100
+        for (const { at, sentAt, result } of due.splice(0)) {
+          if (at > site.now) due.push({ at, sentAt, result })
+          else site.state.observe([{ kind: 'trial', engine: 'a', sentAt, result }], site.now)
+        }
+        for (const { limitMs } of site.state.watch(site.now).trials) {
+          const result = isStopped ? 'failed' : 'passed'
+          due.push({ at: site.now + (isStopped ? limitMs : 20), sentAt: site.now, result })
+          sent += 1
+        }
+        if (isStopped && sent > 0) return sent
+      }
+      return sent
+    }
+    expect(watch(5_000, true)).toBe(1)
+    expect(watch(5_000, true)).toBe(1)
+    watch(1_500, false)
+    expect(site.conditions()['a']).toBe('well')
+  })
+
   it('a pool with a stuck engine takes out no more engines than the maximum share, and never the last one', () => {
     const site = withStopped(['a', 'b', 'c', 'd'], {
       circuit: { failures: 3, openMs: 10_000, maxEjectedShare: 0.5, panicShare: 0 },

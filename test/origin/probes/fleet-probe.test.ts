@@ -6,8 +6,9 @@ import { FleetProbe } from '../../../src/origin/probes/fleet-probe.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../../src/ports/origin.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { Ports } from '../../../src/ports.ts'
+import { turns } from '../../wait.ts'
 
-type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses'>>
+type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses' | 'hangs'>>
 
 /** Models of engines whose model list a test answers. */
 const MODEL_OF: Readonly<Record<string, string>> = { lists: 'm' }
@@ -31,6 +32,9 @@ class Bench {
   fleet: FleetProbe
   route: PoolRoute
   readonly #ports: Ports
+
+  /** Ends each request that hangs. */
+  readonly hanging: (() => void)[] = []
 
   /** Number of queries sent at each turn of the event loop. */
   readonly byTurn: number[] = []
@@ -80,6 +84,8 @@ class Bench {
     this.requested.push(target.id + path)
     const answer = this.answers[target.id + path] ??
       (path === '/is_paused' ? { status: 404 } : null) ?? { status: 200, body: 'vllm:num_requests_running 2\n' }
+    if (answer === 'hangs')
+      return new Promise((_, reject) => this.hanging.push(() => reject(new OriginError('first_byte_timeout', 'late'))))
     if (answer === 'refuses') throw new OriginError('connect', 'refused')
     return {
       status: answer.status,
@@ -138,6 +144,31 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).healthy).toEqual({ a: true, b: true })
     bench.now = 2_000
     expect((await bench.round()).requested).toEqual([])
+  })
+
+  it('find an engine healthy a second after it was, although earlier checks of it still hang', async () => {
+    const bench = new Bench(['a'])
+    const healthAt = async (now: number): Promise<boolean | undefined> => {
+      bench.now = now
+      bench.signals.length = 0
+      void bench.fleet.round()
+      await turns()
+      const [signal] = bench.signals
+      return signal?.kind === 'probe' ? signal.healthy : undefined
+    }
+    bench.answers = { 'a/health': 'refuses' }
+    expect(await healthAt(0)).toBe(false)
+    bench.answers = { 'a/health': 'hangs' }
+    for (const now of [1_000, 2_000]) expect(await healthAt(now)).toBeUndefined()
+    bench.answers = {}
+    expect(await healthAt(2_500)).toBeUndefined()
+    expect(await healthAt(3_000)).toBe(true)
+    bench.signals.length = 0
+    for (const end of bench.hanging) end()
+    await turns()
+    expect(bench.signals).toEqual([])
+    expect(await healthAt(5_000)).toBeUndefined()
+    expect(await healthAt(13_000)).toBe(true)
   })
 
   it('request the metrics of an engine that also serves other sources 80 times a second in total', async () => {

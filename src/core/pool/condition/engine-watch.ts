@@ -119,8 +119,9 @@ export class EngineWatch {
   /** Applies the result of a trial. */
   tried(engine: EngineState, { sentAt, result }: TrialSignal, now: number): void {
     const tookMs = engine.trial === null || result !== 'passed' ? null : now - engine.trial.sentAt
+    // From the time it was sent: one that hung for its limit is repeated at once.
+    engine.triedAt = engine.trial?.sentAt ?? now
     engine.trial = null
-    engine.triedAt = now
     this.#slow.tried(engine, tookMs, now)
     engine.isUntriable = result === 'unclear'
     if (result === 'failed') engine.trialFailedAt = now
