@@ -206,7 +206,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'suspected engine is not asked',
     file: 'src/origin/probes/fleet-probe.ts',
-    find: 'if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)',
+    find: 'if (this.dueAt.get(key) !== Infinity && !this.#failing.has(key)) this.dueAt.set(key, 0)',
     replace: '',
     impact: 'an engine that just failed is found dead seconds later',
     tests: { node: ['test/origin/probes/fleet-probe.test.ts', 'test/origin/probes/fleet-probe.gateway.test.ts'] },

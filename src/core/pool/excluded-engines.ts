@@ -60,9 +60,7 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
 function tooSlow(usable: readonly EngineState[], excluded: readonly Exclusion[]): Exclusion[] {
   const left = usable.filter((one) => !excluded.some(({ engine }) => engine === one))
   return left.flatMap((engine) => {
-    const hasOther = left.some(
-      (one) => !one.isTooSlow && !isExternal(one) && overlaps(one.spec.role, engine.spec.role),
-    )
+    const hasOther = left.some((one) => !one.isTooSlow && !isExternal(one) && overlaps(one.spec.role, engine.spec.role))
     return engine.isTooSlow && hasOther ? [{ engine, reason: 'slow' } as const] : []
   })
 }

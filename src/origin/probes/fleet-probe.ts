@@ -186,7 +186,8 @@ export class FleetProbe {
     } else if (signals.length > 0) this.#failing.add(key)
     // The next one has been planned, or is under way.
     const isPlanned = isUnhealthy && this.dueAt.get(key) !== Infinity
-    if (!isPlanned) this.#probeAgain(key, startedAt + Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs))
+    if (!isPlanned)
+      this.#probeAgain(key, startedAt + Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs))
     if (signals.length === 0) return
     this.#reachable.checked(route, signals.at(-1)!)
     try {
