@@ -38,8 +38,18 @@ export type Config = Redefine<
     readonly loopback: boolean
     /** Value that this deployment appends to the header `via`. */
     readonly via: string
+    /** Absent: there are no InferencePools. */
+    readonly discovered?: DiscoveredResources
   }
 >
+
+/** What discovery read besides engines. */
+export interface DiscoveredResources {
+  /** Priority of each InferenceObjective of the configured pools. */
+  readonly objectives: Readonly<Record<string, number>>
+  /** Number of resources whose newest version is malformed and not used. */
+  readonly malformed: number
+}
 
 export type LimitsConfig = Redefine<ConfigDocument['limits'], { readonly bufferedBytes: number }>
 

@@ -1,6 +1,7 @@
 /** `/metrics` in Prometheus format, on both runtimes. */
 import { type CountedGroup, countedUpTo, groupName, Rollups } from '../core/reports/rollups.ts'
 import { sumCounts } from './sum-counts.ts'
+import type { Config } from '../config.ts'
 import type { Ports } from '../ports.ts'
 import type { Ttft } from '../ports/ttft.ts'
 import type { OwnCounts } from '../telemetry/metric.ts'
@@ -21,6 +22,7 @@ import { aggregateCounts, type CountParts } from './group-queries.ts'
 
 export interface MetricsParts extends FleetParts, CountParts {
   readonly ports: FleetParts['ports'] & Pick<Ports, 'ttft' | 'now'>
+  readonly config: Pick<Config, 'discovered'>
   readonly status: Pick<GatewayStatus, 'draining'>
   readonly bodyMemory: Pick<BodyMemory, 'bytes'>
 }
@@ -58,6 +60,7 @@ async function collect(parts: MetricsParts): Promise<MetricsInput> {
     rollups: await rollupsOf(parts),
     gateway: {
       draining: parts.status.draining,
+      malformedResources: parts.config.discovered?.malformed,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
       own: {

@@ -17,13 +17,15 @@ export interface DiscoveredPod {
   readonly models: readonly string[] | null
   readonly weight: number | null
   readonly kvEventsPort: number | null
+  /** Position of the port among several target ports. null: there is one. */
+  readonly rank: number | null
 }
 
 /** Engines that discovery found. */
 interface DiscoveredEngines {
   /** Addresses of a name, without brackets. */
   addressesOf(name: string): readonly string[]
-  /** Ready pods of a template with `discover: kubernetes`. */
+  /** Ready pods of a template. */
   podsOf(template: EngineConfig): readonly DiscoveredPod[]
 }
 
@@ -49,7 +51,7 @@ export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<str
   return names
 }
 
-/** Templates with `discover: kubernetes`, with the interval of their pool, milliseconds. */
+/** Templates of pods, with the interval of their pool, milliseconds. */
 export function podTemplatesIn({ clusters }: Pick<Config, 'clusters'>): readonly (readonly [EngineConfig, number])[] {
   return clusters
     .flatMap(({ pools }) => pools)
@@ -170,7 +172,7 @@ function engineAtPod(template: EngineConfig, pod: DiscoveredPod): EngineConfig {
     id: engine.id + suffix,
     url: url.origin + url.pathname.replace(/\/+$/, ''),
     role: roleOf(template, pod.labels),
-    labels: { pod: pod.name, ...engine.labels },
+    labels: { pod: pod.name, ...(pod.rank === null ? {} : { rank: String(pod.rank) }), ...engine.labels },
     weight: pod.weight ?? engine.weight,
     kvEvents,
   }

@@ -76,10 +76,11 @@ export const engineShape = {
   discover: describe(
     'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS`, which comes and goes ' +
       'with the address. `kubernetes`: every ready pod that `kubernetes` selects is one; its address replaces ' +
-      'the URL’s host. Absent: the URL is one engine.',
-    z.optional(oneOf(['dns', 'kubernetes'])),
+      'the URL’s host. `inferencepool`: the same for pods and ports of an `InferencePool`; each target port is an ' +
+      'engine. Absent: the URL is one engine.',
+    z.optional(oneOf(['dns', 'kubernetes', 'inferencepool'])),
   ),
-  kubernetes: describe('Pods of `discover: kubernetes`.', z.optional(kubernetesPods)),
+  kubernetes: describe('Pods of `discover: kubernetes` and `inferencepool`.', z.optional(kubernetesPods)),
   role: describe(
     'Work the engine accepts: everything, or one stage of disaggregated serving.',
     withDefault(oneOf(['any', 'prefill', 'decode', 'encode']), 'any'),

@@ -37,4 +37,9 @@ export const epp = strict({
       'key can lower its class only.',
     z.prefault(z.record(text(253), int(-1_000_000, 1_000_000)), {}),
   ),
+  read_objectives: describe(
+    'Reads the `InferenceObjective` resources (`llm-d.ai/v1alpha2`) of the pools of `discover: inferencepool`, too. ' +
+      'Names in `objectives` take precedence.',
+    withDefault(z.boolean(), false),
+  ),
 })

@@ -1,4 +1,4 @@
-/** Schema of `kubernetes` of an engine with `discover: kubernetes`: which pods are engines. */
+/** Schema of `kubernetes` of an engine with `discover: kubernetes` or `inferencepool`: which pods are engines. */
 import * as z from 'zod/mini'
 import { describe, int, oneOf, strict, textLike, withDefault } from './fields.ts'
 
@@ -20,11 +20,19 @@ const labelList = z.prefault(z.array(labelPair), [])
 export const kubernetesPods = strict({
   namespace: describe('Namespace of the pods. Absent: the namespace of the gateway.', z.optional(namespace)),
   selector: describe(
-    'Label selector, as for `kubectl --selector`: `app=vllm,environment in (prod, canary)`.',
-    textLike(/^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/, 'must be a label selector, such as app=vllm'),
+    'Label selector, as for `kubectl --selector`: `app=vllm,environment in (prod, canary)`. For ' +
+      '`discover: kubernetes`.',
+    z.optional(
+      textLike(/^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/, 'must be a label selector, such as app=vllm'),
+    ),
+  ),
+  pool: describe(
+    'Name of an `InferencePool` (`inference.networking.k8s.io/v1`), whose selector and target ports are used. For ' +
+      '`discover: inferencepool`.',
+    z.optional(textLike(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'must be the name of an InferencePool')),
   ),
   port: describe(
-    'Container port of the server, by name or number. Absent: the port of the URL.',
+    'Container port of the server, by name or number. Absent: the port of the URL, or the pool’s target ports.',
     z.optional(z.union([int(1, 65_535), portName])),
   ),
   prefill_labels: describe(

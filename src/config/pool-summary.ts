@@ -2,6 +2,7 @@
 import type { EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/contract/pool-config.ts'
 import { durationText } from './units.ts'
+import { podsText } from './pods-text.ts'
 import { isProvider } from './is-provider.ts'
 import { ranksText } from './ranks.ts'
 
@@ -106,7 +107,7 @@ export function summariseEngine(engine: EngineConfig): PoolConfigSummary['engine
     isProvider(engine) ? `last resort: ${engine.providerModel ?? 'the model'} at a provider` : null,
     engine.discover === 'dns' ? 'each address of its name' : null,
     ranksText(engine),
-    engine.kubernetes === null ? null : `each ready pod with ${engine.kubernetes.selector}`,
+    engine.kubernetes === null ? null : `each ready pod with ${podsText(engine.kubernetes)}`,
     engine.key === null ? null : 'key',
     ...Object.keys(engine.headers),
     engine.binding === null ? null : `binding ${engine.binding}`,

@@ -1,5 +1,6 @@
 /** Which engines can serve which leg of a split request, as configured. */
 import type { EngineConfig } from '../config.ts'
+import { podsText } from './pods-text.ts'
 import type { SplitRoles } from '../core/contract/pool-config.ts'
 
 /** Whether it can serve the decode leg. */
@@ -14,7 +15,7 @@ export function configuredRoles(engines: readonly EngineConfig[]): SplitRoles {
   const add = (role: 'prefill' | 'decode', labels: readonly string[]) => (roles[role] ??= []).push(...labels)
   for (const { role, labels, kubernetes } of engines) {
     if (role === 'prefill' || role === 'decode')
-      add(role, kubernetes === null ? Object.entries(labels).map((pair) => pair.join('=')) : [kubernetes.selector])
+      add(role, kubernetes === null ? Object.entries(labels).map((pair) => pair.join('=')) : [podsText(kubernetes)])
     if (kubernetes === null) continue
     if (kubernetes.prefillLabels.length > 0) add('prefill', kubernetes.prefillLabels)
     if (kubernetes.decodeLabels.length > 0) add('decode', kubernetes.decodeLabels)

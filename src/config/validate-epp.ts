@@ -4,6 +4,7 @@ import type { Finding } from './finding.ts'
 import { isProvider } from './is-provider.ts'
 import { isSamePort } from './listen-conflicts.ts'
 import type { Path } from './path.ts'
+import { templatesIn } from './validate-template.ts'
 
 const NO_ADDRESS = 'cannot be a destination of `epp`: a proxy sends requests to http://HOST:PORT without a path'
 
@@ -21,6 +22,8 @@ export function checkEpp(findings: Finding[], document: Config, listens: boolean
   if (isSamePort(epp.listen, listen)) findings.push({ path: ['epp', 'listen'], rule: 'must differ from `listen`' })
   if (epp.health !== null && (isSamePort(epp.health, epp.listen) || isSamePort(epp.health, listen)))
     findings.push({ path: ['epp', 'health'], rule: 'must differ from `listen` and `epp.listen`' })
+  if (epp.readObjectives && !templatesIn(document).some(({ engine }) => engine.discover === 'inferencepool'))
+    findings.push({ path: ['epp', 'read_objectives'], rule: 'needs an engine with `discover: inferencepool`' })
   for (const [at, { gateway, pools }] of clusters.entries()) {
     if (gateway !== null) findings.push({ path: ['clusters', at, 'gateway'], rule: NO_ADDRESS })
     else

@@ -8,15 +8,15 @@ import type { Path } from './path.ts'
 export function checkTemplate(findings: Finding[], engine: EngineConfig, at: Path, listens: boolean): void {
   const addFinding = (key: keyof typeof engine | 'lmcache_instance' | 'kv_events', rule: string) =>
     findings.push({ path: [...at, key], rule })
-  if (engine.discover !== 'kubernetes' && engine.kubernetes !== null)
+  const isInKubernetes = engine.discover === 'kubernetes' || engine.discover === 'inferencepool'
+  if (!isInKubernetes && engine.kubernetes !== null)
     return void addFinding(
       'kubernetes',
-      'selects pods for `discover: kubernetes`: add this key, or remove `kubernetes`',
+      'selects pods for `discover: kubernetes` or `inferencepool`: add this key, or remove `kubernetes`',
     )
   // On Workers its other keys are not checked.
   if (!listens) return void addFinding('discover', 'works on Node only. On Workers, list each engine')
-  if (engine.discover === 'kubernetes' && engine.kubernetes === null)
-    addFinding('kubernetes', 'is missing: `discover: kubernetes` needs a selector, such as `{ selector: app=vllm }`')
+  if (isInKubernetes) checkPods(findings, engine, at)
   const host = hostOf(engine.url)
   if (new URL(engine.url).protocol !== 'http:')
     addFinding('url', 'must be http: `discover` connects to addresses, which certificates do not contain')
@@ -35,6 +35,23 @@ export function checkTemplate(findings: Finding[], engine: EngineConfig, at: Pat
         `must name the host of \`url\`, tcp://${host}:…: with \`discover\` each address publishes its own`,
       )
   }
+}
+
+/** Each kind of discovery reads the keys of its own. */
+function checkPods(findings: Finding[], { discover, kubernetes }: EngineConfig, at: Path): void {
+  const addFinding = (path: readonly string[], rule: string) =>
+    findings.push({ path: [...at, 'kubernetes', ...path], rule })
+  const [own, other, example] =
+    discover === 'kubernetes'
+      ? (['selector', 'pool', '{ selector: app=vllm }'] as const)
+      : (['pool', 'selector', '{ pool: vllm-qwen }'] as const)
+  if (kubernetes === null || kubernetes[own] === null)
+    addFinding([], `has no \`${own}\`, which \`discover: ${discover}\` needs, such as \`${example}\``)
+  if (kubernetes === null) return
+  if (kubernetes[other] !== null)
+    addFinding([other], `does not go with \`discover: ${discover}\`: remove it, or change \`discover\``)
+  if (discover === 'inferencepool' && kubernetes.port !== null)
+    addFinding(['port'], 'does not go with `discover: inferencepool`: the pool has target ports. Remove it')
 }
 
 const isIP = (host: string): boolean => host.includes(':') || /^\d+(\.\d+){3}$/.test(host)

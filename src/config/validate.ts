@@ -83,7 +83,7 @@ function checkCluster(findings: Finding[], cluster: ClusterConfig, at: Path): vo
       engineIds.push([engine.id, [...enginePath, 'id']])
       engines.push([engine, enginePath])
       // Several templates may select different pods.
-      if (engine.discover !== 'kubernetes') servers.push([hostPort(engine, engine.binding), [...enginePath, 'url']])
+      if (engine.kubernetes === null) servers.push([hostPort(engine, engine.binding), [...enginePath, 'url']])
     }
     checkPool(findings, pool, path)
   }

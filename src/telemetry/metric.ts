@@ -95,6 +95,8 @@ export interface GatewayFacts {
   readonly draining: boolean
   readonly silentEngines: number
   readonly unreachablePools: number
+  /** undefined: no resources are read. */
+  readonly malformedResources?: number | undefined
   /** null: counts of one gateway are not exposed. */
   readonly own: OwnCounts | null
 }

@@ -37,6 +37,13 @@ export const METRICS: readonly Metric[] = [
   {
     from: 'gateway',
     type: 'gauge',
+    name: 'firstlight_malformed_resources',
+    help: 'Resources of Kubernetes (InferencePool, InferenceObjective) whose newest version is malformed and not used.',
+    value: (g) => g.malformedResources,
+  },
+  {
+    from: 'gateway',
+    type: 'gauge',
     name: 'firstlight_silent_miss_engines',
     help: 'Engines for which cache hits are predicted but never reported.',
     value: (g) => g.silentEngines,

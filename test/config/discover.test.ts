@@ -112,6 +112,7 @@ describe('discovered engines', () => {
       models: null,
       weight: null,
       kvEventsPort: null,
+      rank: null,
     })
     const left: string[] = []
     const pods = [
@@ -256,18 +257,35 @@ describe('an engine template', () => {
   })
 
   it('an engine template accepts no other discovery method', () => {
-    expect(faults({ ...pattern, discover: 'consul' })).toEqual([`${at}.discover must be one of dns, kubernetes`])
+    expect(faults({ ...pattern, discover: 'consul' })).toEqual([
+      `${at}.discover must be one of dns, kubernetes, inferencepool`,
+    ])
   })
 
   it('an engine template needs a selector for pods, and has none otherwise', () => {
     expect(faults({ ...pattern, discover: 'kubernetes' })).toEqual([
-      `${at}.kubernetes is missing: \`discover: kubernetes\` needs a selector, such as \`{ selector: app=vllm }\``,
+      `${at}.kubernetes has no \`selector\`, which \`discover: kubernetes\` needs, such as \`{ selector: app=vllm }\``,
     ])
     const kubernetes = { selector: 'app=vllm' }
     expect(faults({ ...pattern, discover: 'kubernetes', kubernetes })).toEqual([])
     expect(faults({ ...pattern, kubernetes })).toEqual([
-      `${at}.kubernetes selects pods for \`discover: kubernetes\`: add this key, or remove \`kubernetes\``,
+      `${at}.kubernetes selects pods for \`discover: kubernetes\` or \`inferencepool\`: add this key, or remove \`kubernetes\``,
     ])
+  })
+
+  it('an engine template of an InferencePool needs its name, and neither a selector nor a port', () => {
+    const template = { ...pattern, discover: 'inferencepool' }
+    expect(faults({ ...template, kubernetes: { pool: 'qwen' } })).toEqual([])
+    expect(faults(template)).toEqual([
+      `${at}.kubernetes has no \`pool\`, which \`discover: inferencepool\` needs, such as \`{ pool: vllm-qwen }\``,
+    ])
+    expect(faults({ ...template, kubernetes: { pool: 'qwen', selector: 'app=vllm', port: 8000 } })).toEqual([
+      `${at}.kubernetes.selector does not go with \`discover: inferencepool\`: remove it, or change \`discover\``,
+      `${at}.kubernetes.port does not go with \`discover: inferencepool\`: the pool has target ports. Remove it`,
+    ])
+    expect(faults({ ...template, kubernetes: { pool: 'Qwen/8B' } })[0]).toContain(
+      'must be the name of an InferencePool',
+    )
   })
 
   it('an engine template requires Node', () => {

@@ -42,6 +42,10 @@ it.each(['https://10.0.0.1:8000', 'http://10.0.0.1:8000/base'])('an engine at %s
   expect(() => parsed({ url })).toThrow(/clusters\[0\]\.pools\[0\]\.engines\[0\]\.url.*cannot be a destination/)
 })
 
+it('objectives are read only for pools of `discover: inferencepool`', () => {
+  expect(() => parsed({ epp: { read_objectives: true } })).toThrow(/epp\.read_objectives.*discover: inferencepool/)
+})
+
 it('values outside their range are rejected with their path', () => {
   expect(() => parsed({ epp: { fallbacks: 9 } })).toThrow(/epp\.fallbacks/)
   expect(() => parsed({ epp: { tls: 'on' } })).toThrow(/epp\.tls/)

@@ -111,6 +111,19 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
     expect(volumes[0]!['secret'].secretName).toBe(named(secret, 'Secret')['metadata'].name)
   })
 
+  it('the Helm chart lets the gateway read the resources of the inference extension only if they are enabled', () => {
+    const reads = (apiGroup: string, resource: string) => ({
+      apiGroups: [apiGroup],
+      resources: [resource],
+      verbs: ['list', 'watch'],
+    })
+    expect(named(rendered('inferencePools.enabled=true'), 'Role')['rules']).toEqual([
+      reads('', 'pods'),
+      reads('inference.networking.k8s.io', 'inferencepools'),
+      reads('llm-d.ai', 'inferenceobjectives'),
+    ])
+  })
+
   it('the Helm chart grants nothing but list and watch of pods', () => {
     const objects = rendered(...all)
     expect(named(objects, 'Role')['rules']).toEqual([

@@ -2,7 +2,9 @@
 import { until } from '../wait.ts'
 import { FakeEngine } from './fake-engine.ts'
 import { GrpcTestClient } from './grpc-client.ts'
-import { openGateway, type TestGateway } from './gateway.ts'
+import type { Config } from '../../src/config.ts'
+import { gatewayDocument, openGateway, type TestGateway } from './gateway.ts'
+import { nodeConfig } from './node-gateway.ts'
 
 /** Key that the engines expect. */
 export const ENGINE_KEY = 'key-of-the-engines'
@@ -14,6 +16,8 @@ export interface TestPicker extends AsyncDisposable {
   readonly a: string
   /** Address of the engine `b`. */
   readonly b: string
+  /** Applies the configuration with these changes, as a reload does. */
+  adopt(changes: Partial<Config>): Promise<void>
 }
 
 interface PickerChanges {
@@ -27,14 +31,15 @@ export async function openPicker({ epp = {}, pool = {}, config = {} }: PickerCha
   const routes = { 'GET /health': { body: {} }, 'GET *': { status: 404, body: {} } }
   const engines = [await FakeEngine.open(routes), await FakeEngine.open(routes)] as const
   const [a, b] = engines.map(({ url }) => new URL(url).host) as [string, string]
-  const gateway = await openGateway({
+  const options = {
     engines: [
       { id: 'a', url: engines[0].url, key: ENGINE_KEY },
       { id: 'b', url: engines[1].url, key: ENGINE_KEY },
     ],
     pool: { policy: 'least_loaded', ...pool },
     config: { epp: { listen: '127.0.0.1:0', tls: 'off', ...epp }, ...config },
-  })
+  }
+  const gateway = await openGateway(options)
   const client = new GrpcTestClient(gateway.node.picker!)
   await until(async () => Object.values(await gateway.engines()).every(({ healthy }) => healthy === true))
   return {
@@ -42,6 +47,10 @@ export async function openPicker({ epp = {}, pool = {}, config = {} }: PickerCha
     client,
     a,
     b,
+    adopt(changes) {
+      const running = nodeConfig(gatewayDocument(options))
+      return gateway.node.adopt({ ...running, version: running.version + 1, ...changes })
+    },
     async [Symbol.asyncDispose]() {
       client.session.destroy()
       await gateway.close()

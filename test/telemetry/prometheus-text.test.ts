@@ -17,6 +17,7 @@ const gateway = {
   draining: false,
   silentEngines: 0,
   unreachablePools: 0,
+  malformedResources: 1,
   own: {
     droppedRecords: 0,
     droppedSpans: 2,

@@ -7,7 +7,7 @@ import { type App, newApp } from '../new-app.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 
 interface MetricsRouteParts extends MetricsParts, RouteMiddlewareParts {
-  readonly config: RouteMiddlewareParts['config'] & Pick<Config, 'metrics'>
+  readonly config: RouteMiddlewareParts['config'] & Pick<Config, 'metrics' | 'discovered'>
   readonly ports: MetricsParts['ports'] & RouteMiddlewareParts['ports']
   readonly bodyMemory: MetricsParts['bodyMemory'] & RouteMiddlewareParts['bodyMemory']
   readonly authenticator: Authenticator

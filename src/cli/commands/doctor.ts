@@ -1,5 +1,6 @@
 import type { Config } from '../../config.ts'
 import { namesIn, podTemplatesIn, singleAddressNote, withDiscovered } from '../../config/discover.ts'
+import { podsText } from '../../config/pods-text.ts'
 import { systemLookup } from '../../platform/node/dns-lookup.ts'
 import { kubernetesAccess } from '../../platform/node/kubernetes/access.ts'
 import { PodDiscovery } from '../../platform/node/kubernetes/pod-discovery.ts'
@@ -163,7 +164,7 @@ async function withDiscoveredEngines(config: Config, { lookup = systemLookup, en
     await withTimeout(PODS_MS, pods.start(config).listed)
     for (const [template] of podTemplatesIn(config))
       if (pods.podsOf(template).length === 0)
-        err(`${template.id}: no ready pod with ${template.kubernetes!.selector} serves a model.`)
+        err(`${template.id}: no ready pod with ${podsText(template.kubernetes!)} serves a model.`)
     return withDiscovered(config, {
       addressesOf: (name) => addresses.get(name)!,
       podsOf: (template) => pods.podsOf(template),

@@ -2,6 +2,7 @@
 import { isIPv6 } from 'node:net'
 import type { Config } from '../../config.ts'
 import { namesIn, singleAddressNote, withDiscovered } from '../../config/discover.ts'
+import { podsText } from '../../config/pods-text.ts'
 import { enginesAtOwnAddress } from '../../config/listen-conflicts.ts'
 import type { Log } from '../../ports/log.ts'
 import { withTimeout } from '../../timeout.ts'
@@ -83,7 +84,7 @@ export class Discovery {
       ...fresh.map(([name]) => name).filter((name) => this.#names.get(name)?.addresses.size === 0),
       ...pods.fresh
         .filter((template) => this.#pods.podsOf(template).length === 0)
-        .map(({ kubernetes }) => kubernetes!.selector),
+        .map(({ kubernetes }) => podsText(kubernetes!)),
     ])
     for (const [name] of fresh) {
       const note = singleAddressNote(name, [...(this.#names.get(name)?.addresses.keys() ?? [])])
@@ -107,7 +108,9 @@ export class Discovery {
           'separate id and host name for each pattern.',
       })
     this.#leftOut = String(leftOut)
-    return this.#withoutSelf(written, config)
+    const discovered = this.#pods.resources(written)
+    const others = this.#withoutSelf(written, config)
+    return discovered === undefined ? others : { ...others, discovered }
   }
 
   #warnOfMissing(names: readonly string[]): void {

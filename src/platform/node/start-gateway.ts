@@ -117,13 +117,12 @@ export async function openGateway(
   warmUp(vocabularies.values())
   const create = gatewayFactory(ports, shared, folder)
   const gateway = new ReloadableGateway(create(config, vocabularies))
-  const reusePort = shared !== undefined
   let { limits } = config
   const maxConnections = connectionsFor(descriptorLimit(), threads)
   const certificate = config.tls === null ? null : new CertificateFiles(config.tls, folder)
   const listening = await listen(gateway, {
     ...config.listen,
-    reusePort,
+    reusePort: shared !== undefined,
     certificate,
     // Read at shutdown: a reload may have changed it.
     get drainMs() {
@@ -135,7 +134,7 @@ export async function openGateway(
     },
     log: ports.log,
   })
-  const { reports, picker } = await openOthers(gateway, config, { folder, reusePort, ports }).catch(
+  const { reports, picker } = await openOthers(gateway, config, { folder, shared, ports }).catch(
     async (error: unknown) => {
       await listening.stop(AbortSignal.abort())
       throw error
@@ -150,6 +149,7 @@ export async function openGateway(
     change(next, opened) {
       gateway.carried.telemetry.export(next.traces)
       gateway.change(create(next, opened, gateway.carried))
+      picker?.adopt(next)
       limits = next.limits
       certificate?.look()
     },
@@ -163,7 +163,7 @@ export async function openGateway(
 
 interface OtherListenerParts {
   readonly folder: string
-  readonly reusePort: boolean
+  readonly shared: WorkerGroup | undefined
   readonly ports: Ports
 }
 
@@ -171,16 +171,17 @@ interface OtherListenerParts {
 async function openOthers(
   gateway: ReloadableGateway,
   config: Config,
-  { folder, reusePort, ports }: OtherListenerParts,
+  { folder, shared, ports }: OtherListenerParts,
 ): Promise<{
   readonly reports: Awaited<ReturnType<typeof openReports>>
   readonly picker: EndpointPicker | null
 }> {
-  const { epp, limits } = config
+  const { epp, limits, discovered } = config
+  const reusePort = shared !== undefined
   const reports = await openReports(gateway, config, reusePort)
   if (epp === null) return { reports, picker: null }
   try {
-    const options = { epp, limits, folder, reusePort, now: () => ports.now(), log: ports.log }
+    const options = { epp, discovered, limits, folder, reusePort, now: () => ports.now(), log: ports.log }
     return { reports, picker: await openPicker(gateway, options) }
   } catch (error) {
     await reports?.close()

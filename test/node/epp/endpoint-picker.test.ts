@@ -305,3 +305,25 @@ it('an objective sets the class of a request, which a key can lower only', async
   expect(await as('batch')).toBe(0)
   expect(await as('unknown')).toBe(0)
 })
+
+it('an objective of a resource has effect with the configuration that contains it; a configured priority stays', async () => {
+  const secret = 'secret-of-a-client-1'
+  await using picker = await openPicker({
+    epp: { objectives: { batch: -1 } },
+    config: { keys: [{ name: 'k', secret, class: 'standard' }], open: false },
+  })
+  const { client, gateway } = picker
+  const as = async (objective: string): Promise<number> => {
+    const headers = { authorization: `Bearer ${secret}`, 'x-llm-d-inference-objective': objective }
+    const { call, placed } = await place(client, { headers })
+    call.call.abort()
+    return placed.status
+  }
+  expect(await as('urgent')).toBe(0)
+  await picker.adopt({ discovered: { objectives: { urgent: 10, batch: 10 }, malformed: 2 } })
+  // A key of the class `standard` may not raise it.
+  expect(await as('urgent')).toBe(403)
+  expect(await as('batch')).toBe(0)
+  const metrics = await (await gateway.get('/metrics')).text()
+  expect(metrics).toContain('firstlight_malformed_resources 2')
+})

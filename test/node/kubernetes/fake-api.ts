@@ -1,4 +1,4 @@
-/** API server with pods in memory: lists in pages, watches, bookmarks and versions that expire. */
+/** API server with pods, pools and objectives in memory: lists in pages, watches, bookmarks, versions that expire. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type LocalServer, serveLocally } from '../../kit/local-server.ts'
 
@@ -15,6 +15,7 @@ export interface FakePod {
 
 export class FakeApi {
   readonly requests: URL[] = []
+  readonly methods: (string | undefined)[] = []
   readonly tokens: (string | undefined)[] = []
   /** Status of all responses, if not 200. */
   status = 200
@@ -22,9 +23,11 @@ export class FakeApi {
   expired = 0
   pageSize = 500
   #server: LocalServer | null = null
-  readonly #pods = new Map<string, object>()
-  readonly #watches = new Set<ServerResponse>()
-  readonly #history: { readonly version: number; readonly line: string }[] = []
+  /** By collection (`pods`) and uid. */
+  readonly #objects = new Map<string, Map<string, object>>()
+  /** Responses of watches, each with its collection. */
+  readonly #watches = new Map<ServerResponse, string>()
+  readonly #history: { readonly version: number; readonly line: string; readonly collection: string }[] = []
   #version = 100
 
   async listen(): Promise<string> {
@@ -43,24 +46,42 @@ export class FakeApi {
   /** Creates or changes a pod. */
   set(pod: FakePod): void {
     const uid = `uid-${pod.name}`
-    const type = this.#pods.has(uid) ? 'MODIFIED' : 'ADDED'
-    const object = this.#object(uid, pod)
-    this.#pods.set(uid, object)
-    this.send(type, object)
+    this.#put('pods', uid, this.#object(uid, pod))
   }
 
-  delete(name: string): void {
+  /** Creates or changes an object of another collection, such as `inferencepools`. */
+  setResource(collection: string, name: string, spec: unknown): void {
+    this.#version += 1
     const uid = `uid-${name}`
-    const object = this.#pods.get(uid) as { metadata: { resourceVersion: string } }
-    this.#pods.delete(uid)
+    this.#put(collection, uid, { metadata: { uid, name, resourceVersion: String(this.#version) }, spec })
+  }
+
+  #put(collection: string, uid: string, object: object): void {
+    const objects = this.#collection(collection)
+    const type = objects.has(uid) ? 'MODIFIED' : 'ADDED'
+    objects.set(uid, object)
+    this.send(type, object, collection)
+  }
+
+  #collection(name: string): Map<string, object> {
+    const objects = this.#objects.get(name) ?? new Map<string, object>()
+    this.#objects.set(name, objects)
+    return objects
+  }
+
+  delete(name: string, collection = 'pods'): void {
+    const uid = `uid-${name}`
+    const objects = this.#collection(collection)
+    const object = objects.get(uid) as { metadata: { resourceVersion: string } }
+    objects.delete(uid)
     this.#version += 1
     object.metadata.resourceVersion = String(this.#version)
-    this.send('DELETED', object)
+    this.send('DELETED', object, collection)
   }
 
   /** A change that no watch receives, as while the API server is away. */
   changeSilently(change: () => void): void {
-    const watches = [...this.#watches]
+    const watches = [...this.#watches.keys()]
     this.#watches.clear()
     change()
     this.expired = this.#version
@@ -74,22 +95,23 @@ export class FakeApi {
 
   /** Ends all watches in order. */
   endWatches(): void {
-    for (const watch of this.#watches) watch.end()
+    for (const watch of this.#watches.keys()) watch.end()
   }
 
   /** Breaks all watches in the middle of a line. */
   breakWatches(): void {
-    for (const watch of this.#watches) {
+    for (const watch of this.#watches.keys()) {
       watch.write('{"type":"MODI')
       watch.destroy()
     }
   }
 
-  send(type: string, object: object): void {
+  send(type: string, object: object, collection = 'pods'): void {
     const line = `${JSON.stringify({ type, object })}\n`
-    this.#history.push({ version: this.#version, line })
+    this.#history.push({ version: this.#version, line, collection })
     // In two pieces, as a network may deliver it.
-    for (const watch of this.#watches) {
+    for (const [watch, watched] of this.#watches) {
+      if (watched !== collection) continue
       watch.write(line.slice(0, 20))
       watch.write(line.slice(20))
     }
@@ -119,6 +141,7 @@ export class FakeApi {
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url!, 'http://api')
     this.requests.push(url)
+    this.methods.push(request.method)
     this.tokens.push(request.headers.authorization)
     if (this.status !== 200) return void response.writeHead(this.status).end('{"kind":"Status"}')
     if (url.searchParams.get('watch') !== '1') return void response.end(JSON.stringify(this.#list(url)))
@@ -129,16 +152,21 @@ export class FakeApi {
       const object = { kind: 'Status', status: 'Failure', reason: 'Expired', code: 410, message }
       return void response.end(`${JSON.stringify({ type: 'ERROR', object })}\n`)
     }
-    for (const { version, line } of this.#history) if (version > from) response.write(line)
-    this.#watches.add(response)
+    const watched = collectionOf(url)
+    for (const { version, line, collection } of this.#history)
+      if (version > from && collection === watched) response.write(line)
+    this.#watches.set(response, watched)
     response.on('close', () => this.#watches.delete(response))
   }
 
   #list(url: URL): object {
     const from = Number(url.searchParams.get('continue') ?? 0)
-    const items = [...this.#pods.values()]
+    const items = [...this.#collection(collectionOf(url)).values()]
     const next = from + this.pageSize
     const more = next < items.length ? { continue: String(next) } : {}
     return { metadata: { resourceVersion: String(this.#version), ...more }, items: items.slice(from, next) }
   }
 }
+
+/** Collection at the end of a path: `/api/v1/namespaces/llm/pods`. */
+const collectionOf = ({ pathname }: URL): string => pathname.slice(pathname.lastIndexOf('/') + 1)

@@ -1,5 +1,5 @@
 /** The endpoint picker of the Gateway API Inference Extension: gRPC listeners, conversations and shutdown. */
-import type { EppConfig, LimitsConfig } from '../../../config.ts'
+import type { Config, EppConfig, LimitsConfig } from '../../../config.ts'
 import { addressText } from '../../../config/address.ts'
 import type { Gateway } from '../../../gateway.ts'
 import type { Log } from '../../../ports/log.ts'
@@ -31,12 +31,21 @@ export interface EndpointPicker {
   readonly health: string | null
   /** Conversations that run. */
   readonly running: number
+  /** Uses the priorities of a new configuration. */
+  adopt(config: PriorityConfig): void
   /** Ends new conversations, waits for running ones within the limit or until `now`, and abandons the others. */
   stop(limitMs: number, now: AbortSignal): Promise<void>
 }
 
+/** Where priorities of objectives come from. */
+interface PriorityConfig {
+  readonly epp: EppConfig | null
+  readonly discovered?: Config['discovered'] | undefined
+}
+
 interface PickerOptions {
   readonly epp: EppConfig
+  readonly discovered: Config['discovered'] | undefined
   readonly limits: Pick<LimitsConfig, 'bodyBytes'>
   /** Folder of relative file names. */
   readonly folder: string
@@ -70,12 +79,14 @@ class Picker implements EndpointPicker {
   readonly #healthServer: GrpcServer | null
   readonly #stopWatching: () => void
   #isClosing = false
+  #prepare: (headers: HeaderMap) => void
   address = ''
   health: string | null = null
 
   constructor(gateway: { readonly place: NonNullable<Gateway['place']> }, options: PickerOptions) {
     const { epp, limits, reusePort, now, log } = options
     this.#options = options
+    this.#prepare = objectiveClasses(prioritiesOf(options))
     this.#background = new Background((error) => log.error('background_failed', { error }))
     const parts: ConversationParts = {
       place: (request, conversation) =>
@@ -87,7 +98,7 @@ class Picker implements EndpointPicker {
           delivery: conversation,
         }),
       maxFallbacks: epp.fallbacks,
-      prepare: objectiveClasses(epp.objectives),
+      prepare: (headers) => this.#prepare(headers),
       now,
       ended: (conversation) => void this.#conversations.delete(conversation),
     }
@@ -116,6 +127,10 @@ class Picker implements EndpointPicker {
 
   get running(): number {
     return this.#conversations.size
+  }
+
+  adopt(config: PriorityConfig): void {
+    this.#prepare = objectiveClasses(prioritiesOf(config))
   }
 
   async listen(): Promise<void> {
@@ -152,6 +167,12 @@ class Picker implements EndpointPicker {
     return conversation
   }
 }
+
+/** Configured priorities take precedence over those of resources. */
+const prioritiesOf = ({ epp, discovered }: PriorityConfig): EppConfig['objectives'] => ({
+  ...discovered?.objectives,
+  ...epp?.objectives,
+})
 
 /** Adds the class of the objective that a request names. Unknown objectives have the priority 0. */
 function objectiveClasses(objectives: EppConfig['objectives']): (headers: HeaderMap) => void {

@@ -41,7 +41,8 @@ interface ListWatchOptions {
   readonly access: KubernetesAccess
   /** Path of the collection: `/api/v1/namespaces/NAME/pods`. */
   readonly path: string
-  readonly labelSelector: string
+  /** Selectors of the API: `labelSelector`, `fieldSelector`. */
+  readonly selectors: Readonly<Record<string, string>>
   readonly signal: AbortSignal
   /** Called for each failure, before the wait. */
   failed(error: Error): void
@@ -106,7 +107,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
 async function listAll<Item>(options: ListWatchOptions): Promise<{ readonly version: string; readonly items: Item[] }> {
   const items: Item[] = []
   for (let next = ''; ;) {
-    const query = { labelSelector: options.labelSelector, limit: PAGE, ...(next === '' ? {} : { continue: next }) }
+    const query = { ...options.selectors, limit: PAGE, ...(next === '' ? {} : { continue: next }) }
     let text = ''
     for await (const piece of await openResponse(options, query, 30_000)) {
       text += piece
@@ -127,7 +128,7 @@ interface WatchEvent<Item> {
 async function* watchOnce<Item>(options: ListWatchOptions, version: string): AsyncGenerator<WatchEvent<Item>> {
   const { watchMs, graceMs } = options.times ?? WATCH_TIMES
   const query = {
-    labelSelector: options.labelSelector,
+    ...options.selectors,
     watch: '1',
     resourceVersion: version,
     allowWatchBookmarks: 'true',

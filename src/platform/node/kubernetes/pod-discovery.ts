@@ -1,10 +1,12 @@
-/** Discovery of engines in Kubernetes pods: one watch for each selection of a configuration. */
-import type { Config, EngineConfig } from '../../../config.ts'
+/** Discovery of engines in Kubernetes pods: one watch for each selection of a configuration, and of objectives. */
+import type { Config, DiscoveredResources, EngineConfig } from '../../../config.ts'
 import { type DiscoveredPod, podTemplatesIn } from '../../../config/discover.ts'
 import type { Log } from '../../../ports/log.ts'
 import type { KubernetesAccess } from './access.ts'
 import type { WatchTimes } from './list-watch.ts'
-import { PodSelection } from './pod-selection.ts'
+import { InferencePoolSelection } from './inference-pool-selection.ts'
+import { ObjectiveWatch } from './objective-watch.ts'
+import { PodSelection, type PodSelectionParts } from './pod-selection.ts'
 
 interface PodDiscoveryParts {
   /** Throws if there is no access to an API server. */
@@ -17,7 +19,9 @@ interface PodDiscoveryParts {
 
 export class PodDiscovery {
   readonly #parts: PodDiscoveryParts
-  readonly #selections = new Map<string, PodSelection>()
+  readonly #selections = new Map<string, PodSelection | InferencePoolSelection>()
+  /** By namespace. */
+  readonly #objectives = new Map<string, ObjectiveWatch>()
   #access: KubernetesAccess | null = null
 
   constructor(parts: PodDiscoveryParts) {
@@ -35,19 +39,49 @@ export class PodDiscovery {
       const key = keyOf(template)
       let selection = this.#selections.get(key)
       if (selection === undefined) {
-        this.#access ??= this.#parts.access()
-        selection = new PodSelection(template, { ...this.#parts, access: this.#access })
+        selection = newSelection(template, { ...this.#parts, access: (this.#access ??= this.#parts.access()) })
         this.#selections.set(key, selection)
         fresh.push(template)
         listed.push(selection.listed)
       }
       selection.intervalMs = Math.min(selection.intervalMs, intervalMs)
     }
+    for (const namespace of this.#objectiveNamespaces(written)) {
+      if (this.#objectives.has(namespace)) continue
+      const watch = new ObjectiveWatch(namespace, { ...this.#parts, access: this.#access! })
+      this.#objectives.set(namespace, watch)
+      listed.push(watch.listed)
+    }
     return { fresh, listed: Promise.all(listed) }
   }
 
   podsOf(template: EngineConfig): readonly DiscoveredPod[] {
     return this.#selections.get(keyOf(template))?.found ?? []
+  }
+
+  /** What the resources of the configured pools contain besides pods. undefined: no pool is configured. */
+  resources(written: Config): DiscoveredResources | undefined {
+    const templates = poolTemplatesIn(written)
+    if (templates.length === 0) return undefined
+    const objectives: Record<string, number> = {}
+    let malformed = 0
+    for (const { selection } of templates.map((template) => ({ selection: this.#selections.get(keyOf(template)) })))
+      if (selection instanceof InferencePoolSelection && selection.problem !== null) malformed += 1
+    for (const [namespace, watch] of this.#objectives) {
+      const own = templates.filter(({ kubernetes }) => this.#namespaceOf(kubernetes!) === namespace)
+      Object.assign(objectives, watch.priorities(new Set(own.map(({ kubernetes }) => kubernetes!.pool!))))
+      malformed += watch.malformed.size
+    }
+    return { objectives, malformed }
+  }
+
+  #namespaceOf({ namespace }: NonNullable<EngineConfig['kubernetes']>): string {
+    return namespace ?? this.#access!.namespace
+  }
+
+  #objectiveNamespaces(written: Config): ReadonlySet<string> {
+    if (written.epp?.readObjectives !== true) return new Set()
+    return new Set(poolTemplatesIn(written).map(({ kubernetes }) => this.#namespaceOf(kubernetes!)))
   }
 
   /** Stops following selections that the configuration does not contain. */
@@ -58,16 +92,34 @@ export class PodDiscovery {
       selection.close()
       this.#selections.delete(key)
     }
+    const namespaces = this.#objectiveNamespaces(written)
+    for (const [namespace, watch] of this.#objectives) {
+      if (namespaces.has(namespace)) continue
+      watch.close()
+      this.#objectives.delete(namespace)
+    }
   }
 
   close(): void {
-    for (const selection of this.#selections.values()) selection.close()
+    for (const watch of [...this.#selections.values(), ...this.#objectives.values()]) watch.close()
     this.#selections.clear()
+    this.#objectives.clear()
   }
 }
 
+function newSelection(template: EngineConfig, parts: PodSelectionParts): PodSelection | InferencePoolSelection {
+  const { namespace, selector, port } = template.kubernetes!
+  if (selector === null) return new InferencePoolSelection(template, parts)
+  return new PodSelection(template, { namespace: namespace ?? parts.access.namespace, selector, ports: [port] }, parts)
+}
+
+const poolTemplatesIn = (written: Config): readonly EngineConfig[] =>
+  podTemplatesIn(written)
+    .map(([template]) => template)
+    .filter(({ kubernetes }) => kubernetes!.pool !== null)
+
 /** Templates that differ only in settings of the engines, such as weight and role, share a watch. */
 function keyOf({ url, key, headers, kubernetes }: EngineConfig): string {
-  const { namespace, selector, port, match } = kubernetes!
-  return JSON.stringify([namespace, selector, port, match, url, key, headers])
+  const { namespace, selector, pool, port, match } = kubernetes!
+  return JSON.stringify([namespace, selector, pool, port, match, url, key, headers])
 }

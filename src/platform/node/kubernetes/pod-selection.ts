@@ -1,13 +1,15 @@
 /**
- * Pods of one label selector: watches them, and reads the models of each ready pod if its pool wants those of one
- * model. Whether an engine sleeps is the matter of its probes, as for any engine: only then can a request wake it.
+ * Pods of one label selector: watches them, and reads the models of each server of a ready pod if its pool wants those
+ * of one model. Whether an engine sleeps is the matter of its probes, as for any engine: only then can a request wake
+ * it.
  */
 import type { EngineConfig } from '../../../config.ts'
 import type { DiscoveredPod } from '../../../config/discover.ts'
 import type { Log } from '../../../ports/log.ts'
 import type { KubernetesAccess } from './access.ts'
-import { type Change, listWatch, StatusError, type WatchTimes } from './list-watch.ts'
-import { invalidAnnotations, isReady, kvEventsPortOf, type Pod, portOf, weightOf } from './pod.ts'
+import { type Change, listWatch, type WatchTimes } from './list-watch.ts'
+import { invalidAnnotations, isActive, isReady, kvEventsPortOf, type Pod, portOf, weightOf } from './pod.ts'
+import { WatchFailures } from './watch-failure.ts'
 
 /** Time limit of a request to a pod, milliseconds. */
 const ASK_MS = 2_000
@@ -15,8 +17,20 @@ const ASK_MS = 2_000
 /** Interval at which a pod is polled that has not answered yet, milliseconds. */
 const FIRST_ASK_MS = 250
 
-interface TrackedPod {
+/** Which pods, and which of their ports have a server. */
+interface PodQuery {
+  readonly namespace: string
+  /** Label selector. */
+  readonly selector: string
+  /** Numbers or names of ports; null: the port of the template's URL. Several: the ports of data-parallel ranks. */
+  readonly ports: readonly (string | number | null)[]
+}
+
+/** One server of a pod. */
+interface TrackedServer {
   pod: Pod
+  /** Position of its port in the query. */
+  readonly at: number
   /** null: not read yet. */
   models: readonly string[] | null
   /** Called when the pod was asked for its models once or need not be, and when it is no longer polled. */
@@ -26,7 +40,7 @@ interface TrackedPod {
   polling: AbortController | null
 }
 
-interface PodSelectionParts {
+export interface PodSelectionParts {
   readonly access: KubernetesAccess
   readonly log: Log
   readonly times?: WatchTimes | undefined
@@ -41,18 +55,21 @@ export class PodSelection {
   readonly listed: Promise<void>
   readonly #parts: PodSelectionParts
   readonly #template: EngineConfig
-  readonly #namespace: string
-  readonly #pods = new Map<string, TrackedPod>()
+  readonly #query: PodQuery
+  /** By uid of the pod. */
+  readonly #pods = new Map<string, readonly TrackedServer[]>()
   readonly #end = new AbortController()
   readonly #reported = new Set<string>()
+  readonly #failures: WatchFailures
   #resolveListed: () => void = () => undefined
-  #failing = false
   #found: readonly DiscoveredPod[] = []
 
-  constructor(template: EngineConfig, parts: PodSelectionParts) {
+  /** @param template settings of the engines */
+  constructor(template: EngineConfig, query: PodQuery, parts: PodSelectionParts) {
     this.#parts = parts
     this.#template = template
-    this.#namespace = template.kubernetes!.namespace ?? parts.access.namespace
+    this.#query = query
+    this.#failures = new WatchFailures(parts.log, 'pods', query.namespace)
     this.listed = new Promise((resolve) => (this.#resolveListed = resolve))
     void this.#run()
   }
@@ -64,34 +81,30 @@ export class PodSelection {
 
   close(): void {
     this.#end.abort()
-    for (const { polling } of this.#pods.values()) polling?.abort()
+    for (const { polling } of this.#servers()) polling?.abort()
     this.#resolveListed()
   }
 
+  #servers(): readonly TrackedServer[] {
+    return [...this.#pods.values()].flat()
+  }
+
   async #run(): Promise<void> {
+    const { namespace, selector } = this.#query
     const changes = listWatch<Pod>({
       access: this.#parts.access,
-      path: `/api/v1/namespaces/${this.#namespace}/pods`,
-      labelSelector: this.#template.kubernetes!.selector,
+      path: `/api/v1/namespaces/${namespace}/pods`,
+      selectors: { labelSelector: selector },
       signal: this.#end.signal,
-      failed: (error) => this.#report(error),
+      failed: (error) => this.#failures.report(error),
       ...(this.#parts.times === undefined ? {} : { times: this.#parts.times }),
     })
     for await (const change of changes) {
       if (this.#end.signal.aborted) return
-      this.#failing = false
+      this.#failures.recovered()
       this.#apply(change)
       this.#publish()
     }
-  }
-
-  #report(error: Error): void {
-    if (this.#failing) return
-    this.#failing = true
-    const code = error instanceof StatusError ? error.code : (error as NodeJS.ErrnoException).code
-    const grant = `Grant the verbs list and watch on pods in the namespace ${this.#namespace}.`
-    const next = code === 403 || code === 401 ? grant : 'Its engines are kept until the API server answers.'
-    this.#parts.log.warn('kubernetes_watch_failed', { namespace: this.#namespace, code, why: error.message, next })
   }
 
   #apply(change: Change<Pod>): void {
@@ -103,34 +116,37 @@ export class PodSelection {
     const present = new Set(change.items.map(({ metadata }) => metadata.uid))
     for (const uid of this.#pods.keys()) if (!present.has(uid)) this.#delete(uid)
     for (const pod of change.items) this.#set(pod)
-    const polled = [...this.#pods.values()].filter(({ polling }) => polling !== null)
+    const polled = this.#servers().filter(({ polling }) => polling !== null)
     void Promise.all(polled.map(({ settling }) => settling)).then(this.#resolveListed)
   }
 
   #set(pod: Pod): void {
     const { uid } = pod.metadata
-    const tracked = this.#pods.get(uid) ?? track(pod)
-    tracked.pod = pod
-    this.#pods.set(uid, tracked)
-    if (isReady(pod) && this.#portOf(pod) !== undefined) {
-      if (tracked.polling === null) void this.#poll(tracked, (tracked.polling = new AbortController()).signal)
-    } else {
-      tracked.polling?.abort()
-      tracked.polling = null
-      tracked.settled()
+    const servers = this.#pods.get(uid) ?? this.#query.ports.map((_, at) => track(pod, at))
+    this.#pods.set(uid, servers)
+    for (const server of servers) {
+      server.pod = pod
+      if (isReady(pod) && this.#portOf(server) !== undefined) {
+        if (server.polling === null) void this.#poll(server, (server.polling = new AbortController()).signal)
+      } else {
+        server.polling?.abort()
+        server.polling = null
+        server.settled()
+      }
     }
   }
 
   #delete(uid: string): void {
-    const tracked = this.#pods.get(uid)
-    tracked?.polling?.abort()
-    tracked?.settled()
+    for (const { polling, settled } of this.#pods.get(uid) ?? []) {
+      polling?.abort()
+      settled()
+    }
     this.#pods.delete(uid)
     this.#reported.delete(uid)
   }
 
-  /** Reads the models of a ready pod periodically, if they matter. A failed request leaves the last response. */
-  async #poll(tracked: TrackedPod, signal: AbortSignal): Promise<void> {
+  /** Reads a server's models periodically, if they matter. A failed request leaves the last response. */
+  async #poll(tracked: TrackedServer, signal: AbortSignal): Promise<void> {
     this.#check(tracked.pod)
     if (this.#template.kubernetes!.match === 'all') return tracked.settled()
     while (!signal.aborted) {
@@ -143,21 +159,21 @@ export class PodSelection {
   }
 
   /** Returns false if the pod's models are still unknown. */
-  async #readModels(tracked: TrackedPod, signal: AbortSignal): Promise<boolean> {
-    const models = await this.#get(tracked.pod, '/v1/models', signal)
+  async #readModels(tracked: TrackedServer, signal: AbortSignal): Promise<boolean> {
+    const models = await this.#get(tracked, '/v1/models', signal)
     if (signal.aborted) return false
     const list = (models as { data?: readonly { id?: unknown }[] } | null)?.data
     if (Array.isArray(list)) tracked.models = list.map((model) => String((model as { id?: unknown } | null)?.id))
     return tracked.models !== null
   }
 
-  /** JSON of a path of the pod's server; null: another status than 200, no JSON or no answer. */
-  async #get(pod: Pod, path: string, signal: AbortSignal): Promise<unknown> {
+  /** JSON of a path of a server; null: another status than 200, no JSON or no answer. */
+  async #get(server: TrackedServer, path: string, signal: AbortSignal): Promise<unknown> {
     const { key, headers, url: written } = this.#template
     const url = new URL(written)
-    const address = pod.status!.podIP!
+    const address = server.pod.status!.podIP!
     url.hostname = address.includes(':') ? `[${address}]` : address
-    const port = this.#portOf(pod)
+    const port = this.#portOf(server)
     if (typeof port === 'number') url.port = String(port)
     try {
       const response = await fetch(`${url.origin}${url.pathname.replace(/\/+$/, '')}${path}`, {
@@ -173,10 +189,13 @@ export class PodSelection {
     return null
   }
 
-  /** Port of the server; null: that of the URL; undefined: no container declares the name. */
-  #portOf(pod: Pod): number | null | undefined {
-    const { port } = this.#template.kubernetes!
-    return port === null ? null : (portOf(pod, port) ?? undefined)
+  /** Port of the server; null: that of the URL; undefined: the pod does not have it. */
+  #portOf({ pod, at }: TrackedServer): number | null | undefined {
+    const { ports } = this.#query
+    const port = ports[at]!
+    if (port === null) return null
+    const number = portOf(pod, port)
+    return number === null || !isActive(pod, number) ? undefined : number
   }
 
   /** Logs once per pod what is wrong with its annotations. */
@@ -193,16 +212,16 @@ export class PodSelection {
   }
 
   #publish(): void {
-    const found = [...this.#pods.values()]
+    const found = this.#servers()
       .filter((one) => one.polling !== null && this.#isAnswered(one))
       .map((one) => this.#foundPod(one))
-      .sort((one, other) => (one.address < other.address ? -1 : 1))
+      .sort(byAddress)
     if (JSON.stringify(found) === JSON.stringify(this.#found)) return
     const [before, after] = [namesOf(this.#found), namesOf(found)]
     this.#found = found
-    const { selector } = this.#template.kubernetes!
+    const { namespace, selector } = this.#query
     this.#parts.log.info('pods_found', {
-      namespace: this.#namespace,
+      namespace,
       selector,
       added: [...after].filter((name) => !before.has(name)),
       gone: [...before].filter((name) => !after.has(name)),
@@ -211,29 +230,36 @@ export class PodSelection {
     this.#parts.changed()
   }
 
-  #isAnswered({ models }: TrackedPod): boolean {
+  #isAnswered({ models }: TrackedServer): boolean {
     return this.#template.kubernetes!.match === 'all' || models !== null
   }
 
-  #foundPod({ pod, models }: TrackedPod): DiscoveredPod {
+  #foundPod(server: TrackedServer): DiscoveredPod {
+    const { pod, models, at } = server
+    const kvEventsPort = kvEventsPortOf(pod)
     return {
       name: pod.metadata.name,
       address: pod.status!.podIP!,
-      port: this.#portOf(pod) ?? null,
+      port: this.#portOf(server) ?? null,
       labels: pod.metadata.labels ?? {},
       models,
       weight: weightOf(pod),
-      kvEventsPort: kvEventsPortOf(pod),
+      // vLLM's ranks publish at consecutive ports.
+      kvEventsPort: kvEventsPort === null ? null : kvEventsPort + at,
+      rank: this.#query.ports.length > 1 ? at : null,
     }
   }
 }
 
+const byAddress = (one: DiscoveredPod, other: DiscoveredPod): number =>
+  one.address === other.address ? (one.port ?? 0) - (other.port ?? 0) : one.address < other.address ? -1 : 1
+
 const namesOf = (pods: readonly DiscoveredPod[]): ReadonlySet<string> => new Set(pods.map(({ name }) => name))
 
-function track(pod: Pod): TrackedPod {
+function track(pod: Pod, at: number): TrackedServer {
   let settled: (() => void) | null = null
   const settling = new Promise<void>((resolve) => (settled = resolve))
-  return { pod, models: null, settled: settled!, settling, polling: null }
+  return { pod, at, models: null, settled: settled!, settling, polling: null }
 }
 
 /** Waits; ends early when the signal is aborted. The longest wait of a timer is 2^31 - 1 ms. */

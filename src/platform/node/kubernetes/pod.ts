@@ -56,6 +56,15 @@ export function kvEventsPortOf({ metadata }: Pod): number | null {
   return digits !== undefined && port >= 1 && port <= 65_535 ? port : null
 }
 
+/** Annotations with the ports of a pod that serve, of the inference extension and of llm-d. */
+const ACTIVE_PORTS = ['inference.networking.k8s.io/active-ports', 'llm-d.ai/active-ports'] as const
+
+/** Whether a target port of the pod serves: all do unless an annotation lists some. */
+export function isActive({ metadata }: Pod, port: number): boolean {
+  const list = ACTIVE_PORTS.map((name) => metadata.annotations?.[name]).find((text) => text !== undefined)
+  return list === undefined || list.split(',').some((text) => Number(text) === port)
+}
+
 /** Annotations whose values are not used. */
 export function invalidAnnotations(pod: Pod): readonly string[] {
   const { annotations = {} } = pod.metadata
