@@ -15,6 +15,7 @@ import {
   strict,
   text,
   withDefault,
+  textLike,
 } from './fields.ts'
 import { kubernetesPods } from './kubernetes-schema.ts'
 import { secret, secretText } from './secret-fields.ts'
@@ -52,6 +53,21 @@ const dataParallel = z.union([
 export const bindingName = z
   .string()
   .check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' }))
+
+const absoluteFile = textLike(/^(\/|[A-Za-z]:[\\/]).{0,4095}$/, 'must be an absolute path')
+
+const engineTls = strict({
+  ca: describe(
+    'File with the authorities of the engine’s certificate, PEM, instead of those that Node trusts. Absolute path, ' +
+      'as the next two.',
+    z.optional(absoluteFile),
+  ),
+  cert: describe(
+    'File with the gateway’s certificate for the engine, PEM (mTLS). It needs `key`.',
+    z.optional(absoluteFile),
+  ),
+  key: describe('File with its private key, PEM, without a passphrase.', z.optional(absoluteFile)),
+})
 
 export const engineShape = {
   id: describe('Name of the engine, unique in its cluster.', id),
@@ -101,6 +117,11 @@ export const engineShape = {
   headers: describe(
     'Headers sent on every request, such as access tokens of a tunnel.',
     z.prefault(z.record(headerName, secretText), {}),
+  ),
+  tls: describe(
+    'Node only: certificates of connections to an https engine (docs/deploy-node.md#certificates-of-engines). Files ' +
+      'that are replaced are used by new connections. Absent: those that Node trusts.',
+    z.optional(engineTls),
   ),
   binding: describe(
     'Workers only: binding to fetch through, for engines in a private network.',

@@ -21,6 +21,11 @@ function toTarget(engine: EngineConfig, poolModel: string): EngineTarget {
   const external = isProvider(engine) ? { external: { model: engine.providerModel ?? poolModel } } : {}
   const type = engine.type === 'auto' ? {} : { type: engine.type }
   const ranks = ranksOf(engine)
-  const shared = { ...type, ...external, ...(ranks === null ? {} : { ranks }) }
+  const shared = {
+    ...type,
+    ...external,
+    ...(ranks === null ? {} : { ranks }),
+    ...(engine.tls === null ? {} : { tls: engine.tls }),
+  }
   return { id: engine.id, url: engine.url, headers, binding: engine.binding, model: poolModel, ...shared }
 }

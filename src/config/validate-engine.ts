@@ -45,6 +45,22 @@ export function checkHeaders(findings: Finding[], headers: EngineConfig['headers
   }
 }
 
+/** Certificates are for https on Node, and a certificate has its key. */
+export function checkEngineTls(
+  findings: Finding[],
+  { tls, url }: Pick<EngineConfig, 'tls' | 'url'>,
+  { at, listens }: { readonly at: Path; readonly listens: boolean },
+): void {
+  if (tls === null) return
+  const path: Path = [...at, 'tls']
+  if (!listens) findings.push({ path, rule: 'needs `firstlight serve` on Node: on Workers use an mTLS `binding`' })
+  if (!url.startsWith('https:')) findings.push({ path, rule: 'needs an https `url`' })
+  if (tls.cert !== null && tls.key === null) findings.push({ path, rule: 'has `cert` without `key`' })
+  if (tls.key !== null && tls.cert === null) findings.push({ path, rule: 'has `key` without `cert`' })
+  if (tls.ca === null && tls.cert === null && tls.key === null)
+    findings.push({ path, rule: 'names no file: set `ca`, or `cert` and `key`' })
+}
+
 export function checkEngine(
   findings: Finding[],
   { key, headers }: Pick<EngineConfig, 'key' | 'headers'>,

@@ -7,7 +7,7 @@ import type { Path } from './path.ts'
 import { checkOverlaps, type EngineWithPath } from './ranks.ts'
 import { isServerUrl, isWebhookUrl } from './url-fields.ts'
 import { checkAliases } from './validate-aliases.ts'
-import { checkEngine, checkHeaders } from './validate-engine.ts'
+import { checkEngineTls, checkEngine, checkHeaders } from './validate-engine.ts'
 import { checkEpp } from './validate-epp.ts'
 import { checkKeys } from './validate-keys.ts'
 import { checkPool } from './validate-pool.ts'
@@ -28,6 +28,10 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   checkKeys(findings, document, listens)
   checkHeaders(findings, document.traces.headers, ['traces'])
   for (const { engine, at } of templatesIn(document)) checkTemplate(findings, engine, at, listens)
+  for (const [cluster, { pools }] of document.clusters.entries())
+    for (const [pool, { engines }] of pools.entries())
+      for (const [index, engine] of engines.entries())
+        checkEngineTls(findings, engine, { at: ['clusters', cluster, 'pools', pool, 'engines', index], listens })
   if (!listens && document.record !== null)
     findings.push({ path: ['record'], rule: 'needs `firstlight serve` on Node: leave it out' })
   checkWebhook(findings, document)

@@ -1,6 +1,15 @@
 import type { RankSpec } from '../core/contract/pool-config.ts'
 import type { EngineKind } from '../engines/engine-type.ts'
 
+/** Files of an engine's TLS connections, PEM. null: none. */
+export interface EngineTls {
+  /** Authorities that the engine's certificate is checked with. null: those Node trusts. */
+  readonly ca: string | null
+  /** The gateway's certificate and its key (mTLS). */
+  readonly cert: string | null
+  readonly key: string | null
+}
+
 /** Address of an engine and headers for it. Never sent to clients. */
 export interface EngineTarget {
   readonly id: string
@@ -10,6 +19,8 @@ export interface EngineTarget {
   readonly headers: readonly string[]
   /** Workers: name of a binding to fetch through, for private networks. */
   readonly binding: string | null
+  /** Node: certificates of its connections. Absent: those of Node. */
+  readonly tls?: EngineTls
   /** Name of the pool's base model. Absent: unknown. */
   readonly model?: string
   /** The pool has adapters, so probes read which ones the engine has loaded. Absent: it has none. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Log } from '../../ports/log.ts'
 import { fetchJson } from '../fetch-json.ts'
 import { post } from '../post.ts'
+import { EngineCertificates } from './engine-certificates.ts'
 import { nodeTimers } from './deadline.ts'
 import { deliverTo } from './epp/conversation.ts'
 import { socketOrigin } from './http1/origin.ts'
@@ -14,8 +15,9 @@ const MEASURED_PROMPT_BYTES = 8 * 1024
 
 /** Ports that depend neither on the configuration nor on the place of pool state. */
 export function machinePorts(log: Log) {
+  const certificates = new EngineCertificates(steadyNow, log)
   return {
-    origin: socketOrigin({ now: steadyNow }),
+    origin: socketOrigin({ now: steadyNow, certificatesFor: (tls) => certificates.optionsFor(tls) }),
     deliver: deliverTo,
     now: steadyNow,
     random: () => Math.random(),

@@ -9,6 +9,7 @@ import { configurePools } from './configure-pools.ts'
 import { diskAssets } from './dashboard-assets.ts'
 import type { DrainResult } from './drain.ts'
 import { logEngineStats } from './engine-stats-log.ts'
+import { checkEngineCertificates } from './engine-certificates.ts'
 import { CertificateFiles } from './inbound/certificate-files.ts'
 import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { nodePorts, type RuntimeHooks } from './ports.ts'
@@ -108,6 +109,12 @@ const gatewayFactory =
       ...(carried === undefined ? {} : { carried }),
     })
 
+/** Certificate of the listener; null: it has none. Those of engines are checked. */
+function certificatesOf(config: Config, folder: string): CertificateFiles | null {
+  checkEngineCertificates(config)
+  return config.tls === null ? null : new CertificateFiles(config.tls, folder)
+}
+
 /** Opens a gateway with its listeners. The caller opens and closes `ports`. */
 export async function openGateway(
   config: Config,
@@ -119,7 +126,7 @@ export async function openGateway(
   const gateway = new ReloadableGateway(create(config, vocabularies))
   let { limits } = config
   const maxConnections = connectionsFor(descriptorLimit(), threads)
-  const certificate = config.tls === null ? null : new CertificateFiles(config.tls, folder)
+  const certificate = certificatesOf(config, folder)
   const listening = await listen(gateway, {
     ...config.listen,
     reusePort: shared !== undefined,

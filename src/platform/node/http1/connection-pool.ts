@@ -1,13 +1,13 @@
 /** Keep-alive connections to one engine. */
-import { EngineConnection } from './engine-connection.ts'
+import { type Certificates, EngineConnection } from './engine-connection.ts'
 
 interface ConnectionPoolOptions {
   /** Idle connections are closed after this time: before the engine closes them during the next request. */
   readonly idleMs: number
   readonly maxIdle: number
   readonly now: () => number
-  /** Authorities trusted for https engines, PEM; absent: those Node trusts. */
-  readonly ca?: string | undefined
+  /** Certificates of a new connection. Throws if their files cannot be used. */
+  readonly certificates: () => Certificates
   /** Closes the idle connections to all engines. false: there was none. */
   readonly freeDescriptors: () => boolean
 }
@@ -36,7 +36,9 @@ export class ConnectionPool {
         return idle
       }
     }
-    const connection = new EngineConnection(this.#url, this.#options.ca, (done, reusable) => this.#back(done, reusable))
+    const connection = new EngineConnection(this.#url, this.#options.certificates(), (done, reusable) =>
+      this.#back(done, reusable),
+    )
     this.#all.add(connection)
     return connection
   }

@@ -31,6 +31,9 @@ export interface ConnectionUser {
 /** The engine's response is not valid HTTP/1.1. */
 export class MalformedResponse extends Error {}
 
+/** Of a TLS connection to an engine, PEM. */
+export type Certificates = Pick<tls.ConnectionOptions, 'ca' | 'cert' | 'key'>
+
 export class EngineConnection {
   readonly socket: net.Socket
   /** It has served a request before this one. */
@@ -51,10 +54,14 @@ export class EngineConnection {
   #answered = false
   #error: Error | null = null
 
-  /** @param ca authorities trusted for https; undefined: those Node trusts */
-  constructor(url: URL, ca: string | undefined, release: (connection: EngineConnection, reusable: boolean) => void) {
+  /** @param certificates authorities and certificate for https; absent ones: those Node has */
+  constructor(
+    url: URL,
+    certificates: Certificates,
+    release: (connection: EngineConnection, reusable: boolean) => void,
+  ) {
     this.#release = release
-    this.socket = url.protocol === 'https:' ? this.#openTls(url, ca) : this.#openPlain(url)
+    this.socket = url.protocol === 'https:' ? this.#openTls(url, certificates) : this.#openPlain(url)
     this.socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => (this.connected = true))
     this.socket.on('error', (error) => (this.#error = error))
     this.socket.on('end', () => this.#ended())
@@ -120,14 +127,14 @@ export class EngineConnection {
     })
   }
 
-  #openTls(url: URL, ca: string | undefined): tls.TLSSocket {
+  #openTls(url: URL, certificates: Certificates): tls.TLSSocket {
     const host = urlHost(url)
     const socket = tls.connect({
       host,
       port: Number(url.port || 443),
       ...(net.isIP(host) === 0 ? { servername: host } : {}),
       ALPNProtocols: ['http/1.1'],
-      ...(ca === undefined ? {} : { ca }),
+      ...certificates,
     })
     socket.setNoDelay(true)
     socket.setKeepAlive(true)

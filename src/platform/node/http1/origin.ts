@@ -8,6 +8,8 @@ import {
   type OriginRequest,
 } from '../../../ports/origin.ts'
 import { EngineRequest } from './engine-request.ts'
+import type { EngineTarget, EngineTls } from '../../../ports/engine-target.ts'
+import type { Certificates } from './engine-connection.ts'
 import { ConnectionPool } from './connection-pool.ts'
 
 interface NodeOriginOptions {
@@ -21,6 +23,8 @@ interface NodeOriginOptions {
   readonly maxIdleSockets?: number
   /** Authorities trusted for https engines, PEM; absent: those Node trusts, NODE_EXTRA_CA_CERTS among them. */
   readonly ca?: string
+  /** Certificates of an engine that names files. Absent: none may. */
+  readonly certificatesFor?: (tls: EngineTls) => Certificates
 }
 
 /** @testing */
@@ -71,7 +75,7 @@ class SocketOrigin implements NodeOrigin {
   begin(request: OriginRequest, handler: ResponseHandler): void {
     try {
       if (request.signal.aborted) throw request.signal.reason
-      const engine = this.#engineOf(request.target.url)
+      const engine = this.#engineOf(request.target)
       new EngineRequest(
         { request, text: requestHead(request, engine), connections: engine.connections, host: engine.url.host },
         handler,
@@ -91,22 +95,34 @@ class SocketOrigin implements NodeOrigin {
     this.#engines.clear()
   }
 
-  #engineOf(base: string): Engine {
-    let engine = this.#engines.get(base)
+  #engineOf({ url: base, tls }: Pick<EngineTarget, 'url' | 'tls'>): Engine {
+    // Connections with other certificates are not shared.
+    const name = tls === undefined ? base : `${base} ${tls.ca} ${tls.cert} ${tls.key}`
+    let engine = this.#engines.get(name)
     if (engine === undefined) {
       const url = new URL(base)
       const connections = new ConnectionPool(url, {
         idleMs: this.#options.idleSocketMs ?? IDLE_MS,
         maxIdle: this.#options.maxIdleSockets ?? MAX_IDLE,
         now: this.#now,
-        ca: this.#options.ca,
+        certificates: () => this.#certificates(tls),
         freeDescriptors: () => this.#closeIdle(),
       })
       engine = { url, basePath: url.pathname.replace(/\/$/, ''), connections, usedAt: 0 }
-      this.#engines.set(base, engine)
+      this.#engines.set(name, engine)
     }
     engine.usedAt = this.#now()
     return engine
+  }
+
+  #certificates(tls: EngineTls | undefined): Certificates {
+    const { ca, certificatesFor } = this.#options
+    if (tls === undefined || certificatesFor === undefined) return ca === undefined ? {} : { ca }
+    try {
+      return certificatesFor(tls)
+    } catch (error) {
+      throw new OriginError('connect', (error as Error).message, { cause: error })
+    }
   }
 
   #sweep(): void {
