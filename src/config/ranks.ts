@@ -41,9 +41,22 @@ export function checkRanks(findings: Finding[], engine: EngineConfig, at: Path):
       'must be a number with `kv_events`, since each rank has a port. Without `kv_events` the bridge asks the engine',
       'data_parallel',
     )
+  checkEventPorts(engine, add)
   const own = Object.keys(engine.headers).find((name) => name.toLowerCase() === header)
   if (own !== undefined) add('is set by `data_parallel` for each rank: remove the header', 'headers', own)
 }
+
+/** Each rank adds its number to both ports, and must not reach those of another one. */
+function checkEventPorts(engine: EngineConfig, add: (rule: string, ...path: readonly string[]) => void): void {
+  const { count = null } = ranksOf(engine) ?? {}
+  if (count === null || engine.kvEvents?.replayEndpoint == null) return
+  const [events, replays] = [engine.kvEvents.endpoint, engine.kvEvents.replayEndpoint].map(portOf)
+  if (Math.abs(replays! - events!) >= count) return
+  const rule = `must have a port that differs by at least ${count} from that of endpoint: ${count} ranks use as many ports`
+  add(rule, 'kv_events', 'replay_endpoint')
+}
+
+const portOf = (endpoint: string): number => Number(/:(\d+)$/.exec(endpoint)?.[1])
 
 /** An engine with its path in the document. */
 export type EngineWithPath = readonly [engine: EngineConfig, path: Path]

@@ -74,7 +74,7 @@ export function failureOfAll({ routes }: Exchange, failed: readonly FailedOnLeg[
   if (hasOnlyUnreached && refusal !== null && (isPoolFull(refusal) || refusal.reason === 'role_empty'))
     return refusalFailure(refusal)
   if (others.length > 0) return failureOfAttempts(others, refusal?.reason === 'retry_budget')
-  const isLast = failed.length === routes.reduce((sum, { targets }) => sum + targets.size, 0)
+  const isLast = failed.length >= routes.reduce((sum, { targets }) => sum + targets.size, 0)
   return refusal === null || (isLast && failed.length > 0) ? loopFailure() : refusalFailure(refusal)
 }
 

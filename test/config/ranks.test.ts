@@ -46,6 +46,11 @@ it.each<[string, object, string]>([
   ['a type without ranks', { type: 'tgi', data_parallel: 2 }, 'engines[0].data_parallel 2: must be off: tgi has no'],
   ['a provider', { kind: 'external', data_parallel: 2 }, 'engines[0].data_parallel 2: is for your own engines'],
   [
+    'ports of events that reach those of replays',
+    { data_parallel: 3, kv_events: { endpoint: 'tcp://gpu:5557', replay_endpoint: 'tcp://gpu:5559' } },
+    'engines[0].kv_events.replay_endpoint "tcp://gpu:5559": must have a port that differs by at least 3',
+  ],
+  [
     'a rank of its own',
     { data_parallel: 2, headers: { 'X-Data-Parallel-Rank': '0' } },
     'engines[0].headers.X-Data-Parallel-Rank',

@@ -1,6 +1,8 @@
 /** Streams that stop in the middle while their engine still answers health checks, on any runtime. */
 import { afterEach, describe, expect, it } from 'vitest'
+import { createFleet } from '../../packages/simulator/src/fleet.ts'
 import { type RunningFleet, startFleet } from '../../packages/simulator/src/node/fleet-host.ts'
+import { RankHost } from '../../packages/simulator/src/node/rank-host.ts'
 import { read, type Streamed } from './continuation.ts'
 import { MODEL, openGateway, runtimeNames, type Runtime } from '../kit/gateway.ts'
 
@@ -14,16 +16,31 @@ export function wedgedStreamsContract(runtime: Runtime): void {
       for (const close of open.splice(0).reverse()) await close()
     })
 
-    const site = async (midStream: string) => {
-      const fleet: RunningFleet = await startFleet({
-        model: MODEL,
-        profile: 'test',
-        engines: [{ id: 'a' }, { id: 'b' }],
-      })
-      open.push(() => fleet.close())
+    /** Two servers, or the two ranks of one. */
+    const enginesOf = async (kind: 'servers' | 'ranks') => {
+      if (kind === 'servers') {
+        const fleet: RunningFleet = await startFleet({
+          model: MODEL,
+          profile: 'test',
+          engines: [{ id: 'a' }, { id: 'b' }],
+        })
+        open.push(() => fleet.close())
+        return { fleet, engines: ['a', 'b'].map((id, at) => ({ id, url: fleet.urls[at]! })) }
+      }
+      const fleet = createFleet({ model: MODEL, profile: 'test', engines: [{ id: 'a' }, { id: 'b' }] })
+      const host = await RankHost.open(fleet.engines)
+      open.push(
+        () => host.close(),
+        async () => fleet.stop(),
+      )
+      return { fleet, engines: [{ id: 's', url: host.url, data_parallel: 2 }] }
+    }
+
+    const site = async (midStream: string, kind: 'servers' | 'ranks' = 'servers') => {
+      const { fleet, engines } = await enginesOf(kind)
       const gateway = await openGateway({
         runtime,
-        engines: ['a', 'b'].map((id, at) => ({ id, url: fleet.urls[at]! })),
+        engines,
         pool: {
           policy: 'round_robin',
           observe_share: 1,
@@ -55,6 +72,21 @@ export function wedgedStreamsContract(runtime: Runtime): void {
           streams.map(() => ({ text, isClean: true, error: null })),
         )
         expect(await condition('a')).toBe('wedged')
+      },
+      60_000,
+    )
+
+    it.runIf(runtime === 'node')(
+      'a stream of a stalled rank continues at the other rank with the same text, and those there go on',
+      async () => {
+        const { fleet, stream, condition, text } = await site('ids', 'ranks')
+        fleet.engine('a').setFault({ kind: 'hang', where: 'middle', after: 5 })
+        const streams = await Promise.all(Array.from({ length: 6 }, stream))
+        expect(new Set(streams.map(({ engine }) => engine))).toEqual(new Set(['s/0', 's/1']))
+        expect(streams.map((one) => ({ text: one.text, isClean: one.isClean, error: one.error }))).toEqual(
+          streams.map(() => ({ text, isClean: true, error: null })),
+        )
+        expect([await condition('s/0'), await condition('s/1')]).toEqual(['wedged', 'well'])
       },
       60_000,
     )

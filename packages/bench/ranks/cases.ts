@@ -22,10 +22,18 @@ export const CASE_FILES: readonly string[] = [
   `${CONTRACTS}/wedged.test.ts`,
   `${CONTRACTS}/pause.test.ts`,
   `${CONTRACTS}/private-requests.test.ts`,
+  `${CONTRACTS}/adapters.test.ts`,
+  `${CONTRACTS}/wedged-streams.test.ts`,
   'test/engines/load.test.ts',
   'test/engines/answer-meaning.test.ts',
   'test/core/pool/condition/owed-tokens.test.ts',
   'test/core/pool/pool-state.wedged.test.ts',
+  'test/core/pool/pool-state.stalled.test.ts',
+  'test/core/pool/pool-state.adapter-loading.test.ts',
+  'test/core/kv-events/event-stream.test.ts',
+  'test/core/kv-events/block-translator.sglang.test.ts',
+  'test/cli/doctor/engine/check-ranks.test.ts',
+  'test/config/ranks.test.ts',
 ]
 
 export const CASES: readonly EngineCase[] = [
@@ -76,6 +84,16 @@ export const CASES: readonly EngineCase[] = [
     tests: [/drains all ranks with their server/],
   },
   {
+    number: 8,
+    title: 'events of another rank are rejected; replay ports that overlap are an error',
+    types: ['vllm'],
+    tests: [
+      /of rank 1 takes only its own batches/,
+      /finds ports that two ranks use/,
+      /ports of events that reach those of replays/,
+    ],
+  },
+  {
     number: 10,
     title: 'every busy answer, as status and in a stream',
     types: ['vllm', 'sglang', 'llama.cpp', 'tgi', 'ollama'],
@@ -109,7 +127,11 @@ export const CASES: readonly EngineCase[] = [
     number: 15,
     title: 'an adapter without its base is never sent',
     types: ['sglang'],
-    tests: [/the name of an adapter without its base model/, /an adapter that is not configured/],
+    tests: [
+      /the name of an adapter without its base model/,
+      /an adapter that is not configured/,
+      /never reaches the base model of SGLang, also before a probe/,
+    ],
   },
   {
     number: 16,
@@ -119,16 +141,54 @@ export const CASES: readonly EngineCase[] = [
   },
   { number: 17, title: 'a long prefill is no stall', types: ['vllm'], tests: [/a long prefill is not overdue/] },
   {
+    number: 18,
+    title: 'a stalled engine or rank that reports no running request is found',
+    types: ['vllm'],
+    tests: [/found wedged although it reports that no request runs/, /a stalled rank of a server leaves the streams/],
+  },
+  {
     number: 19,
     title: 'many engines silent at once: no mass exclusion',
     types: ['vllm'],
     tests: [/takes out no more engines than the maximum share/, /keeps its requests if no other engine is left/],
   },
   {
+    number: 20,
+    title: 'one stalled rank of two: the other is untouched, and a stream continues there',
+    types: ['vllm'],
+    tests: [/a stalled rank of a server leaves the streams/, /continues at the other rank with the same text/],
+  },
+  {
+    number: 21,
+    title: 'SGLang’s event frames give the same index as vLLM’s',
+    types: ['sglang'],
+    tests: [
+      /same index as vLLM’s, with pages of 1 tokens/,
+      /same index as vLLM’s, with pages of 64 tokens/,
+      /signed integers/,
+      /prompts with a salt/,
+      /prompts with an adapter/,
+      /the medium CPU_PINNED/,
+    ],
+  },
+  {
     number: 23,
     title: 'headers and fields that engines obey reach none',
     types: BOTH,
     tests: [/a header that it obeys/, /a field that it obeys/, /an adapter that the client names beside the model/],
+  },
+  {
+    number: 24,
+    title: 'an adapter is loaded once for 50 requests, evicted without live ones, and cold when it is back',
+    types: BOTH,
+    tests: [
+      /adapters are loaded once for all requests that wait, from the path of the operator \(vllm\)/,
+      /adapters are loaded once for all requests that wait, from the path of the operator \(sglang\)/,
+      /an adapter is not unloaded while a request for it runs/,
+      /the adapter that was not used for longest makes room/,
+      /the cache of an adapter is cold after it was loaded again/,
+      /no client makes an engine load an adapter/,
+    ],
   },
   {
     number: 25,

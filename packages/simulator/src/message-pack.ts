@@ -8,6 +8,8 @@ interface Float {
 export interface Wide {
   readonly hi: number
   readonly lo: number
+  /** Encoded as a signed integer, as Python does for negative numbers. Absent: unsigned. */
+  readonly signed?: boolean
 }
 
 export type Packable =
@@ -44,7 +46,7 @@ function put(to: number[], value: Packable): void {
     new DataView(bytes.buffer).setFloat64(0, value.float)
     to.push(0xcb, ...bytes)
   } else if ('hi' in value) {
-    to.push(0xcf)
+    to.push(value.signed === true ? 0xd3 : 0xcf)
     bigEndian(to, value.hi, 4)
     bigEndian(to, value.lo, 4)
   } else {

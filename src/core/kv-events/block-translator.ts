@@ -158,7 +158,9 @@ function untagged(key: unknown): unknown {
 
 /** The `cache_salt` of a first block; null: none; undefined: there are other keys. */
 function saltOf(event: BlocksStored): string | null | undefined {
-  const [salt, ...more] = keysOf(event, 0)
+  const keys = keysOf(event, 0)
+  if (event.salt !== null) return keys.every((key) => key === event.salt) ? event.salt : undefined
+  const [salt, ...more] = keys
   if (salt === undefined) return null
   return typeof salt === 'string' && more.length === 0 ? salt : undefined
 }

@@ -19,6 +19,8 @@ export interface BlocksStored {
   readonly adapter: Adapter
   /** Medium of the blocks: `GPU` (also on CPUs), `CPU`, `STORAGE`, …; null: not sent by old engines. */
   readonly medium: string | null
+  /** `cache_salt` of the prompt, which SGLang sends as a field of its own; null: not sent, or none. */
+  readonly salt: string | null
   /** Additional hash inputs per block; null: none. */
   readonly extraKeys: readonly (readonly Msgpack[] | null)[]
   /** KV cache group, for models with several kinds of attention. */
@@ -106,6 +108,7 @@ function eventOf(event: Msgpack): KvEvent | null {
     blockTokens: countOf(fields('block_size'), 'block_size'),
     adapter: adapterOf(fields),
     medium: textOf(fields('medium')),
+    salt: textOf(fields('cache_salt')),
     extraKeys: extraKeysOf(fields('extra_keys')),
     group: groupOf(fields),
     attention: textOf(fields('kv_cache_spec_kind')),
@@ -117,7 +120,8 @@ function typeAndFields(given: Msgpack): readonly [type: string, fields: Fields] 
   const list = listOf(given, 'an event')
   const type = textOf(list[0]) ?? ''
   const positions = Object.hasOwn(POSITIONS, type) ? POSITIONS[type]! : []
-  return [type, (name) => list[positions.indexOf(name) + 1]]
+  // A field without a position was added after the change to maps.
+  return [type, (name) => (positions.includes(name) ? list[positions.indexOf(name) + 1] : undefined)]
 }
 
 function adapterOf(fields: Fields): Adapter {

@@ -9,6 +9,7 @@ import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { abortReason } from '../abort-reason.ts'
 import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
+import { hasOtherEngine } from '../rank-targets.ts'
 import { truncationError } from '../relay/broken-end.ts'
 import { PullRelay } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/truncation-event.ts'
@@ -248,7 +249,7 @@ class ContinuedSource {
   /** null: no other engine could take the stream. */
   #watchSilence(): SilenceWatch | null {
     const { exchange, ports, placed } = this.#parts.attempt
-    if (exchange.pinned !== null || placed.route.targets.size < 2) return null
+    if (exchange.pinned !== null || !hasOtherEngine(placed.route.targets, placed.engine)) return null
     return new SilenceWatch({
       timers: timersOf(exchange.scope, ports),
       now: ports.now,

@@ -3,6 +3,26 @@ import type { Findings } from '../finding.ts'
 import type { ExpectedEngine } from './expected.ts'
 import type { EngineFacts } from './facts.ts'
 
+/** Checks that no two ranks use one port, with which the later one does not start. */
+export function checkEventPorts({ events }: EngineFacts, found: Findings): void {
+  const sockets = (events ?? []).flatMap(({ rank, endpoint, replayEndpoint }) =>
+    [
+      { what: `events of rank ${rank}`, endpoint },
+      { what: `replays of rank ${rank}`, endpoint: replayEndpoint },
+    ].filter(({ endpoint: address }) => address?.startsWith('tcp:') === true),
+  )
+  for (const [at, { what, endpoint }] of sockets.entries()) {
+    const other = sockets.slice(0, at).find((one) => portOf(one.endpoint!) === portOf(endpoint!))
+    if (other === undefined) continue
+    return found.problem('kv_ports', `port ${portOf(endpoint!)} has the ${other.what} and the ${what}`, {
+      costs: 'One of the two ranks does not start, or its events are lost.',
+      next: 'A replay_endpoint in --kv-events-config whose port is at least the number of ranks above that of endpoint.',
+    })
+  }
+}
+
+const portOf = (endpoint: string): string => /:(\d+)$/.exec(endpoint)?.[1] ?? endpoint
+
 /** Checks that data-parallel ranks are engines of their own, as many as the metrics show. */
 export function checkRanks({ metrics, type }: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
   const shown = metrics.scraped?.ranks.length ?? 0

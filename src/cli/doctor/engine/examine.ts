@@ -5,7 +5,7 @@ import { checkClock, checkHealth, LOOP_STATUS } from './checks-health.ts'
 import { checkKey } from './checks-key.ts'
 import { checkModels } from './checks-models.ts'
 import type { ExpectedEngine } from './expected.ts'
-import { checkRanks } from './check-ranks.ts'
+import { checkEventPorts, checkRanks } from './check-ranks.ts'
 import { checkCache } from './checks-cache.ts'
 import { checkExposure } from './checks-exposure.ts'
 import {
@@ -65,6 +65,7 @@ function judge(facts: EngineFacts, expected: ExpectedEngine | null, found: Findi
   if (checkMetrics(facts, found)) {
     checkCache(facts, expected, found)
     checkRanks(facts, expected, found)
+    checkEventPorts(facts, found)
   }
   checkAnswers(facts, expected, found)
   const { inspection } = facts.type
