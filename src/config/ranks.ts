@@ -52,7 +52,7 @@ function checkEventPorts(engine: EngineConfig, add: (rule: string, ...path: read
   if (count === null || engine.kvEvents?.replayEndpoint == null) return
   const [events, replays] = [engine.kvEvents.endpoint, engine.kvEvents.replayEndpoint].map(portOf)
   if (Math.abs(replays! - events!) >= count) return
-  const rule = `must have a port that differs by at least ${count} from that of endpoint: ${count} ranks use as many ports`
+  const rule = `must have a port that differs by at least ${count} from that of endpoint: each rank has its own`
   add(rule, 'kv_events', 'replay_endpoint')
 }
 
