@@ -2,7 +2,7 @@
  * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has a cache of 200 blocks; `slow-a` and `slow-b` run
  * a model with slow prefills; `file-prefill` and `file-decode` exchange their blocks as files; `left` and `right` keep
  * their blocks in an LMCache server each; `ear` serves speech; `encode` and `eye` serve images and exchange encoded ones as
- * files; `wide-a` and `wide-b` run many requests at once.
+ * files; `wide-a` and `wide-b` run many requests at once; `ranks` has two data-parallel ranks.
  */
 export type EngineName =
   | 'a'
@@ -22,6 +22,7 @@ export type EngineName =
   | 'eye'
   | 'wide-a'
   | 'wide-b'
+  | 'ranks'
 
 export interface EngineSpec {
   readonly model?: 'tiny' | 'small' | 'whisper' | 'llava'

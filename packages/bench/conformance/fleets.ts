@@ -28,6 +28,7 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
       env: { VLLM_CPU_KVCACHE_SPACE: '3' },
     }
   if (name === 'left' || name === 'right') return (await lmcache()).engineSpec(name)
+  if (name === 'ranks') return ranks()
   if (name === 'wide-a' || name === 'wide-b') return { args: wideFlags }
   if (name === 'encode') return encoded('ec_producer')
   if (name === 'eye') return encoded('ec_consumer')
@@ -57,6 +58,20 @@ export const earFlags: readonly string[] = [
   '--allowed-origins',
   '["*"]',
 ]
+
+/** Rank 1 publishes one port above rank 0, and so do its replays. */
+async function ranks(): Promise<EngineSpec> {
+  const [port] = await freePorts(1)
+  const events = {
+    enable_kv_cache_events: true,
+    publisher: 'zmq',
+    endpoint: `tcp://*:${port}`,
+    replay_endpoint: `tcp://*:${port! + 2}`,
+  }
+  return {
+    args: ['--data-parallel-size', '2', '--api-server-count', '1', '--kv-events-config', JSON.stringify(events)],
+  }
+}
 
 /** Moves KV blocks between engines over CPU memory. With it, a body with only `do_remote_prefill` ends the server. */
 async function nixl(): Promise<EngineSpec> {
@@ -172,6 +187,7 @@ export const fleets = {
   },
   encoded: { engines: ['encode', 'eye'] },
   ear: { engines: ['ear'] },
+  ranks: { engines: ['ranks'], each: { data_parallel: 'auto' }, pool: async () => ({ policy: 'predicted' }) },
   // Origins that may call the gateway.
   'ear-pages': { engines: ['ear'], document: { cors: { origins: [page] } } },
 } as const satisfies Readonly<Record<string, Fleet>>

@@ -23,6 +23,7 @@ import { llamaRows } from './rows/llama.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
 import { lmcacheRecording } from './rows/record-lmcache.ts'
 import { recordings } from './rows/recordings.ts'
+import { ranksRow } from './rows/ranks.ts'
 import { reportRow } from './rows/reports.ts'
 import { isolatesRow, regionAnswers, regionRows } from './rows/regions.ts'
 import { predictionRows } from './rows/predictions.ts'
@@ -74,6 +75,7 @@ export const rows: readonly Row[] = [
   ...feedbackRows,
   eventsFeedback('node'),
   eventsFeedback('worker'),
+  ranksRow,
   ...ttftRows,
   ...predictionRows,
   overloadRow,

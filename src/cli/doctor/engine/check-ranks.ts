@@ -16,7 +16,7 @@ export function checkEventPorts({ events }: EngineFacts, found: Findings): void 
     if (other === undefined) continue
     return found.problem('kv_ports', `port ${portOf(endpoint!)} has the ${other.what} and the ${what}`, {
       costs: 'One of the two ranks does not start, or its events are lost.',
-      next: 'A port of replay_endpoint in --kv-events-config that is as many above that of endpoint as there are ranks.',
+      next: 'A replay_endpoint in --kv-events-config with a port at least N above that of endpoint, for N ranks.',
     })
   }
 }
