@@ -26,10 +26,12 @@ export function readChat(body: JsonObject): ChatPrompt | null {
 export class Transcript {
   readonly messages: ChatMessage[] = []
   items = 0
+  #firstItem: string | null = null
 
   add(role: string, content: unknown, extra: JsonObject = {}): void {
-    const { parts, items } = readContent(content)
+    const { parts, items, first } = readContent(content)
     this.items += items
+    this.#firstItem ??= first
     this.messages.push({ role, parts, extra })
   }
 
@@ -42,6 +44,7 @@ export class Transcript {
       messages: this.messages,
       tools,
       items: this.items,
+      ...(this.#firstItem === null ? {} : { firstItem: this.#firstItem }),
       addSpecial: body['add_special_tokens'] === true,
       ownTemplate: typeof body['chat_template'] === 'string',
       variables: {
@@ -65,21 +68,31 @@ export const toolCall = (id: unknown, name: unknown, args: unknown): unknown => 
 /** Reasoning under both names that templates use. */
 export const reasoningFields = (text: string): JsonObject => ({ reasoning: text, reasoning_content: text })
 
+interface ReadContent {
+  readonly parts: readonly Text[]
+  readonly items: number
+  /** Marker of the first part that is not text; null: all are. */
+  readonly first: string | null
+}
+
 /** Texts of a message's content. Other parts become markers, equal for equal content. */
-export function readContent(content: unknown): { readonly parts: readonly Text[]; readonly items: number } {
-  if (isText(content)) return { parts: [content], items: 0 }
-  if (!Array.isArray(content)) return { parts: [], items: 0 }
+export function readContent(content: unknown): ReadContent {
+  if (isText(content)) return { parts: [content], items: 0, first: null }
+  if (!Array.isArray(content)) return { parts: [], items: 0, first: null }
   const parts: Text[] = []
   let items = 0
+  let first: string | null = null
   for (const part of content) {
     const text = textOf(part)
     if (text !== null) parts.push(text)
     else if (isJsonObject(part)) {
       items++
-      parts.push(itemMarker(part))
+      const marker = itemMarker(part)
+      first ??= marker
+      parts.push(marker)
     }
   }
-  return { parts, items }
+  return { parts, items, first }
 }
 
 const TEXT_TYPES: ReadonlySet<unknown> = new Set([

@@ -127,7 +127,7 @@ export const GATEWAY_METRICS: readonly Metric[] = [
       'LMCache lookups of the policy that were skipped, by reason: `circuit_open` (LMCache failed or was late ' +
       'five times in a row), `tokenize_paused` (no engine may be asked for token ids: `/tokenize` failed or was ' +
       'late five times in a row, or does not exist), `tokenize_late` (the budget ran out during `/tokenize`), ' +
-      '`tokenize_failed` (`/tokenize` gave no token ids for the prompt), `unsupported` (an adapter, pictures or ' +
+      '`tokenize_failed` (`/tokenize` gave no token ids for the prompt), `unsupported` (an adapter, images or ' +
       'sound, several prompts in one request).',
     label: 'reason',
     counts: (g) => g.own?.lookups.skipped,

@@ -187,7 +187,7 @@ export const fleets = {
   },
   encoded: { engines: ['encode', 'eye'] },
   ear: { engines: ['ear'] },
-  ranks: { engines: ['ranks'], each: { data_parallel: 'auto' }, pool: async () => ({ policy: 'predicted' }) },
+  ranks: { engines: ['ranks'], each: { data_parallel: 'auto' } },
   // Origins that may call the gateway.
   'ear-pages': { engines: ['ear'], document: { cors: { origins: [page] } } },
 } as const satisfies Readonly<Record<string, Fleet>>

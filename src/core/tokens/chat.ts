@@ -24,4 +24,6 @@ export interface ChatPrompt {
   readonly addSpecial: boolean
   /** Images, audio and other parts that are not text. */
   readonly items: number
+  /** Marker of the first of them. Absent: there is none. */
+  readonly firstItem?: string
 }

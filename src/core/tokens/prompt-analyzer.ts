@@ -50,7 +50,10 @@ export interface PromptProfile {
   readonly items: number
   /** Input of `learn`. null: ids were counted, or the prompt is unreadable. */
   readonly promptBytes: number | null
-  /** Token ids, if `withIds` is set, they are known and there is one prompt. */
+  /**
+   * Token ids, if `withIds` is set, they are known and there is one prompt. Of a chat with images those before the first
+   * one: engines put their own tokens in place of it.
+   */
   readonly ids: Uint32Array | null
   /** Why a pool with a vocabulary did not measure the prompt exactly. null: it did, or it has none. */
   readonly inexact: string | null
@@ -167,7 +170,19 @@ export class PromptAnalyzer {
       tokenizer.encode(text, prompt.addSpecial, this.#ids)
       spans.push(this.#ids.length)
     }
-    return { ...this.#byIds(request, spans, 'exact'), items: prompt.form === 'chat' ? prompt.items : 0 }
+    const measured = this.#byIds(request, spans, 'exact')
+    if (prompt.form !== 'chat' || prompt.items === 0) return measured
+    const ids = request.withIds === true ? this.#leadingIds(texts[0]!, prompt, tokenizer) : null
+    return { ...measured, items: prompt.items, ids }
+  }
+
+  /** Token ids of the text before the first image. null: there is none. */
+  #leadingIds(text: string, { firstItem = '', addSpecial }: ChatPrompt, tokenizer: ExactTokenizer): Uint32Array | null {
+    const end = firstItem === '' ? 0 : text.indexOf(firstItem)
+    if (end <= 0) return null
+    this.#ids.clear()
+    tokenizer.encode(text.slice(0, end), addSpecial, this.#ids)
+    return this.#ids.ids.slice(0, this.#ids.length)
   }
 
   #render(chat: ChatPrompt): string {

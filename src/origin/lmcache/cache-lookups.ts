@@ -71,7 +71,8 @@ export class CacheLookups {
     if (strategy === null || lmcache === null) return nothing
     // Keys of an adapter's chunks are known only to LMCache, and a match of the base model does not apply to the
     // adapter.
-    if (input.adapter !== null || input.measure.items > 0) {
+    // Of a chat with images, the ids of the text before the first one are looked up.
+    if (input.adapter !== null || (input.measure.items > 0 && input.measure.ids === null)) {
       strategy.skips.count('unsupported')
       return nothing
     }

@@ -1,7 +1,7 @@
 /**
  * Reason for a skipped lookup. `circuit_open`: LMCache failed too often. `tokenize_paused`: no engine may be asked for
  * token ids at present. `tokenize_late`: tokenization used up the budget. `tokenize_failed`: the engine returned no
- * ids. `unsupported`: an adapter, images or audio, or several prompts in one request.
+ * ids. `unsupported`: an adapter, several prompts in one request, or no token ids of the text before an image.
  */
 export type SkipReason = 'circuit_open' | 'tokenize_paused' | 'tokenize_late' | 'tokenize_failed' | 'unsupported'
 

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { lmcacheDocument } from '../../contracts/lmcache.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
+import type { PromptProfile } from '../../../src/core/tokens/prompt-analyzer.ts'
 import { CacheLookups, type LookupInput } from '../../../src/origin/lmcache/cache-lookups.ts'
 import { measureByEngine } from '../../../src/origin/engine-tokenizer.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
@@ -11,7 +12,10 @@ import { analyzerOf, requestOf } from '../../core/tokens/support.ts'
 const request = { ...requestOf('completions', { prompt: 'a prompt in words' }), withIds: true }
 
 /** A pool of one engine whose `/tokenize` fails as `tokenize` does. */
-function open(tokenize: () => Promise<never>) {
+function open(
+  tokenize: (request: { readonly target: { readonly id: string } }) => Promise<never>,
+  changes: Partial<PromptProfile> = {},
+) {
   const document = lmcacheDocument({ policy: 'kv_aware', lmcache: { coordinator: 'http://beside', budget_ms: 10 } }, [
     { id: 'engine-0', url: 'http://engine' },
   ])
@@ -20,9 +24,11 @@ function open(tokenize: () => Promise<never>) {
   const [cluster] = clusters
   const route: PoolRoute = { cluster: cluster!, pool: cluster!.pools[0]!, targets: new Map([['engine-0', target]]) }
   const origin: Pick<Origin, 'send'> = { send: tokenize }
-  const lookups = new CacheLookups({ origin, now: () => 0 } as unknown as Ports)
+  const quiet = (): void => undefined
+  const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
+  const lookups = new CacheLookups({ origin, log, now: () => 0 } as unknown as Ports)
   const analyzer = analyzerOf()
-  const own = analyzer.measure(request)
+  const own = { ...analyzer.measure(request), ...changes }
   const input: LookupInput = {
     measure: own,
     model: 'sim',
@@ -44,4 +50,19 @@ it('the counter of lookups counts a lookup whose budget ran out in /tokenize as 
   const { gather, skipped } = open(() => new Promise(() => {}))
   await gather()
   expect(skipped()).toEqual({ tokenize_late: 1 })
+})
+
+it.each<[string, Uint32Array | null, object]>([
+  ['are looked up by the text before the first one', new Uint32Array(600), {}],
+  ['are not looked up without token ids of that text', null, { unsupported: 1 }],
+])('images in a prompt %s', async (_, ids, skips) => {
+  const called: string[] = []
+  const measured = { items: 1, tokenSource: 'exact', ids } as const
+  const { gather, skipped } = open(({ target }) => {
+    called.push(target.id)
+    return Promise.reject(new Error('away'))
+  }, measured)
+  await gather()
+  expect(skipped()).toEqual(skips)
+  expect(called.includes('lmcache')).toBe(ids !== null)
 })

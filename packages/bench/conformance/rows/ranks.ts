@@ -52,7 +52,7 @@ async function completedBy(server: RealEngine): Promise<Counts> {
 }
 
 async function converse(gateway: RunningGateway, bridge: RunningBridge, server: RealEngine): Promise<string> {
-  const random = generator(45)
+  const random = generator(45 + Math.floor(Date.now() / 1000))
   const token = (): number => 10 + Math.floor(random() * 1900)
   const prompts: number[][] = Array.from({ length: CONVERSATIONS }, () => [])
   const before = await completedBy(server)
