@@ -52,7 +52,7 @@ export interface PromptProfile {
   readonly promptBytes: number | null
   /**
    * Token ids, if `withIds` is set, they are known and there is one prompt. Of a chat with images those before the first
-   * one: engines put their own tokens in place of it.
+   * image: engines put their own tokens in its place.
    */
   readonly ids: Uint32Array | null
   /** Why a pool with a vocabulary did not measure the prompt exactly. null: it did, or it has none. */
