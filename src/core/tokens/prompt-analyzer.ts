@@ -51,8 +51,8 @@ export interface PromptProfile {
   /** Input of `learn`. null: ids were counted, or the prompt is unreadable. */
   readonly promptBytes: number | null
   /**
-   * Token ids, if `withIds` is set, they are known and there is one prompt. Of a chat with images those before the first
-   * image: engines put their own tokens in its place.
+   * Token ids, if `withIds` is set, they are known and there is one prompt. Of a chat with images those before the
+   * first image: engines put their own tokens in its place.
    */
   readonly ids: Uint32Array | null
   /** Why a pool with a vocabulary did not measure the prompt exactly. null: it did, or it has none. */
