@@ -1,6 +1,5 @@
 import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
-import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import { hasEnded, type OpenRecord, openRecord, type RequestRecord } from '../core/reports/request-record.ts'
 import type { AddableField } from '../engines/engine-type.ts'
 import type { Config } from '../config.ts'
@@ -51,9 +50,6 @@ function describeRequest(record: OpenRecord, admissions: AdmissionBuilder, route
   if (session !== null) record.session = session
 }
 
-/** Without an engine nothing is used. */
-const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
-
 const NO_HEADERS: readonly string[] = []
 
 const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
@@ -78,8 +74,6 @@ export type RequestEnd = (request: EndedRequest) => void
 
 interface EndedRequest {
   readonly record: RequestRecord
-  /** null: unknown. */
-  readonly used: UsedTokens | null
   readonly exchange: InferenceExchange
   readonly parsed: InferenceRequest
 }
@@ -117,8 +111,6 @@ export class InferenceExchange implements Exchange {
   onResponseId?: NonNullable<Exchange['onResponseId']>
   ownAnswer?: NonNullable<Exchange['ownAnswer']>
   clientHeaders: readonly string[]
-  /** null: unknown. */
-  #used: UsedTokens | null = NOTHING_USED
   readonly parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #end: RequestEnd
@@ -264,10 +256,6 @@ export class InferenceExchange implements Exchange {
     this.#costs?.charge({ route, key, id, payer, caller, scope })
   }
 
-  used(tokens: UsedTokens | null): void {
-    this.#used = tokens
-  }
-
   onEnd(): void {
     const { cluster, model, usage } = this.record
     const route = this.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
@@ -276,6 +264,6 @@ export class InferenceExchange implements Exchange {
     this.#runningIds.release(this.#engineId)
     const { record } = this
     if (!hasEnded(record)) throw new Error(`request ${record.id} has no result: fill in its record first`)
-    this.#end({ record, used: this.#used, exchange: this, parsed: this.parsed })
+    this.#end({ record, exchange: this, parsed: this.parsed })
   }
 }

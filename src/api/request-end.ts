@@ -37,7 +37,7 @@ export function requestEnd({
 }: EndParts): RequestEnd {
   const steps: readonly RequestEnd[] = [
     ...(authenticator.hasLimits ? [settleLimits] : []),
-    ({ parsed, record, used }) => usage.add(parsed.caller.tenant, record, used),
+    ({ parsed, record }) => usage.add(parsed.caller.tenant, record),
     ...(budgets === null ? [] : [chargeTokens(budgets)]),
     ...(weighted === null ? [] : [countTarget(weighted)]),
     ...(shared?.ended === undefined ? [] : [tellGroup(shared)]),
@@ -51,14 +51,14 @@ export function requestEnd({
   }
 }
 
-const settleLimits: RequestEnd = ({ exchange: { permit, scope }, used }) => {
-  const tokens = used === null ? null : used.promptTokens + used.outputTokens
+const settleLimits: RequestEnd = ({ exchange: { permit, scope }, record: { used } }) => {
+  const tokens = used ? used.promptTokens + used.outputTokens : null
   if (permit !== null) scope.background(permit.settle(tokens))
 }
 
 const chargeTokens =
   (budgets: Budgets): RequestEnd =>
-  ({ exchange, parsed: { caller }, record: { engine, usage }, used }) => {
+  ({ exchange, parsed: { caller }, record: { engine, usage, used } }) => {
     if (!hasTokenBudget(caller) || engine === null) return
     const known =
       used ?? (usage === null ? null : { promptTokens: usage.promptTokens, outputTokens: usage.completionTokens })
@@ -70,8 +70,9 @@ const chargeTokens =
 
 const countTarget =
   (weighted: WeightedModels): RequestEnd =>
-  ({ parsed: { chosen }, record, used }) => {
-    if (chosen !== null) weighted.ended(chosen, record, used?.outputTokens ?? record.usage?.completionTokens ?? null)
+  ({ parsed: { chosen }, record }) => {
+    if (chosen !== null)
+      weighted.ended(chosen, record, record.used?.outputTokens ?? record.usage?.completionTokens ?? null)
   }
 
 const tellGroup =

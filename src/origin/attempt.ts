@@ -66,7 +66,7 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
     if (exchange.signal.aborted) {
       const result = abortReason(exchange.scope)
       release(attempt, result, null)
-      if (result === 'client_gone') exchange.used?.(abortedUse(attempt, engine, ports.now() - startedAt))
+      if (result === 'client_gone') exchange.record.used = abortedUse(attempt, engine, ports.now() - startedAt)
       if (result === 'abandoned') throw drainFailure(ports.random())
       throw new Failure('client_gone', 'The client closed the request.', { cause: error })
     }

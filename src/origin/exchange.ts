@@ -1,7 +1,6 @@
 import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
 import type { Admission } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
-import type { UsedTokens } from '../core/limits/used-tokens.ts'
 import type { OpenRecord, RequestRecord } from '../core/reports/request-record.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
@@ -91,11 +90,6 @@ export interface Exchange {
    * same route. Absent, null: streams are not continued.
    */
   continuation?(route: PoolRoute): Continuable | NotContinued | null
-  /**
-   * Called before `onEnd` if an engine has begun the request. null: it is unknown how much was generated, as in an
-   * answer without usage.
-   */
-  used?(tokens: UsedTokens | null): void
   /** Counts the cost of a booking that was released. Absent: nobody pays for the request. */
   charge?(route: PoolRoute, key: string): void
   /** Called exactly once, when `record` is complete: after the last byte, or before `forward` throws. */

@@ -1,5 +1,4 @@
 import type { RequestRecord } from '../reports/request-record.ts'
-import type { UsedTokens } from './used-tokens.ts'
 
 /** Counters of one key since the start. */
 export interface KeyCounts {
@@ -23,11 +22,8 @@ const NOTHING: KeyCounts = { requests: 0, refused: 0, promptTokens: 0, cachedTok
 export class KeyUsage {
   readonly #keys = new Map<string, KeyCounts>()
 
-  /**
-   * Adds an ended request.
-   * @param used counts of a request without the engine's usage; null: none
-   */
-  add(key: string, { engine, usage }: Pick<RequestRecord, 'engine' | 'usage'>, used: UsedTokens | null = null): void {
+  /** Adds an ended request. */
+  add(key: string, { engine, usage, used }: Pick<RequestRecord, 'engine' | 'usage' | 'used'>): void {
     const name = this.#keys.has(key) || this.#keys.size < MAX_KEYS ? key : 'other'
     const added = {
       requests: 1,

@@ -1,5 +1,6 @@
 import type { AttemptFailure, Result, Usage } from '../contract/outcome.ts'
 import type { ClientSession } from '../contract/client-session.ts'
+import type { UsedTokens } from '../limits/used-tokens.ts'
 import type { StageTimes } from '../contract/stages.ts'
 
 /** Result of a request: that of its last attempt, or `refused` without one. */
@@ -39,6 +40,11 @@ export interface RequestRecord {
   readonly stages: StageTimes
   readonly predictedTtftMs: number | null
   readonly usage: Usage | null
+  /**
+   * Tokens that the request used, also if its engine reported no usage. null: unknown, as of an answer without usage.
+   * Absent: the record is of an older version.
+   */
+  readonly used?: UsedTokens | null
   /** Results of continuing the stream: `continued`, `finished`, or a reason. Absent: it was not cut. */
   readonly continuations?: readonly string[]
   /**
@@ -58,6 +64,9 @@ export type OpenRecord = { -readonly [Field in keyof Omit<RequestRecord, 'result
 }
 
 export const hasEnded = (record: OpenRecord): record is OpenRecord & RequestRecord => record.result !== null
+
+/** Without an engine nothing is used. */
+const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 
 /** Creates the record of a new request. `status` is 0 until the end. */
 export const openRecord = ({
@@ -87,6 +96,7 @@ export const openRecord = ({
   stages: {},
   predictedTtftMs: null,
   usage: null,
+  used: NOTHING_USED,
   textOnly: true,
 })
 

@@ -429,7 +429,7 @@ class ContinuedSource {
     const { usage, record } = this.#state
     const { exchange, placed } = this.#parts.attempt
     const { promptTokens, completionTokens } = usage ?? wholeUsage(this.#state, record.tokens)
-    exchange.used?.({ promptTokens: promptTokens || placed.promptTokens, outputTokens: completionTokens })
+    exchange.record.used = { promptTokens: promptTokens || placed.promptTokens, outputTokens: completionTokens }
     this.#parts.relay.finish(resultOf(end, exchange), usage, this.#failed)
   }
 }

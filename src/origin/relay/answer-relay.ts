@@ -295,7 +295,7 @@ export class AnswerRelay implements RequestRelay {
     if (end.end === 'engine_truncated' && this.#notContinued !== null)
       this.#attempt.exchange.record.continuations = [this.#notContinued]
     this.release(end, usage)
-    this.#attempt.exchange.used?.(this.#used(end))
+    this.#attempt.exchange.record.used = this.#used(end)
     this.finish(result, usage, this.#attempt.earlier)
   }
 
