@@ -40,7 +40,8 @@ export async function forward(
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
   const failed = new FailedAttempts(enginesWithoutRoute(exchange, ports))
-  const retry: RetryState = { ports, digests, suspect, stepsOf, maxAttempts, stages, failed, refused: null }
+  const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
+  const retry: RetryState = { ports, digests, suspect, stepsOf, placeOf, maxAttempts, stages, failed, refused: null }
   try {
     return await retryLoop(exchange, retry)
   } catch (error) {
@@ -89,6 +90,7 @@ interface RetryState {
   readonly digests: PoolDigests
   readonly suspect: Suspect | undefined
   readonly stepsOf: (route: PoolRoute) => PoolSteps
+  readonly placeOf: AttemptContext['placeOf']
   readonly maxAttempts: number
   readonly stages: StageTimer
   readonly failed: FailedAttempts
@@ -97,8 +99,7 @@ interface RetryState {
 }
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
-  const { ports, digests, stepsOf, maxAttempts, stages, failed } = retry
-  const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
+  const { ports, digests, stepsOf, placeOf, maxAttempts, stages, failed } = retry
   while (failed.all.length < maxAttempts && !failed.isTooLate) {
     const placed = await acquirePlacement(exchange, ports, digests, { ...failed.history(), stages, placeOf })
     if ('refused' in placed) {
@@ -164,7 +165,7 @@ function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refusal | n
 
 const attemptOf = (
   exchange: Exchange,
-  { ports, digests, suspect, stepsOf, stages, failed }: RetryState,
+  { ports, digests, suspect, placeOf, stages, failed }: RetryState,
   placed: AcquiredPlacement,
 ): AttemptContext => ({
   exchange,
@@ -176,7 +177,7 @@ const attemptOf = (
   suspect,
   signal: exchange.signal,
   race: alone,
-  placeOf: (route) => stepsOf(route).place,
+  placeOf,
 })
 
 /** The engine loads, is paused or is retired: like one that sleeps, it gets no requests before its next good probe. */

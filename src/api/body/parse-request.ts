@@ -45,7 +45,8 @@ export async function parseInferenceRequest(
   const offer = parts.models.offer(modelOf(parts.models, fields, caller, stored), caller)
   enforceLimits(body, limits)
   const read = { incoming, endpoint, caller, body, fields, options }
-  return { ...read, ...parts.chooseModel(offer, read, stored), pinned: stored }
+  const { model, routes, chosen } = parts.chooseModel(offer, read, stored)
+  return { incoming, endpoint, caller, body, fields, options, model, routes, chosen, pinned: stored }
 }
 
 function modelOf(models: ModelRegistry, fields: RequestFields, caller: Caller, stored: StoredResponse | null): string {

@@ -15,7 +15,7 @@ export function candidateSet(engines: readonly EngineState[], reading: SignalRea
   return {
     engines: rows,
     candidates(needs) {
-      for (const signal of needs) reading.fill(signal)
+      reading.fill(needs)
       if (!MAY_BE_MISSING.some((signal) => needs.includes(signal))) return rows
       return rows.filter((signals) =>
         MAY_BE_MISSING.every((signal) => !needs.includes(signal) || !Number.isNaN(signals[signal])),

@@ -18,6 +18,33 @@ const OF_PROMPT: readonly Signal[] = [
   'lookupTokens',
 ]
 
+/** Signals that are computed together. */
+interface SignalGroups {
+  readonly load: boolean
+  readonly prompt: boolean
+  readonly state: boolean
+  readonly delays: boolean
+}
+
+/** By the list of a policy, which never changes: a decision looks through no names. */
+const groupsByList = new WeakMap<readonly Signal[], SignalGroups>()
+
+function groupsOf(signals: readonly Signal[]): SignalGroups {
+  let groups = groupsByList.get(signals)
+  if (groups === undefined) {
+    const isDelay = (signal: Signal): boolean => signal === 'delayS' || signal === 'laterS'
+    const delays = signals.some(isDelay)
+    groups = {
+      load: signals.some((signal) => LOAD_SIGNALS.includes(signal)),
+      prompt: delays || signals.some((signal) => OF_PROMPT.includes(signal)),
+      state: signals.some((signal) => !LOAD_SIGNALS.includes(signal) && !OF_PROMPT.includes(signal)),
+      delays,
+    }
+    groupsByList.set(signals, groups)
+  }
+  return groups
+}
+
 /** Signals for one request at one time. */
 export class SignalReader implements SignalQuery {
   readonly sources: SignalSources
@@ -50,20 +77,26 @@ export class SignalReader implements SignalQuery {
   }
 
   /**
-   * Writes a signal, and the others that are computed with it, into the engines' rows. NaN: missing, so a policy that
+   * Writes signals, and the others that are computed with them, into the engines' rows. NaN: missing, so a policy that
    * needs the signal skips the engine. A cold cache and an empty queue are 0, not missing.
    */
-  fill(signal: Signal): void {
-    if (LOAD_SIGNALS.includes(signal)) {
-      if (!this.#loadFilled) this.sources.load.writeSignals(this.#engines, this.now)
+  fill(signals: readonly Signal[]): void {
+    const { load, prompt, state, delays } = groupsOf(signals)
+    if (load && !this.#loadFilled) {
       this.#loadFilled = true
-    } else if (OF_PROMPT.includes(signal)) {
-      if (!this.#promptFilled) this.#fillPrompt()
+      this.sources.load.writeSignals(this.#engines, this.now)
+    }
+    if (prompt && !this.#promptFilled) {
       this.#promptFilled = true
-    } else {
-      if (!this.#stateFilled) this.#fillState()
+      this.#fillPrompt()
+    }
+    if (state && !this.#stateFilled) {
       this.#stateFilled = true
-      if (signal === 'delayS' || signal === 'laterS') this.#fillDelays()
+      this.#fillState()
+    }
+    if (delays && !this.#delaysFilled) {
+      this.#delaysFilled = true
+      for (const engine of this.#engines) fillDelays(this, engine)
     }
   }
 
@@ -88,14 +121,6 @@ export class SignalReader implements SignalQuery {
       if (promptTokens === 0) signals.cachedTokens = 0
       else signals.cachedTokens = prompt.hasHints ? prompt.cached(engine).total : prompt.cachedByIndex(engine)
     }
-  }
-
-  /** Writes the delay of the first token, from the signals of the prompt and of the state. */
-  #fillDelays(): void {
-    if (this.#delaysFilled) return
-    this.#delaysFilled = true
-    this.fill('cachedTokens')
-    for (const engine of this.#engines) fillDelays(this, engine)
   }
 
   /** Writes the signals that do not depend on the prompt. */
