@@ -15,7 +15,7 @@ export function candidateSet(engines: readonly EngineState[], reading: SignalRea
   return {
     engines: rows,
     candidates(needs) {
-      reading.fill(needs)
+      reading.write(needs)
       if (!MAY_BE_MISSING.some((signal) => needs.includes(signal))) return rows
       return rows.filter((signals) =>
         MAY_BE_MISSING.every((signal) => !needs.includes(signal) || !Number.isNaN(signals[signal])),

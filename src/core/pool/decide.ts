@@ -44,7 +44,7 @@ const NEEDED = ['requests', 'recentWork'] as const
 
 export function decide(admission: Admission, input: DecisionInput): DecisionResult {
   const { engines, reading, now, pool, steps } = input
-  reading.fill(NEEDED)
+  reading.write(NEEDED)
   const facts = { engines: engines.all(), admission, pool, now }
   const usual = excludedFrom(facts, steps.reserve)
   const reserved = usual.some(({ reason }) => reason === 'reserve')

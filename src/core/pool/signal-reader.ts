@@ -18,6 +18,8 @@ const OF_PROMPT: readonly Signal[] = [
   'lookupTokens',
 ]
 
+const DELAYS: readonly Signal[] = ['delayS', 'laterS']
+
 /** Signals that are computed together. */
 interface SignalGroups {
   readonly load: boolean
@@ -32,8 +34,7 @@ const groupsByList = new WeakMap<readonly Signal[], SignalGroups>()
 function groupsOf(signals: readonly Signal[]): SignalGroups {
   let groups = groupsByList.get(signals)
   if (groups === undefined) {
-    const isDelay = (signal: Signal): boolean => signal === 'delayS' || signal === 'laterS'
-    const delays = signals.some(isDelay)
+    const delays = DELAYS.some((delay) => signals.includes(delay))
     groups = {
       load: signals.some((signal) => LOAD_SIGNALS.includes(signal)),
       prompt: delays || signals.some((signal) => OF_PROMPT.includes(signal)),
@@ -80,7 +81,7 @@ export class SignalReader implements SignalQuery {
    * Writes signals, and the others that are computed with them, into the engines' rows. NaN: missing, so a policy that
    * needs the signal skips the engine. A cold cache and an empty queue are 0, not missing.
    */
-  fill(signals: readonly Signal[]): void {
+  write(signals: readonly Signal[]): void {
     const { load, prompt, state, delays } = groupsOf(signals)
     if (load && !this.#loadFilled) {
       this.#loadFilled = true
