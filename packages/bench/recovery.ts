@@ -15,10 +15,9 @@ import { healthyHours } from './recovery/healthy-hours.ts'
 import { steadyLoad } from './recovery/load.ts'
 import { Site } from './recovery/site.ts'
 import { type SlowRow, slowRows } from './recovery/slow-rows.ts'
-import { median } from './median.ts'
 import { type PredictedLateness, predictedLateness } from './recovery/predicted-lateness.ts'
 import { medianFigures } from './recovery/median-figures.ts'
-import { type WarmUp, warmUp } from './recovery/warm-up.ts'
+import { warmUpRows } from './recovery/warm-up-rows.ts'
 import { peerHeadline, peerRows, shownPeer } from './recovery/peer-rows.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
@@ -106,25 +105,8 @@ const HEALTHY = 'healthy'
 const HOURS = 'hours'
 const WARM_UP = 'warm-up'
 const SLOW = 'slow'
-const SLOW_STARTS = [0, 1, 4]
-const WARM_UP_SEEDS = 5
 const SEEDS = 24
 const HOUR_MINUTES = 60
-
-/** Rows of an engine that joins: medians over the seeds. */
-function warmUpRows(): BenchRow[] {
-  return SLOW_STARTS.map((slowStart) => {
-    const runs = Array.from({ length: WARM_UP_SEEDS }, (_, at) => warmUp({ slowStart, seed: at + 1 }))
-    const of = (value: (run: WarmUp) => number): number => median(runs.map(value))
-    return {
-      fault: `an engine joins, slow_start ${slowStart}`,
-      share_10s: of(({ share10s }) => share10s),
-      share_60s: of(({ share60s }) => share60s),
-      p99_ms: of(({ p99Ms }) => p99Ms),
-      new_engine_p99_ms: of(({ newP99Ms }) => newP99Ms),
-    }
-  })
-}
 
 async function hourRows(
   options: { readonly seeds: number; readonly engines: number },

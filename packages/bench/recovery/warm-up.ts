@@ -25,14 +25,23 @@ export interface WarmUp {
   /** Share of the requests in the first ten seconds and in the minute after the join, that the new engine got. */
   readonly share10s: number
   readonly share60s: number
+  /** Share in the second minute. */
+  readonly shareLater: number
   /** Times to first token in that minute, ms: all, and those of the new engine. */
   readonly p50Ms: number
   readonly p99Ms: number
   readonly newP99Ms: number
 }
 
-/** @param slowStart option of the policy `predicted` */
-export function warmUp({ slowStart, seed }: { readonly slowStart: number; readonly seed: number }): WarmUp {
+export interface WarmUpOptions {
+  /** Option of the policy `predicted`. */
+  readonly slowStart: number
+  readonly seed: number
+  /** Requests per second. */
+  readonly perS?: number
+}
+
+export function warmUp({ slowStart, seed, perS = PER_S }: WarmUpOptions): WarmUp {
   const random = chance(seed)
   const machine = inBlocksOf(BLOCK_TOKENS, engineProfile('agentic'))
   const { policy } = defaultPool()
@@ -59,7 +68,7 @@ export function warmUp({ slowStart, seed }: { readonly slowStart: number; readon
       blocks: keysOf(Array.from({ length: count }, (_, at) => one.from + at)),
       patienceMs: Infinity,
     })
-    fleet.at(fleet.now - (Math.log(1 - random()) / PER_S) * SECOND_MS, ask)
+    fleet.at(fleet.now - (Math.log(1 - random()) / perS) * SECOND_MS, ask)
   }
   fleet.at(0, ask)
   fleet.run(JOINS_MS)
@@ -73,9 +82,11 @@ function figuresOf(served: readonly ServedRequest[]): Omit<WarmUp, 'slowStart'> 
     served.filter(({ sentAt }) => sentAt >= JOINS_MS && sentAt < JOINS_MS + ms)
   const shareOf = (ms: number): number => within(ms).filter(isNew).length / within(ms).length
   const all = within(MEASURED_MS)
+  const later = within(2 * MEASURED_MS).slice(all.length)
   return {
     share10s: shareOf(10 * SECOND_MS),
     share60s: shareOf(MEASURED_MS),
+    shareLater: later.filter(isNew).length / later.length,
     p50Ms: quantile(ttfts(all), 0.5),
     p99Ms: quantile(ttfts(all), 0.99),
     newP99Ms: quantile(ttfts(all.filter(isNew)), 0.99),
