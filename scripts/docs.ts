@@ -1,5 +1,5 @@
 /** Writes the generated pages. A test fails if they are out of date. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cliMarkdown } from './cli-docs.ts'
 import { configJsonSchema, configMarkdown } from './config-docs.ts'
 import { enginesMarkdown } from './engines-docs.ts'
@@ -15,6 +15,10 @@ writeFileSync(page('firstlight.schema.json'), configJsonSchema())
 writeFileSync(page('metrics.md'), metricsMarkdown())
 mkdirSync(new URL('../examples/grafana', import.meta.url), { recursive: true })
 writeFileSync(new URL('../examples/grafana/firstlight.json', import.meta.url), grafanaDashboard())
+// Templates of a chart read only files inside it.
+const chartFile = (name: string) => new URL(`../deploy/helm/firstlight/files/${name}`, import.meta.url)
+writeFileSync(chartFile('dashboard.json'), grafanaDashboard())
+copyFileSync(new URL('../examples/prometheus/alerts.yml', import.meta.url), chartFile('alerts.yml'))
 console.log(
-  'Wrote docs/cli.md, docs/config.md, docs/engines.md, docs/firstlight.schema.json, docs/metrics.md and examples/grafana/firstlight.json.',
+  'Wrote docs/cli.md, docs/config.md, docs/engines.md, docs/firstlight.schema.json, docs/metrics.md, examples/grafana/firstlight.json and files of the chart.',
 )

@@ -11,6 +11,7 @@ import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { parseYaml } from '../../src/config/yaml.ts'
 import type { Config } from '../../src/config.ts'
+import { METRICS } from '../../src/telemetry/metrics.ts'
 
 // oxlint-disable-next-line typescript/no-explicit-any -- manifests of many kinds; the assertions check their fields
 type Fields = Readonly<Record<string, any>>
@@ -35,6 +36,13 @@ it('the document in the values of the chart is valid', () => {
 it('the schema of the values describes every value', () => {
   const schema = JSON.parse(readFileSync(pathOf('helm/firstlight/values.schema.json'), 'utf8')) as Fields
   expect(Object.keys(values).filter((key) => !(key in schema['properties']))).toEqual([])
+})
+
+it('the chart has the same alerts and dashboard as the examples (else: npm run docs)', () => {
+  const example = (path: string) => readFileSync(pathOf(`../examples/${path}`), 'utf8')
+  const chart = (name: string) => readFileSync(pathOf(`helm/firstlight/files/${name}`), 'utf8')
+  expect(chart('alerts.yml')).toBe(example('prometheus/alerts.yml'))
+  expect(chart('dashboard.json')).toBe(example('grafana/firstlight.json'))
 })
 
 it('the compose file has a valid document, and every config that a service uses', () => {
@@ -70,7 +78,18 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
       .map(yamlOf)
   }
   const named = (objects: readonly Fields[], kind: string): Fields => objects.find((one) => one['kind'] === kind)!
-  const features = ['valkey', 'autoscaling', 'keda', 'podMonitor', 'networkPolicy', 'ingress', 'httpRoute']
+  const features = [
+    'valkey',
+    'autoscaling',
+    'keda',
+    'podMonitor',
+    'serviceMonitor',
+    'prometheusRule',
+    'grafanaDashboard',
+    'networkPolicy',
+    'ingress',
+    'httpRoute',
+  ]
   const all = features.map((name) => `${name}.enabled=true`)
 
   it('the Helm chart passes the linter', () => {
@@ -122,6 +141,66 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
       reads('inference.networking.k8s.io', 'inferencepools'),
       reads('llm-d.ai', 'inferenceobjectives'),
     ])
+  })
+
+  it('the Helm chart scrapes each replica once, with the key for metrics and not with that of the administrator', () => {
+    const objects = rendered(...all)
+    const document = yamlOf(named(objects, 'ConfigMap')['data']['firstlight.yaml'])
+    const secret = { name: 'firstlight', key: document['metrics'].key.env as string }
+    expect(secret.key).not.toBe(document['admin'].secret.env)
+    const [pods, services] = [named(objects, 'PodMonitor')['spec'], named(objects, 'ServiceMonitor')['spec']]
+    expect(pods.podMetricsEndpoints[0].authorization.credentials).toEqual(secret)
+    expect(services.endpoints[0].authorization.credentials).toEqual(secret)
+    const wanted = Object.entries<string>(services.selector.matchLabels)
+    const chosen = objects.filter(
+      ({ kind, metadata }) =>
+        kind === 'Service' && wanted.every(([label, value]) => metadata.labels?.[label] === value),
+    )
+    expect(chosen.map(({ metadata }) => metadata.name)).toEqual(['x-firstlight-headless'])
+    expect([pods.jobLabel, services.jobLabel]).toEqual(['app.kubernetes.io/name', 'app.kubernetes.io/name'])
+  })
+
+  it('the Helm chart has the alerts of the examples, each with a runbook, and the dashboard', () => {
+    const rules = (objects: readonly Fields[]) =>
+      (named(objects, 'PrometheusRule')['spec'].groups as Fields[]).flatMap((group) => group['rules'] as Fields[])
+    const inCluster = rules(rendered(...all))
+    const example = read('../examples/prometheus/alerts.yml')['groups'][0].rules as Fields[]
+    expect(inCluster.map(({ alert, expr }) => [alert, expr])).toEqual(example.map(({ alert, expr }) => [alert, expr]))
+    for (const { annotations } of inCluster)
+      expect(annotations.runbook_url).toBe('http://x-firstlight.llm.svc:80/runbook')
+    const own = rules(rendered('prometheusRule.enabled=true', 'prometheusRule.runbookUrl=https://wiki/llm'))
+    expect(own[0]!['annotations'].runbook_url).toBe('https://wiki/llm')
+    const dashboard = rendered('grafanaDashboard.enabled=true').find(
+      ({ kind, metadata }) => kind === 'ConfigMap' && metadata.labels.grafana_dashboard === '1',
+    )!
+    const text = readFileSync(pathOf('../examples/grafana/firstlight.json'), 'utf8')
+    expect(JSON.parse(dashboard['data']['firstlight.json'] as string)).toEqual(JSON.parse(text))
+  })
+
+  it('the Helm chart scales the engines of each pool by its own requests, also from zero', () => {
+    const pools = (at: number, name: string) => `keda.pools[${at}].${name}`
+    const objects = rendered(
+      'keda.enabled=true',
+      ...['target=a', 'model=m/A', 'minReplicas=0', 'maxReplicas=3'].map((one) => pools(0, one)),
+      ...['target=b', 'model=B', 'minReplicas=2', 'maxReplicas=4', 'query=up'].map((one) => pools(1, one)),
+    ).filter(({ kind }) => kind === 'ScaledObject')
+    expect(objects.map(({ metadata }) => metadata.name)).toEqual(['x-firstlight-a', 'x-firstlight-b'])
+    expect(objects.map(({ spec }) => [spec.scaleTargetRef.name, spec.minReplicaCount, spec.maxReplicaCount])).toEqual([
+      ['a', 0, 3],
+      ['b', 2, 4],
+    ])
+    const [query, own] = objects.map(({ spec }) => String(spec.triggers[0].metadata.query))
+    const names = METRICS.map(({ name }) => name)
+    const used = [...query!.matchAll(/(firstlight_\w+)\{model="m\/A"\}/g)].map(([, name]) => name!)
+    expect(used).toHaveLength(3)
+    expect(used.filter((name) => !names.includes(name))).toEqual([])
+    expect(own).toBe('up')
+  })
+
+  it('the Helm chart has one replica by default, which needs no Valkey server', () => {
+    const objects = rendered()
+    expect(named(objects, 'Deployment')['spec'].replicas).toBe(1)
+    expect(objects.filter(({ kind }) => kind === 'Deployment')).toHaveLength(1)
   })
 
   it('the Helm chart grants nothing but list and watch of pods', () => {
