@@ -3,6 +3,7 @@ import { METRICS } from '../src/telemetry/metrics.ts'
 import type { Metric } from '../src/telemetry/metric.ts'
 
 const ROWS = [
+  'Health',
   'TTFT',
   'Load',
   'Requests',
@@ -13,10 +14,12 @@ const ROWS = [
   'Overload',
   'Learned',
   'Regions',
-  'Health',
 ]
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' }
-const FILTER = '{cluster=~"$cluster",engine=~"$engine"}'
+const FILTER = '{model=~"$model",cluster=~"$cluster",engine=~"$engine"}'
+/** Durations have the model under the name of the GenAI conventions. */
+const DURATION_FILTER = '{gen_ai_request_model=~"$model",cluster=~"$cluster",engine=~"$engine"}'
+const POOL_FILTER = '{model=~"$model",cluster=~"$cluster"}'
 
 interface Query {
   readonly expr: string
@@ -40,11 +43,18 @@ interface Summary {
   readonly thresholds?: readonly [number, number]
 }
 
-const quantile = (q: number): string =>
-  `histogram_quantile(${q}, sum by (le) (rate(gen_ai_server_time_to_first_token_seconds_bucket${FILTER}[5m])))`
+const quantile = (q: number, of = 'time_to_first_token'): string =>
+  `histogram_quantile(${q}, sum by (le) (rate(gen_ai_server_${of}_seconds_bucket${DURATION_FILTER}[5m])))`
 
 /** Answers "is the fleet well?" before any detail. */
 const SUMMARY: readonly Summary[] = [
+  {
+    title: 'Engines out',
+    about: 'Engines that get no requests and do not drain.',
+    expr: `count(firstlight_engine_available${FILTER} == 0 unless firstlight_engine_draining${FILTER} == 1) or vector(0)`,
+    unit: 'short',
+    thresholds: [1, 2],
+  },
   {
     title: 'Requests',
     about: 'Completed requests per second.',
@@ -55,19 +65,29 @@ const SUMMARY: readonly Summary[] = [
     title: 'Errors',
     about: 'Share of responses with a 5xx status.',
     expr:
-      `sum(rate(firstlight_responses_total{cluster=~"$cluster",engine=~"$engine",status="5xx"}[5m])) / ` +
+      `sum(rate(firstlight_responses_total{model=~"$model",cluster=~"$cluster",engine=~"$engine",status="5xx"}[5m])) / ` +
       `sum(rate(firstlight_responses_total${FILTER}[5m]))`,
     unit: 'percentunit',
     thresholds: [0.001, 0.01],
   },
   {
     title: 'Refusals',
-    about: 'Requests per second that the gateway rejected: overload, limits of keys, authentication.',
-    expr: 'sum(rate(firstlight_rejected_requests_total[5m]))',
+    about:
+      'Requests per second that were refused: by pools (overload, full or unavailable engines), and by the gateway before ' +
+      'routing (limits and budgets of keys, authentication, invalid requests).',
+    expr:
+      `(sum(rate(firstlight_refusals_total${POOL_FILTER}[5m])) or vector(0)) + ` +
+      '(sum(rate(firstlight_rejected_requests_total[5m])) or vector(0))',
     unit: 'reqps',
   },
   { title: 'TTFT p50', about: 'Median time to the first token.', expr: quantile(0.5), unit: 's' },
   { title: 'TTFT p95', about: '95th percentile of the time to the first token.', expr: quantile(0.95), unit: 's' },
+  {
+    title: 'Time per token p95',
+    about: '95th percentile of the mean time between two output tokens of a response.',
+    expr: quantile(0.95, 'time_per_output_token'),
+    unit: 's',
+  },
   {
     title: 'Output',
     about: 'Output tokens per second, as reported by engines.',
@@ -79,13 +99,6 @@ const SUMMARY: readonly Summary[] = [
     about: 'Prefill work that waits at the busiest engine.',
     expr: `max(firstlight_engine_pending_prefill_seconds${FILTER})`,
     unit: 's',
-  },
-  {
-    title: 'Engines out',
-    about: 'Engines that get no requests and do not drain.',
-    expr: `count(firstlight_engine_available${FILTER} == 0 unless firstlight_engine_draining${FILTER} == 1) or vector(0)`,
-    unit: 'short',
-    thresholds: [1, 2],
   },
 ]
 
@@ -102,9 +115,22 @@ const variable = (name: string, query: string) => ({
   current: { selected: true, text: 'All', value: '$__all' },
 })
 
+/** Columns of the dashboard. */
+const COLUMNS = 24
+
+/** One row of figures. What does not divide its width goes to the first ones. */
+function summaryPanels(): object[] {
+  const w = Math.floor(COLUMNS / SUMMARY.length)
+  const wider = COLUMNS - w * SUMMARY.length
+  return SUMMARY.map((figure, at) => {
+    const x = w * at + Math.min(at, wider)
+    return stat(figure, at + 1, { h: 4, w: at < wider ? w + 1 : w, x, y: 0 })
+  })
+}
+
 /** A dashboard for Grafana 10 and later. Import it and choose the data source. */
 export function grafanaDashboard(): string {
-  const panels: object[] = SUMMARY.map((figure, at) => stat(figure, at + 1, { h: 4, w: 3, x: 3 * at, y: 0 }))
+  const panels = summaryPanels()
   let y = 4
   for (const title of ROWS) {
     const metrics = METRICS.filter((metric) => metric.panel === title)
@@ -135,8 +161,9 @@ export function grafanaDashboard(): string {
     templating: {
       list: [
         { name: 'datasource', type: 'datasource', query: 'prometheus' },
-        variable('cluster', 'label_values(firstlight_engine_available, cluster)'),
-        variable('engine', 'label_values(firstlight_engine_available{cluster=~"$cluster"}, engine)'),
+        variable('model', 'label_values(firstlight_engine_available, model)'),
+        variable('cluster', 'label_values(firstlight_engine_available{model=~"$model"}, cluster)'),
+        variable('engine', `label_values(firstlight_engine_available${POOL_FILTER}, engine)`),
       ],
     },
     panels,
@@ -226,13 +253,13 @@ function queries(metric: Metric): readonly Query[] {
     case 'state':
       return [
         {
-          expr: `${name}{cluster=~"$cluster",engine=~"$engine",${metric.label}!="${metric.states[0]}"} == 1`,
+          expr: `${name}{model=~"$model",cluster=~"$cluster",engine=~"$engine",${metric.label}!="${metric.states[0]}"} == 1`,
           legend: `{{engine}} {{${metric.label}}}`,
         },
       ]
     case 'decision': {
       const labels = metric.labels.map((label) => (label === 'refused' ? 'reason' : label))
-      const selected = `${name}{cluster=~"$cluster"}`
+      const selected = `${name}${POOL_FILTER}`
       const expr = metric.type === 'counter' ? `rate(${selected}[5m])` : selected
       return [
         {
@@ -251,13 +278,13 @@ function queries(metric: Metric): readonly Query[] {
     case 'duration': {
       const by = metric.stage === null ? 'stage' : 'cluster'
       return ['0.5', '0.95', '0.99'].slice(0, metric.stage === null ? 1 : 3).map((q) => ({
-        expr: `histogram_quantile(${q}, sum by (le, ${by}) (rate(${name}_bucket${FILTER}[5m])))`,
+        expr: `histogram_quantile(${q}, sum by (le, ${by}) (rate(${name}_bucket${metric.stage === null ? FILTER : DURATION_FILTER}[5m])))`,
         legend: `{{${by}}} p${Math.round(Number(q) * 100)}`,
       }))
     }
     case 'region':
     case 'pool':
-      return [{ expr: `${name}{cluster=~"$cluster"}`, legend: '{{cluster}} {{model}}' }]
+      return [{ expr: `${name}${POOL_FILTER}`, legend: '{{cluster}} {{model}}' }]
     case 'target':
       return [{ expr: `sum by (name, target) (rate(${name}[5m]))`, legend: '{{name}} {{target}}' }]
     case 'gateway_counts':

@@ -10,9 +10,10 @@ import { flag, type Metric } from './metric.ts'
 import { REGION_METRICS } from './region-metrics.ts'
 import { REQUEST_METRICS } from './request-metrics.ts'
 
-/** Seconds; those of vLLM's `time_to_first_token_seconds`. */
+/** Seconds; those of vLLM's `time_to_first_token_seconds`, with steps between 10 and 80 s, where long prompts end. */
 export const BUCKETS_S = [
-  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 15, 20, 30, 40, 60, 80, 160,
+  640, 2560,
 ] as const
 
 /** All metrics, in the order of `/metrics` and docs/metrics.md. */

@@ -118,7 +118,7 @@ function requestValues({
     'gen_ai.usage.input_tokens': usage?.promptTokens,
     'gen_ai.usage.output_tokens': usage?.completionTokens,
     'gen_ai.usage.cache_read.input_tokens': usage?.cachedTokens,
-    'gen_ai.latency.time_to_first_token': stages.ttft === undefined ? undefined : stages.ttft / 1000,
+    'gen_ai.response.time_to_first_chunk': stages.ttft === undefined ? undefined : stages.ttft / 1000,
     'http.request.method': 'POST',
     'http.route': path,
     'http.response.status_code': status,
@@ -164,12 +164,14 @@ function attributes(values: AttributeValues): unknown[] {
   return out
 }
 
-/** Times are always doubles: stores keep one type per name and reject another. */
+/** Times, which are always doubles: stores keep one type per name and reject another. */
+const IS_DURATION = /_ms$|time_to_first_chunk/
+
 function attributeValue(key: string, value: string | number | boolean | readonly string[]): unknown {
   if (typeof value === 'string') return { stringValue: value }
   if (typeof value === 'boolean') return { boolValue: value }
   if (typeof value === 'number')
-    return Number.isInteger(value) && !/_ms$|latency/.test(key) ? { intValue: String(value) } : { doubleValue: value }
+    return Number.isInteger(value) && !IS_DURATION.test(key) ? { intValue: String(value) } : { doubleValue: value }
   return { arrayValue: { values: value.map((one) => ({ stringValue: one })) } }
 }
 

@@ -66,7 +66,7 @@ it('each attribute has one type, whatever its value', () => {
       }
     }),
   )
-  expect(types.get('gen_ai.latency.time_to_first_token')).toBe('doubleValue')
+  expect(types.get('gen_ai.response.time_to_first_chunk')).toBe('doubleValue')
 })
 
 it.each([
