@@ -1,5 +1,11 @@
 import { type DecodeCostModel, decodeCostModelAt } from './decode-cost-model.ts'
-import { FULL_CONFIDENCE, RESTORED_SAMPLES, sampleConfidence, SHIFT_LOG_FACTOR } from './sample-confidence.ts'
+import {
+  FULL_CONFIDENCE,
+  RESTORED_SAMPLES,
+  sampleConfidence,
+  type SampleTimes,
+  SHIFT_LOG_FACTOR,
+} from './sample-confidence.ts'
 
 /** Maximum change of the pace by one response, since responses differ more than engines. */
 const CLIP = Math.log(3)
@@ -17,8 +23,8 @@ export class DecodeFitter {
   #samples = 0
   /** Consecutive slow responses; negative: fast ones. */
   #offInARow = 0
-  /** Time of the last update; null: restored. */
-  #lastAt: number | null = 0
+  /** Times since the last response that was off; null: none yet, or restored. */
+  #times: SampleTimes | null = null
   /** Cached, because every decision reads it for every engine. */
   #costModel: { readonly blockTokens: number; readonly costModel: DecodeCostModel } | null = null
 
@@ -30,8 +36,8 @@ export class DecodeFitter {
 
   /** Returns the decode model, blended with that of its hardware class by confidence. */
   blendedCostModel(hardwareClass: DecodeFitter, blockTokens: number, now: number): DecodeCostModel {
-    this.#lastAt ??= now
-    const share = sampleConfidence(this.#samples, this.#lastAt, now)
+    this.#times ??= { firstAt: now, lastAt: now }
+    const share = sampleConfidence(this.#samples, this.#times, now)
     if (share >= FULL_CONFIDENCE || Math.abs(this.#logPace - hardwareClass.#logPace) < 1e-3)
       return this.costModel(blockTokens)
     return decodeCostModelAt(share * this.#logPace + (1 - share) * hardwareClass.#logPace, blockTokens)
@@ -51,7 +57,7 @@ export class DecodeFitter {
   restore(logPace: number): void {
     this.#logPace = logPace
     this.#samples = RESTORED_SAMPLES
-    this.#lastAt = null
+    this.#times = null
     this.#costModel = null
   }
 
@@ -66,7 +72,7 @@ export class DecodeFitter {
     const off = Math.abs(error) > SHIFT_LOG_FACTOR ? Math.sign(error) : 0
     this.#offInARow = off * this.#offInARow > 0 ? this.#offInARow + off : off
     this.#samples = Math.abs(this.#offInARow) >= SHIFT_SAMPLES ? 1 : this.#samples + 1
-    this.#lastAt = now
+    this.#times = { firstAt: off === 0 ? (this.#times?.firstAt ?? now) : now, lastAt: now }
     const gain = Math.max(MIN_GAIN, 1 / (this.#samples + 1))
     this.#logPace += gain * Math.min(CLIP, Math.max(-CLIP, error))
     this.#costModel = null

@@ -4,6 +4,7 @@ import {
   SHIFT_LOG_FACTOR,
   FULL_CONFIDENCE,
   sampleConfidence,
+  type SampleTimes,
   NO_CONFIDENCE,
 } from './sample-confidence.ts'
 import {
@@ -99,8 +100,8 @@ export class PrefillFitter {
   #sampleCount = 0
   #confidence = 0
   #sinceFit = 0
-  /** Time of the last update; null: restored. */
-  #lastAt: number | null = 0
+  /** Times since the last sample that was off; null: none yet, or restored. */
+  #times: SampleTimes | null = null
   #restoredSamples = 0
   #longestTokens = 0
   readonly #samplesBySize: PrefillSample[][] = [[], [], [], [], [], []]
@@ -120,8 +121,8 @@ export class PrefillFitter {
 
   /** Returns its cost model blended with a sibling's by confidence. */
   blendedCostModel(sibling: PrefillCostModel, now: number): PrefillCostModel {
-    this.#lastAt ??= now
-    const share = sampleConfidence(Math.max(this.#sampleCount, this.#restoredSamples), this.#lastAt, now)
+    this.#times ??= { firstAt: now, lastAt: now }
+    const share = sampleConfidence(Math.max(this.#sampleCount, this.#restoredSamples), this.#times, now)
     if (share >= FULL_CONFIDENCE) return this.costModel
     return share < NO_CONFIDENCE ? sibling : blend(this.costModel, sibling, share)
   }
@@ -151,7 +152,7 @@ export class PrefillFitter {
   restore(costModel: PrefillCostModel): void {
     this.setPrior(costModel)
     this.#restoredSamples = RESTORED_SAMPLES
-    this.#lastAt = null
+    this.#times = null
   }
 
   /** Whether it has samples or a restored model. */
@@ -161,7 +162,9 @@ export class PrefillFitter {
 
   learn(sample: PrefillSample): void {
     if (!(sample.seconds >= MIN_SECONDS && sample.seconds <= MAX_SECONDS) || !(sample.newTokens > 0)) return
-    this.#recent.push({ sample, error: Math.log(sample.seconds / costModelSeconds(this.#costModel, sample)) })
+    const error = Math.log(sample.seconds / costModelSeconds(this.#costModel, sample))
+    if (Math.abs(error) > SHIFT_LOG_FACTOR) this.#times = null
+    this.#recent.push({ sample, error })
     if (this.#recent.length > SHIFT_SAMPLES) this.#recent.shift()
     this.#store(sample)
     if (this.#hasReturned(sample)) this.#revert(sample.at)
@@ -176,7 +179,7 @@ export class PrefillFitter {
     kept.push(sample)
     this.#sampleCount++
     this.#longestTokens = Math.max(this.#longestTokens, sample.pairs / sample.newTokens + sample.newTokens / 2)
-    this.#lastAt = sample.at
+    this.#times = { firstAt: this.#times?.firstAt ?? sample.at, lastAt: sample.at }
     this.#sinceFit++
   }
 

@@ -29,6 +29,7 @@ export class EngineSignals implements Mutable<Signals> {
   slowTokens = NO_SLOW_TOKENS
   lookupTokens = NaN
   queuedPrefills = NaN
+  usualQueuedPrefills = NaN
   queuedPrefillTokens = NaN
   queuedWork = NaN
   queuedPrefillS = NaN

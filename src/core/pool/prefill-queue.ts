@@ -1,6 +1,7 @@
 import { addAt, sumTo } from '../fenwick-tree.ts'
 import { BusyPeriod, type BusyPeriodStart, type OnSample } from '../latency/busy-period.ts'
 import { type BookedPrompt, PrefillSteps } from '../latency/prefill-steps.ts'
+import { UsualLength } from './usual-length.ts'
 
 /** Prefill to book. */
 export interface Prefill {
@@ -89,6 +90,7 @@ export class PrefillQueue {
   readonly #teach: OnSample
   readonly #presumed: (at: number, prefill: Prefill) => void
   readonly #steps = new PrefillSteps()
+  readonly #usual = new UsualLength()
   #busyPeriod: BusyPeriod
 
   /**
@@ -138,6 +140,11 @@ export class PrefillQueue {
   /** Number of prompts without a first token. */
   get length(): number {
     return this.#length
+  }
+
+  /** Mean of `length` in the last minutes. */
+  usualLength(now: number): number {
+    return this.#usual.mean(now)
   }
 
   get newTokens(): number {
@@ -222,6 +229,7 @@ export class PrefillQueue {
     this.#booked += 1
     this.#pendingMicros += micros
     this.#length += 1
+    this.#usual.set(this.#length, now)
     this.#newTokens += prefill.newTokens
     this.#work += prefill.work
     this.#setLeft(waitMicros + micros, now)
@@ -304,6 +312,7 @@ export class PrefillQueue {
     if (!queued.counts) return
     queued.counts = false
     this.#length -= 1
+    this.#usual.set(this.#length, now)
     this.#newTokens -= queued.newTokens
     this.#work -= queued.work
     this.#pendingMicros -= queued.micros

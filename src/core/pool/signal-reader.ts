@@ -136,6 +136,7 @@ export class SignalReader implements SignalQuery {
       queue.settle(now)
       const foreign = load.foreign(engines[at]!, now, estimators.prefilledS(now))
       signals.queuedPrefills = Math.max(0, queue.length + foreign.waiting - estimators.places.excess(foreign.requests))
+      signals.usualQueuedPrefills = queue.usualLength(now)
       signals.queuedPrefillTokens = queue.newTokens
       signals.queuedWork = queue.work
       signals.placeWaitS = estimators.places.waitS((this.admission.sequences ?? 1) + foreign.requests, now)

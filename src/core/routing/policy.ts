@@ -47,6 +47,8 @@ export interface Signals {
   readonly lookupTokens: number
   /** Queued prefills: booked prompts without a first token. */
   readonly queuedPrefills: number
+  /** Mean of the engine's queued prefills in the last minutes. */
+  readonly usualQueuedPrefills: number
   /** Uncached tokens of the queued prefills. */
   readonly queuedPrefillTokens: number
   /** Attention work of the queued prefills, by the formula of production-stack #670. */

@@ -25,6 +25,7 @@ const IDLE: Signals = {
   slowTokens: { host: 0, disk: 0, remote: 0 },
   lookupTokens: 0,
   queuedPrefills: 0,
+  usualQueuedPrefills: 0,
   queuedPrefillTokens: 0,
   queuedWork: 0,
   queuedPrefillS: 0,

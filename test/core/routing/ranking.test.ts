@@ -123,6 +123,7 @@ const candidate: fc.Arbitrary<Omit<Candidate, 'id'>> = fc.record({
   slowTokens: fc.record({ host: fc.nat(300), disk: fc.nat(300), remote: fc.nat(300) }),
   lookupTokens: fc.nat(1000),
   queuedPrefills: small,
+  usualQueuedPrefills: small,
   queuedPrefillTokens: small,
   queuedWork: small,
   queuedPrefillS: seconds,

@@ -5,10 +5,12 @@ import {
   queueSeconds,
   STEP_TOKENS,
 } from '../../latency/prefill-cost-model.ts'
+import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import { adapterSeconds, DEFAULT_LOADING_COSTS, loadSeconds } from '../../latency/loading-costs.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../policy-options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
 import { CostTable, sortWithinTolerance } from '../cost-table.ts'
+import { meanOf, expectedQueued, pressureOf } from '../queue-pressure.ts'
 import { softmax } from '../softmax.ts'
 
 const options = {
@@ -16,7 +18,9 @@ const options = {
     default: 0.05,
     min: 0,
     max: 10,
-    doc: 'Weight of a second of decode against a second before the first token.',
+    doc:
+      'Weight of a second of decode, and of a second by which the running streams are delayed, against a second ' +
+      'before the first token.',
   },
   expectedOutputTokens: {
     default: 256,
@@ -43,7 +47,7 @@ const options = {
       'engines. Beyond, the time until running requests have freed the memory is added.',
   },
   recentShare: {
-    default: 0.05,
+    default: 0.02,
     min: 0,
     max: 1,
     doc: 'Weight of the engine’s recent prefill work, which rotates new prompts in an idle fleet.',
@@ -107,6 +111,7 @@ type Values = OptionValues<typeof options>
 const needs = [
   'rttS',
   'queuedPrefills',
+  'usualQueuedPrefills',
   'queuedPrefillTokens',
   'queuedPrefillS',
   'placeWaitS',
@@ -140,6 +145,7 @@ const costTable = new CostTable([
   'later_s',
   'taken_s',
   'decode_s',
+  'streams_s',
   'barrier_s',
   'recent_s',
   'slow_start',
@@ -151,7 +157,7 @@ const costTable = new CostTable([
 /**
  * Cost of an engine in seconds; the lowest wins:
  *
- *     cost = ((rtt + W + s + load + adapter + delay + x) * slow + decodeWeight * d + barrier + recent) / weight
+ *     cost = ((rtt + W + s + load + adapter + delay + x) * slow + decodeWeight * (d + r) + barrier + recent) / weight
  *
  * - `rtt` network round trip; `W` queued prefill work (pool/README.md); `s` prefill of the uncached tokens
  * - `load` cached tokens of slower tiers, `hostTokenUs`, `diskTokenUs`, `remoteTokenUs` each
@@ -161,10 +167,11 @@ const costTable = new CostTable([
  *   their own, which would give up caches if this one avoided queues twice (docs/decisions/predicted-cost.md)
  * - `x` externality: delay of other requests, `workWeight * (pressure(q, q_e) * (s - c) + (MIN_COPY_COST +
  *   pressure(q_e, q_e) - u / (1 + u)) * c + step + place)`, where `q_e` is the engine's number of queued prefills, `q`
- *   the mean of all engines, `c` the part of `s` that computes blocks which live requests on other engines hold, `u`
+ *   the one expected from the mean of all engines and the engine's usual share of it, `c` the part of `s` that computes blocks which live requests on other engines hold, `u`
  *   the number of later requests that such a copy serves, `step` the delay of the prompts that share its engine step,
  *   and `place` the wait for one of the engine's places: those who come later wait as much longer
- * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens
+ * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens; `r` seconds by which
+ *   all running streams are delayed: by the prefill, and by longer steps while the request decodes
  * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use, up to 0.98, then the wait for memory;
  *   `recent` decayed recent prefill work, a tie-breaker
  *
@@ -217,30 +224,8 @@ function keepsCache(
   }
 }
 
-/** Upper limit of `pressureOf`, that of a mean queue of two: a longer queue is a burst, not sustained load. */
-const MAX_PRESSURE = 8
-
-/** Weight of the engine's own queue against the mean of all: new work delays it first, and then all others. */
-const OWN_QUEUE_SHARE = 0.25
-
 /** Cost per second of prefill that copies blocks which another engine has, while no request waits. */
 const MIN_COPY_COST = 0.1
-
-/**
- * Number of requests that a second of new work delays. In an M/M/1 queue with n waiting requests and load ρ, the
- * marginal delay is dL/dρ = 1/(1 - ρ)² = (1 + n)². Without this term an overloaded fleet prefers short queues to cache
- * hits, computes more, and gets longer queues. n is counted, because a wait in seconds depends on what is cached.
- * @param mean queued prefills per engine; @param own queued prefills of the engine
- */
-function pressureOf(mean: number, own: number): number {
-  return Math.min(MAX_PRESSURE, (1 + mean) * (1 + mean + OWN_QUEUE_SHARE * (own - mean)) - 1)
-}
-
-function meanQueued(candidates: readonly PredictedCandidate[]): number {
-  let queued = 0
-  for (const { queuedPrefills } of candidates) queued += queuedPrefills
-  return queued / Math.max(1, candidates.length)
-}
 
 /**
  * Largest number of leading tokens of the prompt that live requests hold on any engine. Computing them on another
@@ -269,14 +254,19 @@ function copyUsers(candidates: readonly PredictedCandidate[], live: number): num
   return (COPY_DURATIONS * Math.max(0, sharers - 1)) / Math.max(1, holders)
 }
 
-interface NewWork {
-  /** Queued prefills of the average engine. */
+/** What the price of new work needs of all engines. */
+interface Fleet {
+  /** Queued prefills of the average engine: now, and usually. */
   readonly queued: number
-  /** Further requests that the copy would serve. */
+  readonly usual: number
+  /** Further requests that a copy would serve. */
   readonly users: number
-  /** Seconds to copy blocks that live requests hold elsewhere, and to compute the others. */
+}
+
+interface NewWork extends Fleet {
+  readonly prefillS: number
+  /** Part of it that copies blocks which live requests hold elsewhere. */
   readonly lastingS: number
-  readonly uniqueS: number
   readonly size: PromptSize
 }
 
@@ -297,17 +287,33 @@ function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: Predicted
  * Seconds that the request takes from others: delays by its prefill and by its place, less what later requests save by
  * the copy. A copy delays only requests that wait on this engine.
  */
-function externalityS(engine: PredictedCandidate, { queued, users, lastingS, uniqueS, size }: NewWork): number {
+function externalityS(engine: PredictedCandidate, work: NewWork): number {
   const { queuedPrefills, placeWaitS } = engine
+  const { prefillS, lastingS, users, size } = work
+  const queued = expectedQueued(work.queued, engine, work.usual)
   const copyS = (MIN_COPY_COST + pressureOf(queuedPrefills, queuedPrefills) - users / (1 + users)) * lastingS
-  return pressureOf(queued, queuedPrefills) * uniqueS + copyS + sameStepS(engine, size) + placeWaitS
+  return pressureOf(queued, queuedPrefills) * (prefillS - lastingS) + copyS + sameStepS(engine, size) + placeWaitS
+}
+
+/**
+ * Seconds by which the request delays the running streams, all together: they stand still during its prefill, and all
+ * their steps are longer while it decodes.
+ */
+function streamsS(engine: PredictedCandidate, prefillS: number, outputTokens: number): number {
+  const { requests, foreignRequests, queuedPrefills, newActiveBlocks, decodeCostModel } = engine
+  const running = Math.max(0, requests + foreignRequests - queuedPrefills)
+  const stepS = decodeCostModel.perRequestS + decodeCostModel.perBlockS * newActiveBlocks
+  return running * (prefillS + outputTokens * stepS)
 }
 
 function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidate[], values: Values): void {
   const { costs, terms } = costTable.reset(candidates.length)
-  const queued = meanQueued(candidates)
   const live = maxLiveTokens(candidates)
-  const users = copyUsers(candidates, live)
+  const fleet = {
+    queued: meanOf(candidates, 'queuedPrefills'),
+    usual: meanOf(candidates, 'usualQueuedPrefills'),
+    users: copyUsers(candidates, live),
+  }
   const outputTokens =
     request.expectedOutputTokens ?? Math.min(request.usualOutputTokens ?? Infinity, values.expectedOutputTokens)
   for (let place = 0; place < candidates.length; place++) {
@@ -318,22 +324,20 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
     const adapterS = adapterSeconds(engine.adapterFit, values)
     const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS + engine.delayS
     const potential = engine.activeBlocks + engine.newActiveBlocks
-    const tokenS =
-      engine.decodeCostModel.baseS +
-      engine.decodeCostModel.perRequestS * (engine.requests + engine.foreignRequests + 1) +
-      engine.decodeCostModel.perBlockS * potential
+    const tokenS = tokenSeconds(engine.decodeCostModel, engine.requests + engine.foreignRequests + 1, potential)
     const outputS = outputTokens * tokenS
     const decodeS = values.decodeWeight * outputS
     const lastingS =
       engine.liveTokens >= 0 && live > engine.cachedTokens
         ? prefillS - prefillSeconds(engine.costModel, { promptTokens: request.promptTokens, cachedTokens: live })
         : 0
-    const takenS =
-      values.workWeight * externalityS(engine, { queued, users, lastingS, uniqueS: prefillS - lastingS, size })
+    const takenS = values.workWeight * externalityS(engine, { ...fleet, prefillS, lastingS, size })
+    const delayedS = values.decodeWeight * streamsS(engine, prefillS, outputTokens)
     const barrierS = memoryS(potential / engine.capacityBlocks, outputS, values.barrierS)
     const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentNewTokens
     const slowness = 1 + values.slowStart * (1 - engine.warmth)
-    costs[place] = ((ttftS + takenS) * slowness + decodeS + barrierS + recentS) / Math.max(engine.weight, MIN_WEIGHT)
+    costs[place] =
+      ((ttftS + takenS) * slowness + decodeS + delayedS + barrierS + recentS) / Math.max(engine.weight, MIN_WEIGHT)
     terms.network_s[place] = engine.rttS
     terms.queued_s[place] = engine.queuedPrefillS
     terms.prefill_s[place] = prefillS
@@ -343,6 +347,7 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
     terms.later_s[place] = engine.laterS
     terms.taken_s[place] = takenS
     terms.decode_s[place] = decodeS
+    terms.streams_s[place] = delayedS
     terms.barrier_s[place] = barrierS
     terms.recent_s[place] = recentS
     terms.slow_start[place] = slowness

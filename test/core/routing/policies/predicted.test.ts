@@ -213,16 +213,17 @@ it('predicted doubles the cost of an engine without warmth, and less of a warmer
 
 it('predicted weights decode time by the decode weight and the expected output', () => {
   const made = policyNamed('predicted', { ...bare, decodeWeight: 0.1 })
-  const fleet = candidates({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.05 } })
+  const fleet = candidates({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.16 } })
   const winner = (expectedOutputTokens: number): string =>
     asRanked(made, routeRequest(100, { expectedOutputTokens }), fleet)[0]!.engine
-  // 20 requests add 10 ms per token: 0.1 x 10 ms x 50 tokens equals the other engine's queue.
+  // 20 requests add 10 ms per token, and wait 10 ms per token and 0.6 s for the prefill, all together:
+  // 0.1 x (20 ms x 50 tokens + 0.6 s) equals the other engine's queue.
   expect([winner(49), winner(51)]).toEqual(['busy', 'idle'])
 })
 
 it('predicted expects the usual output of the pool, at most expectedOutputTokens', () => {
   const made = policyNamed('predicted', { ...bare, decodeWeight: 0.1, expectedOutputTokens: 100 })
-  const fleet = candidates({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.05 } })
+  const fleet = candidates({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.16 } })
   const winner = (changes: Partial<RouteRequest>): string =>
     asRanked(made, routeRequest(100, changes), fleet)[0]!.engine
   expect(winner({ usualOutputTokens: null })).toBe('idle')
@@ -231,6 +232,31 @@ it('predicted expects the usual output of the pool, at most expectedOutputTokens
   expect(winner({ usualOutputTokens: 49, expectedOutputTokens: 51 })).toBe('idle')
   const low = policyNamed('predicted', { ...bare, decodeWeight: 0.1, expectedOutputTokens: 49 })
   expect(asRanked(low, routeRequest(100, { usualOutputTokens: 1e6 }), fleet)[0]!.engine).toBe('busy')
+})
+
+it('predicted charges the delay of all running streams: a standstill for the prefill, and longer steps', () => {
+  const made = policyNamed('predicted', { ...bare, decodeWeight: 0.1 })
+  const streamsS = (engine: Parameters<typeof candidates>[0][string]): number =>
+    asRanked(made, routeRequest(100, { expectedOutputTokens: 50 }), candidates({ engine }))[0]!.terms['streams_s']!
+  const prefillS = 0.02 + 100 * 1e-4 + (1e4 / 2) * 1e-9
+  expect(streamsS({})).toBe(0)
+  // Prompts without a first token are no streams.
+  expect(streamsS({ requests: 3, queuedPrefills: 3 })).toBe(0)
+  expect(streamsS({ requests: 6, foreignRequests: 4, queuedPrefills: 3, newActiveBlocks: 10 })).toBeCloseTo(
+    0.1 * 7 * (prefillS + 50 * (0.0005 + 10 * 1e-5)),
+    12,
+  )
+})
+
+it('predicted expects of each engine its usual share of the queues', () => {
+  const fleet = { fast: { usualQueuedPrefills: 3 }, slow: { usualQueuedPrefills: 0 } }
+  const { fast, slow } = costs(100, fleet, withWork)
+  const alone = costs(100, fleet, bare)
+  // The mean of 1 + usual is 2.5, and no prompt waits: work counts as with queues of 4 / 2.5 - 1 and 1 / 2.5 - 1.
+  const pressureOf = (expected: number) => (1 + expected) * (1 + 0.75 * expected) - 1
+  const prefillS = 0.02 + 100 * 1e-4 + (1e4 / 2) * 1e-9
+  expect(fast! - alone['fast']!).toBeCloseTo(prefillS * pressureOf(0.6), 12)
+  expect(slow! - alone['slow']!).toBeCloseTo(prefillS * pressureOf(-0.6), 12)
 })
 
 it('predicted ranks an engine of weight 0 last', () => {
