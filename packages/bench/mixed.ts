@@ -12,7 +12,14 @@ import type { RouterKind } from '../replay/src/replay/router.ts'
 import { speedsOn } from '../replay/src/replay/sustained-speed.ts'
 import { readTrace, spread, type Trace } from '../replay/src/replay/trace.ts'
 import { type MixedFleet, fleetsOf } from './mixed/fleets.ts'
-import { comparedRow, figuresOf, headlineOf, learnedWithinS, type RunFigures } from './mixed/figures.ts'
+import {
+  comparedRow,
+  figuresOf,
+  headlineOf,
+  learnedAfterRequests,
+  learnedWithinS,
+  type RunFigures,
+} from './mixed/figures.ts'
 import { oracleKind, OWN, ownKind, peerKinds } from './mixed/policies.ts'
 import { workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
@@ -63,17 +70,21 @@ function rowsOf({ name, planFor }: MixedFleet, trace: Trace, { loads, kinds }: R
     const speed = speedAt(load, trace, pace)
     const cold = new Map<string, RunFigures>()
     const warm = new Map<string, RunFigures>()
-    let learnedS = 0
+    let learned = {}
     for (const kind of kinds) {
       const result = replay(trace, fleet, kind, { ...pace, speed })
       cold.set(kind.name, figuresOf(result, true))
       warm.set(kind.name, figuresOf(result, false))
-      if (kind.name === OWN) learnedS = learnedWithinS(result)
+      if (kind.name === OWN)
+        learned = {
+          learned_within_s: Math.round(learnedWithinS(result)),
+          learned_after_requests: learnedAfterRequests(result),
+        }
     }
     const cell = { fleet: name, trace: trace.name, load }
     return [
       { ...cell, part: 'first 60 s', ...comparedRow(cold) },
-      { ...cell, part: 'after 60 s', ...comparedRow(warm), learned_within_s: Math.round(learnedS) },
+      { ...cell, part: 'after 60 s', ...comparedRow(warm), ...learned },
     ]
   })
 }

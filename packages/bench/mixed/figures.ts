@@ -12,6 +12,8 @@ const GOOD = { ttftMs: 5_000, itlMs: 100 }
 /** Predictions of an engine whose median error counts as learned, and the error. */
 const LEARNED_PREDICTIONS = 20
 const LEARNED_ERROR = 0.15
+/** Predictions from which a median says something. */
+const MIN_PREDICTIONS = 5
 
 const HIGH_LOAD = 0.7
 
@@ -39,22 +41,40 @@ export function figuresOf({ jobs }: RunResult, isCold: boolean): RunFigures {
   }
 }
 
-/** Seconds until the last predictions of every engine that got so many were right; the whole run: they never were. */
-export function learnedWithinS({ jobs, spanMs }: RunResult): number {
+/** Requests with a prediction, by engine, in order of their first tokens. */
+function predictedByEngine(jobs: readonly Job[]): readonly (readonly Job[])[] {
   const byEngine = new Map<number, Job[]>()
   for (const job of jobs)
     if (job.predictedTtftMs !== null) byEngine.set(job.engine, [...(byEngine.get(job.engine) ?? []), job])
-  const times = [...byEngine.values()].flatMap((own) => {
+  return [...byEngine.values()].map((own) => own.sort((one, other) => one.firstTokenAt - other.firstTokenAt))
+}
+
+/** Number of requests after which the median error of the last 20, or of all if there are fewer, was small. */
+function learnedAfter(own: readonly Job[], min: number): number | null {
+  const errors = own.map((job) => Math.abs(job.predictedTtftMs! / ttftOf(job) - 1))
+  for (let end = min; end <= errors.length; end += 1) {
+    const last = Float64Array.from(errors.slice(Math.max(0, end - LEARNED_PREDICTIONS), end)).sort()
+    if (quantile(last, 0.5) <= LEARNED_ERROR) return end
+  }
+  return null
+}
+
+/** Seconds until the last predictions of every engine that got so many were right; the whole run: they never were. */
+export function learnedWithinS({ jobs, spanMs }: RunResult): number {
+  const times = predictedByEngine(jobs).flatMap((own) => {
     if (own.length < LEARNED_PREDICTIONS) return []
-    own.sort((one, other) => one.firstTokenAt - other.firstTokenAt)
-    const errors = own.map((job) => Math.abs(job.predictedTtftMs! / ttftOf(job) - 1))
-    for (let end = LEARNED_PREDICTIONS; end <= errors.length; end += 1) {
-      const last = Float64Array.from(errors.slice(end - LEARNED_PREDICTIONS, end)).sort()
-      if (quantile(last, 0.5) <= LEARNED_ERROR) return [own[end - 1]!.firstTokenAt]
-    }
-    return [spanMs]
+    const requests = learnedAfter(own, LEARNED_PREDICTIONS)
+    return [requests === null ? spanMs : own[requests - 1]!.firstTokenAt]
   })
   return Math.max(0, ...times) / 1_000
+}
+
+/** Requests of the slowest learned engine until its predictions were right: the seconds depend on the traffic, too. */
+export function learnedAfterRequests({ jobs }: RunResult): number {
+  const counts = predictedByEngine(jobs).flatMap((own) =>
+    own.length < MIN_PREDICTIONS ? [] : [learnedAfter(own, MIN_PREDICTIONS) ?? own.length],
+  )
+  return Math.max(0, ...counts)
 }
 
 /** One row of a cell: the gateway beside the best peer rule and the oracle. */
@@ -98,6 +118,7 @@ export function headlineOf(rows: readonly BenchRow[], differed: number): Record<
     ttft_p99_vs_best_peer_max_high: of('p99_vs_peer', high),
     ttft_mean_vs_oracle_max: of('ttft_vs_oracle', warm),
     learned_within_s: of('learned_within_s', high),
+    learned_after_requests: of('learned_after_requests', high),
   }
   return {
     ...Object.fromEntries(Object.entries(figures).map(([name, values]) => [name, Math.max(0, ...values)])),
