@@ -167,9 +167,10 @@ const costTable = new CostTable([
  *   their own, which would give up caches if this one avoided queues twice (docs/decisions/predicted-cost.md)
  * - `x` externality: delay of other requests, `workWeight * (pressure(q, q_e) * (s - c) + (MIN_COPY_COST +
  *   pressure(q_e, q_e) - u / (1 + u)) * c + step + place)`, where `q_e` is the engine's number of queued prefills, `q`
- *   the one expected from the mean of all engines and the engine's usual share of it, `c` the part of `s` that computes blocks which live requests on other engines hold, `u`
- *   the number of later requests that such a copy serves, `step` the delay of the prompts that share its engine step,
- *   and `place` the wait for one of the engine's places: those who come later wait as much longer
+ *   the one expected from the mean of all engines and the engine's usual share of it, `c` the part of `s` that computes
+ *   blocks which live requests on other engines hold, `u` the number of later requests that such a copy serves, `step`
+ *   the delay of the prompts that share its engine step, and `place` the wait for one of the engine's places: those who
+ *   come later wait as much longer
  * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens; `r` seconds by which
  *   all running streams are delayed: by the prefill, and by longer steps while the request decodes
  * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use, up to 0.98, then the wait for memory;
