@@ -145,10 +145,12 @@ async function weightsOf(
 }
 
 /** Ends the answers of engines in all gateways that this one can reach. */
-async function fence({ ports, shared, route }: PausePart, engines: readonly string[]): Promise<void> {
+async function fence(part: PausePart, engines: readonly string[]): Promise<void> {
+  const { ports, shared, route } = part
   const fenced = { cluster: route.cluster.id, pool: route.pool.model, engines }
   runningBookings(ports.origin).fence(fenced)
   await shared?.ask({ about: 'fence', fenced })
+  await poolOf(part).observe(engines.map((engine) => ({ kind: 'fence', engine })))
 }
 
 /** Waits until no request is at the engines. false: the limit came first. */

@@ -178,6 +178,8 @@ export class PoolEngines {
       case 'excused':
         engine.circuit = circuits.excused(engine.circuit, signal.booking, now, signal.doubtful)
         return
+      case 'fence':
+        return
       case 'adapter':
         return engine.residents?.settled(signal.adapter, signal.loaded, now)
       case 'probe':

@@ -4,6 +4,7 @@ import { ResponseAffinity } from '../../origin/response-affinity.ts'
 import type { Config } from '../../config.ts'
 import { toStoreLimits } from '../../config/normalize.ts'
 import { toPoolConfig } from '../../config/to-pool-config.ts'
+import { runningBookings } from '../../origin/running-bookings.ts'
 import type { PoolSource } from '../../origin/pools/auto-configure.ts'
 import type { Ports } from '../../ports.ts'
 import type { Limiter } from '../../ports/limiter.ts'
@@ -41,8 +42,12 @@ export function nodePorts(config: Config, log: Log, { middleware, replicas = nul
   const source = (clusterId: string, pool: string) => sources.get(JSON.stringify([clusterId, pool])) ?? null
   const pools = memoryPools({ source, now: steadyNow })
   const storedResponses = new ResponseAffinity(config.limits.responseIds)
-  replicas?.join({ pool: (...name) => source(...name)?.pool ?? null, storedResponses })
   const machine = machinePorts(log)
+  replicas?.join({
+    pool: (...name) => source(...name)?.pool ?? null,
+    storedResponses,
+    fence: (fenced) => void runningBookings(machine.origin).fence(fenced),
+  })
   const memoryReports = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft
   let fallback = config.keyLimitsFallback

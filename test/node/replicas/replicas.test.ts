@@ -19,6 +19,7 @@ interface EngineView {
   readonly id: string
   readonly requests: number
   readonly draining: boolean
+  readonly paused?: object
 }
 interface PoolView {
   readonly bookings: number
@@ -226,6 +227,24 @@ describe.skipIf(binary === null)('two replicas', () => {
     await until(async () => (await third.pool()).engines.some(({ id, draining }) => id === 'a' && draining))
     await fetch(`${other.gateway.url}/v1/firstlight/engines/a/undrain`, { method: 'POST' })
     await until(async () => (await one.pool()).engines.every(({ draining }) => !draining))
+  })
+
+  it('pause a pool on all replicas with one call, which ends the answers of each', async () => {
+    const command = (replica: Replica, action: string, body: object) =>
+      fetch(`${replica.gateway.url}/v1/firstlight/pools/m/${action}`, { method: 'POST', body: JSON.stringify(body) })
+    const isPaused = async (replica: Replica): Promise<boolean> =>
+      (await replica.pool()).engines.every(({ paused }) => paused !== undefined)
+    const stream = await other.chat()
+    await until(async () => (await one.pool()).bookings === 1)
+    expect((await command(one, 'pause', { mode: 'abort' })).status).toBe(200)
+    // The engine has not ended it.
+    expect(await stream.text().catch(() => 'truncated')).not.toContain('[DONE]')
+    await until(() => isPaused(other))
+    const third = await start()
+    await until(() => isPaused(third))
+    expect((await command(other, 'resume', {})).status).toBe(200)
+    for (const replica of [one, third])
+      await until(async () => (await replica.pool()).engines.every(({ paused }) => paused === undefined))
   })
 
   it('two replicas send open bookings to a third one that joins', async () => {

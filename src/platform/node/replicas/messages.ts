@@ -186,12 +186,23 @@ const drain = object({ kind: oneOf('drain'), engine: isText, draining: oneOf(tru
 
 const excused = object({ kind: oneOf('excused'), engine: isText, booking: isText })
 
+const paused = object({
+  kind: oneOf('pause'),
+  engine: isText,
+  paused: nullable(object({ keeps: oneOf(true, false), weights: nullable(isText) })),
+  isCold: optional(oneOf(true, false)),
+})
+
+const fenced = object({ kind: oneOf('fence'), engine: isText })
+
 const adapterSettled = object({
   kind: oneOf('adapter'),
   engine: isText,
   adapter: isText,
   loaded: oneOf(true, false),
 })
+
+const SIGNALS: readonly Check[] = [drain, excused, paused, fenced, adapterSettled]
 
 const isOutcome = object({
   result: oneOf('complete', 'client_gone', 'engine_failed', 'engine_refused', 'abandoned', 'lapsed'),
@@ -208,7 +219,7 @@ const EVENTS: Readonly<Record<PoolEvent[0], readonly Check[]>> = {
   first_token: [isText, isStages],
   progress: [isText, isAmount],
   release: [isText, isOutcome],
-  signal: [(value) => drain(value) || excused(value) || adapterSettled(value), Number.isSafeInteger],
+  signal: [(value) => SIGNALS.some((isSignal) => isSignal(value)), Number.isSafeInteger],
   registry: [isText],
   forgotten: [isText],
   explain: [isText, isText],
@@ -247,7 +258,7 @@ function isEvent(event: unknown, invalid: (error: Error) => void): boolean {
 
 /**
  * Open bookings and drains of a replica from the fields of its hash: `b` + key its booking, `e`, `p`, `f` and `o` +
- * key its progress, `s` + engine a drain. The times of stages belong to those who saw them.
+ * key its progress, `s` + engine a drain or a pause. The times of stages belong to those who saw them.
  */
 export function* readHash(fields: ReadonlyMap<string, string>, invalid: (error: Error) => void): Generator<PoolEvent> {
   for (const isBooking of [true, false])

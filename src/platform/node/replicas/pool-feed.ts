@@ -9,7 +9,7 @@ import { withTimeout } from '../../../timeout.ts'
 import { PeerBookings } from './peer-bookings.ts'
 import { decodeRegistryCall, encodeRegistryCall, type NewsEvent } from './messages.ts'
 import { type BookedRequest, OpenBooking, OpenBookings } from './open-bookings.ts'
-import type { Drain, FeedParts, Field } from './pool-parts.ts'
+import type { FeedParts, Field, OperatorSignal } from './pool-parts.ts'
 
 const LEAVE_MS = 1_000
 
@@ -19,8 +19,8 @@ export class PoolFeed {
   readonly open: OpenBookings
   readonly peerBookings: PeerBookings
   readonly #parts: FeedParts
-  /** Latest drain or undrain of each engine, by whichever replica it was set. */
-  readonly #drains = new Map<string, { readonly signal: Drain; readonly at: number }>()
+  /** Latest drain or undrain, and pause or resume, of each engine, by whichever replica it was set. */
+  readonly #set = new Map<string, { readonly signal: OperatorSignal; readonly at: number }>()
   /** Decisions that other replicas are asked for. */
   readonly #questions = new Map<string, (decision: Decision) => void>()
   #questionCount = 0
@@ -33,7 +33,7 @@ export class PoolFeed {
       channel: `${tag}:events`,
       open: (replica: string) => `${tag}:open:${replica}`,
     }
-    this.open = new OpenBookings({ ...parts, keys }, () => this.#drainFields())
+    this.open = new OpenBookings({ ...parts, keys }, () => this.#setFields())
     this.peerBookings = new PeerBookings({ ...parts, keys, open: this.open, onNews: (event) => this.#received(event) })
   }
 
@@ -123,23 +123,24 @@ export class PoolFeed {
     return open
   }
 
-  /** Drains for replicas that join later. */
-  *#drainFields(): Generator<Field> {
-    for (const [engine, { signal, at }] of this.#drains) yield [`s${engine}`, ['signal', signal, at]]
+  /** Drains and pauses for replicas that join later. */
+  *#setFields(): Generator<Field> {
+    for (const [key, { signal, at }] of this.#set) yield [key, ['signal', signal, at]]
   }
 
   /** An engine that was removed and added again is a new one. */
   #configured(engines: readonly string[]): void {
-    const gone = [...this.#drains.keys()].filter((engine) => !engines.includes(serverIdOf(engine)))
-    for (const engine of gone) this.#drains.delete(engine)
+    const gone = [...this.#set].filter(([, { signal }]) => !engines.includes(serverIdOf(signal.engine)))
+    for (const [key] of gone) this.#set.delete(key)
     if (gone.length > 0) this.open.rewrite()
   }
 
   /** A signal of this replica. Probes are not published: every replica makes its own. */
   #signalled(signal: EngineSignal): void {
     const now = this.#parts.now()
-    if (signal.kind === 'excused' || signal.kind === 'adapter') this.open.announce(['signal', signal, now])
-    if (signal.kind === 'drain') this.#keep(signal, Math.max(now, 1 + (this.#drains.get(signal.engine)?.at ?? 0)))
+    if (ANNOUNCED.has(signal.kind)) this.open.announce(['signal', signal, now])
+    if (signal.kind === 'drain' || signal.kind === 'pause')
+      this.#keep(signal, Math.max(now, 1 + (this.#set.get(keyOf(signal))?.at ?? 0)))
   }
 
   /** An event of another replica. */
@@ -153,24 +154,26 @@ export class PoolFeed {
   }
 
   #signalReceived(signal: EngineSignal, at: number): void {
-    const { localPool, pool, drained, rejected } = this.#parts
+    const { localPool, pool, drained, fence, rejected } = this.#parts
     if (!pool()?.engines.some(({ id }) => id === serverIdOf(signal.engine))) return
-    if (signal.kind === 'drain') {
-      const before = this.#drains.get(signal.engine)?.signal.draining ?? false
+    if (signal.kind === 'fence') return fence(signal.engine)
+    if (signal.kind === 'drain' || signal.kind === 'pause') {
+      const before = this.#set.get(keyOf(signal))?.signal
       if (!this.#keep(signal, at)) return
-      if (signal.draining !== before) drained(signal)
+      if (signal.kind === 'drain' && signal.draining !== (before !== undefined && isOn(before))) drained(signal)
     }
     localPool.observe([signal]).catch(rejected)
   }
 
-  /** Keeps a drain of any replica and publishes it for those that join later. false: a later one holds. */
-  #keep(signal: Drain, at: number): boolean {
-    const known = this.#drains.get(signal.engine)
-    // Of two at the same time, all replicas keep the drain.
-    if (known !== undefined && (at < known.at || (at === known.at && (!signal.draining || known.signal.draining))))
+  /** Keeps a drain or pause of any replica and publishes it for those that join later. false: a later one holds. */
+  #keep(signal: OperatorSignal, at: number): boolean {
+    const key = keyOf(signal)
+    const known = this.#set.get(key)
+    // Of two at the same time, all replicas keep the drain or pause.
+    if (known !== undefined && (at < known.at || (at === known.at && (!isOn(signal) || isOn(known.signal)))))
       return false
-    this.#drains.set(signal.engine, { signal, at })
-    this.open.publish('s', `s${signal.engine}`, ['signal', signal, at])
+    this.#set.set(key, { signal, at })
+    this.open.publish('s', key, ['signal', signal, at])
     return true
   }
 
@@ -190,3 +193,11 @@ export class PoolFeed {
     if (decision) this.open.announce(['explained', question, decision])
   }
 }
+
+/** Signals that concern replicas only at the time. */
+const ANNOUNCED: ReadonlySet<EngineSignal['kind']> = new Set(['excused', 'adapter', 'fence'])
+
+/** Field in the hash of open bookings. */
+const keyOf = ({ kind, engine }: OperatorSignal): string => (kind === 'drain' ? `s${engine}` : `s${engine} paused`)
+
+const isOn = (signal: OperatorSignal): boolean => (signal.kind === 'drain' ? signal.draining : signal.paused !== null)

@@ -35,12 +35,17 @@ export interface PoolParts {
 /** An event with its field in the hash of open bookings. */
 export type Field = readonly [field: string, event: PoolEvent]
 
-export type Drain = Extract<EngineSignal, { readonly kind: 'drain' }>
+type Drain = Extract<EngineSignal, { readonly kind: 'drain' }>
+
+/** A state that an operator sets. */
+export type OperatorSignal = Drain | Extract<EngineSignal, { readonly kind: 'pause' }>
 
 export interface FeedParts extends Omit<PoolParts, 'keys'> {
   readonly prefix: string
   readonly replicas: () => { readonly replicas: readonly ReplicaDigest[]; readonly replicasUp: boolean }
   readonly drained: (signal: Drain) => void
+  /** Ends the answers of an engine, because they may not go on. */
+  readonly fence: (engine: string) => void
   readonly forget: (responseId: string) => void
   readonly joined: (replica: string) => void
   readonly left: (replica: string, bookings: number, result: Result) => void

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import type { FencedEngines } from '../../../origin/running-bookings.ts'
 import type { ResponseAffinity } from '../../../origin/response-affinity.ts'
 import { VERSION } from '../../../version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
@@ -36,6 +37,8 @@ interface LocalState {
   /** null: the pool is not configured. */
   readonly pool: (...name: PoolName) => PoolConfig | null
   readonly storedResponses: ResponseAffinity
+  /** Ends answers of engines in this process. Absent: it has none. */
+  readonly fence?: (fenced: FencedEngines) => void
 }
 
 export class Replicas {
@@ -202,6 +205,7 @@ export class Replicas {
       forget: (id) => own.storedResponses.forget(id),
       drained: ({ draining, engine }) =>
         log.info(draining ? 'engine_draining' : 'engine_undrained', { cluster: name[0], engine }),
+      fence: (engine) => own.fence?.({ cluster: name[0], pool: name[1], engines: [engine] }),
       joined: (id) => {
         if (pools(id) === 1) log.info('replica_joined', { host: hostOf(id), replica: id, version: VERSION })
       },
