@@ -9,7 +9,8 @@ export function checkEventPorts({ events }: EngineFacts, found: Findings): void 
     [
       { what: `events of rank ${rank}`, endpoint },
       { what: `replays of rank ${rank}`, endpoint: replayEndpoint },
-    ].filter(({ endpoint: address }) => address?.startsWith('tcp:') === true),
+      // The system chooses a free port for 0.
+    ].filter(({ endpoint: address }) => address?.startsWith('tcp:') === true && portOf(address) !== '0'),
   )
   for (const [at, { what, endpoint }] of sockets.entries()) {
     const other = sockets.slice(0, at).find((one) => portOf(one.endpoint!) === portOf(endpoint!))
