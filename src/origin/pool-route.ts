@@ -8,3 +8,7 @@ export interface PoolRoute {
   /** Engine id → target. */
   readonly targets: ReadonlyMap<string, EngineTarget>
 }
+
+/** Whether the pool has an engine besides this one: another server, or another rank of the same. */
+export const hasOtherEngine = ({ targets }: Pick<PoolRoute, 'targets'>, { server }: EngineTarget): boolean =>
+  targets.size > 1 || server !== undefined

@@ -10,7 +10,7 @@ import type { OriginAnswer } from '../ports/origin.ts'
 import { acquirePlacement } from './placement/acquire.ts'
 import type { AcquiredPlacement } from './placement/acquired-placement.ts'
 import type { AttemptContext, AttemptFailed, AttemptStep, FailedAttempt, RaceEntry } from './attempt-context.ts'
-import { hasOtherEngine } from './rank-targets.ts'
+import { hasOtherEngine } from './pool-route.ts'
 import { StageTimer } from './stage-timer.ts'
 
 /** Asks for a second engine while the first attempt of a race runs. */
@@ -51,7 +51,7 @@ type SingleAttempt = (attempt: AttemptContext) => Promise<Response | AttemptFail
 /** Whether a second engine may be asked while the attempt, the first of its request, still runs. @testing */
 export function mayRace({ exchange, placed }: AttemptContext): boolean {
   const { engine, placement, route } = placed
-  const isAlone = !hasOtherEngine(route.targets, engine)
+  const isAlone = !hasOtherEngine(route, engine)
   return exchange.pinned === null && !isAlone && placement.kind === 'whole' && isOwnEngine(engine)
 }
 

@@ -52,10 +52,6 @@ const headerOf = ({ type = 'unknown' }: EngineTarget): string =>
 /** Target with the address and the health of the engine. */
 export const serverOf = (target: EngineTarget): EngineTarget => target.server ?? target
 
-/** Whether the pool has an engine besides this one: another server, or another rank of the same. */
-export const hasOtherEngine = (targets: Targets, { server }: EngineTarget): boolean =>
-  targets.size > 1 || server !== undefined
-
 /** Whether the engine refused the rank that the gateway chose, so that the answer is not for the client. */
 export function refusesRank(
   { server }: EngineTarget,

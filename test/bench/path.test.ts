@@ -39,6 +39,15 @@ const counted = (next) => (log) => {
 }
 export const composed = (options) => options.feature ? counted(serve) : serve
 `,
+  'waits.mjs': `import { count } from './feature.mjs'
+export const composed = (options) => {
+  const make = options.feature ? async () => 'served' : () => 'served'
+  return async (log) => {
+    const made = make()
+    log.push(made instanceof Promise ? await made : made)
+  }
+}
+`,
   'run.mjs': `import { Coverage } from ${JSON.stringify(COVERAGE)}
 const [root, path, feature] = process.argv.slice(2)
 const coverage = new Coverage(root)
@@ -100,5 +109,9 @@ describe('code of a feature that is off', () => {
 
   it('code of a feature that is off is not counted if the feature is asked for once, in the composition', () => {
     expect(countedIn('composes.mjs')).toEqual({ functions: [], blocks: [] })
+  })
+
+  it('code of a feature that is off is not counted if a request only waits for a promise of the feature', () => {
+    expect(countedIn('waits.mjs').blocks).toEqual([])
   })
 })

@@ -9,7 +9,8 @@ import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { abortReason } from '../abort-reason.ts'
 import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
-import { hasOtherEngine } from '../rank-targets.ts'
+import { hasOtherEngine } from '../pool-route.ts'
+import { AnswerStart } from '../relay/answer-start.ts'
 import { truncationError } from '../relay/broken-end.ts'
 import { PullRelay } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/truncation-event.ts'
@@ -68,7 +69,7 @@ export function relayContinued(parts: ContinuedParts): Response {
     sse: true,
     // The relays of the parts read the events.
     reads: false,
-    start: null,
+    start: new AnswerStart({ ...options, sse: true }, { protocol: options.protocol, isJson: false }),
     held: [],
     ended: false,
     now: parts.attempt.ports.now,
@@ -133,7 +134,7 @@ class ContinuedSource {
       hideUsage: false,
       checksEnd: false,
       idleMs: 0,
-      firstEvents: 0,
+      onEvents: () => Infinity,
       onFirstByte: () => {},
       truncationEvent: (failure) => errorEvent(protocol, failure, { notContinued: this.#notContinued, sequence: null }),
       settled: ({ end }) => this.#finish(end),
@@ -249,7 +250,7 @@ class ContinuedSource {
   /** null: no other engine could take the stream. */
   #watchSilence(): SilenceWatch | null {
     const { exchange, ports, placed } = this.#parts.attempt
-    if (exchange.pinned !== null || !hasOtherEngine(placed.route.targets, placed.engine)) return null
+    if (exchange.pinned !== null || !hasOtherEngine(placed.route, placed.engine)) return null
     return new SilenceWatch({
       timers: timersOf(exchange.scope, ports),
       now: ports.now,

@@ -15,8 +15,7 @@ interface PullRelayParts {
   readonly sse: boolean
   /** Absent: true. */
   readonly reads?: boolean
-  /** null: nothing was read before. */
-  readonly start: AnswerStart | null
+  readonly start: AnswerStart
   /** Bytes that were read before the relay starts. */
   readonly held: readonly Uint8Array[]
   /** `held` is the whole body. */
