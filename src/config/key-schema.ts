@@ -141,7 +141,8 @@ export const issuedKey = strict({
 export const issuedKeys = strict({
   file: describe(
     'Node only: file with the hashes of the keys, relative to the configuration’s folder. Its folder must be ' +
-      'writable. Required on Node; without effect on Workers, where the object `EdgeObject` has the keys.',
+      'writable. Absent with `replicas`: the keys are on the Valkey server, for all replicas. Without effect on ' +
+      'Workers, where the object `EdgeObject` has the keys.',
     z.optional(text(1024)),
   ),
   refresh_ms: describe(

@@ -57,12 +57,15 @@ export function checkTeam(findings: Finding[], { teams }: Pick<Config, 'teams'>,
     findings.push({ path: [...at, 'team'], rule: `is not a team of \`teams\`${didYouMean(team, names)}` })
 }
 
-function checkIssuedKeys(findings: Finding[], { issuedKeys, admin }: Config, listens: boolean): void {
+function checkIssuedKeys(findings: Finding[], { issuedKeys, admin, replicas }: Config, listens: boolean): void {
   if (issuedKeys === null) return
   if (admin === null)
     findings.push({ path: ['issued_keys'], rule: 'needs `admin`: only its key may make and revoke keys' })
-  if (listens && issuedKeys.file === null)
-    findings.push({ path: ['issued_keys', 'file'], rule: 'is required: a file for the hashes of the keys' })
+  if (listens && issuedKeys.file === null && replicas === null)
+    findings.push({
+      path: ['issued_keys', 'file'],
+      rule: 'is required without `replicas`: a file for the hashes of the keys',
+    })
 }
 
 /** Models that a key or team names are served. `at`: path of the object that has `models`. */

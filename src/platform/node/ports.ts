@@ -34,7 +34,7 @@ export type PoolMiddleware = (pool: PoolPort, config: PoolSource['pool']) => Poo
 /** Objects that outlive a configuration and observe clusters. */
 export interface RuntimeHooks {
   readonly middleware?: PoolMiddleware
-  readonly replicas?: Pick<Replicas, 'join' | 'replicatedPool' | 'storedResponses' | 'limits'> | null
+  readonly replicas?: Pick<Replicas, 'join' | 'replicatedPool' | 'storedResponses' | 'limits' | 'issuedKeys'> | null
 }
 
 export function nodePorts(config: Config, log: Log, { middleware, replicas = null }: RuntimeHooks = {}): NodePorts {
@@ -64,7 +64,9 @@ export function nodePorts(config: Config, log: Log, { middleware, replicas = nul
     get alerts() {
       return alerts
     },
-    ...(replicas === null ? {} : { limiter: limiterOf(replicas.limits, log, () => fallback) }),
+    ...(replicas === null
+      ? {}
+      : { limiter: limiterOf(replicas.limits, log, () => fallback), issuedKeys: replicas.issuedKeys }),
     ttft: config.ttft.enabled ? withRelay(memoryReports, () => relay, { post, now: steadyNow, log }) : memoryReports,
     adopt(next) {
       sources = sourcesOf(next)

@@ -5,6 +5,8 @@ import { BudgetCounter } from '../../../src/core/budgets/budget-counter.ts'
 import { KeyLimiter } from '../../../src/core/limits/key-limiter.ts'
 import type { KeyLimits } from '../../../src/core/limits/key-limits.ts'
 import { createClientOf, Link } from '../../../src/platform/node/replicas/connection.ts'
+import { decodeIssuedKey } from '../../../src/core/keys/issued-key.ts'
+import { ReplicatedKeys } from '../../../src/platform/node/replicas/replicated-keys.ts'
 import { ReplicatedLimits } from '../../../src/platform/node/replicas/replicated-limits.ts'
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
@@ -15,6 +17,9 @@ import { nodeConfig, startNodeGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
 
 limiterContract('memory', () => new KeyLimiter())
+
+/** Nothing listens there. */
+const NOWHERE = { id: 'a', url: 'http://127.0.0.1:9' }
 
 const binary = await findServer()
 const FREE: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
@@ -66,6 +71,59 @@ describe.skipIf(binary === null)('a Valkey server', () => {
     const { day, month } = await limits.charge(charge)
     time -= 3_000
     expect(await limits.charge(charge)).toMatchObject({ day, month, ofDay: { tokens: 10 }, ofMonth: { tokens: 10 } })
+  })
+
+  it('a Valkey server has the issued keys of all replicas, and a new version after each change', async () => {
+    const parts = { link: await connected(), prefix: `i${++prefixes}` }
+    const [one, other] = [new ReplicatedKeys(parts), new ReplicatedKeys(parts)]
+    const key = decodeIssuedKey({ name: 'ada', sha256: 'a'.repeat(64), budgets: [{ per: 'day', tokens: 5 }] })!
+    const empty = await one.read(null)
+    expect(empty).toEqual({ version: '0', keys: [] })
+    expect(await one.add(key)).toBe(true)
+    expect(await other.add({ ...key, owner: 'somebody else' })).toBe(false)
+    const found = (await other.read(empty!.version))!
+    expect(found.keys).toEqual([key])
+    expect(await other.read(found.version)).toBeNull()
+    expect(await other.remove('ada')).toBe(true)
+    expect(await one.remove('ada')).toBe(false)
+    expect((await one.read(found.version))!.keys).toEqual([])
+  })
+
+  it('a key that was made at one replica is accepted and revoked at the other', async () => {
+    const config = {
+      open: false,
+      admin: { secret: 'secret-of-admin' },
+      issued_keys: { refresh_ms: 100 },
+      replicas: { url: server.url, prefix: `i${++prefixes}` },
+    }
+    const open = async () => {
+      const document = { ...config, clusters: [{ id: 'c', pools: [{ model: 'm', engines: [NOWHERE] }] }] }
+      const replicas = new Replicas(nodeConfig(document).replicas!, { log: openLog('silent'), now: Date.now })
+      const gateway = await startNodeGateway(document, { hooks: { replicas } })
+      return { gateway, close: async () => (await gateway.close(), replicas.close()) }
+    }
+    const opened = [await open(), await open()] as const
+    try {
+      const [{ gateway: one }, { gateway: other }] = opened
+      const admin = { authorization: 'Bearer secret-of-admin', 'content-type': 'application/json' }
+      const make = () =>
+        fetch(`${one.url}/v1/firstlight/keys`, {
+          method: 'POST',
+          headers: admin,
+          body: JSON.stringify({ name: 'ada' }),
+        })
+      let made = await make()
+      // The connection to the server may come after the start.
+      await until(async () => made.status === 200 || (made = await make()).status === 200)
+      const { key } = (await made.json()) as { key: string }
+      const models = async () =>
+        (await fetch(`${other.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status
+      await until(async () => (await models()) === 200)
+      await fetch(`${one.url}/v1/firstlight/keys/ada`, { method: 'DELETE', headers: admin })
+      await until(async () => (await models()) === 401)
+    } finally {
+      for (const { close } of opened) await close()
+    }
   })
 
   limiterContract('a Valkey server', async () => {

@@ -17,6 +17,8 @@ import { withTimeout } from '../../../timeout.ts'
 import { type Client, createClientOf, isServerError, Link } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
+import type { IssuedKeyStore } from '../../../ports/issued-keys.ts'
+import { ReplicatedKeys } from './replicated-keys.ts'
 import { ReplicatedLimits } from './replicated-limits.ts'
 import { ReplicatedResponses } from './replicated-responses.ts'
 import { ServerLog } from './server-log.ts'
@@ -57,6 +59,7 @@ export class Replicas {
   #control!: Link
   #responses!: ReplicatedResponses
   #limits!: ReplicatedLimits
+  #issuedKeys!: ReplicatedKeys
   #timers: readonly NodeJS.Timeout[] = []
 
   constructor(config: ReplicasConfig, parts: ReplicasParts) {
@@ -90,6 +93,7 @@ export class Replicas {
       isPool: (name) => own.pool(...name) !== null,
       forgotten: (id) => feeds.forEach(({ open }) => open.announce(['forgotten', id])),
     })
+    this.#issuedKeys = new ReplicatedKeys(shared)
     this.#limits = new ReplicatedLimits({
       ...shared,
       leaseMs: this.#config.leaseMs,
@@ -108,6 +112,10 @@ export class Replicas {
 
   get limits(): ReplicatedLimits {
     return this.#limits
+  }
+
+  get issuedKeys(): IssuedKeyStore {
+    return this.#issuedKeys
   }
 
   get isUp(): boolean {

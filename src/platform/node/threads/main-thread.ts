@@ -107,6 +107,8 @@ export class MainThread {
         return this.#reports(message)
       case 'limit_reserve':
         return this.#limits.reserve(from, message[1])
+      case 'issued_keys':
+        return this.#issuedKeys(message)
       case 'limit_charge':
         return this.#limits.charge(message[1])
       case 'limit_settle':
@@ -121,6 +123,12 @@ export class MainThread {
         return this.#askOthers(from, message[1])
     }
     return undefined
+  }
+
+  #issuedKeys([, method, given]: Extract<ToMain, readonly ['issued_keys', ...unknown[]]>): unknown {
+    const store = this.#ports.issuedKeys
+    if (store === undefined) throw new Error('there is no store of issued keys: configure `replicas`, or a file')
+    return (store[method] as (given: unknown) => unknown).call(store, given)
   }
 
   #reports([, question, given]: Extract<ToMain, readonly ['ttft', ...unknown[]]>): unknown {

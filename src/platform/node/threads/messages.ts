@@ -8,6 +8,8 @@ import type { Resume } from '../../../core/contract/resume.ts'
 import type { LimitedRequest, Settlement } from '../../../core/limits/key-limits.ts'
 import type { PoolMethod } from '../../../origin/pools/pool-transport.ts'
 import type { PoolName } from '../../../ports/pool.ts'
+import type { IssuedKey } from '../../../core/keys/issued-key.ts'
+import type { IssuedKeyStore } from '../../../ports/issued-keys.ts'
 import type { StoredResponse } from '../../../ports/stored-responses.ts'
 import type { Ttft } from '../../../ports/ttft.ts'
 
@@ -29,6 +31,7 @@ export type ToMain =
   | readonly [type: 'limit_reserve', request: LimitedRequest]
   | readonly [type: 'limit_charge', charge: BudgetCharge]
   | readonly [type: 'limit_settle', settlement: Settlement]
+  | readonly [type: 'issued_keys', method: keyof IssuedKeyStore, given: string | IssuedKey | null]
   | readonly [type: 'response_find', id: string, tenant: string]
   | readonly [type: 'response_keep', id: string, stored: StoredResponse]
   | readonly [type: 'response_forget', id: string]

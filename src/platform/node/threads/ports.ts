@@ -1,6 +1,8 @@
 /** Ports of an I/O thread: its own sockets; everything else is in the main thread. */
 import type { WorkerGroup } from '../../../worker-group.ts'
 import type { BudgetUse } from '../../../core/budgets/budget.ts'
+import type { IssuedKeys } from '../../../core/keys/issued-key.ts'
+import type { IssuedKeyStore } from '../../../ports/issued-keys.ts'
 import type { LimitAnswer } from '../../../core/limits/key-limits.ts'
 import type { Log } from '../../../ports/log.ts'
 import type { StoredResponses } from '../../../ports/stored-responses.ts'
@@ -32,7 +34,17 @@ export function threadPorts(
       charge: (charge) => channel.call(['limit_charge', charge]) as Promise<BudgetUse>,
       settle: (settlement) => channel.notify(['limit_settle', settlement]),
     },
+    issuedKeys: threadIssuedKeys(channel),
     close: () => machine.origin.close(),
+  }
+}
+
+/** Keys on the server of the replicas, which the main thread asks. A file of keys takes their place. */
+function threadIssuedKeys(channel: Pick<MainChannel, 'call'>): IssuedKeyStore {
+  return {
+    read: (known) => channel.call(['issued_keys', 'read', known]) as Promise<IssuedKeys | null>,
+    add: (key) => channel.call(['issued_keys', 'add', key]) as Promise<boolean>,
+    remove: (name) => channel.call(['issued_keys', 'remove', name]) as Promise<boolean>,
   }
 }
 
