@@ -1,5 +1,6 @@
 /** Schema of `split`: disaggregated prefill and encode stage. */
 import * as z from 'zod/mini'
+import { BOOTSTRAP_PORT } from '../engines/sglang-bootstrap.ts'
 import { describe, id, int, milliseconds, oneOf, strict, text, withDefault } from './fields.ts'
 import { baseUrl } from './url-fields.ts'
 
@@ -33,6 +34,17 @@ const lmcacheSplit = strict({
   ),
 })
 
+const sglangSplit = strict({
+  bootstrap_port: describe(
+    'Port of the bootstrap server of prefill engines (`--disaggregation-bootstrap-port`).',
+    withDefault(int(1, 65_535), BOOTSTRAP_PORT),
+  ),
+  bootstrap_ports: describe(
+    'Ports of prefill engines that have another one, by engine id.',
+    withDefault(z.record(id, int(1, 65_535)), {}),
+  ),
+})
+
 const encode = strict({
   concurrency: describe('Items of one request encoded concurrently.', withDefault(int(1, 256), 8)),
   cached_items: describe(
@@ -60,7 +72,10 @@ export const split = strict({
     'How `threshold` counts tokens: `tokens`, the gateway’s count, or `chars4`, a quarter of the characters.',
     withDefault(oneOf(['tokens', 'chars4']), 'tokens'),
   ),
-  connector: describe('How the KV cache is transferred.', withDefault(oneOf(['nixl', 'lmcache', 'response']), 'nixl')),
+  connector: describe(
+    'How the KV cache is transferred.',
+    withDefault(oneOf(['nixl', 'lmcache', 'response', 'sglang']), 'nixl'),
+  ),
   fallback: describe(
     'What happens if no prefill engine is available.',
     withDefault(oneOf(['decode_only', 'fail']), 'decode_only'),
@@ -70,5 +85,6 @@ export const split = strict({
     withDefault(text(128), 'disagg_prefill_resp'),
   ),
   lmcache: describe('`lmcache`: where KV caches are pushed to.', z.prefault(lmcacheSplit, {})),
+  sglang: describe('`sglang`: where decode engines find the prefill engines.', z.prefault(sglangSplit, {})),
   encode: describe('Encode stage before the prefill, in pools with encode engines.', z.prefault(encode, {})),
 })

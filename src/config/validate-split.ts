@@ -6,13 +6,24 @@ import type { Path } from './path.ts'
 import { canDecode, canPrefill } from './split-roles.ts'
 import { didYouMean } from './suggest.ts'
 
-/** Checks the receivers of the connector `lmcache`. */
+/** Checks the receivers of the connector `lmcache`, and the ports of the connector `sglang`. */
 export function checkSplit(findings: Finding[], pool: PoolSettings, at: Path): void {
   const { split, engines } = pool
   checkReceivers(findings, pool, [...at, 'lmcache'])
+  checkBootstrapPorts(findings, pool, [...at, 'sglang', 'bootstrap_ports'])
   const isDisaggregated = engines.some((engine) => canPrefill(engine) || engine.role === 'decode')
   if (split.connector === 'lmcache' && split.mode !== 'never' && isDisaggregated)
     checkReceiverCoverage(findings, pool, [...at, 'lmcache'])
+}
+
+function checkBootstrapPorts(findings: Finding[], { split, engines }: PoolSettings, at: Path): void {
+  const prefillEngines = engines.filter(canPrefill).map(({ id }) => id)
+  for (const id of Object.keys(split.sglang.bootstrapPorts))
+    if (!prefillEngines.includes(id))
+      findings.push({
+        path: [...at, id],
+        rule: `is not a prefill engine of this pool${didYouMean(id, prefillEngines)}`,
+      })
 }
 
 /** Checks each configured receiver: its ports, its engine, its host. */

@@ -170,7 +170,7 @@ export const sglang: EngineType = {
     enabledBy: null,
   },
   kvEvents: KV_EVENTS,
-  connectors: [{ name: 'sglang', order: 'concurrent', implemented: false }],
+  connectors: [{ name: 'sglang', order: 'concurrent', implemented: true }],
   deniedFields: [
     'bootstrap_host',
     'bootstrap_port',

@@ -5,16 +5,16 @@ import { OriginError } from '../ports/origin.ts'
 
 export class FencedSignal extends AbortListeners implements AbortSignalLike {
   readonly #client: AbortSignalLike
-  #fence: OriginError | null = null
+  #fence: Error | null = null
 
   constructor(client: AbortSignalLike) {
     super()
     this.#client = client
   }
 
-  fence(): void {
+  fence(reason: Error = new OriginError('paused', 'the engine was paused')): void {
     if (this.#fence !== null) return
-    this.#fence = new OriginError('paused', 'the engine was paused')
+    this.#fence = reason
     this.callListeners()
   }
 

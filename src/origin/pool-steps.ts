@@ -3,6 +3,7 @@ import { withAdapters } from './adapter-loads.ts'
 import type { AttemptContext, AttemptStep } from './attempt-context.ts'
 import { attemptWith } from './attempt.ts'
 import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
+import { paired } from './disagg/paired-legs.ts'
 import { preparatoryLegs } from './disagg/preparatory-legs.ts'
 import { oncePerPool } from './once-per-pool.ts'
 import type { PoolRoute } from './pool-route.ts'
@@ -49,9 +50,13 @@ function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters, delivers 
   const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
   const ownLegs = splits ? preparatoryLegs : onlyLeg
   const legs = pool.adapters.length > 0 ? withAdapters(ownLegs) : ownLegs
-  const again = attemptWith(
-    delivers ? { legs, relay: unlessUnchanged(relay), send: deliver } : { legs, relay, send: dispatch },
-  )
+  const send = delivers ? deliver : dispatch
+  const isPaired = splits && pool.split.connector === 'sglang'
+  const again = attemptWith({
+    legs,
+    relay: delivers ? unlessUnchanged(relay) : relay,
+    send: isPaired ? paired(send) : send,
+  })
   return {
     place: pool.lmcache === null ? placed : withLookups(placed),
     first: delivers ? again : raced(again, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),

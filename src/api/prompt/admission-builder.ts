@@ -9,6 +9,7 @@ import { isTooFragmented } from '../../core/tokens/prompt-fragments.ts'
 import type { PromptRequest } from '../../core/tokens/prompt-request.ts'
 import type { Prompt } from '../../core/tokens/prompt.ts'
 import { unsplittableByLmcache } from '../../origin/disagg/lmcache-fields.ts'
+import { unsplittableBySglang } from '../../origin/disagg/sglang-leg.ts'
 import type { Exchange } from '../../origin/exchange.ts'
 import type { PoolRoute } from '../../origin/pool-route.ts'
 import type { CacheLookups } from '../../origin/lmcache/cache-lookups.ts'
@@ -264,8 +265,9 @@ function unsplittable({ endpoint, body }: InferenceRequest, { pool: { split } }:
     (protocol.splitting === null
       ? 'the protocol is not split'
       : protocol.splitting.unsplittable(body.json, split.connector === 'nixl'))
-  if (found !== null || split.connector !== 'lmcache') return found
-  return unsplittableByLmcache(protocol, body.json, split.lmcache.chat)
+  if (found !== null) return found
+  if (split.connector === 'sglang') return unsplittableBySglang(protocol)
+  return split.connector === 'lmcache' ? unsplittableByLmcache(protocol, body.json, split.lmcache.chat) : null
 }
 
 function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: RequestOptions): Overrides | null {

@@ -18,6 +18,8 @@ export interface FinalLeg {
   readonly transform: AnswerTransform | null
   /** Engine from which KV data is fetched. Absent: none. */
   readonly holder?: EngineTarget
+  /** Prefill leg that runs beside this one (`paired`). Absent: the prefill leg, if there is one, has ended. */
+  readonly beside?: { readonly target: EngineTarget; readonly body: readonly Uint8Array[] }
 }
 
 /** Result of the preparatory legs. */
@@ -28,13 +30,20 @@ export type LegResult =
   | { readonly failed: AttemptFailed }
 
 /** The client's request to a single engine. */
-export function wholeLeg({ exchange, ports, placed }: AttemptContext, notes: readonly string[] = []): FinalLeg {
+export function wholeLeg(attempt: AttemptContext, notes: readonly string[] = []): FinalLeg {
+  const { exchange, placed } = attempt
   const { engine, route } = placed
+  const body = exchange.body(route, editAt(attempt, engine))
+  return { target: engine, path: exchange.path, body, notes, transform: null }
+}
+
+/** Edit of a body for the type of an engine. undefined: it gets the same as most. */
+export function editAt({ exchange, ports, placed }: AttemptContext, engine: EngineTarget): BodyEdit | undefined {
+  const { route } = placed
   const type = knownEngines(ports.origin).typeOf(engine)
   const adapter = engine.hasAdapters === true ? exchange.admission(route).adapter : null
   const adapterName = adapter === null ? undefined : type.adapters?.nameFor(route.pool.model, adapter)
-  const edit = editFor(engine, type.addable, adapterName)
-  return { target: engine, path: exchange.path, body: exchange.body(route, edit), notes, transform: null }
+  return editFor(engine, type.addable, adapterName)
 }
 
 /** undefined: the engine gets the same body as most, so it is written once for all attempts. */

@@ -5,6 +5,10 @@ import { type LegResult, wholeLeg } from './final-leg.ts'
 import { targetOf } from '../rank-targets.ts'
 import { lmcacheLeg } from './lmcache-leg.ts'
 import { prefillLeg } from './prefill-leg.ts'
+import { sglangLeg } from './sglang-leg.ts'
+
+/** By connector. */
+const LEGS = { nixl: prefillLeg, response: prefillLeg, lmcache: lmcacheLeg, sglang: sglangLeg } as const
 
 /**
  * Runs the legs before the final one of a split or staged placement, in order. Rejects only if the client disconnects.
@@ -18,5 +22,5 @@ export async function preparatoryLegs(attempt: AttemptContext): Promise<LegResul
   }
   const prefill = placement.prefill === null ? undefined : targetOf(route.targets, placement.prefill)
   if (prefill === undefined) return { last: wholeLeg(attempt) }
-  return route.pool.split.connector === 'lmcache' ? lmcacheLeg(attempt, prefill) : prefillLeg(attempt, prefill)
+  return LEGS[route.pool.split.connector](attempt, prefill)
 }

@@ -1,0 +1,96 @@
+/** Sends the prefill leg beside the final one, for connectors whose engines wait for each other. */
+import { OriginError } from '../../ports/origin.ts'
+import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { dispatch, OnFirstByte } from '../dispatch.ts'
+import { FencedSignal } from '../fenced-signal.ts'
+import { callLeg, type LegOutcome } from './call-leg.ts'
+import type { FinalLeg } from './final-leg.ts'
+
+type Send = typeof dispatch
+
+/** `send` for final legs that may have another one beside them. */
+export const paired =
+  (send: Send): Send =>
+  (attempt, last, onFirstByte) =>
+    last.beside === undefined
+      ? send(attempt, last, onFirstByte)
+      : new PairedLegs(attempt, { last, beside: last.beside, send, onFirstByte }).run()
+
+interface PairParts {
+  readonly last: FinalLeg
+  readonly beside: NonNullable<FinalLeg['beside']>
+  readonly send: Send
+  readonly onFirstByte: OnFirstByte
+}
+
+/**
+ * Two calls of which one answers the client. A failure of one ends the other: it would wait for it until its own time
+ * limit.
+ */
+class PairedLegs {
+  readonly #attempt: AttemptContext
+  readonly #parts: PairParts
+  readonly #prefill: FencedSignal
+  readonly #final: FencedSignal
+  /** Why the prefill engine cannot serve its leg, if it failed before the first byte of the answer. */
+  #failed: Exclude<LegOutcome, { answer: unknown }> | null = null
+  #hasBegun = false
+
+  constructor(attempt: AttemptContext, parts: PairParts) {
+    this.#attempt = attempt
+    this.#parts = parts
+    this.#prefill = new FencedSignal(attempt.signal)
+    this.#final = new FencedSignal(attempt.signal)
+  }
+
+  async run(): Promise<Response | AttemptFailed> {
+    const attempt = this.#attempt
+    const { last, send, onFirstByte } = this.#parts
+    attempt.exchange.scope.background(this.#runPrefill())
+    try {
+      const outcome = await send({ ...attempt, signal: this.#final }, last, (sent, answer, early) => {
+        this.#hasBegun ||= !early
+        return onFirstByte(sent, answer, early)
+      })
+      if (!('failure' in outcome)) return outcome
+      this.#prefill.fence(new Error('the final leg failed'))
+      return this.#blamed() ?? outcome
+    } catch (error) {
+      this.#prefill.fence(new Error('the final leg failed'))
+      const failed = attempt.signal.aborted ? null : this.#blamed()
+      if (failed === null) throw error
+      return failed
+    }
+  }
+
+  /** Never rejects. */
+  async #runPrefill(): Promise<void> {
+    const attempt = this.#attempt
+    const { exchange, placed, ports, stages } = attempt
+    const { target, body } = this.#parts.beside
+    const startedAt = ports.now()
+    const limitMs = placed.route.pool.limits.prefillMs
+    const signal = this.#prefill
+    const outcome = await callLeg(attempt, { target, path: exchange.path, body, limitMs, signal }).catch(() => null)
+    if (outcome === null) return
+    if ('answer' in outcome) {
+      if (this.#hasBegun) return
+      stages.add('prefill_leg', ports.now() - startedAt)
+      placed.booking.legDone('prefill', stages.snapshot(), outcome.answer.usage)
+      return
+    }
+    if (this.#hasBegun || signal.aborted) {
+      if ('refusal' in outcome) outcome.refusal.discard()
+      return
+    }
+    this.#failed = outcome
+    this.#final.fence(new OriginError('reset', 'the prefill engine failed'))
+  }
+
+  /** Outcome of the pair if its prefill leg failed. A refusal goes to the client. */
+  #blamed(): Response | AttemptFailed | null {
+    const failed = this.#failed
+    if (failed === null) return null
+    return 'failed' in failed ? failed.failed : this.#parts.onFirstByte(this.#attempt, failed.refusal, false)
+  }
+}

@@ -1,0 +1,51 @@
+/** SGLang's split requests: both engines get the request at once, and meet in a room of the prefill engine. */
+import { rankNumberOf } from '../../core/contract/rank-id.ts'
+import { bootstrapFields, prefillRankField } from '../../engines/sglang-bootstrap.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { Protocol } from '../../protocols/protocol.ts'
+import { hostOf } from '../../url.ts'
+import type { AttemptContext } from '../attempt-context.ts'
+import { serverOf } from '../rank-targets.ts'
+import { editAt, type LegResult } from './final-leg.ts'
+
+/** Rooms are numbers that JSON carries exactly. */
+const ROOMS = 2 ** 53
+
+/** Returns why a request cannot be split. null: it can. */
+export const unsplittableBySglang = ({ asCompletion }: Protocol): string | null =>
+  asCompletion === null ? 'sglang splits chats and completions only' : null
+
+/** The two legs. Values of clients under the same names are replaced. */
+export function sglangLeg(attempt: AttemptContext, prefill: EngineTarget): LegResult {
+  const { exchange, ports, placed } = attempt
+  const { engine, route } = placed
+  const { bootstrapPort, bootstrapPorts } = route.pool.split.sglang
+  const server = serverOf(prefill)
+  const fields = bootstrapFields({
+    host: hostOf(server.url),
+    port: bootstrapPorts[server.id] ?? bootstrapPort,
+    room: Math.floor(ports.random() * ROOMS),
+  })
+  const rank = server === prefill ? null : rankNumberOf(prefill.id)
+  const body = (target: EngineTarget, set: Readonly<Record<string, string>>, remove: readonly string[]) => {
+    const edit = editAt(attempt, target)
+    return exchange.body(route, {
+      ...edit,
+      set: { ...edit?.set, ...set },
+      remove: [...(edit?.remove ?? []), ...remove],
+    })!
+  }
+  // The same request, but its answer is read as a whole.
+  const whole = exchange.stream ? { stream: 'false' } : {}
+  return {
+    last: {
+      target: engine,
+      path: exchange.path,
+      body: body(engine, rank === null ? fields : { ...fields, ...prefillRankField(rank) }, []),
+      notes: [],
+      transform: null,
+      holder: prefill,
+      beside: { target: prefill, body: body(prefill, { ...fields, ...whole }, ['stream_options']) },
+    },
+  }
+}

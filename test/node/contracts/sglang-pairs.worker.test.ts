@@ -1,0 +1,3 @@
+import { sglangPairsContract } from '../../contracts/sglang-pairs.ts'
+
+sglangPairsContract('worker')
