@@ -74,7 +74,7 @@ export const split = strict({
   ),
   connector: describe(
     'How the KV cache is transferred.',
-    withDefault(oneOf(['nixl', 'lmcache', 'response', 'sglang']), 'nixl'),
+    withDefault(oneOf(['nixl', 'lmcache', 'response', 'sglang', 'tensorrt']), 'nixl'),
   ),
   fallback: describe(
     'What happens if no prefill engine is available.',

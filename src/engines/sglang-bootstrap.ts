@@ -6,6 +6,14 @@
 /** Port of the bootstrap server without `--disaggregation-bootstrap-port`. */
 export const BOOTSTRAP_PORT = 8998
 
+/** Names of the fields that choose a transfer. */
+export const BOOTSTRAP_FIELDS = [
+  'bootstrap_host',
+  'bootstrap_port',
+  'bootstrap_room',
+  'disagg_prefill_dp_rank',
+] as const
+
 interface Bootstrap {
   /** Of the prefill engine. */
   readonly host: string

@@ -47,7 +47,7 @@ export const tensorrtLlm: EngineType = {
   },
   connectors: [
     { name: 'response', order: 'prefill_first', implemented: true },
-    { name: 'tensorrt', order: 'prefill_first', implemented: false },
+    { name: 'tensorrt', order: 'prefill_first', implemented: true },
   ],
   deniedFields: ['disaggregated_params'],
   quirks: [

@@ -45,6 +45,7 @@ export function sglangPairsContract(runtime: Runtime): void {
       ids: readonly string[],
       pool: Readonly<Record<string, unknown>> = {},
       ofPrefill: Readonly<Record<string, unknown>> = {},
+      config: Readonly<Record<string, unknown>> = {},
     ) {
       const rooms = new Rooms()
       const meeting =
@@ -74,6 +75,7 @@ export function sglangPairsContract(runtime: Runtime): void {
           ...pool,
           split: { connector: 'sglang', ...(pool['split'] as object | undefined) },
         },
+        config,
       })
       opened.push(...Object.values(engines), gateway)
       const failures = async (id: string) => (await gateway.engines())[id]!['failures_total']
@@ -187,6 +189,14 @@ export function sglangPairsContract(runtime: Runtime): void {
       expect((await gateway.chat({}, { headers })).status).toBe(200)
       for (const id of ['p0', 'd0'])
         for (const { raw } of engines[id]!.posts) expect(raw).not.toContain('of-the-client')
+    })
+
+    it('never get a room of a client, whatever fields the operator lets pass', async () => {
+      const { engines, gateway } = await site(['p0', 'd0'], {}, {}, { limits: { denied_fields: [] } })
+      for (const id of ['p0', 'd0']) engines[id]!.routes['POST *'] = { body: completion() }
+      const forged = Object.fromEntries(FIELDS.map((field) => [field, 4711]))
+      for (const more of [forged, { ...forged, n: 2 }]) expect((await gateway.chat(more)).status).toBe(200)
+      for (const id of ['p0', 'd0']) for (const { text } of engines[id]!.posts) expect(text).not.toContain('4711')
     })
 
     it.runIf(seesLeaving(runtime))('both end when the client leaves', async () => {

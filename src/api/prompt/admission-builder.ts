@@ -10,6 +10,7 @@ import type { PromptRequest } from '../../core/tokens/prompt-request.ts'
 import type { Prompt } from '../../core/tokens/prompt.ts'
 import { unsplittableByLmcache } from '../../origin/disagg/lmcache-fields.ts'
 import { unsplittableBySglang } from '../../origin/disagg/sglang-leg.ts'
+import { unsplittableByTensorrt } from '../../origin/disagg/tensorrt-leg.ts'
 import type { Exchange } from '../../origin/exchange.ts'
 import type { PoolRoute } from '../../origin/pool-route.ts'
 import type { CacheLookups } from '../../origin/lmcache/cache-lookups.ts'
@@ -266,8 +267,16 @@ function unsplittable({ endpoint, body }: InferenceRequest, { pool: { split } }:
       ? 'the protocol is not split'
       : protocol.splitting.unsplittable(body.json, split.connector === 'nixl'))
   if (found !== null) return found
-  if (split.connector === 'sglang') return unsplittableBySglang(protocol)
-  return split.connector === 'lmcache' ? unsplittableByLmcache(protocol, body.json, split.lmcache.chat) : null
+  switch (split.connector) {
+    case 'sglang':
+      return unsplittableBySglang(protocol)
+    case 'tensorrt':
+      return unsplittableByTensorrt(protocol, body.json)
+    case 'lmcache':
+      return unsplittableByLmcache(protocol, body.json, split.lmcache.chat)
+    default:
+      return null
+  }
 }
 
 function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: RequestOptions): Overrides | null {

@@ -38,12 +38,23 @@ export function wholeLeg(attempt: AttemptContext, notes: readonly string[] = [])
 }
 
 /** Edit of a body for the type of an engine. undefined: it gets the same as most. */
-export function editAt({ exchange, ports, placed }: AttemptContext, engine: EngineTarget): BodyEdit | undefined {
+function editAt({ exchange, ports, placed }: AttemptContext, engine: EngineTarget): BodyEdit | undefined {
   const { route } = placed
   const type = knownEngines(ports.origin).typeOf(engine)
   const adapter = engine.hasAdapters === true ? exchange.admission(route).adapter : null
   const adapterName = adapter === null ? undefined : type.adapters?.nameFor(route.pool.model, adapter)
   return editFor(engine, type.addable, adapterName)
+}
+
+/** Body with further changes for a leg. */
+export function bodyAt(
+  attempt: AttemptContext,
+  engine: EngineTarget,
+  { set, remove }: Pick<BodyEdit, 'set' | 'remove'>,
+): readonly Uint8Array[] {
+  const own = editAt(attempt, engine)
+  const edit = { ...own, set: { ...own?.set, ...set }, remove: [...(own?.remove ?? []), ...remove] }
+  return attempt.exchange.body(attempt.placed.route, edit)!
 }
 
 /** undefined: the engine gets the same body as most, so it is written once for all attempts. */

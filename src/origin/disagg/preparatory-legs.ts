@@ -6,9 +6,16 @@ import { targetOf } from '../rank-targets.ts'
 import { lmcacheLeg } from './lmcache-leg.ts'
 import { prefillLeg } from './prefill-leg.ts'
 import { sglangLeg } from './sglang-leg.ts'
+import { tensorrtLeg } from './tensorrt-leg.ts'
 
 /** By connector. */
-const LEGS = { nixl: prefillLeg, response: prefillLeg, lmcache: lmcacheLeg, sglang: sglangLeg } as const
+const LEGS = {
+  nixl: prefillLeg,
+  response: prefillLeg,
+  lmcache: lmcacheLeg,
+  sglang: sglangLeg,
+  tensorrt: tensorrtLeg,
+} as const
 
 /**
  * Runs the legs before the final one of a split or staged placement, in order. Rejects only if the client disconnects.

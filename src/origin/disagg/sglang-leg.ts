@@ -6,7 +6,7 @@ import type { Protocol } from '../../protocols/protocol.ts'
 import { hostOf } from '../../url.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { serverOf } from '../rank-targets.ts'
-import { editAt, type LegResult } from './final-leg.ts'
+import { bodyAt, type LegResult } from './final-leg.ts'
 
 /** Rooms are numbers that JSON carries exactly. */
 const ROOMS = 2 ** 53
@@ -27,25 +27,23 @@ export function sglangLeg(attempt: AttemptContext, prefill: EngineTarget): LegRe
     room: Math.floor(ports.random() * ROOMS),
   })
   const rank = server === prefill ? null : rankNumberOf(prefill.id)
-  const body = (target: EngineTarget, set: Readonly<Record<string, string>>, remove: readonly string[]) => {
-    const edit = editAt(attempt, target)
-    return exchange.body(route, {
-      ...edit,
-      set: { ...edit?.set, ...set },
-      remove: [...(edit?.remove ?? []), ...remove],
-    })!
-  }
   // The same request, but its answer is read as a whole.
   const whole = exchange.stream ? { stream: 'false' } : {}
   return {
     last: {
       target: engine,
       path: exchange.path,
-      body: body(engine, rank === null ? fields : { ...fields, ...prefillRankField(rank) }, []),
+      body: bodyAt(attempt, engine, {
+        set: rank === null ? fields : { ...fields, ...prefillRankField(rank) },
+        remove: [],
+      }),
       notes: [],
       transform: null,
       holder: prefill,
-      beside: { target: prefill, body: body(prefill, { ...fields, ...whole }, ['stream_options']) },
+      beside: {
+        target: prefill,
+        body: bodyAt(attempt, prefill, { set: { ...fields, ...whole }, remove: ['stream_options'] }),
+      },
     },
   }
 }

@@ -1,0 +1,3 @@
+import { tensorrtLegsContract } from '../../contracts/tensorrt-legs.ts'
+
+tensorrtLegsContract('node')
