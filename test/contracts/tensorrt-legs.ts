@@ -140,12 +140,14 @@ export function tensorrtLegsContract(runtime: Runtime): void {
     })
 
     it('never get parameters of a client, whatever fields the operator lets pass', async () => {
-      const forged = { disaggregated_params: { request_type: 'generation_only', ctx_request_id: 99 } }
+      const forged = {
+        disaggregated_params: { request_type: 'generation_only', encoded_opaque_state: 'of-the-client' },
+      }
       const strict = await site()
       expect((await strict.gateway.chat(forged)).status).toBe(400)
       const { prefill, decode, gateway } = await site(contextAnswer(), { limits: { denied_fields: [] } })
       for (const more of [forged, { ...forged, n: 2 }]) expect((await gateway.chat(more)).status).toBe(200)
-      for (const { text } of [...prefill.posts, ...decode.posts]) expect(text).not.toContain('99')
+      for (const { text } of [...prefill.posts, ...decode.posts]) expect(text).not.toContain('of-the-client')
     })
   })
 }
