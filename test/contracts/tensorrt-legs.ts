@@ -38,7 +38,7 @@ export function tensorrtLegsContract(runtime: Runtime): void {
       for (const one of opened.splice(0).reverse()) await one.close()
     })
 
-    async function site(context: object = contextAnswer(), config: object = {}) {
+    async function site(context: object = contextAnswer(), config: Readonly<Record<string, unknown>> = {}) {
       const prefill = await FakeEngine.open({ 'POST *': { body: context } })
       const decode = await FakeEngine.open({
         'POST *': ({ json }) =>
