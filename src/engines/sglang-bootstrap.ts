@@ -1,6 +1,6 @@
 /**
- * Fields of SGLang's split requests. Both engines get the same request at once: the prefill engine's bootstrap server is
- * where the decode engine finds its KV cache, and the room is the transfer (disaggregation/common/conn.py).
+ * Fields of SGLang's split requests. Both engines get the same request at once: the decode engine finds the KV cache at
+ * the bootstrap server of the prefill engine, and the room is the transfer (disaggregation/common/conn.py).
  */
 
 /** Port of the bootstrap server without `--disaggregation-bootstrap-port`. */
@@ -29,7 +29,7 @@ export const bootstrapFields = ({ host, port, room }: Bootstrap): Readonly<Recor
   bootstrap_room: String(room),
 })
 
-/** Field of the decode leg that names the prefill engine's data-parallel rank. Without it, the rank is room modulo N. */
+/** Field of the decode leg with the data-parallel rank of the prefill. Without it, the rank is room modulo N. */
 export const prefillRankField = (rank: number): Readonly<Record<string, string>> => ({
   disagg_prefill_dp_rank: String(rank),
 })

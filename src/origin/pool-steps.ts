@@ -3,6 +3,7 @@ import { withAdapters } from './adapter-loads.ts'
 import type { AttemptContext, AttemptStep } from './attempt-context.ts'
 import { attemptWith } from './attempt.ts'
 import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
+import { connectors } from './disagg/connectors.ts'
 import { paired } from './disagg/paired-legs.ts'
 import { preparatoryLegs } from './disagg/preparatory-legs.ts'
 import { oncePerPool } from './once-per-pool.ts'
@@ -51,7 +52,7 @@ function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters, delivers 
   const ownLegs = splits ? preparatoryLegs : onlyLeg
   const legs = pool.adapters.length > 0 ? withAdapters(ownLegs) : ownLegs
   const send = delivers ? deliver : dispatch
-  const isPaired = splits && pool.split.connector === 'sglang'
+  const isPaired = splits && connectors[pool.split.connector].isPaired
   const again = attemptWith({
     legs,
     relay: delivers ? unlessUnchanged(relay) : relay,

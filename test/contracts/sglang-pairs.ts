@@ -125,7 +125,7 @@ export function sglangPairsContract(runtime: Runtime): void {
       await gateway.idle()
     })
 
-    it('are left for another pair if the prefill engine fails, which alone is at fault', async () => {
+    it('pairs of SGLang engines are left for another pair if the prefill engine fails, which alone is at fault', async () => {
       const { engines, gateway, failures } = await site(['p0', 'p1', 'd0'])
       engines['p0']!.routes['POST *'] = failing
       for (let sent = 0; sent < 4; sent++) expect((await gateway.chat()).status).toBe(200)
@@ -178,7 +178,7 @@ export function sglangPairsContract(runtime: Runtime): void {
       })
     })
 
-    it('never get a room of a client', async () => {
+    it('pairs of SGLang engines never get a room of a client', async () => {
       const { engines, gateway } = await site(['p0', 'd0'])
       for (const field of FIELDS) {
         const answer = await gateway.chat({ [field]: 'of-the-client' })
@@ -191,7 +191,7 @@ export function sglangPairsContract(runtime: Runtime): void {
         for (const { raw } of engines[id]!.posts) expect(raw).not.toContain('of-the-client')
     })
 
-    it('never get a room of a client, whatever fields the operator lets pass', async () => {
+    it('pairs of SGLang engines never get a room of a client, whatever fields the operator lets pass', async () => {
       const { engines, gateway } = await site(['p0', 'd0'], {}, {}, { limits: { denied_fields: [] } })
       for (const id of ['p0', 'd0']) engines[id]!.routes['POST *'] = { body: completion() }
       const forged = Object.fromEntries(FIELDS.map((field) => [field, 'of-the-client']))

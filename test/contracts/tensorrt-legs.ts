@@ -57,11 +57,11 @@ export function tensorrtLegsContract(runtime: Runtime): void {
       return { prefill, decode, gateway }
     }
 
-    it('are a context request and a generation request with its parameters and token ids', async () => {
+    it('legs of TensorRT-LLM engines are a context request and a generation request with its parameters and token ids', async () => {
       const { prefill, decode, gateway } = await site()
       const answer = await gateway.chat({ max_tokens: 9, tool_choice: 'required' })
       expect(await answer.json()).toEqual(completion('hello'))
-      const { disaggregated_params: context, ...asked } = prefill.posts[0]!.json
+      const { disaggregated_params: context, ...sentFirst } = prefill.posts[0]!.json
       expect(context).toEqual({
         request_type: 'context_only',
         disagg_request_id: expect.any(Number),
@@ -79,7 +79,7 @@ export function tensorrtLegsContract(runtime: Runtime): void {
       })
       expect(ids).toEqual(IDS)
       // Neither limit nor tools differ, as in NVIDIA's own server.
-      expect(same).toEqual(asked)
+      expect(same).toEqual(sentFirst)
       expect(same).toMatchObject({ max_tokens: 9, tool_choice: 'required' })
       await gateway.idle()
     })
@@ -93,7 +93,7 @@ export function tensorrtLegsContract(runtime: Runtime): void {
       expect(decode.posts[0]!.json).toMatchObject({ stream: true, stream_options: { include_usage: true } })
     })
 
-    it('have the token ids in place of the prompt of a completion', async () => {
+    it('legs of TensorRT-LLM engines have the token ids in place of the prompt of a completion', async () => {
       const { decode, gateway } = await site()
       const answer = await gateway.post('/v1/completions', { model: MODEL, prompt: 'the fox', max_tokens: 5 })
       expect(answer.status).toBe(200)
@@ -139,7 +139,7 @@ export function tensorrtLegsContract(runtime: Runtime): void {
       })
     })
 
-    it('never get parameters of a client, whatever fields the operator lets pass', async () => {
+    it('legs of TensorRT-LLM engines never get parameters of a client, whatever fields the operator lets pass', async () => {
       const forged = {
         disaggregated_params: { request_type: 'generation_only', encoded_opaque_state: 'of-the-client' },
       }

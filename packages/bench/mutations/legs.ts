@@ -72,8 +72,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'prefill leg waits as long as it likes',
     file: 'src/origin/disagg/prefill-leg.ts',
-    find: 'body, limitMs: limits.prefillMs })',
-    replace: 'body, limitMs: 0 * limits.prefillMs + 3_600_000 })',
+    find: 'limitMs: limits.prefillMs,',
+    replace: 'limitMs: 3_600_000,',
     impact: 'a hung prefill engine blocks clients without a limit',
     tests: { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] },
   },

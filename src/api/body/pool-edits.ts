@@ -1,9 +1,8 @@
 /** Changes to the body of a request that its pool demands, composed of what the pool has configured. */
 import type { RequestClass } from '../../core/contract/admission.ts'
 import type { AddableField } from '../../engines/engine-type.ts'
-import { BOOTSTRAP_FIELDS } from '../../engines/sglang-bootstrap.ts'
-import { DISAGGREGATED_PARAMS } from '../../engines/tensorrt-disagg.ts'
 import type { BodyEdit } from '../../origin/body-edit.ts'
+import { connectors } from '../../origin/disagg/connectors.ts'
 import type { PoolRoute } from '../../origin/pool-route.ts'
 import type { InferenceRequest } from '../inference-request.ts'
 
@@ -21,7 +20,7 @@ export type PoolEdit = (request: EditedRequest, leg: BodyEdit | undefined) => Bo
 export function editOf({ pool }: Pick<PoolRoute, 'pool'>): PoolEdit {
   let edit: PoolEdit = pool.classPriority ? withClassPriority(ofRequest) : ofRequest
   if (pool.retry.midStream !== 'off') edit = withTokenIds(edit, pool)
-  for (const field of transferFields(pool.split)) edit = withoutField(edit, field)
+  for (const field of connectors[pool.split.connector].fields(pool.split)) edit = withoutField(edit, field)
   return edit
 }
 
@@ -64,20 +63,6 @@ const withTokenIds =
     if (!mayAdd(leg, 'return_token_ids') || !request.needsTokenIds(pool, edited?.set['priority'])) return edited
     return setting(edited, { return_token_ids: 'true' })
   }
-
-/** Fields that name a transfer in this pool, and may come from the gateway only. NIXL's are removed in all pools. */
-function transferFields({ connector, responseField }: PoolRoute['pool']['split']): readonly string[] {
-  switch (connector) {
-    case 'response':
-      return [responseField]
-    case 'sglang':
-      return [...BOOTSTRAP_FIELDS]
-    case 'tensorrt':
-      return [DISAGGREGATED_PARAMS]
-    default:
-      return []
-  }
-}
 
 /** Without a client's own transfer parameters, which could name another client's prefill. NIXL's are always removed. */
 const withoutField =

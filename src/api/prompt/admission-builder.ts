@@ -8,9 +8,7 @@ import type { PromptProfile } from '../../core/tokens/prompt-analyzer.ts'
 import { isTooFragmented } from '../../core/tokens/prompt-fragments.ts'
 import type { PromptRequest } from '../../core/tokens/prompt-request.ts'
 import type { Prompt } from '../../core/tokens/prompt.ts'
-import { unsplittableByLmcache } from '../../origin/disagg/lmcache-fields.ts'
-import { unsplittableBySglang } from '../../origin/disagg/sglang-leg.ts'
-import { unsplittableByTensorrt } from '../../origin/disagg/tensorrt-leg.ts'
+import { connectors } from '../../origin/disagg/connectors.ts'
 import type { Exchange } from '../../origin/exchange.ts'
 import type { PoolRoute } from '../../origin/pool-route.ts'
 import type { CacheLookups } from '../../origin/lmcache/cache-lookups.ts'
@@ -260,23 +258,13 @@ const computesAll = ({ endpoint, body }: InferenceRequest): boolean => endpoint.
 /** Returns why the request cannot be split; null: it can. */
 function unsplittable({ endpoint, body }: InferenceRequest, { pool: { split } }: PoolRoute): string | null {
   const { protocol } = endpoint
-  // vLLM exempts a prefill leg from some of its checks if the leg has NIXL's parameters.
+  const connector = connectors[split.connector]
   const found =
     endpoint.unsplittable ??
     (protocol.splitting === null
       ? 'the protocol is not split'
-      : protocol.splitting.unsplittable(body.json, split.connector === 'nixl'))
-  if (found !== null) return found
-  switch (split.connector) {
-    case 'sglang':
-      return unsplittableBySglang(protocol)
-    case 'tensorrt':
-      return unsplittableByTensorrt(protocol, body.json)
-    case 'lmcache':
-      return unsplittableByLmcache(protocol, body.json, split.lmcache.chat)
-    default:
-      return null
-  }
+      : protocol.splitting.unsplittable(body.json, connector.isExempt))
+  return found ?? connector.unsplittable(protocol, body.json, split)
 }
 
 function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: RequestOptions): Overrides | null {

@@ -1,21 +1,9 @@
 /** Order of the legs before the final one. */
 import type { AttemptContext } from '../attempt-context.ts'
+import { connectors } from './connectors.ts'
 import { encodeStage } from './encode-stage.ts'
 import { type LegResult, wholeLeg } from './final-leg.ts'
 import { targetOf } from '../rank-targets.ts'
-import { lmcacheLeg } from './lmcache-leg.ts'
-import { prefillLeg } from './prefill-leg.ts'
-import { sglangLeg } from './sglang-leg.ts'
-import { tensorrtLeg } from './tensorrt-leg.ts'
-
-/** By connector. */
-const LEGS = {
-  nixl: prefillLeg,
-  response: prefillLeg,
-  lmcache: lmcacheLeg,
-  sglang: sglangLeg,
-  tensorrt: tensorrtLeg,
-} as const
 
 /**
  * Runs the legs before the final one of a split or staged placement, in order. Rejects only if the client disconnects.
@@ -29,5 +17,5 @@ export async function preparatoryLegs(attempt: AttemptContext): Promise<LegResul
   }
   const prefill = placement.prefill === null ? undefined : targetOf(route.targets, placement.prefill)
   if (prefill === undefined) return { last: wholeLeg(attempt) }
-  return LEGS[route.pool.split.connector](attempt, prefill)
+  return connectors[route.pool.split.connector].leg(attempt, prefill)
 }
