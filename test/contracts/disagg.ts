@@ -405,6 +405,8 @@ function walks(name: string, runtime: Runtime): void {
           await expect.poll(() => engines.reduce((sum, { log }) => sum + log.running, 0)).toBeGreaterThan(0)
           client.abort()
           expect(await pending).toBeNull()
+          // On a busy machine the gateway tries an engine that hangs again and again.
+          bench.heal()
           await bench.quiet()
           for (const id of later) expect(bench.bodies(id, model)).toEqual([])
         },
