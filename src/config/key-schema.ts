@@ -147,7 +147,7 @@ export const issuedKeys = strict({
   ),
   refresh_ms: describe(
     'Age at which a gateway reads the keys again before it accepts one: a key that was revoked at another thread, ' +
-      'process or isolate is accepted for so long at most. A new key is accepted at once.',
+      'process or isolate is accepted for so long at most. A new key is accepted within a second.',
     withDefault(int(100, 600_000), 5_000),
   ),
 })
