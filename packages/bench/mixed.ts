@@ -20,7 +20,7 @@ import {
   learnedWithinS,
   type RunFigures,
 } from './mixed/figures.ts'
-import { oracleKind, OWN, ownKind, peerKinds } from './mixed/policies.ts'
+import { oracleKind, OWN, ownKind, peerKinds, type PredictionTally } from './mixed/policies.ts'
 import { workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
 
@@ -35,15 +35,15 @@ const bench: Bench = async ({ flags, args, note }) => {
   const folder = typeof flags['profiles'] === 'string' ? flags['profiles'] : null
   const traces = tracesOf(args, isQuick)
   note('profiles …')
-  let differed = 0
-  const kinds = [ownKind(() => (differed += 1)), ...peerKinds, oracleKind]
+  const tally: PredictionTally = { decisions: 0, bounds: 0, differed: 0 }
+  const kinds = [ownKind(tally), ...peerKinds, oracleKind]
   const rows: BenchRow[] = []
   for (const fleet of fleetsOf(folder, isQuick))
     for (const trace of traces) {
       note(`${fleet.name}, ${trace.name} …`)
       rows.push(...rowsOf(fleet, spread(trace, SEED), { loads: isQuick ? QUICK_LOADS : LOADS, kinds }))
     }
-  return { rows, headline: headlineOf(rows, differed) }
+  return { rows, headline: headlineOf(rows, tally) }
 }
 
 export default bench

@@ -3,7 +3,7 @@ import { quantile } from '../../replay/src/replay/statistics.ts'
 import type { Job } from '../../replay/src/replay/job.ts'
 import type { RunResult } from '../../replay/src/replay/run.ts'
 import type { BenchRow } from '../result.ts'
-import { ORACLE, OWN } from './policies.ts'
+import { ORACLE, OWN, type PredictionTally } from './policies.ts'
 
 /** Traffic after which a gateway should know its engines, ms. */
 export const COLD_MS = 60_000
@@ -107,7 +107,7 @@ const ratio = (one: number, other: number): number => Number((other === 0 ? 1 : 
 const of = (name: string, rows: readonly BenchRow[]): number[] => rows.map((row) => Number(row[name]))
 
 /** Over the rows after the first minute. */
-export function headlineOf(rows: readonly BenchRow[], differed: number): Record<string, number> {
+export function headlineOf(rows: readonly BenchRow[], tally: PredictionTally): Record<string, number> {
   const warm = rows.filter((row) => row['part'] === 'after 60 s')
   const high = warm.filter((row) => Number(row['load']) >= HIGH_LOAD)
   const low = warm.filter((row) => Number(row['load']) < HIGH_LOAD)
@@ -126,6 +126,8 @@ export function headlineOf(rows: readonly BenchRow[], differed: number): Record<
       Math.exp(ratios.reduce((sum, one) => sum + Math.log(one), 0) / Math.max(1, ratios.length)).toFixed(3),
     ),
     goodput_vs_best_policy_min: Math.min(1, ...of('goodput_vs_best', warm)),
-    predictions_differ: differed,
+    predictions_differ: tally.differed,
+    predictions_compared: tally.decisions,
+    bounds_compared: tally.bounds,
   }
 }

@@ -3,6 +3,7 @@ import { GatewayRouter } from '../../replay/src/replay/gateway-router.ts'
 import type { Job } from '../../replay/src/replay/job.ts'
 import { routerNamed } from '../../replay/src/replay/routers.ts'
 import type { Route, RouterContext, RouterKind } from '../../replay/src/replay/router.ts'
+import { ComparingOverload, TOLERANCE } from './compared-bounds.ts'
 import { smgLoad, smgPrefixHash } from './smg.ts'
 
 export const OWN = 'predicted'
@@ -29,16 +30,24 @@ export const oracleKind: RouterKind = routerNamed(ORACLE)
 /** Terms of a candidate that are its predicted time to the first token. */
 const PREDICTED_TERMS = ['network_s', 'queued_s', 'prefill_s', 'load_s', 'adapter_s', 'delay_s', 'later_s']
 
-/** Relative difference from which two predictions are not the same. */
-const TOLERANCE = 1e-6
+/** Counts of decisions whose predictions were compared. */
+export interface PredictionTally {
+  decisions: number
+  /** Bounds of admission that were compared with the reported prediction. */
+  bounds: number
+  /** Decisions whose reported prediction is not the one that decided, in the policy or in a bound. */
+  differed: number
+}
 
-/** Counts decisions whose reported prediction is not the one that decided. */
+/** Compares the reported prediction of each decision with what decides: the policy's cost and admission's bounds. */
 class ComparingRouter extends GatewayRouter {
-  readonly #differed: () => void
+  readonly #overload: ComparingOverload
+  readonly #tally: PredictionTally
 
-  constructor(context: RouterContext, differed: () => void) {
-    super({ name: OWN, policy: { name: 'predicted', options: {} } }, context)
-    this.#differed = differed
+  constructor(context: RouterContext, overload: ComparingOverload, tally: PredictionTally) {
+    super({ name: OWN, policy: { name: 'predicted', options: {} }, overload }, context)
+    this.#overload = overload
+    this.#tally = tally
   }
 
   override route(job: Job, now: number): Route | null {
@@ -48,17 +57,21 @@ class ComparingRouter extends GatewayRouter {
     const { engine } = decision.placement
     const { terms } = decision.candidates.find((candidate) => candidate.engine === engine)!
     const decidingMs = 1_000 * PREDICTED_TERMS.reduce((sum, term) => sum + terms[term]!, 0)
-    if (Math.abs(decidingMs - route!.predictedTtftMs!) > TOLERANCE * decidingMs) this.#differed()
+    const costDiffers = Math.abs(decidingMs - route!.predictedTtftMs!) > TOLERANCE * decidingMs
+    const { compared, differ } = this.#overload.last
+    this.#tally.decisions += 1
+    this.#tally.bounds += compared
+    if (costDiffers || differ > 0) this.#tally.differed += 1
     return route
   }
 }
 
-/** The gateway with its default policy. @param differed called when two predictions of a decision differ */
-export function ownKind(differed: () => void): RouterKind {
+/** The gateway with its default policy. @param tally counts its decisions */
+export function ownKind(tally: PredictionTally): RouterKind {
   return {
     name: OWN,
     doc: 'the gateway',
     source: 'Firstlight',
-    create: (context) => new ComparingRouter(context, differed),
+    create: (context) => new ComparingRouter(context, new ComparingOverload(context.random), tally),
   }
 }

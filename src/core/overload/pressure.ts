@@ -1,6 +1,9 @@
 /** Load of one engine with the request added. */
 export interface Pressure {
-  /** Part of the predicted first token before the own prefill, including the network round trip. */
+  /**
+   * Part of the predicted first token before the own prefill, including the network round trip. Negative where the
+   * engine's steps make the first token sooner than the prefill alone: with `prefillMs` it is the reported prediction.
+   */
   readonly waitMs: number
   /** Time by which the 90th percentile of the predicted first token is later. */
   readonly marginMs: number

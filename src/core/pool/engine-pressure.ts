@@ -19,7 +19,7 @@ export function pressureOf(reading: SignalReader, engine: EngineRef): Pressure {
   const prefillS = ownPrefillS(reading, estimators, cached) + loadSeconds(cached, sources.loading)
   const { firstTokenS, firstTokenP90S } = predictionFor(reading, engine)
   return {
-    waitMs: 1000 * Math.max(0, firstTokenS - prefillS),
+    waitMs: 1000 * (firstTokenS - prefillS),
     marginMs: 1000 * (firstTokenP90S - firstTokenS),
     prefillMs: 1000 * prefillS,
     overdueMs: estimators.queue.overdueMs(now),

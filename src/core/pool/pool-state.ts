@@ -53,6 +53,8 @@ interface PoolStateParts {
   readonly random: Random
   /** Id of this incarnation, part of every digest. */
   readonly epoch: string
+  /** Admission control; absent: its own. */
+  readonly overload?: OverloadControl
 }
 
 /**
@@ -90,9 +92,9 @@ export class PoolState {
   readonly #prefixes = new PrefixSample(this.#ledger)
   #seq = 0
 
-  constructor({ random, epoch }: PoolStateParts) {
+  constructor({ random, epoch, overload = new OverloadControl(random) }: PoolStateParts) {
     this.#epoch = epoch
-    this.#overload = new OverloadControl(random)
+    this.#overload = overload
     const booked = { load: this.#load, ledger: this.#ledger }
     this.#engines = new PoolEngines(booked, this.#events, (engine) => this.#bookings.waitingAt(engine))
     this.#placer = new Placer({

@@ -1,6 +1,7 @@
 import type { AdmittedBooking } from '../../../../src/core/pool/admission-result.ts'
 import { PoolState } from '../../../../src/core/pool/pool-state.ts'
 import type { Admission, CacheHint, RequestClass } from '../../../../src/core/contract/admission.ts'
+import type { OverloadControl } from '../../../../src/core/overload/overload-control.ts'
 import { endedAs } from '../../../../src/core/contract/outcome.ts'
 import type { EngineSignal } from '../../../../src/core/contract/engine-signal.ts'
 import type { EngineSpec, PolicyConfig, PoolConfig, SloConfig } from '../../../../src/core/contract/pool-config.ts'
@@ -33,6 +34,8 @@ export interface GatewayOptions {
   readonly queue?: NonNullable<PoolConfig['queue']>
   /** Milliseconds between a choice and its booking, in which other choices may happen. 0: atomic, as shipped. */
   readonly bookingDelayMs?: number
+  /** Admission control; absent: the gateway's own. */
+  readonly overload?: OverloadControl
   /** Called for every choice that is made and booked. */
   readonly chose?: (choice: Choice, now: number) => void
 }
@@ -76,7 +79,8 @@ export class GatewayRouter implements ReplayRouter {
     this.name = options.name
     this.#context = context
     this.#options = options
-    this.state = new PoolState({ random: context.random, epoch: POOL })
+    const { overload } = options
+    this.state = new PoolState({ random: context.random, epoch: POOL, ...(overload === undefined ? {} : { overload }) })
     const engines = context.engines.map((_, at) =>
       readEngine({ id: idOf(at), rttMs: context.rttMs, ...context.specs?.[at] }),
     )
