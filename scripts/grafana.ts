@@ -12,6 +12,7 @@ const ROWS = [
   'Prediction',
   'Decisions',
   'Overload',
+  'Capacity',
   'Learned',
   'Regions',
 ]
@@ -285,6 +286,8 @@ function queries(metric: Metric): readonly Query[] {
     case 'region':
     case 'pool':
       return [{ expr: `${name}${POOL_FILTER}`, legend: '{{cluster}} {{model}}' }]
+    case 'capacity':
+      return [{ expr: `${name}${POOL_FILTER}`, legend: '{{cluster}} {{model}} {{role}}' }]
     case 'target':
       return [{ expr: `sum by (name, target) (rate(${name}[5m]))`, legend: '{{name}} {{target}}' }]
     case 'gateway_counts':

@@ -72,6 +72,8 @@ export function labelsOf(metric: Metric): string[] {
     case 'region':
     case 'pool':
       return ['model', 'cluster']
+    case 'capacity':
+      return ['model', 'cluster', 'role']
     case 'target':
       return ['name', 'target']
     case 'gateway_counts':

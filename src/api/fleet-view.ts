@@ -54,12 +54,13 @@ function poolView({ cluster, pool }: PoolRoute, digest: PoolDigest | null, encod
       engines: pool.engines.map(({ id, role }) => ({ id, role, available: null })),
     }
   }
-  const { bookings, queue, at, seq, configVersion, engines } = digest
+  const { bookings, queue, capacity, at, seq, configVersion, engines } = digest
   return {
     ...view,
     reachable: true,
     bookings,
     ...(queue === undefined ? {} : { queue: { requests: queue.requests, oldest_ms: queue.oldestMs } }),
+    ...(capacity === undefined ? {} : { capacity: toSnakeCase(capacity) }),
     at,
     seq,
     config_version: configVersion,

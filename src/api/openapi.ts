@@ -145,6 +145,19 @@ const schemas: Readonly<Record<string, Schema>> = {
     reachable: described('false: the state of the pool could not be read.', flag),
     'bookings?': orNull(number),
     'queue?': described('Requests that wait for room.', object({ requests: number, oldest_ms: number })),
+    'capacity?': described(
+      'Capacity in terms of `slo`, by role of the engines.',
+      listOf(
+        object({
+          role: text,
+          replicas: number,
+          needed_engines: number,
+          requests_per_s: number,
+          spare_requests_per_s: orNull(number),
+          exhaustion_s: orNull(number),
+        }),
+      ),
+    ),
     'at?': milliseconds,
     'seq?': number,
     'config_version?': number,

@@ -1,4 +1,5 @@
 /** Kinds of metrics: where a value comes from and which labels it has. */
+import type { RoleCapacity } from '../core/contract/pool-capacity.ts'
 import type { DecisionCount, EngineDigest, PoolDigest, ReplicaDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import type { CountsByTarget, TargetCounts } from '../core/traffic/target-counts.ts'
@@ -45,6 +46,13 @@ interface PoolMetric extends MetricBase {
   readonly from: 'pool'
   readonly type: 'gauge'
   readonly value: (digest: PoolDigest) => number | undefined
+}
+
+/** One value per role of the engines of a pool with an objective, from the digest; null: no sample. */
+interface CapacityMetric extends MetricBase {
+  readonly from: 'capacity'
+  readonly type: 'gauge'
+  readonly value: (capacity: RoleCapacity) => number | null
 }
 
 /** Counts of completed requests, from the rollups. `label`: the part after the count's name. */
@@ -135,6 +143,7 @@ export type Metric =
   | StateMetric
   | DecisionMetric
   | PoolMetric
+  | CapacityMetric
   | CountMetric
   | DurationMetric
   | GatewayMetric

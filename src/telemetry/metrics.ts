@@ -4,6 +4,7 @@
  * or client input.
  */
 import { GATEWAY_METRICS } from './gateway-metrics.ts'
+import { CAPACITY_METRICS } from './capacity-metrics.ts'
 import { DECISION_METRICS } from './decision-metrics.ts'
 import { ENGINE_METRICS } from './engine-metrics.ts'
 import { flag, type Metric } from './metric.ts'
@@ -20,6 +21,7 @@ export const BUCKETS_S = [
 export const METRICS: readonly Metric[] = [
   ...ENGINE_METRICS,
   ...DECISION_METRICS,
+  ...CAPACITY_METRICS,
   ...REQUEST_METRICS,
   {
     from: 'gateway',

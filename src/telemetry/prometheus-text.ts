@@ -99,6 +99,11 @@ function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }:
         yield lineOf(metric.name, labels, metric.value(digest))
       }
       return
+    case 'capacity':
+      for (const { pool: model, cluster, capacity = [] } of digests)
+        for (const one of capacity)
+          yield lineOf(metric.name, labelled({ model, cluster, role: one.role }), metric.value(one))
+      return
     case 'count':
       for (const group of rollups) yield linesOfCounts(metric, group)
       return

@@ -132,6 +132,7 @@ const digest = (changes: Partial<PoolDigest> = {}): PoolDigest => ({
   at: 0,
   bookings: 0,
   queue: { requests: 3, oldestMs: 1500 },
+  capacity: [{ role: 'any', replicas: 3, neededEngines: 2.5, requestsPerS: 5, spareRequestsPerS: 1, exhaustionS: 60 }],
   engines: [engine()],
   decisions: [
     {

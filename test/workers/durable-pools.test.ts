@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
 import { durablePools } from '../../src/platform/workers/durable-pools.ts'
+import { capacityContract } from '../contracts/capacity.ts'
 import { circuitContract } from '../contracts/circuits.ts'
 import { admitted, clusterContract } from '../contracts/cluster.ts'
 import { admission, engine, engines, outcome, pool } from '../kit/pool-fixtures.ts'
@@ -14,6 +15,7 @@ circuitContract('durablePools', openCluster)
 kvFeedContract('durablePools', openCluster)
 queueContract('durablePools', openCluster)
 engineWaitContract('durablePools', openCluster)
+capacityContract('durablePools', openCluster)
 
 it('a pool with a jurisdiction has its object there', async () => {
   const objects: string[] = []

@@ -1,6 +1,7 @@
 import type { Decision } from './decision.ts'
 import type { EngineStats, PausedEngine } from './engine-signal.ts'
 import type { AttemptFailure } from './outcome.ts'
+import type { PoolCapacity } from './pool-capacity.ts'
 import type { Role } from './pool-config.ts'
 import type { PoolHistory } from './pool-history.ts'
 
@@ -159,6 +160,8 @@ export interface PoolDigest {
   readonly bookings: number
   /** Requests that wait for room, and the longest time that one has waited. Absent: the pool has no queue. */
   readonly queue?: { readonly requests: number; readonly oldestMs: number }
+  /** Capacity in terms of `slo`. Absent: the pool has none, or the object is older. */
+  readonly capacity?: PoolCapacity
   readonly engines: readonly EngineDigest[]
   /** Absent from older objects. */
   readonly decisions?: readonly DecisionCount[]

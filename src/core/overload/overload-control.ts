@@ -1,3 +1,4 @@
+import { Arrivals } from '../capacity/arrivals.ts'
 import type { Admission } from '../contract/admission.ts'
 import type { Decision } from '../contract/decision.ts'
 import type { SloConfig } from '../contract/pool-config.ts'
@@ -60,6 +61,8 @@ export class OverloadControl {
   readonly refusals = new RefusalRate()
   readonly #random: () => number
   objective: ObjectiveChecks = noObjective
+  /** Arrivals, for the capacity of the pool. null: it has no objective. */
+  arrivals: Arrivals | null = null
   /** Decayed work of refused requests, and that of the last one. */
   #refused = { workS: 0, at: 0, lastS: 0 }
   /** Mean duration of responses, ms. */
@@ -69,7 +72,12 @@ export class OverloadControl {
     this.#random = random
   }
 
-  configure(slo: SloConfig | null): void {
+  configure(slo: SloConfig | null, now: number): void {
+    if (slo === null) this.arrivals = null
+    else {
+      this.arrivals ??= new Arrivals(slo, now)
+      this.arrivals.slo = slo
+    }
     // Requests counted so far stay counted when the values of an objective change.
     if (slo === null) this.objective = noObjective
     else if (this.objective instanceof Objective) this.objective.slo = slo
@@ -98,9 +106,25 @@ export class OverloadControl {
     return moved ?? this.#refuse(input, limit, prefill)
   }
 
+  /** Counts a refusal, and adds the rate to one that edges may repeat. */
+  rated<Placed extends object>(
+    answer: Placed | { readonly refusal: Refusal },
+    admission: Admission,
+    now: number,
+  ): Placed | { readonly refusal: Refusal } {
+    return this.refusals.rated('refusal' in answer ? this.missed(answer, admission, now) : answer, admission, now)
+  }
+
+  /** Counts a request that is refused as an arrival. */
+  missed(answer: { readonly refusal: Refusal }, admission: Admission, now: number): { readonly refusal: Refusal } {
+    this.arrivals?.refused(answer.refusal, admission, now)
+    return answer
+  }
+
   /** Records requests that edges refused in place of the pool. Their work is assumed to be that of the last refusal. */
   refusedByEdges(requests: number, now: number): void {
     this.refusals.add(requests, now)
+    this.arrivals?.add(requests, now)
     const { lastS } = this.#refused
     this.#refused = { workS: this.#refusedWorkS(now) + requests * lastS, at: now, lastS }
   }

@@ -4,8 +4,10 @@ import type { CostAnswer } from '../cost/request-cost.ts'
 import { BookingCosts } from '../cost/booking-costs.ts'
 import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
+import type { OverloadControl } from '../overload/overload-control.ts'
 import type { HistoryRecorder } from '../reports/history-recorder.ts'
 import { endAdapter } from './adapter-servers.ts'
+import { countArrival } from './booked-arrival.ts'
 import type { LegDone } from './booking-ref.ts'
 import type { Booking } from './bookings.ts'
 import { circuitSignal, gatewaySignal } from './circuit-signal.ts'
@@ -22,6 +24,7 @@ interface LifecycleParts extends BookedLoad {
   readonly engines: PoolEngines
   readonly decisions: DecisionLog
   readonly history: HistoryRecorder
+  readonly overload: Pick<OverloadControl, 'arrivals'>
 }
 
 /** Applies each transition of a booking to the ledger, the load statistics, the circuits and the decision log. */
@@ -31,16 +34,18 @@ export class BookingLifecycle {
   readonly #engines: PoolEngines
   readonly #decisions: DecisionLog
   readonly #history: HistoryRecorder
+  readonly #overload: LifecycleParts['overload']
   #blockTokens = 1
   /** null: costs are not counted. */
   #costs: BookingCosts | null = null
 
-  constructor({ load, ledger, engines, decisions, history }: LifecycleParts) {
+  constructor({ load, ledger, engines, decisions, history, overload }: LifecycleParts) {
     this.#load = load
     this.#ledger = ledger
     this.#engines = engines
     this.#decisions = decisions
     this.#history = history
+    this.#overload = overload
   }
 
   configure({ blockTokens, countsCosts = false }: PoolConfig): void {
@@ -53,10 +58,12 @@ export class BookingLifecycle {
     return this.#costs?.costOf(key) ?? null
   }
 
-  /** Starts to count what a new booking costs and owes. */
+  /** Starts to count what a new booking costs and owes, and counts it as an arrival. */
   added(booking: Booking, now: number): void {
     this.#costs?.booked(booking, now)
     this.#owes(booking, now)
+    const { arrivals } = this.#overload
+    if (arrivals !== null) countArrival(arrivals, booking, this.#ledger.legsOf(booking.key), now)
   }
 
   /** Records when the first output of a booking is due. */

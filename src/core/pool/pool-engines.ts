@@ -1,6 +1,7 @@
+import type { Arrivals } from '../capacity/arrivals.ts'
 import type { EngineSignal } from '../contract/engine-signal.ts'
 import { type CircuitConfig, type EngineSpec, isOpaque, type PoolConfig } from '../contract/pool-config.ts'
-import type { EngineDigest } from '../contract/pool-digest.ts'
+import type { EngineDigest, PoolDigest } from '../contract/pool-digest.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.ts'
 import { AdapterServers } from './adapter-servers.ts'
@@ -14,6 +15,7 @@ import { EngineWatch, type HurtRequests, type TrialOrder, type TrialSignal } fro
 import { CanaryResults } from './canary-results.ts'
 import type { BookedLoad } from './booked-load.ts'
 import { paused } from './engine-pause.ts'
+import { poolCapacity } from './pool-capacity.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import { RankServers } from './rank-servers.ts'
 import { overlaps, supportsRole } from './roles.ts'
@@ -347,6 +349,15 @@ export class PoolEngines {
       if (reported !== null) kvUsage = Math.max(kvUsage ?? 0, reported)
     }
     return { queueS, kvUsage }
+  }
+
+  /** Capacity in terms of the pool's objective. `arrivals`: null: it has none. */
+  capacity(arrivals: Arrivals | null, waiting: number, now: number): Pick<PoolDigest, 'capacity'> {
+    if (arrivals === null || this.#pool === null) return {}
+    const { load, ledger } = this.#booked
+    const query = { load, ledger, pool: this.#pool, engines: this.table.all(), arrivals, waiting, now }
+    const capacity = poolCapacity(query)
+    return capacity === null ? {} : { capacity }
   }
 
   /** Estimates for a new prompt, of each engine that is available for prefill. */

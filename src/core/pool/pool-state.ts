@@ -84,7 +84,7 @@ export class PoolState {
   readonly #waitingParts: WaitingRoomParts = {
     place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
     cachedTokens: (key) => this.#decisionLog.find(key)?.predictedCachedTokens ?? 0,
-    refused: (admission, refusal) => this.#counted({ refusal }, admission),
+    refused: (admission, refusal, now) => this.#overload.missed(this.#counted({ refusal }, admission), admission, now),
     demandOf: (admission, now) => this.#placer.demandOf(admission, this.#read(admission, now)),
   }
   #waiting: PoolQueue = noQueue
@@ -95,13 +95,12 @@ export class PoolState {
   constructor({ random, epoch, overload = new OverloadControl(random) }: PoolStateParts) {
     this.#epoch = epoch
     this.#overload = overload
-    const booked = { load: this.#load, ledger: this.#ledger }
+    const booked = { load: this.#load, ledger: this.#ledger, overload }
     this.#engines = new PoolEngines(booked, this.#events, (engine) => this.#bookings.waitingAt(engine))
     this.#placer = new Placer({
+      ...booked,
       random,
       engines: this.#engines,
-      ledger: this.#ledger,
-      overload: this.#overload,
       budget: this.#budget,
       spare: this.#spare,
     })
@@ -139,7 +138,7 @@ export class PoolState {
     this.#engines.adopt(pool, now)
     this.#lifecycle.configure(pool)
     this.#history.configure(pool.slo ?? null)
-    this.#overload.configure(pool.slo ?? null)
+    this.#overload.configure(pool.slo ?? null, now)
     this.registry.configure(pool)
     this.#waiting = queueOf(pool.queue ?? null, { current: this.#waiting, now }, this.#waitingParts)
     return true
@@ -160,7 +159,7 @@ export class PoolState {
     if (admission === null) return { refusal: notWedged }
     if (!isRetry(admission)) this.#budget.request(now)
     if (this.#waiting.holdsBack(admission, now)) return { refusal: { ...behindOthers, mayWait: true } }
-    return this.#overload.refusals.rated(this.#placed({ admission, now }), admission, now)
+    return this.#overload.rated(this.#placed({ admission, now }), admission, now)
   }
 
   /**
@@ -435,6 +434,7 @@ export class PoolState {
       configVersion: version,
       bookings: this.#bookings.size,
       ...(pool.queue ? { queue: { requests: this.waiting, oldestMs: this.#waiting.oldestMs(now) } } : {}),
+      ...this.#engines.capacity(this.#overload.arrivals, this.waiting, now),
       engines: engines(),
       decisions: this.#counts.list(),
     }

@@ -8,6 +8,7 @@ import { serverIdOf } from '../../core/contract/rank-id.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { RegionDigest } from '../../core/contract/region-digest.ts'
 import type { CostAnswer } from '../../core/cost/request-cost.ts'
+import { mergeCapacities } from '../../core/capacity/merge-capacities.ts'
 import { mergeDecisions } from '../../core/edge/merge-digests.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../../core/kv-events/event-delta.ts'
 import { mergeHistories } from '../../core/reports/merge-histories.ts'
@@ -189,6 +190,9 @@ function mergeDigests(all: readonly PoolDigest[]): PoolDigest {
     at: Math.max(...all.map(({ at }) => at)),
     bookings: sum(all.map(({ bookings }) => bookings)),
     ...mergeQueues(all.flatMap(({ queue }) => queue ?? [])),
+    ...(all.some(({ capacity }) => capacity !== undefined)
+      ? { capacity: mergeCapacities(all.flatMap(({ capacity }) => (capacity === undefined ? [] : [capacity]))) }
+      : {}),
     engines: all.flatMap(({ engines }) => engines),
     decisions: mergeDecisions(all.flatMap(({ decisions = [] }) => decisions)),
   }

@@ -38,7 +38,7 @@ function judge(engines: Record<string, Partial<Pressure>>, given: Case = {}, con
   const [first = '', ...alternatives] = Object.keys(engines)
   const limited: string[] = []
   const placement = given.placement ?? { kind: 'whole', engine: first, runnersUp: [] }
-  control.configure(given.slo === undefined ? SLO : given.slo)
+  control.configure(given.slo === undefined ? SLO : given.slo, 0)
   const input: OverloadInput = {
     admission: readAdmission({ id: 'r', promptTokens: 1_000, ...given.admission }),
     decision: { placement } as unknown as Decision,
@@ -133,7 +133,7 @@ describe('admission of a request', () => {
 
   it('admission of a request is harder for a key above its share while others are active', () => {
     const control = new OverloadControl(() => 0)
-    control.configure(SLO)
+    control.configure(SLO, 0)
     const objective = control.objective as Objective
     const charge = (tenant: string, times: number) => {
       for (let at = 0; at < times; at++) objective.charge(readAdmission({ id: 'r', tenant }), IDLE, 0)

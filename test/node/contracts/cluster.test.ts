@@ -1,3 +1,4 @@
+import { capacityContract } from '../../contracts/capacity.ts'
 import { circuitContract } from '../../contracts/circuits.ts'
 import { clusterContract } from '../../contracts/cluster.ts'
 import { engineWaitContract } from '../../contracts/engine-wait.ts'
@@ -10,3 +11,4 @@ circuitContract('memoryPools', openCluster)
 kvFeedContract('memoryPools', openCluster)
 queueContract('memoryPools', openCluster)
 engineWaitContract('memoryPools', openCluster)
+capacityContract('memoryPools', openCluster)

@@ -60,7 +60,7 @@ export interface WaitingRoomParts {
   /** Predicted cached tokens of a placed request, by its booking key. */
   readonly cachedTokens: (key: string) => number
   /** Counts a request that has waited in vain, and returns its answer. */
-  readonly refused: (admission: Admission, refusal: Refusal) => AdmissionResult
+  readonly refused: (admission: Admission, refusal: Refusal, now: number) => AdmissionResult
 }
 
 /** Whether waiting for room may help a refused request. */
@@ -118,7 +118,7 @@ export class WaitingRoom implements PoolQueue {
 
   /** Answers the waiting requests, because the pool no longer has a queue. */
   close(): void {
-    for (const waiter of this.#queue.all()) this.#refuse(waiter, queueClosed)
+    for (const waiter of this.#queue.all()) this.#refuse(waiter, queueClosed, this.#clock.at)
   }
 
   oldestMs(now: number): number {
@@ -136,7 +136,7 @@ export class WaitingRoom implements PoolQueue {
     // Its caller lost the connection and asks again.
     this.leave(id)
     const { maxRequests, maxWaitMs, noEngineWaitMs = 0 } = this.#limits
-    if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull))
+    if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull, now))
     const { tenant, session, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
     if (this.size === 0) this.#clock.at = now
     const { work, longestWaitMs } = this.#parts.demandOf(admission, now)
@@ -189,7 +189,7 @@ export class WaitingRoom implements PoolQueue {
 
   #expire(now: number): void {
     const elapsedMs = this.#elapsedMs(now)
-    for (const waiter of this.#queue.all()) if (elapsedMs >= waiter.expiresAt) this.#refuse(waiter, waiter.refusal)
+    for (const waiter of this.#queue.all()) if (elapsedMs >= waiter.expiresAt) this.#refuse(waiter, waiter.refusal, now)
   }
 
   #elapsedMs(now: number): number {
@@ -198,9 +198,9 @@ export class WaitingRoom implements PoolQueue {
     return this.#clock.elapsedMs
   }
 
-  #refuse({ id, admission, done }: Waiter, refusal: Refusal): void {
+  #refuse({ id, admission, done }: Waiter, refusal: Refusal, now: number): void {
     this.#queue.remove(id)
-    done(this.#parts.refused(admission, refusal))
+    done(this.#parts.refused(admission, refusal, now))
   }
 
   /** Whether a request that was tried in vain waits on. An engine that returns gives it the usual time for room. */

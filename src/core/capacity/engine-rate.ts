@@ -1,0 +1,51 @@
+import type { DecodeCostModel } from '../latency/decode-cost-model.ts'
+import type { RequestMix } from './request-mix.ts'
+
+/** Speed and room of one engine. */
+export interface EnginePace {
+  /** Duration of a decode step, without delays by prefills. */
+  readonly step: DecodeCostModel
+  /** Sequences that it runs at the same time. Infinity: unknown. */
+  readonly places: number
+  /** KV blocks. Infinity: unknown, or not limited by the objective. */
+  readonly blocks: number
+}
+
+/** Share of an engine's time that may be planned, where no objective limits it before. */
+const MAX_BUSY = 0.95
+
+/**
+ * Multiple of the mean wait for prefills that has to fit into the objective: at high load, waits are distributed
+ * exponentially, and one of a hundred exceeds ln(100) means.
+ */
+const WAIT_MEANS = Math.log(100)
+
+/** Minimum work of a request, seconds: an engine cannot serve any number of requests. */
+const MIN_WORK_S = 1e-4
+
+/**
+ * Requests per second of this mix that an engine serves within the objective.
+ *
+ * With prefill S, output O tokens, and decode step base + c * running (c: per sequence, with its blocks), prefills
+ * take the share rate * S of the time. By Little's law, running = rate * O * itl, hence itl = base / (1 - rate * W)
+ * with the work W = S + O * c of a request. Each limit of `itl` or `running` gives a limit of the rate. The mean wait
+ * for prefills is rate * E[S²] / 2 / (1 - rate * S) (Pollaczek and Khinchine).
+ * @param itlS objective of the time between tokens, seconds. Infinity: none
+ */
+export function engineRate(mix: RequestMix, { step, places, blocks }: EnginePace, itlS: number): number {
+  const { prefillS, prefillS2, slackS, outputTokens, blocksPerSequence } = mix
+  const { baseS } = step
+  const workS = Math.max(MIN_WORK_S, prefillS + outputTokens * (step.perRequestS + step.perBlockS * blocksPerSequence))
+  const stepsS = outputTokens * baseS
+  let rate = MAX_BUSY / workS
+  if (outputTokens > 0) {
+    const running = Math.min(places, blocksPerSequence > 0 ? blocks / blocksPerSequence : Infinity)
+    const byItl = itlS < Infinity ? (1 - baseS / itlS) / workS : Infinity
+    const byRoom = running < Infinity ? running / (stepsS + running * workS) : Infinity
+    // An engine without requests admits one, whatever the objective.
+    rate = Math.min(rate, Math.max(Math.min(byItl, byRoom), 1 / (workS + stepsS)))
+  }
+  if (prefillS > 0 && slackS < Infinity)
+    rate = Math.min(rate, slackS / ((WAIT_MEANS * prefillS2) / 2 + slackS * prefillS))
+  return rate
+}

@@ -1,0 +1,43 @@
+import type { Metric } from './metric.ts'
+
+/** Capacity of pools with an objective, by role of the engines. */
+export const CAPACITY_METRICS: readonly Metric[] = [
+  {
+    from: 'capacity',
+    type: 'gauge',
+    name: 'firstlight_pool_replicas_needed',
+    help:
+      'Engines of the role that keep the `slo` of the pool at the arrivals of the last minutes; at least 1 while ' +
+      'requests arrive, run or wait. No sample: the pool has no `slo`.',
+    value: ({ replicas }) => replicas,
+    panel: 'Capacity',
+  },
+  {
+    from: 'capacity',
+    type: 'gauge',
+    name: 'firstlight_pool_arrivals_per_second',
+    help: 'Requests per second for the engines of the role, with refused ones (pools with `slo`).',
+    value: ({ requestsPerS }) => requestsPerS,
+    panel: 'Capacity',
+  },
+  {
+    from: 'capacity',
+    type: 'gauge',
+    name: 'firstlight_pool_spare_requests_per_second',
+    help:
+      'Further requests per second that the available engines of the role serve within the `slo` of the pool. ' +
+      'No sample: no request has been seen yet.',
+    value: ({ spareRequestsPerS }) => spareRequestsPerS,
+    panel: 'Capacity',
+  },
+  {
+    from: 'capacity',
+    type: 'gauge',
+    name: 'firstlight_pool_exhaustion_seconds',
+    help:
+      'Time until arrivals exceed the capacity of the role, if they keep rising as in the last five minutes. ' +
+      'No sample: they do not rise, or it takes more than an hour.',
+    value: ({ exhaustionS }) => exhaustionS,
+    panel: 'Capacity',
+  },
+]
