@@ -68,7 +68,7 @@ function trialOf(input: OverloadInput, pressure: Pressure): Trial {
     deadline: (ttftDeadlineMs) => isRefused(new OverloadControl(() => 0), { ttftDeadlineMs }),
     objective: (ttftMs) => {
       const control = new OverloadControl(() => 0)
-      control.configure({ ttftMs, ttftMsPer1kTokens: null, itlMs: null })
+      control.configure({ ttftMs, ttftMsPer1kTokens: null, itlMs: null }, input.now)
       return isRefused(control, {})
     },
   }
