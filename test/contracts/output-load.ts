@@ -7,6 +7,8 @@ import { type RunningGateway, runtimeNames, startRuntime, type Runtime } from '.
 
 const KEY = 'admin-key-of-the-load-suite'
 const BLOCK_TOKENS = 16
+/** Model of the pool whose streams are not read on Workers. */
+const UNREAD = 'unread'
 /** Long enough that its estimated prefill time has not passed when it is read. */
 const PROMPT_BLOCKS = 6_000
 /** Tokens in the partial block of the prompt. */
@@ -25,6 +27,7 @@ interface FleetEngine {
   readonly active_blocks: number
   readonly queued_prefill_tokens: number
   readonly queued_prefill_s: number
+  readonly requests_total: number
 }
 
 /** The record of usage, if any, and the end. */
@@ -57,6 +60,12 @@ export function outputLoadContract(runtime: Runtime): void {
                 observe_share: 1,
                 engines: [{ id: 'e', url: engine.url }],
               },
+              {
+                model: UNREAD,
+                block_tokens: BLOCK_TOKENS,
+                observe_share: 0,
+                engines: [{ id: 'e-unread', url: engine.url }],
+              },
             ],
           },
         ],
@@ -72,11 +81,11 @@ export function outputLoadContract(runtime: Runtime): void {
       ...init,
       headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
     })
-    const load = async (): Promise<FleetEngine> => {
+    const load = async (pool = 0): Promise<FleetEngine> => {
       const fleet = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, admin())).json()) as {
         pools: readonly { engines: readonly FleetEngine[] }[]
       }
-      return fleet.pools[0]!.engines[0]!
+      return fleet.pools[pool]!.engines[0]!
     }
     const activeBlocks = async (): Promise<number> => (await load()).active_blocks
     /** Cost of another prompt of one block on the engine. */
@@ -96,11 +105,11 @@ export function outputLoadContract(runtime: Runtime): void {
       return Number(new RegExp(`^firstlight_engine_${metricName}\\{.*\\} (\\S+)$`, 'm').exec(text)?.[1])
     }
 
-    const ask = (prompt: readonly number[]): Promise<Response> => {
+    const ask = (prompt: readonly number[], changes: object = {}): Promise<Response> => {
       const answer = fetch(`${gateway.url}/v1/completions`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'm', prompt, stream: true }),
+        body: JSON.stringify({ model: 'm', prompt, stream: true, ...changes }),
       })
       answer.catch(() => {})
       return answer
@@ -137,6 +146,39 @@ export function outputLoadContract(runtime: Runtime): void {
       while (!(await reader.read()).done);
       await expect.poll(activeBlocks, PATIENT).toBe(0)
       expect(await priced()).toBe(1)
+    })
+
+    it('a stream of n answers counts the last block of its prompt and the output of each of them', async () => {
+      const prompt = Array.from({ length: BLOCK_TOKENS + PARTIAL_TOKENS }, (_, at) => 300 + at)
+      const answer = ask(prompt, { n: 3 })
+      await arrived()
+      expect(await activeBlocks()).toBe(2)
+      engine.held[0]!.write(EVENT.repeat(3))
+      const reader = (await answer).body!.getReader()
+      await reader.read()
+      // Each answer copies the partial block; one of the three is that of the prompt.
+      await expect.poll(activeBlocks, PATIENT).toBe(4)
+      engine.finish(endOf())
+      while (!(await reader.read()).done);
+      await expect.poll(activeBlocks, PATIENT).toBe(0)
+    })
+
+    it('a stream that the gateway does not read counts as pending until its first token, then its prompt, then zero', async () => {
+      const unread = () => load(1)
+      const before = (await unread()).requests_total
+      const prompt = Array.from({ length: PROMPT_BLOCKS * BLOCK_TOKENS }, (_, at) => 7_000 + at)
+      const answer = ask(prompt, { model: UNREAD })
+      await arrived()
+      expect(await unread()).toMatchObject({ active_blocks: PROMPT_BLOCKS, queued_prefill_tokens: prompt.length })
+      engine.held[0]!.write(EVENT)
+      const reader = (await answer).body!.getReader()
+      await reader.read()
+      await expect.poll(async () => (await unread()).queued_prefill_tokens, PATIENT).toBe(0)
+      expect((await unread()).active_blocks).toBeGreaterThanOrEqual(PROMPT_BLOCKS)
+      engine.finish(endOf())
+      while (!(await reader.read()).done);
+      await expect.poll(async () => (await unread()).active_blocks, PATIENT).toBe(0)
+      expect((await unread()).requests_total).toBe(before + 1)
     })
 
     it('the load of a stream counts tokens and not events, once a stream has shown how many tokens an event has', async () => {

@@ -5,7 +5,7 @@ import type { Decision } from '../../src/core/contract/decision.ts'
 import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
 import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
-import { admission, engines, outcome, pool } from '../kit/pool-fixtures.ts'
+import { admission, engine, engines, outcome, pool } from '../kit/pool-fixtures.ts'
 
 /** A cluster object whose random draws a test sets. */
 export interface OpenPolicies extends OpenCluster {
@@ -44,8 +44,9 @@ export function policiesContract(name: string, open: (source: Source) => Promise
     promptTokens: blocks * BLOCK_TOKENS + 1,
   })
   /** The prompt's blocks are cached on engine a afterwards. */
-  const serveOnA = async (changes: Partial<Admission>): Promise<void> => {
-    const { lease } = await admit({ ...changes, avoid: ['b'] })
+  const serveOnA = (changes: Partial<Admission>): Promise<void> => serveAvoiding('b', changes)
+  const serveAvoiding = async (other: string, changes: Partial<Admission>): Promise<void> => {
+    const { lease } = await admit({ ...changes, avoid: [other] })
     await lease.firstToken({ ttft: 100 })
     await lease.release(outcome())
   }
@@ -85,6 +86,20 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       await serveOnA(prompt(2))
       expect(await terms('cached_tokens', prompt(2))).toEqual({ a: 128, b: 128 })
       expect(await terms('new_work', prompt(2))).toEqual({ a: 129, b: 129 })
+    })
+
+    it('the ttft policy takes the tokens of the best engine of a shared cache, not those of the first or of all', async () => {
+      await restart({ policy: { name: 'ttft', options: { sharedCache: true } } })
+      await serveOnA(prompt(1))
+      await serveAvoiding('a', prompt(3))
+      expect(await terms('cached_tokens', prompt(4))).toEqual({ a: 3 * BLOCK_TOKENS, b: 3 * BLOCK_TOKENS })
+    })
+
+    it('the ttft policy counts nothing as cached on an engine with prefixCaching off', async () => {
+      await restart({ engines: [engine('a', { prefixCaching: 'off' }), engine('b')] })
+      await serveOnA(prompt(2))
+      await serveAvoiding('a', prompt(2))
+      expect(await terms('cached_tokens', prompt(2))).toEqual({ a: 0, b: 2 * BLOCK_TOKENS })
     })
 
     it('the ttft policy counts tokens of a lookup once, though each tier includes the nearer ones', async () => {

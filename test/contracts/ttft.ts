@@ -97,6 +97,24 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       })
     })
 
+    it('the TTFT store waits for the encoder of a multimodal request, and needs no transfer time', async () => {
+      await ttft.flush(batch(1, [record({ textOnly: false })]))
+      await ttft.report([partial(PD)])
+      expect((await ttft.find('gw-1'))?.combined.ttft_ms).toBeNull()
+      const encoder = { role: 'encoder', request_id: 'gw-1' }
+      await ttft.report([partial({ ...encoder, enc_queue_time_ms: 1 })])
+      expect((await ttft.find('gw-1'))?.combined.ttft_ms).toBeNull()
+      await ttft.report([partial({ ...encoder, enc_compute_time_ms: 10 })])
+      expect((await ttft.find('gw-1'))?.combined).toMatchObject({ ttft_ms: 113, emb_cache_transfer_time_ms: null })
+    })
+
+    it("the TTFT store takes pd's value of a stage over the encoder's, in any order", async () => {
+      const of = (role: string, ms: number) => partial({ role, request_id: 'gw-1', enc_compute_time_ms: ms })
+      await ttft.report([of('pd', 7)])
+      await ttft.report([of('encoder', 10)])
+      expect((await ttft.find('gw-1'))?.combined.enc_compute_time_ms).toBe(7)
+    })
+
     it('the TTFT store counts a batch once, however often it arrives', async () => {
       await ttft.flush(batch(1, [record()]))
       await ttft.flush(batch(1, [record()]))

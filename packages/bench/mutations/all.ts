@@ -8,6 +8,7 @@ import { origin } from './origin.ts'
 import { pool } from './pool.ts'
 import { refusals } from './refusals.ts'
 import { relay } from './relay.ts'
+import { reports } from './reports.ts'
 import { routing } from './routing.ts'
 
 export const mutations: readonly Mutation[] = [
@@ -15,6 +16,7 @@ export const mutations: readonly Mutation[] = [
   ...pool,
   ...caches,
   ...measures,
+  ...reports,
   ...origin,
   ...relay,
   ...legs,

@@ -10,6 +10,25 @@ const SIGNALS = { node: ['test/core/pool/', 'test/core/routing/'] }
 
 export const caches: readonly Mutation[] = [
   {
+    name: 'prefix_caching off has no effect',
+    file: 'src/core/pool/engine-estimators.ts',
+    find: ": spec.prefixCaching === 'on'",
+    replace: ': true',
+    impact: 'conversations are sent to an engine for a cache that it does not have',
+    tests: POLICIES,
+  },
+  {
+    name: 'prefix_caching of the configuration is lost',
+    file: 'src/config/to-pool-config.ts',
+    find: 'if (!isProvider(engine)) return { ...spec, prefixCaching }',
+    replace: "if (!isProvider(engine)) return { ...spec, prefixCaching: 'auto' }",
+    impact: 'the setting of an engine has no effect',
+    tests: {
+      node: ['test/node/contracts/engine-settings.test.ts'],
+      built: ['test/node/contracts/engine-settings.worker.test.ts'],
+    },
+  },
+  {
     name: 'output never grows active blocks',
     file: 'src/core/prefix-index/active-blocks.ts',
     find: 'this.#countsOf(request.engine).output += more',

@@ -2,6 +2,7 @@
 import type { Mutation } from './mutation.ts'
 
 const CLUSTER = { workers: ['test/workers/cluster-object.test.ts', 'test/workers/durable-pools.test.ts'] }
+const EDGE = { node: ['test/core/edge/edge-state.test.ts'] }
 const TTFT = { workers: ['test/workers/ttft.test.ts'] }
 
 export const objects: readonly Mutation[] = [
@@ -172,6 +173,38 @@ export const objects: readonly Mutation[] = [
     replace: 'void name',
     impact: 'names of engines that are gone come back after an eviction',
     tests: TTFT,
+  },
+  {
+    name: 'shared view counts the bookings of one isolate',
+    file: 'src/core/edge/merge-digests.ts',
+    find: 'bookings: sum(all, ({ digest, isLive }) => (isLive ? digest.bookings : 0)),',
+    replace: '',
+    impact: 'the view of a busy Worker shows a fraction of its requests in flight',
+    tests: EDGE,
+  },
+  {
+    name: 'shared view counts the requests of a region in one isolate',
+    file: 'src/core/edge/merge-digests.ts',
+    find: 'requests: gauge(({ requests }) => requests),',
+    replace: '',
+    impact: 'a region that many isolates use looks idle',
+    tests: EDGE,
+  },
+  {
+    name: 'a drained region is not shown as drained',
+    file: 'src/core/edge/edge-state.ts',
+    find: 'draining,\n        circuit: circuit ?? engine.circuit,',
+    replace: 'circuit: circuit ?? engine.circuit,',
+    impact: 'operators cannot see what they drained',
+    tests: EDGE,
+  },
+  {
+    name: 'a drained region is available in the shared view',
+    file: 'src/core/edge/edge-state.ts',
+    find: "available: engine.available && !draining && circuit !== 'open',",
+    replace: "available: engine.available && circuit !== 'open',",
+    impact: 'a drained region looks as if it served requests',
+    tests: EDGE,
   },
   {
     name: 'reports are on by default',

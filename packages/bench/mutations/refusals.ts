@@ -4,8 +4,29 @@ const EDGES: Tests = { node: ['core/overload/edge-refusals'] }
 const POOLS: Tests = { node: ['threads/pool-state'], workers: ['workers/durable-pools.test'] }
 const REPEATED: Tests = { node: ['contracts/repeated-requests'], workers: ['repeated-requests'] }
 
-/** Refusals that cost little: answered by edges and from memory. */
+const ROLES: Tests = {
+  node: ['contracts/engine-settings.test'],
+  built: ['contracts/engine-settings.worker.test'],
+}
+
+/** Refusals: those that cost little, answered by edges and from memory, and what they name. */
 export const refusals: readonly Mutation[] = [
+  {
+    name: '503 names no labels',
+    file: 'src/core/pool/refusals.ts',
+    find: 'const labels = [...new Set(configured ?? ofEngines)]',
+    replace: 'const labels: string[] = configured === undefined ? ofEngines.slice(0, 0) : []',
+    impact: 'operators cannot see which pods are missing',
+    tests: ROLES,
+  },
+  {
+    name: '503 names no role',
+    file: 'src/origin/client-failure.ts',
+    find: "message: ({ emptyRole = 'a role this request needs' }) =>",
+    replace: 'message: ({ reason: emptyRole }) =>',
+    impact: 'operators cannot see which role is missing',
+    tests: ROLES,
+  },
   {
     name: 'edge sends nothing beyond what the pool admits',
     file: 'src/core/overload/edge-refusals.ts',

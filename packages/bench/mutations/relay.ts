@@ -38,6 +38,22 @@ export const relay: readonly Mutation[] = [
     tests: LOAD,
   },
   {
+    name: 'several answers are counted as one',
+    file: 'src/origin/relay/answer-relay.ts',
+    find: 'sequences: sequences ?? 1,',
+    replace: 'sequences: sequences === undefined ? 1 : 1,',
+    impact: 'requests for n answers look as small as requests for one',
+    tests: LOAD,
+  },
+  {
+    name: 'end of a stream that is not read is lost',
+    file: 'src/platform/workers/native-relay.ts',
+    find: "this.#control.settle('complete')",
+    replace: '',
+    impact: 'engines of Workers fill up with streams that have ended',
+    tests: { built: LOAD.built },
+  },
+  {
     name: 'first token is never reported',
     file: 'src/origin/relay/answer-relay.ts',
     find: 'placed.booking.firstToken(stages.snapshot())',

@@ -54,6 +54,22 @@ export const routing: readonly Mutation[] = [
     tests: BOTH,
   },
   {
+    name: 'ttft policy takes the first engine of a shared cache',
+    file: 'src/core/routing/policies/ttft.ts',
+    find: 'best = Math.max(best, cached[place]!)',
+    replace: 'best = place === 0 ? cached[place]! : best',
+    impact: 'a prompt that any other engine has computed is priced as cold',
+    tests: BOTH,
+  },
+  {
+    name: 'ttft policy adds up a shared cache',
+    file: 'src/core/routing/policies/ttft.ts',
+    find: 'best = Math.max(best, cached[place]!)',
+    replace: 'best += cached[place]!',
+    impact: 'prompts that several engines know in part are priced as cached',
+    tests: BOTH,
+  },
+  {
     name: 'active_blocks policy forgets potential blocks',
     file: 'src/core/routing/policies/active-blocks.ts',
     find: 'const potential = active + newActiveBlocks',
@@ -148,6 +164,14 @@ export const routing: readonly Mutation[] = [
     replace: "case 'uncached':\n      return byThreshold('uncached', promptTokens, config.thresholdTokens)",
     impact: 'cached follow-ups are split',
     tests: ROUTING,
+  },
+  {
+    name: 'estimate by characters counts every part with a text',
+    file: 'src/api/prompt/split-estimate.ts',
+    find: "if (part?.['type'] === 'text' && isText(part['text']))",
+    replace: "if (isText(part?.['text']))",
+    impact: 'thresholds of production-stack#890 split other requests',
+    tests: { node: ['test/api/prompt/split-estimate.test.ts'] },
   },
   {
     name: 'adaptive split compares the wrong way',

@@ -1,4 +1,4 @@
-import { type ReportRole, type ReportStage, STAGES } from './report-partial.ts'
+import type { ReportRole, ReportStage } from './report-partial.ts'
 import { childrenSeen, type ReportFacts, type Values, valuesByRole } from './report-facts.ts'
 
 /** Stages over all roles. null: not known yet. Keys are those of the wire format. */
@@ -6,7 +6,7 @@ type CombinedStages = { readonly [Stage in ReportStage]: number | null } & {
   /** Nanoseconds since the epoch, to a quarter of a microsecond: the precision of a double beyond 2^53. */
   readonly t_request_ingress_ns: number | null
   readonly enc_ingress_wait_ms: number | null
-  /** Sum of the required stages, if all are known. */
+  /** Sum of the stages, if all required ones are known. */
   readonly ttft_ms: number | null
 }
 
@@ -16,6 +16,9 @@ export interface TtftReport {
 }
 
 const TEXT_STAGES = ['prefill_queue_time_ms', 'prefill_compute_time_ms'] as const
+
+/** vllm-ascend #12 marks the transfer as optional: an encoder may put the embeddings where the engine reads them. */
+const MEDIA_STAGES = ['enc_queue_time_ms', 'enc_compute_time_ms', ...TEXT_STAGES] as const
 
 /** Combines the facts of all ids of one request. Their order in time matters only for contradictions. */
 export function combine(all: readonly ReportFacts[]): TtftReport {
@@ -36,7 +39,7 @@ export function combine(all: readonly ReportFacts[]): TtftReport {
       prefill_compute_time_ms: stage('prefill_compute_time_ms'),
       t_request_ingress_ns: values.t_request_ingress_ns ?? null,
       enc_ingress_wait_ms: values.enc_ingress_wait_ms ?? null,
-      ttft_ms: totalOf(values, isTextOnly(values, children > 0) ? TEXT_STAGES : STAGES),
+      ttft_ms: isTextOnly(values, children > 0) ? totalOf(values, TEXT_STAGES) : mediaTotalOf(values),
     },
   }
 }
@@ -50,6 +53,11 @@ function withoutEncoder({ enc_queue_time_ms: _queue, enc_compute_time_ms: _compu
 function isTextOnly(values: Values, encoded: boolean): boolean {
   if (values.encoder_items !== undefined) return values.encoder_items === 0
   return !encoded && values.emb_cache_transfer_time_ms === 0
+}
+
+function mediaTotalOf(values: Values): number | null {
+  const total = totalOf(values, MEDIA_STAGES)
+  return total === null ? null : total + (values.emb_cache_transfer_time_ms ?? 0)
 }
 
 function totalOf(values: Values, required: readonly ReportStage[]): number | null {

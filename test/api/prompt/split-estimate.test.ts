@@ -34,6 +34,24 @@ describe('a quarter of the characters', () => {
       { system: [{ type: 'text', text: 'x'.repeat(396) }], messages: [{ content: 'xxxx' }] },
       100,
     ],
+    [
+      'the text parts alone',
+      {
+        messages: [
+          {
+            content: [
+              { type: 'text', text: 'x'.repeat(400) },
+              { type: 'input_text', text: 'x'.repeat(400) },
+              { type: 'image_url', text: 'x'.repeat(400), image_url: { url: 'x'.repeat(400) } },
+              { type: 'text', text: 7 },
+              { text: 'x'.repeat(400) },
+              null,
+            ],
+          },
+        ],
+      },
+      100,
+    ],
     ['nothing it knows', { input: 'x'.repeat(400) }, 0],
   ])('the estimate is a quarter of the characters of %s', (_name, json, tokens) => {
     expect(estimateTokensByChars(json)).toBe(tokens)

@@ -4,7 +4,9 @@ import { EdgeState } from '../../../src/core/edge/edge-state.ts'
 import type { HistoryStep } from '../../../src/core/contract/pool-history.ts'
 import type { RegionReport, SharedCircuit, SyncBatch } from '../../../src/core/edge/sync.ts'
 import { readBatch } from '../../../src/core/edge/read-batch.ts'
+import { RegionLedger } from '../../../src/core/edge/region-ledger.ts'
 import { emptyDigest } from '../../../src/core/pool/empty-digest.ts'
+import { admission, engines, pool } from '../../kit/pool-fixtures.ts'
 
 const NOW = 1_000_000
 const closed: SharedCircuit = { state: 'closed', leftMs: 0, openings: 0 }
@@ -12,6 +14,14 @@ const closed: SharedCircuit = { state: 'closed', leftMs: 0, openings: 0 }
 function report(changes: Partial<RegionReport> = {}, bookings = 0): RegionReport {
   const digest = { ...emptyDigest({ version: 1, seq: 1, epoch: 'e', at: NOW }), bookings }
   return { cluster: 'paris', pool: 'm', digest, circuit: closed, changes: 0, recent: 0, ...changes }
+}
+
+/** Report of an isolate with this many requests in flight. */
+function booked(requests: number): RegionReport {
+  const ledger = new RegionLedger({ cluster: 'paris', pool: 'm', engine: 'paris', random: () => 0.5, epoch: 'e' })
+  ledger.state.configure(1, pool({ engines: engines('paris') }), NOW)
+  for (let count = 0; count < requests; count++) ledger.state.admit(admission(), NOW)
+  return report({ digest: ledger.report(NOW).digest })
 }
 
 function batch(isolate: string, n: number, changes: Partial<SyncBatch> = {}): SyncBatch {
@@ -45,6 +55,35 @@ describe('totals of isolates', () => {
     expect(state.totals(null)).toEqual({ requests: 6 })
     expect(state.digest('paris', 'm', NOW + 700_000)?.bookings).toBe(0)
     expect(state.status(NOW + 700_000)).toEqual({ isolates: 1, startedAt: NOW })
+  })
+
+  it('requests in flight of the shared view are those of all isolates together', () => {
+    const state = new EdgeState('epoch')
+    const inFlight = () => {
+      const { bookings, engines } = state.digest('paris', 'm', NOW)!
+      return [bookings, engines[0]!.requests]
+    }
+    state.sync(batch('a', 1, { regions: [booked(3)] }), NOW)
+    state.sync(batch('b', 1, { regions: [booked(4)] }), NOW)
+    expect(inFlight()).toEqual([7, 7])
+    state.sync(batch('a', 2, { regions: [booked(1)] }), NOW)
+    expect(inFlight()).toEqual([5, 5])
+  })
+
+  it('a drained region is drained and unavailable in the shared view, and no other region is', () => {
+    const state = new EdgeState('epoch')
+    const shown = (cluster: string) => {
+      const [region] = state.digest(cluster, 'm', NOW)!.engines
+      return [region!.draining, region!.available]
+    }
+    state.sync(batch('a', 1, { regions: [booked(0), { ...booked(0), cluster: 'oslo' }] }), NOW)
+    state.drain('paris', 'm', true)
+    expect([shown('paris'), shown('oslo')]).toEqual([
+      [true, false],
+      [false, true],
+    ])
+    state.drain('paris', 'm', false)
+    expect(shown('paris')).toEqual([false, true])
   })
 
   it('totals of isolates survive a snapshot, as do drains and circuits', () => {

@@ -44,6 +44,23 @@ describe('combinedOf', () => {
     expect(combinedOf(FIVE.slice(0, 3), 'a')?.ttft_ms).toBeNull()
   })
 
+  it('combinedOf waits for both stages of the encoder, but not for the transfer of its embeddings', () => {
+    const pd = { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }
+    const [queued, computed] = FIVE as [object, object]
+    expect(combinedOf([queued, pd], 'a')?.ttft_ms).toBeNull()
+    expect(combinedOf([computed, pd], 'a')?.ttft_ms).toBeNull()
+    expect(combinedOf([queued, computed, pd], 'a')).toMatchObject({ ttft_ms: 113, emb_cache_transfer_time_ms: null })
+    const transferred = { role: 'pd', request_id: 'a', emb_cache_transfer_time_ms: 3 }
+    expect(combinedOf([queued, computed, pd, transferred], 'a')?.ttft_ms).toBe(116)
+  })
+
+  it("combinedOf takes pd's value over the encoder's, and the encoder's over that of meta", () => {
+    const of = (role: string, ms: number) => ({ role, request_id: 'a', enc_compute_time_ms: ms })
+    const [meta, encoder, pd] = [of('meta', 1), of('encoder', 10), of('pd', 7)]
+    expect(combinedOf([pd, encoder, meta], 'a')?.enc_compute_time_ms).toBe(7)
+    expect(combinedOf([encoder, meta], 'a')?.enc_compute_time_ms).toBe(10)
+  })
+
   it('combinedOf does not wait for an encoder if the gateway reports 0 encoder items', () => {
     const pd = { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }
     expect(combinedOf([pd], 'a')?.ttft_ms).toBeNull()

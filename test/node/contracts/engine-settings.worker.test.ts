@@ -1,0 +1,3 @@
+import { engineSettingsContract } from '../../contracts/engine-settings.ts'
+
+engineSettingsContract('worker')

@@ -1,0 +1,3 @@
+import { reportTokenContract } from '../../contracts/report-token.ts'
+
+reportTokenContract('worker')
