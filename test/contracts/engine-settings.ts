@@ -34,27 +34,29 @@ export function engineSettingsContract(runtime: Runtime): void {
 
   describe(`settings of engines on ${name}`, () => {
     it('an engine with prefix_caching off counts as cold after it served a prompt, one with it on does not', async () => {
-      await using engine = await FakeEngine.open({ 'POST *': { body: ANSWER } })
-      const poolOf = (caching: string) => ({
-        model: caching,
+      await using caching = await FakeEngine.open({ 'POST *': { body: ANSWER } })
+      await using cold = await FakeEngine.open({ 'POST *': { body: ANSWER } })
+      const poolOf = (setting: 'on' | 'off', { url }: FakeEngine) => ({
+        model: setting,
         policy: 'ttft',
         block_tokens: BLOCK_TOKENS,
-        engines: [{ id: caching, url: engine.url, prefix_caching: caching }],
+        engines: [{ id: setting, url, prefix_caching: setting }],
       })
       await using gateway = await openGateway({
         runtime,
-        config: { clusters: [{ id: 'c', pools: [poolOf('on'), poolOf('off')] }] },
+        config: { clusters: [{ id: 'c', pools: [poolOf('on', caching), poolOf('off', cold)] }] },
       })
       expect(await cachedAfterServing(gateway, 'on')).toBeGreaterThanOrEqual(3 * BLOCK_TOKENS)
       expect(await cachedAfterServing(gateway, 'off')).toBe(0)
     })
 
     it('a 503 for a missing engine of a role names the role and the labels of its engines', async () => {
-      await using engine = await FakeEngine.open({ 'POST *': { body: ANSWER } })
-      const engineOf = (role: string) => ({ id: role, url: engine.url, role, labels: { app: `vllm-${role}` } })
+      await using prefill = await FakeEngine.open({ 'POST *': { body: ANSWER } })
+      await using decode = await FakeEngine.open({ 'POST *': { body: ANSWER } })
+      const engineOf = (role: string, { url }: FakeEngine) => ({ id: role, url, role, labels: { app: `vllm-${role}` } })
       await using gateway = await openGateway({
         runtime,
-        engines: [engineOf('prefill'), engineOf('decode')],
+        engines: [engineOf('prefill', prefill), engineOf('decode', decode)],
         pool: { split: { mode: 'always', connector: 'nixl', fallback: 'fail' } },
       })
       const set = async (engineId: string, action: 'drain' | 'undrain') => {

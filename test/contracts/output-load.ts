@@ -41,10 +41,12 @@ export function outputLoadContract(runtime: Runtime): void {
   const name = runtimeNames[runtime]
   describe(`load of a stream on ${name}`, () => {
     let engine: HeldEngine
+    let unreadEngine: HeldEngine
     let gateway: RunningGateway
 
     beforeAll(async () => {
       engine = await HeldEngine.open({ opening: '' })
+      unreadEngine = await HeldEngine.open({ opening: '' })
       gateway = await startRuntime(runtime, {
         open: true,
         admin: { secret: KEY },
@@ -64,7 +66,7 @@ export function outputLoadContract(runtime: Runtime): void {
                 model: UNREAD,
                 block_tokens: BLOCK_TOKENS,
                 observe_share: 0,
-                engines: [{ id: 'e-unread', url: engine.url }],
+                engines: [{ id: 'e-unread', url: unreadEngine.url }],
               },
             ],
           },
@@ -74,6 +76,7 @@ export function outputLoadContract(runtime: Runtime): void {
     afterAll(async () => {
       await gateway.close()
       await engine.close()
+      await unreadEngine.close()
     })
 
     const arrived = (): Promise<unknown> => until(() => engine.held.length === 1)
@@ -168,14 +171,14 @@ export function outputLoadContract(runtime: Runtime): void {
       const before = (await unread()).requests_total
       const prompt = Array.from({ length: PROMPT_BLOCKS * BLOCK_TOKENS }, (_, at) => 7_000 + at)
       const answer = ask(prompt, { model: UNREAD })
-      await arrived()
+      await until(() => unreadEngine.held.length === 1)
       expect(await unread()).toMatchObject({ active_blocks: PROMPT_BLOCKS, queued_prefill_tokens: prompt.length })
-      engine.held[0]!.write(EVENT)
+      unreadEngine.held[0]!.write(EVENT)
       const reader = (await answer).body!.getReader()
       await reader.read()
       await expect.poll(async () => (await unread()).queued_prefill_tokens, PATIENT).toBe(0)
       expect((await unread()).active_blocks).toBeGreaterThanOrEqual(PROMPT_BLOCKS)
-      engine.finish(endOf())
+      unreadEngine.finish(endOf())
       while (!(await reader.read()).done);
       await expect.poll(async () => (await unread()).active_blocks, PATIENT).toBe(0)
       expect((await unread()).requests_total).toBe(before + 1)

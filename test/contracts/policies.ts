@@ -5,7 +5,7 @@ import type { Decision } from '../../src/core/contract/decision.ts'
 import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
 import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
-import { admission, engine, engines, outcome, pool } from '../kit/pool-fixtures.ts'
+import { admission, engines, outcome, pool } from '../kit/pool-fixtures.ts'
 
 /** A cluster object whose random draws a test sets. */
 export interface OpenPolicies extends OpenCluster {
@@ -96,7 +96,8 @@ export function policiesContract(name: string, open: (source: Source) => Promise
     })
 
     it('the ttft policy counts nothing as cached on an engine with prefixCaching off', async () => {
-      await restart({ engines: [engine('a', { prefixCaching: 'off' }), engine('b')] })
+      const [a, b] = engines('a', 'b')
+      await restart({ engines: [{ ...a!, prefixCaching: 'off' }, b!] })
       await serveOnA(prompt(2))
       await serveAvoiding('a', prompt(2))
       expect(await terms('cached_tokens', prompt(2))).toEqual({ a: 0, b: 2 * BLOCK_TOKENS })

@@ -60,8 +60,8 @@ describe('totals of isolates', () => {
   it('requests in flight of the shared view are those of all isolates together', () => {
     const state = new EdgeState('epoch')
     const inFlight = () => {
-      const { bookings, engines } = state.digest('paris', 'm', NOW)!
-      return [bookings, engines[0]!.requests]
+      const digest = state.digest('paris', 'm', NOW)!
+      return [digest.bookings, digest.engines[0]!.requests]
     }
     state.sync(batch('a', 1, { regions: [booked(3)] }), NOW)
     state.sync(batch('b', 1, { regions: [booked(4)] }), NOW)
