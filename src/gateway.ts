@@ -23,6 +23,7 @@ import { editOf } from './api/body/pool-edits.ts'
 import { requestEnd } from './api/request-end.ts'
 import { requestedOptions } from './api/body/requested-options.ts'
 import { ModelRegistry } from './api/model-registry.ts'
+import { type MirrorParts, Mirrors } from './api/mirrors.ts'
 import { PromptAnalyzers, type VocabularyOf } from './api/prompt/prompt-analyzers.ts'
 import type { HttpRequest } from './api/request-context.ts'
 import { RequestHistory } from './api/request-history.ts'
@@ -34,6 +35,7 @@ import { CostUsage } from './core/cost/cost-usage.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
 import { Budgets } from './api/budgets.ts'
 import { RequestCosts } from './api/request-costs.ts'
+import { MirrorCounts } from './core/traffic/mirror-counts.ts'
 import { FleetHistory } from './core/reports/fleet-history.ts'
 import { memoryLimiter } from './memory-limiter.ts'
 import { withCanary } from './origin/canary/canary.ts'
@@ -208,6 +210,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const usage = carried?.usage ?? new KeyUsage()
   const accounts = accountParts(models, ports, { authenticator, carried })
   const weighted = weightedModelsOf(config, ports)
+  const mirrorCounts = hasMirrors(config) ? new MirrorCounts() : null
   const status = newStatus(carried?.startedAt ?? shared?.startedAt ?? ports.now())
   const telemetry = carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId())
   return {
@@ -229,7 +232,8 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     ...promptParts(config, ports, { analyzers, fingerprintOf, authenticator }),
     ...bodyParts(authenticator),
     ...modelParts(models, weighted),
-    end: requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted, ...accounts }),
+    mirrorCounts,
+    end: requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted, mirrorCounts, ...accounts }),
     bodyMemory: bodyMemoryFor(config, ports, carried),
     usage,
     ...accounts,
@@ -241,6 +245,23 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     assets: options.assets ?? (async () => null),
     forward: forwarderOf(models, ports, (exchange) => forward(exchange, ports, digests, { suspect, stepsOf })),
   }
+}
+
+const hasMirrors = ({ clusters, weightedModels }: Config): boolean =>
+  [...clusters.flatMap(({ pools }) => pools), ...weightedModels].some(({ mirror }) => mirror !== null)
+
+/** Mirror traffic, whose requests get one attempt. null: no request is repeated. */
+function mirrorsOf(
+  parts: Omit<MirrorParts, 'mirrorCounts' | 'forwardOnce'> &
+    Pick<ReturnType<typeof gatewayParts>, 'mirrorCounts' | 'digests' | 'prober'>,
+  config: Config,
+): Mirrors | null {
+  const { mirrorCounts, ports, digests, prober } = parts
+  if (mirrorCounts === null) return null
+  const stepsOf = stepsByPool({ comments: false, choosesClusters: choosesClusters(config), once: true })
+  const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
+  const options = { suspect, stepsOf, maxAttempts: 1 }
+  return new Mirrors({ ...parts, mirrorCounts, forwardOnce: (exchange) => forward(exchange, ports, digests, options) })
 }
 
 type Forward = (exchange: Exchange) => Promise<Response>
@@ -265,7 +286,7 @@ function accountParts(models: ModelRegistry, ports: Ports, { authenticator, carr
 
 const countsCosts = ({ routes }: ModelRegistry): boolean => routes.some(({ pool }) => pool.cost !== null)
 
-type GatewayParts = ReturnType<typeof gatewayParts>
+type GatewayParts = ReturnType<typeof gatewayParts> & { readonly mirrors: Mirrors | null }
 
 /** Inference routes whose requests are placed once, because a proxy delivers them. */
 function placingRoutes(parts: GatewayParts): App {
@@ -277,7 +298,7 @@ function placingRoutes(parts: GatewayParts): App {
     delivers: true,
   })
   const options = { suspect, stepsOf, maxAttempts: 1 }
-  return inferenceRoutes({ ...parts, forward: (exchange) => forward(exchange, ports, digests, options) })
+  return inferenceRoutes({ ...parts, mirrors: null, forward: (exchange) => forward(exchange, ports, digests, options) })
 }
 
 const routesOf = (parts: GatewayParts): Gateway['routes'] => ({
@@ -292,7 +313,8 @@ const routesOf = (parts: GatewayParts): Gateway['routes'] => ({
 })
 
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
-  const parts = gatewayParts(config, ports, options)
+  const own = gatewayParts(config, ports, options)
+  const parts = { ...own, mirrors: mirrorsOf(own, config) }
   const { status, prober } = parts
   const routes = routesOf(parts)
   const fetchOf = (groups: readonly App[]): Gateway['fetch'] => {

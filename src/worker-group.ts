@@ -49,6 +49,8 @@ export interface GatewayCounts {
   readonly lookups: readonly (PoolLookupCounts | null)[]
   /** Absent: there are no weighted models. */
   readonly targets?: CountsByTarget
+  /** Absent: there is no mirror traffic. */
+  readonly mirrors?: CountsByTarget
   /** Absent from older isolates. */
   readonly ended?: EndedByStep
 }

@@ -3,6 +3,7 @@ import type { Config, KeyConfig } from '../config.ts'
 import { drainFailure, Failure } from '../failure.ts'
 import type { WaitingRequests } from '../origin/placement/waiting-requests.ts'
 import type { Ports } from '../ports.ts'
+import type { Mirrors } from './mirrors.ts'
 import type { GatewayStatus } from './gateway-status.ts'
 
 interface DrainParts {
@@ -10,12 +11,15 @@ interface DrainParts {
   readonly ports: Pick<Ports, 'random'>
   readonly status: GatewayStatus
   readonly waits: WaitingRequests
+  /** null: there is no mirror traffic. */
+  readonly mirrors: Pick<Mirrors, 'end'> | null
 }
 
 /** Starts the drain. Waiting requests are answered at once. */
-export function drain({ status, waits, ports }: DrainParts): void {
+export function drain({ status, waits, ports, mirrors }: DrainParts): void {
   status.draining = true
   waits.end(() => drainFailure(ports.random()), true)
+  mirrors?.end()
 }
 
 /** Each secret of a key, with the key's name. */
@@ -26,8 +30,14 @@ const secretIdentities = ({ name, secrets }: KeyConfig): string[] =>
  * Another gateway takes new requests. Waiting requests whose key it lacks are answered.
  * @param isNow as in `WaitingRequests.end`
  */
-export function supersede({ status, config, waits }: DrainParts, next: Pick<Config, 'keys'>, isNow: boolean): void {
+export function supersede(
+  { status, config, waits, mirrors }: DrainParts,
+  next: Pick<Config, 'keys'>,
+  isNow: boolean,
+): void {
   status.retired = true
+  // A drain reaches only the gateway that takes new requests.
+  mirrors?.end()
   const kept = new Set((next.keys ?? []).flatMap(secretIdentities))
   const removed = new Set(
     // A rotation leaves one of the secrets.

@@ -12,6 +12,7 @@ import { runningBookings } from '../origin/running-bookings.ts'
 import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WeightedModels } from './weighted-models.ts'
+import type { MirrorCounts } from '../core/traffic/mirror-counts.ts'
 import type { CountsByTarget } from '../core/traffic/target-counts.ts'
 import type { Budgets } from './budgets.ts'
 import type { RequestCosts } from './request-costs.ts'
@@ -34,6 +35,8 @@ export interface CountParts {
   readonly costs: Pick<RequestCosts, 'totals'> | null
   /** null: there are no weighted models. */
   readonly weighted: WeightedModels | null
+  /** null: there is no mirror traffic. */
+  readonly mirrorCounts: Pick<MirrorCounts, 'counts'> | null
 }
 
 /** Answers a query of another thread. */
@@ -60,6 +63,7 @@ async function countsOf(parts: CountParts): Promise<GatewayCounts> {
     lookups: parts.models.routes.map((route) => parts.lookups?.counts(route) ?? null),
     ended: parts.telemetry.endedHistory.byStep(),
     ...(parts.weighted === null ? {} : { targets: parts.weighted.counts }),
+    ...(parts.mirrorCounts === null ? {} : { mirrors: parts.mirrorCounts.counts }),
   }
 }
 
@@ -101,6 +105,7 @@ const sum = (a: GatewayCounts, b: GatewayCounts): GatewayCounts => ({
   ...budgetsOf(a.budgets, b.budgets),
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
   ...(a.targets === undefined && b.targets === undefined ? {} : { targets: sumTargets(a.targets, b.targets) }),
+  ...(a.mirrors === undefined && b.mirrors === undefined ? {} : { mirrors: sumTargets(a.mirrors, b.mirrors) }),
   ended: sumTotals(a.ended ?? {}, b.ended ?? {}) as unknown as EndedByStep,
 })
 

@@ -57,8 +57,8 @@ const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
 export interface ExchangeParts extends AdmissionSources {
   readonly config: Pick<Config, 'limits' | 'version' | 'ttft'>
   readonly engineHeaders: EngineHeaderRules
-  /** Requests that wait for room. */
-  readonly waits: WaitingRequests
+  /** Requests that wait for room. undefined: requests do not wait. */
+  readonly waits: WaitingRequests | undefined
   readonly runningIds: RunningIds
   readonly recent: RequestHistory
   /** Changes of a pool to the bodies of its requests. */
@@ -104,7 +104,7 @@ export class InferenceExchange implements Exchange {
   /** null: the key has no limits, or traces are off. */
   permit: Permit | null = null
   trace: Trace | null = null
-  readonly waits: NonNullable<Exchange['waits']>
+  readonly waits: WaitingRequests | undefined
   readonly signal: Exchange['signal']
   readonly lastComment: boolean
   readonly record: OpenRecord

@@ -1,6 +1,8 @@
 /** Consumers of a request that has ended: each reads its record. */
 import type { Config } from '../config.ts'
+import type { RequestRecord } from '../core/reports/request-record.ts'
 import type { KeyUsage } from '../core/limits/key-usage.ts'
+import type { MirrorCounts } from '../core/traffic/mirror-counts.ts'
 import type { Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import type { WorkerGroup } from '../worker-group.ts'
@@ -19,6 +21,8 @@ interface EndParts {
   readonly shared: Pick<WorkerGroup, 'ended'> | null
   /** null: there are no weighted models. */
   readonly weighted: WeightedModels | null
+  /** null: there is no mirror traffic. */
+  readonly mirrorCounts: MirrorCounts | null
   /** null: nobody has one. */
   readonly budgets: Budgets | null
   readonly authenticator: { readonly hasLimits: boolean }
@@ -33,6 +37,7 @@ export function requestEnd({
   shared,
   authenticator,
   weighted,
+  mirrorCounts,
   budgets,
 }: EndParts): RequestEnd {
   const steps: readonly RequestEnd[] = [
@@ -40,6 +45,7 @@ export function requestEnd({
     ({ parsed, record }) => usage.add(parsed.caller.tenant, record),
     ...(budgets === null ? [] : [chargeTokens(budgets)]),
     ...(weighted === null ? [] : [countTarget(weighted)]),
+    ...(mirrorCounts === null ? [] : [countOriginal(mirrorCounts)]),
     ...(shared?.ended === undefined ? [] : [tellGroup(shared)]),
     ({ record, exchange }) => telemetry.recordEnded(record, exchange.scope),
     ...(telemetry.traces ? [exportSpans(telemetry)] : []),
@@ -68,12 +74,20 @@ const chargeTokens =
     if (tokens > 0) budgets.charge(caller, { tokens }, exchange.scope)
   }
 
+/** null: unknown. */
+export const outputTokensOf = ({ used, usage }: RequestRecord): number | null =>
+  used?.outputTokens ?? usage?.completionTokens ?? null
+
 const countTarget =
   (weighted: WeightedModels): RequestEnd =>
   ({ parsed: { chosen }, record }) => {
-    if (chosen !== null)
-      weighted.ended(chosen, record, record.used?.outputTokens ?? record.usage?.completionTokens ?? null)
+    if (chosen !== null) weighted.ended(chosen, record, outputTokensOf(record))
   }
+
+const countOriginal =
+  (mirrorCounts: MirrorCounts): RequestEnd =>
+  ({ exchange, record }) =>
+    mirrorCounts.ended(exchange, record, outputTokensOf(record))
 
 const tellGroup =
   (group: Pick<WorkerGroup, 'ended'>): RequestEnd =>

@@ -1,7 +1,7 @@
 /** Names that stand for several models by weight: which of them a request gets, and what became of it. */
 import type { Config } from '../config.ts'
 import type { RequestRecord } from '../core/reports/request-record.ts'
-import { type CountsByTarget, hasFailed, NO_TARGET_COUNTS, withRequest } from '../core/traffic/target-counts.ts'
+import { type CountsByTarget, hasFailed, NO_TARGET_COUNTS, withTargetRequest } from '../core/traffic/target-counts.ts'
 import { type WeightedTarget, WeightedTargets } from '../core/traffic/weighted-targets.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
@@ -56,9 +56,7 @@ export class WeightedModels {
 
   /** Counts an ended request. `outputTokens`: null if unknown. */
   ended({ name, target }: ChosenTarget, record: RequestRecord, outputTokens: number | null): void {
-    const of = this.#counts[name] ?? {}
-    const counts = withRequest(of[target.model] ?? NO_TARGET_COUNTS, record, outputTokens)
-    this.#counts = { ...this.#counts, [name]: { ...of, [target.model]: counts } }
+    this.#counts = withTargetRequest(this.#counts, [name, target.model], record, outputTokens)
     if (!this.#models.get(name)!.ended(target, hasFailed(record), this.#ports.now())) return
     this.#ports.log.error('target_stopped', { name, target: target.model, ...target.stop })
   }

@@ -26,6 +26,7 @@ const regionalModel = strict({
   lease_ms: poolShape.lease_ms,
   retry: poolShape.retry,
   circuit: poolShape.circuit,
+  mirror: poolShape.mirror,
 })
 
 const regional = strict({

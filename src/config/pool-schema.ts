@@ -20,6 +20,7 @@ import {
   withDefault,
 } from './fields.ts'
 import { lmcache } from './lmcache-schema.ts'
+import { optionalMirror } from './mirror-schema.ts'
 import { overloadShape } from './overload-schema.ts'
 import { defaultPolicy, policy } from './policy-schema.ts'
 import { split } from './split-schema.ts'
@@ -203,6 +204,7 @@ export const poolShape = {
       'Absent: none.',
     z.optional(canary),
   ),
+  mirror: optionalMirror,
   cost: describe(
     'Count the engine seconds of each request, per key, team and model (docs/cost.md). Absent: they are not counted.',
     z.optional(cost),

@@ -10,6 +10,7 @@ import { checkAliases } from './validate-aliases.ts'
 import { checkEngineTls, checkEngine, checkHeaders } from './validate-engine.ts'
 import { checkEpp } from './validate-epp.ts'
 import { checkKeys } from './validate-keys.ts'
+import { checkMirrors } from './validate-mirrors.ts'
 import { checkPool } from './validate-pool.ts'
 import { checkWeightedModels } from './validate-weighted-models.ts'
 import { checkTemplate, templatesIn } from './validate-template.ts'
@@ -24,6 +25,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   for (const [index, cluster] of document.clusters.entries()) checkCluster(findings, cluster, ['clusters', index])
   checkAliases(findings, document)
   checkWeightedModels(findings, document)
+  checkMirrors(findings, document)
   checkLimits(findings, document)
   checkKeys(findings, document, listens)
   checkHeaders(findings, document.traces.headers, ['traces'])

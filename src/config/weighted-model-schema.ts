@@ -1,6 +1,7 @@
 /** Schema of names that stand for several models by weight. */
 import * as z from 'zod/mini'
 import { clientModel, describe, id, int, modelName, number, strict, withDefault } from './fields.ts'
+import { optionalMirror } from './mirror-schema.ts'
 
 const stop = strict({
   failed_share: describe(
@@ -32,4 +33,5 @@ export const weightedModel = strict({
     clientModel,
   ),
   targets: describe('Models that the requests go to.', z.array(target).check(z.minLength(1))),
+  mirror: optionalMirror,
 })

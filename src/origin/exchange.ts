@@ -71,7 +71,7 @@ export interface Exchange {
   readonly clientHeaders: readonly string[]
   readonly scope: RequestScope
   /** Where requests that wait for room are known. Absent: requests do not wait. */
-  readonly waits?: WaitingRequests
+  readonly waits?: WaitingRequests | undefined
   /** Aborted when the client disconnects, as far as the runtime reports it. */
   readonly signal: AbortSignalLike
   /**

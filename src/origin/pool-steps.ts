@@ -34,18 +34,21 @@ interface StepOptions {
   readonly choosesClusters: boolean
   /** A proxy moves the bytes: one attempt on one engine, and no continuation. Absent: the gateway does. */
   readonly delivers?: boolean
+  /** One attempt on one engine, and no continuation. Absent: several, unless a proxy moves the bytes. */
+  readonly once?: boolean
 }
 
 /** Returns the steps of a pool, which are built once. */
 export const stepsByPool = (options: StepOptions): ((route: PoolRoute) => PoolSteps) =>
   oncePerPool(({ pool }) => stepsOf(pool, options))
 
-function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters, delivers = false }: StepOptions): PoolSteps {
+function stepsOf(pool: PoolRoute['pool'], options: StepOptions): PoolSteps {
+  const { comments, choosesClusters, delivers = false, once = delivers } = options
   const { hedgeMs } = pool.retry
   const splits = pool.engines.some(({ role }) => role !== 'any')
   let relay: RelayStep = passed
   if (splits) relay = transformed(relay)
-  if (pool.retry.midStream !== 'off' && !delivers) relay = continued(relay)
+  if (pool.retry.midStream !== 'off' && !once) relay = continued(relay)
   if (comments) relay = commented(relay)
   if (pool.responseModel === 'requested') relay = renamed(relay)
   const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
@@ -60,7 +63,7 @@ function stepsOf(pool: PoolRoute['pool'], { comments, choosesClusters, delivers 
   })
   return {
     place: pool.lmcache === null ? placed : withLookups(placed),
-    first: delivers ? again : raced(again, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),
+    first: once ? again : raced(again, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),
     again,
   }
 }

@@ -9,7 +9,7 @@ import { openaiErrors } from './error-shape.ts'
 import { chatMedia } from './media-items.ts'
 import { openaiSplitting } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, PLAIN_REPETITION, type Protocol } from './protocol.ts'
 import { usageOfPromptTokens } from './reported-usage.ts'
 import { numberOf, scoresPrompt, sequencesOf } from './request-fields.ts'
 import { openaiSessionFields, sessionHeaders } from './session.ts'
@@ -41,7 +41,16 @@ const isRoleAlone = ({ delta }: JsonObject): boolean => isJsonObject(delta) && d
 export const chat: Protocol = {
   name: 'chat',
   operation: 'chat',
-  endpoints: [{ ...PLAIN_ENDPOINT, path: '/v1/chat/completions', streams: true, usageOnRequest: true, salted: true }],
+  endpoints: [
+    {
+      ...PLAIN_ENDPOINT,
+      path: '/v1/chat/completions',
+      repeated: PLAIN_REPETITION,
+      streams: true,
+      usageOnRequest: true,
+      salted: true,
+    },
+  ],
   promptFields: { texts: ['messages'], ids: [] },
   prompt: (body) => readChat(body) ?? UNREADABLE,
   media: (body) => chatMedia(body['messages']),

@@ -7,7 +7,7 @@ import { completionBarrier, continuableBy } from './continuation-rules.ts'
 import { openaiErrors } from './error-shape.ts'
 import { openaiSplitting } from './prefill-edit.ts'
 import { readTexts } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, PLAIN_REPETITION, type Protocol } from './protocol.ts'
 import { usageOfPromptTokens } from './reported-usage.ts'
 import { numberOf, scoresPrompt, sequencesOf } from './request-fields.ts'
 import { openaiSessionFields, sessionHeaders } from './session.ts'
@@ -20,7 +20,16 @@ const defaultTokens = ({ max_tokens: limit }: JsonObject): number | null => (lim
 export const completions: Protocol = {
   name: 'completions',
   operation: 'text_completion',
-  endpoints: [{ ...PLAIN_ENDPOINT, path: '/v1/completions', streams: true, usageOnRequest: true, salted: true }],
+  endpoints: [
+    {
+      ...PLAIN_ENDPOINT,
+      path: '/v1/completions',
+      repeated: PLAIN_REPETITION,
+      streams: true,
+      usageOnRequest: true,
+      salted: true,
+    },
+  ],
   promptFields: { texts: ['prompt'], ids: ['prompt'] },
   prompt: (body) => readTexts(body['prompt'], body['add_special_tokens'] !== false),
   bounds: {

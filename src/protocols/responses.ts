@@ -76,10 +76,22 @@ function prefillLeg(body: JsonObject): LegEdit {
   })
 }
 
+/** Nothing is stored at the engine of a repeated request. */
+const REPETITION: LegEdit = { set: { store: 'false' }, remove: ['priority', 'background'] }
+
 export const responses: Protocol = {
   name: 'responses',
   operation: 'chat',
-  endpoints: [{ ...PLAIN_ENDPOINT, path: '/v1/responses', streams: true, salted: true, storesResponses: true }],
+  endpoints: [
+    {
+      ...PLAIN_ENDPOINT,
+      path: '/v1/responses',
+      repeated: REPETITION,
+      streams: true,
+      salted: true,
+      storesResponses: true,
+    },
+  ],
   promptFields: { texts: ['instructions', 'input'], ids: [] },
   prompt: (body) => readConversation(body) ?? UNREADABLE,
   media: (body) => contentParts(body['input']).flatMap(mediaOf),

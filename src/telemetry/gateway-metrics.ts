@@ -33,9 +33,20 @@ const costCounters = (name: string, help: string, value: (counts: CostCounts) =>
 
 const targetCounter = (name: string, help: string, value: (counts: TargetCounts) => number): Metric => ({
   from: 'target',
+  of: 'targets',
   type: 'counter',
   name: `firstlight_target_${name}_total`,
   help,
+  value,
+})
+
+/** `target` is the model that got the repeated requests. Their originals have that of `name`. */
+const mirrorCounter = (name: string, help: string, value: (counts: TargetCounts) => number): Metric => ({
+  from: 'target',
+  of: 'mirrors',
+  type: 'counter',
+  name: `firstlight_mirror_${name}_total`,
+  help: `${help} (mirror traffic; originals if \`target\` is \`name\`).`,
   value,
 })
 
@@ -190,6 +201,17 @@ export const GATEWAY_METRICS: readonly Metric[] = [
   targetCounter(
     'decode_seconds',
     'Sum of the times from the first token of complete streams of the target to their end.',
+    ({ decodeMs }) => decodeMs / 1000,
+  ),
+  mirrorCounter('requests', 'Requests that were repeated, and their repetitions', ({ requests }) => requests),
+  mirrorCounter('refused', 'Requests that were dropped or refused before an engine', ({ refused }) => refused),
+  mirrorCounter('failed', 'Requests that failed at their engines', ({ failed }) => failed),
+  mirrorCounter('first_tokens', 'Requests that got a first token', ({ firstTokens }) => firstTokens),
+  mirrorCounter('ttft_seconds', 'Sum of the times to first token', ({ ttftMs }) => ttftMs / 1000),
+  mirrorCounter('output_tokens', 'Output tokens of complete streams', ({ outputTokens }) => outputTokens),
+  mirrorCounter(
+    'decode_seconds',
+    'Sum of the times from the first token of complete streams to their end',
     ({ decodeMs }) => decodeMs / 1000,
   ),
 ]

@@ -85,10 +85,11 @@ interface GatewayCountsMetric extends MetricBase {
   readonly counts: (gateway: GatewayFacts) => Readonly<Record<string, number>> | undefined
 }
 
-/** Counters of each target of a weighted model. */
+/** Counters of each target of a weighted model, or of a mirror. */
 interface TargetMetric extends MetricBase {
   readonly from: 'target'
   readonly type: 'counter'
+  readonly of: 'targets' | 'mirrors'
   readonly value: (counts: TargetCounts) => number
 }
 
@@ -124,6 +125,8 @@ export interface OwnCounts {
   readonly costs?: CostTotals
   /** Absent: there are no weighted models. */
   readonly targets?: CountsByTarget
+  /** Originals and repeated requests. Absent: there is no mirror traffic. */
+  readonly mirrors?: CountsByTarget
   /** Results of LMCache lookups, over all pools. */
   readonly lookups: {
     readonly made: number

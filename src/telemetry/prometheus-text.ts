@@ -76,7 +76,7 @@ function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }:
         yield line(metric.name, labelled({ [metric.label]: name }), count)
       return
     case 'target':
-      for (const [name, targets] of Object.entries(gateway.own?.targets ?? {}))
+      for (const [name, targets] of Object.entries(gateway.own?.[metric.of] ?? {}))
         for (const [target, counts] of Object.entries(targets))
           yield line(metric.name, labelled({ name, target }), metric.value(counts))
       return

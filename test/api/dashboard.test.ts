@@ -101,6 +101,7 @@ function watch(options: LiveOptions = {}) {
     lookups: new CacheLookups(world.ports),
     telemetry: new Telemetry(world.ports, twoPools.traces, 't'),
     weighted: null,
+    mirrorCounts: null,
     costs: null,
     budgets: null,
   }

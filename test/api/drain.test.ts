@@ -28,7 +28,7 @@ it('a waiting request goes on while the next configuration has one of the secret
     keyOf('removed', 'fifth'),
   ])
   const next = configOf([keyOf('rotated', 'second', 'sixth'), keyOf('replaced', 'seventh'), keyOf('other', 'fourth')])
-  supersede({ status, config, waits, ports: { random: () => 0 } }, next, true)
+  supersede({ mirrors: null, status, config, waits, ports: { random: () => 0 } }, next, true)
   expect(refused).toEqual(['replaced: key_wrong', 'renamed: key_wrong', 'removed: key_wrong'])
   expect(status.retired).toBe(true)
 })

@@ -37,6 +37,20 @@ const gateway = {
         },
       },
     },
+    mirrors: {
+      v1: {
+        v2: {
+          requests: 4,
+          refused: 1,
+          failed: 0,
+          ttftMs: 600,
+          firstTokens: 3,
+          streams: 3,
+          outputTokens: 30,
+          decodeMs: 300,
+        },
+      },
+    },
     costs: {
       key: { ada: { attempts: 2, engineS: 1.5, savedS: 0.5, money: 3 } },
       team: { search: { attempts: 2, engineS: 1.5, savedS: 0.5, money: 3 } },
@@ -182,12 +196,13 @@ describe('the text of /metrics', () => {
       ?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one))
       .map((sample) => sample.value)
 
-  it('the text of /metrics has the results of each target of a weighted model', () => {
+  it('the text of /metrics has the results of each target of a weighted model, and of mirrors', () => {
     const labels = { name: 'chat', target: 'v2' }
     expect(value('firstlight_target_requests_total', labels)).toEqual([9])
     expect(value('firstlight_target_failed_total', labels)).toEqual([2])
     expect(value('firstlight_target_ttft_seconds_total', labels)).toEqual([1.5])
     expect(value('firstlight_target_decode_seconds_total', labels)).toEqual([5])
+    expect(value('firstlight_mirror_ttft_seconds_total', { name: 'v1', target: 'v2' })).toEqual([0.6])
   })
 
   it('the text of /metrics has a region’s expected TTFT in seconds, and none if it has no engines', () => {

@@ -46,6 +46,12 @@ export interface Feature {
 const key = { name: 'team', secret: 'team-secret' }
 const keyed = (more: object): Switch => ({ root: { keys: [{ ...key, ...more }] }, token: key.secret })
 
+/** Gets the repeated requests. */
+const copyCluster = {
+  id: 'copies',
+  pools: [{ model: 'copy', engines: [{ id: 'copy', url: 'http://127.0.0.1:9' }] }],
+}
+
 export const features: readonly Feature[] = [
   { name: 'cors', files: ['api/middleware/cors.ts', 'api/cors.ts'], on: { root: { cors: { origins: ['*'] } } } },
   {
@@ -193,6 +199,11 @@ export const features: readonly Feature[] = [
     name: 'canary',
     files: ['origin/canary/', 'core/canary/', 'core/pool/canary-results.ts', 'protocols/comparison.ts'],
     on: { pool: { canary: { share: 1 } } },
+  },
+  {
+    name: 'mirror',
+    files: ['api/mirrors.ts', 'core/traffic/mirror-counts.ts'],
+    on: { pool: { mirror: { to: 'copy', share: 1 } }, clusters: [copyCluster] },
   },
   { name: 'log.routing', files: ['api/production-stack-line.ts'], on: { root: { log: { routing: true } } } },
   {

@@ -8,6 +8,7 @@ import { endpointOf, endpoints, type ProtocolEndpoint } from '../../protocols/pr
 import type { Authenticator } from '../auth/authenticator.ts'
 import { clientMiddleware, type RouteMiddlewareParts } from '../route-middleware.ts'
 import type { GatewayStatus } from '../gateway-status.ts'
+import type { Mirrors } from '../mirrors.ts'
 import type { ExchangeParts } from '../inference-exchange.ts'
 import { authenticate } from '../middleware/authenticate.ts'
 import type { Budgets } from '../budgets.ts'
@@ -40,18 +41,21 @@ export interface InferenceParts extends ParseParts, ExchangeParts, StoredRespons
   readonly usage: KeyUsage
   /** null: nobody has one. */
   readonly budgets: Budgets | null
+  /** null: no request is repeated. */
+  readonly mirrors: Pick<Mirrors, 'around'> | null
 }
 
 /** The engines' API: every endpoint of a protocol (`endpoints` in its file in src/protocols), and stored responses. */
 export function inferenceRoutes(parts: InferenceParts): App {
   const app = newApp()
+  const forward = parts.mirrors?.around(parts.forward) ?? parts.forward
   for (const endpoint of endpoints)
     app.post(
       endpoint.path,
       chained({
         chain: inferenceChain(parts, endpoint),
         onError: errorBoundary(parts),
-        handler: (c) => parts.forward(c.get('exchange')),
+        handler: (c) => forward(c.get('exchange')),
       }),
     )
   mountStoredResponses(app, parts)

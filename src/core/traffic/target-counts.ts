@@ -30,13 +30,24 @@ export const NO_TARGET_COUNTS: TargetCounts = {
   decodeMs: 0,
 }
 
-type EndedRequest = Pick<RequestRecord, 'engine' | 'status' | 'result' | 'stages' | 'durationMs' | 'stream'>
+export type EndedRequest = Pick<RequestRecord, 'engine' | 'status' | 'result' | 'stages' | 'durationMs' | 'stream'>
 
 /** Failed at its engines, or found none. A client that leaves or sends nonsense says nothing about the target. */
 export const hasFailed = ({ status, result }: Pick<EndedRequest, 'status' | 'result'>): boolean =>
   result === 'engine_failed' || result === 'abandoned' || (status >= 500 && result !== 'client_gone')
 
-/** Counts with one more request. `outputTokens`: null if unknown. */
+/** Counts of all with one more request of a target. `outputTokens`: null if unknown. */
+export const withTargetRequest = (
+  all: CountsByTarget,
+  [name, target]: readonly [name: string, target: string],
+  record: EndedRequest,
+  outputTokens: number | null,
+): CountsByTarget => {
+  const of = all[name] ?? {}
+  return { ...all, [name]: { ...of, [target]: withRequest(of[target] ?? NO_TARGET_COUNTS, record, outputTokens) } }
+}
+
+/** Counts with one more request. `outputTokens`: null if unknown. @testing */
 export function withRequest(counts: TargetCounts, record: EndedRequest, outputTokens: number | null): TargetCounts {
   const { engine, stages, durationMs, stream } = record
   const ttftMs = stages.ttft ?? null

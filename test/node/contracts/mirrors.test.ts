@@ -1,0 +1,3 @@
+import { mirrorsContract } from '../../contracts/mirrors.ts'
+
+mirrorsContract('node')
