@@ -103,8 +103,16 @@ describe('firstlight load', () => {
       at('o.json'),
       '--html',
       at('o.html'),
+      '--benchmark-report',
+      at('o.br.json'),
     )
     expect(out).toContain('24 answered, 0 not')
+    const { run, scenario, results } = JSON.parse(readFileSync(at('o.br.json'), 'utf8')) as Record<string, object>
+    expect(run).toMatchObject({ time: { start: expect.stringMatching(/^20.*Z$/), duration: expect.any(String) } })
+    expect(scenario).toMatchObject({ load: { standardized: { tool: 'firstlight load', source: 'random' } } })
+    expect(results).toMatchObject({
+      request_performance: { aggregate: { requests: { total: 24, failures: 0, input_length: { mean: 70 } } } },
+    })
     expect(code).toBe(0)
     const [head, ...lines] = out.split('\n').map((line) => line.split(/ {2,}/)[0])
     expect(head).toBe('engine')

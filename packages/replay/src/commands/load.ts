@@ -18,6 +18,7 @@ import { gatewayFlag } from '../../../../src/cli/commands/common-flags.ts'
 import { asJson, outputOf } from '../../../../src/cli/commands/output-file.ts'
 import { progressBar } from '../../../../src/cli/commands/progress-bar.ts'
 import { engineTable, loadColumns } from '../report/replay-table.ts'
+import { benchmarkReportFlag, benchmarkReportOf } from './benchmark-report-file.ts'
 import { traceIn } from './trace-file.ts'
 
 export const load: Command = {
@@ -49,7 +50,7 @@ export const load: Command = {
     trace: {
       type: 'string',
       value: 'FILE',
-      about: 'Trace in Mooncake’s schema, sent open loop. Prompts are token ids with the prefixes of the trace.',
+      about: 'Trace of any format of `replay`, sent open loop. Prompts are token ids with the prefixes of the trace.',
     },
     speed: { type: 'string', value: 'X', about: 'Multiple of the trace’s own pace. Default: 1.' },
     limit: { type: 'string', value: 'N', about: 'Only the first N requests of the trace.' },
@@ -83,6 +84,7 @@ export const load: Command = {
     ...sloFlags,
     json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
     html: { type: 'string', value: 'FILE', about: 'Write a self-contained HTML report with plots.' },
+    ...benchmarkReportFlag,
   },
   run: runLoad,
 }
@@ -101,14 +103,16 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   const target = targetOf(args, io)
   const file = args.text('trace')
   const trace = file === null ? conversations(args) : spread(traceIn(file, args), 1)
-  const outputs = { json: outputOf(args, 'json'), html: outputOf(args, 'html') }
+  const outputs = { json: outputOf(args, 'json'), html: outputOf(args, 'html'), report: benchmarkReportOf(args) }
+  const concurrency = args.whole('max-unfinished-queries', { min: 1, max: 1e6 }) ?? Infinity
+  const startedAt = Date.now()
   const bar = progressBar('answered')
   const driven = await drive(trace, {
     target,
     speed: args.number('speed', SPEEDS) ?? 1,
     closedLoop: file === null || args.on('closed-loop'),
     thinkFromStart: file === null,
-    concurrency: args.whole('max-unfinished-queries', { min: 1, max: 1e6 }) ?? Infinity,
+    concurrency,
     timeMs: (args.number('time', { min: 0.1, max: 86_400 }) ?? 600) * 1000,
     signal: io.stop,
     progress: bar.draw,
@@ -131,6 +135,7 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   outputs.json(() => asJson({ name: 'load', provenance, notes, rows, problems: Object.fromEntries(driven.problems) }))
   const series = [seriesOf(driven.result, null)]
   outputs.html(() => reportPage({ rows, series, notes, provenance, slo, from: 'load' }))
+  outputs.report(() => ({ result: driven.result, provenance, tool: 'firstlight load', concurrency, startedAt }))
   return driven.problems.size === 0 ? 0 : 1
 }
 

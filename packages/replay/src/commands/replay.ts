@@ -6,6 +6,7 @@ import { presetNamed, presets } from '../replay/presets.ts'
 import { oracleKinds } from '../replay/oracles.ts'
 import { baselineKinds, routerKinds, routerNamed, shippedKinds } from '../replay/routers.ts'
 import type { RouterKind } from '../replay/router.ts'
+import type { RunResult } from '../replay/run.ts'
 import { type Figures, figuresOf, type Slo } from '../replay/statistics.ts'
 import { sloFlags, sloOf } from '../report/slo.ts'
 import { overloadOf, type Overload, sustainableShare } from '../replay/overload.ts'
@@ -19,6 +20,7 @@ import type { Args, Command, Io } from '../../../../src/cli/commands/command.ts'
 import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 import { progressBar } from '../../../../src/cli/commands/progress-bar.ts'
 import { asJson, outputOf } from '../../../../src/cli/commands/output-file.ts'
+import { benchmarkReportFlag, benchmarkReportOf, hasReport } from './benchmark-report-file.ts'
 import { traceIn } from './trace-file.ts'
 import { DEFAULT_PROFILE, fleetPlanOf } from './replay-fleet.ts'
 import { columnsOf, tableOf } from '../report/replay-table.ts'
@@ -53,6 +55,7 @@ export const replay: Command = {
       'open-loop',
       'concurrency',
       'late-binding',
+      'benchmark-report',
     ],
     config: ['engines'],
     load: ['speed'],
@@ -63,8 +66,8 @@ export const replay: Command = {
       value: 'FILE',
       about:
         'Mooncake schema, one JSON object per line: timestamp, input_length, output_length, hash_ids; ' +
-        'session_id and think_ms if there are sessions. Or a trace of Azure, BurstGPT or ShareGPT, or a result ' +
-        'of `vllm bench serve --save-detailed`.',
+        'session_id and think_ms if there are sessions, or the fields of AIPerf. Or a trace of Azure, BurstGPT, ' +
+        'ShareGPT, Weka (AgentX) or Bailian, or a result of `vllm bench serve --save-detailed`.',
     },
     preset: {
       type: 'string',
@@ -130,6 +133,7 @@ export const replay: Command = {
     ...sloFlags,
     json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
     html: { type: 'string', value: 'FILE', about: 'Write a self-contained HTML report with plots.' },
+    ...benchmarkReportFlag,
   },
   run: runReplay,
 }
@@ -146,6 +150,8 @@ interface Plan {
   readonly holdAt: number | null
   /** `--engines` sets the number of engines. false: a configuration names them. */
   readonly canResize: boolean
+  /** There is one run, and its result is reported. */
+  readonly hasReport: boolean
 }
 
 async function runReplay(args: Args, io: Io): Promise<number> {
@@ -153,14 +159,16 @@ async function runReplay(args: Args, io: Io): Promise<number> {
   const preset = args.text('preset')
   if (preset !== null) return runPreset(preset, args, { io, write })
   const plan = planOf(args, io)
+  const report = benchmarkReportOf(args)
   const started = performance.now()
   io.err(`${plan.trace.name}: ${plan.trace.requests.length} requests, ${plan.fleet.engines.length} engines\n`)
   const rows: ReplayRow[] = []
   const series: Series[] = []
+  const results: RunResult[] = []
   const speedAt = speedsOn(plan.fleet)
   const notes: string[] = []
   for (const pace of plan.paces) {
-    const result = await runPace(plan, pace, { io, series, speedAt })
+    const result = await runPace(plan, pace, { io, series, results, speedAt })
     if (result === null) return 130
     rows.push(...result.rows)
     for (const line of [...tableOf(result.rows), ...result.notes]) io.out(line)
@@ -169,7 +177,15 @@ async function runReplay(args: Args, io: Io): Promise<number> {
   }
   for (const line of legendOf(columnsOf(rows), plan.slo)) io.out(line)
   io.err(`${((performance.now() - started) / 1000).toFixed(1)} s`)
-  write({ rows, series, notes, trace: plan.trace, profile: profileText(args) })
+  const origin = { trace: plan.trace, profile: profileText(args) }
+  write({ rows, series, notes, ...origin })
+  const { concurrency } = plan
+  report(() => ({
+    result: results[0]!,
+    provenance: provenanceOf(replay, args, origin),
+    tool: 'firstlight replay',
+    concurrency,
+  }))
   return 0
 }
 
@@ -200,6 +216,8 @@ function outputsOf(args: Args): (replayed: ReplayReport) => void {
 interface PaceContext {
   readonly io: Io
   readonly series: Series[]
+  /** Of a plan with one run for `--benchmark-report`. */
+  readonly results: RunResult[]
   readonly speedAt: ReturnType<typeof speedsOn>
 }
 
@@ -217,7 +235,7 @@ function speedOfLoad(compute: () => number): number {
 async function runPace(
   plan: Plan,
   pace: Plan['paces'][number],
-  { io, series, speedAt }: PaceContext,
+  { io, series, results, speedAt }: PaceContext,
 ): Promise<{ readonly rows: readonly ReplayRow[]; readonly notes: readonly string[] } | null> {
   const byPolicy = new Map<string, Figures[]>()
   const overloads = new Map<string, Overload>()
@@ -243,6 +261,7 @@ async function runPace(
         progress: bar.draw,
       })
       bar.clear()
+      if (plan.hasReport) results.push(result)
       byPolicy.set(kind.name, [...(byPolicy.get(kind.name) ?? []), figuresOf(result, plan.slo)])
       if (seed !== plan.seeds[0]) continue
       series.push(seriesOf(result, pace.load))
@@ -321,17 +340,20 @@ function planOf(args: Args, io: Io): Plan {
       ? [{ load: null, speed: args.number('speed', { min: 1e-6, max: 1e6 }) ?? 1 }]
       : numbersOf(loads, '--load', 10).map((load) => ({ load, speed: 0 }))
   const sessions = trace.requests.some(({ session }) => session !== null)
+  const kinds = kindsOf(args.text('policies'))
+  const seeds = numbersOf(args.text('seeds') ?? '1', '--seeds', 1e9)
   return {
     trace,
     fleet: fleetPlanOf(args, io.env, trace.blockTokens),
-    kinds: kindsOf(args.text('policies')),
+    kinds,
     paces,
-    seeds: numbersOf(args.text('seeds') ?? '1', '--seeds', 1e9),
+    seeds,
     slo: sloOf(args),
     closedLoop: sessions && !args.on('open-loop'),
     concurrency: args.whole('concurrency', { min: 1, max: 1e6 }) ?? Infinity,
     holdAt: args.whole('late-binding', { min: 1, max: 1e6 }),
     canResize: args.text('config') === null,
+    hasReport: hasReport(args, kinds.length * paces.length * seeds.length),
   }
 }
 
