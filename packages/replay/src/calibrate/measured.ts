@@ -1,4 +1,6 @@
-import { objectIn, type Trace, TraceError, type TraceRequest } from '../replay/trace.ts'
+import { TraceError } from '../replay/trace-error.ts'
+import { objectIn } from '../replay/trace-lines.ts'
+import type { Trace, TraceRequest } from '../replay/trace.ts'
 
 /** One request as a real server served it. Seconds of one clock. */
 export interface MeasuredRequest {

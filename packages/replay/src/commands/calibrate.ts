@@ -5,7 +5,7 @@ import { costModelFromTotals, readTotals, type Totals } from '../calibrate/from-
 import { type MeasuredRequest, readMeasured } from '../calibrate/measured.ts'
 import { explainFetchError } from '../../../../src/cli/connect-error.ts'
 import type { EngineLimits, Profile } from '../../../simulator/src/profiles.ts'
-import { TraceError } from '../replay/trace.ts'
+import { TraceError } from '../replay/trace-error.ts'
 import { readInput } from '../../../../src/platform/node/usage-error.ts'
 import type { Args, Command, Io } from '../../../../src/cli/commands/command.ts'
 import { UsageError } from '../../../../src/platform/node/usage-error.ts'

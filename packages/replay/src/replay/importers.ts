@@ -1,6 +1,10 @@
-/** Reads public traces in other formats than Mooncake's: Azure, BurstGPT, ShareGPT, results of `vllm bench serve`. */
+/** Reads public traces in other formats than Mooncake's, and results of `vllm bench serve`. */
 import { rollHash } from '../../../simulator/src/block-keys.ts'
-import { keysOf, type Trace, TRACE_BLOCK_TOKENS, TraceError, type TraceRequest } from './trace.ts'
+import { bailianTrace } from './bailian.ts'
+import { TraceError } from './trace-error.ts'
+import { objectLines } from './trace-lines.ts'
+import { keysOf, type Trace, TRACE_BLOCK_TOKENS, type TraceRequest } from './trace.ts'
+import { type WekaLine, wekaTrace } from './weka.ts'
 
 /** One request of a trace that has lengths and no text. */
 interface SizedRequest {
@@ -18,8 +22,19 @@ export function importTrace(name: string, text: string, { limit = Infinity } = {
   const head = start.split('\n', 1)[0]!.trim()
   if (/^timestamp,/i.test(head)) return sized(name, rowsOf(text, limit), limit)
   if (start.startsWith('[')) return conversations(name, text, limit)
-  if (!start.startsWith('{') || !text.includes('"input_lens"')) return null
-  return sized(name, benchRows(text), limit)
+  if (!start.startsWith('{')) return null
+  if (text.includes('"input_lens"')) return sized(name, benchRows(text), limit)
+  const end = text.trimStart().indexOf('\n')
+  const first = end < 0 ? text : text.trimStart().slice(0, end)
+  if (/"chat_id"\s*:/.test(first)) return bailianTrace(name, text, limit)
+  const isWeka = /"block_size"\s*:/.test(first) || /"block_size"\s*:/.test(start)
+  return isWeka ? wekaTrace(name, sessionsIn(text, first), limit) : null
+}
+
+/** Sessions of a file with one per line, or with a single one on many lines. */
+function sessionsIn(text: string, first: string): WekaLine[] {
+  const rows = first.trimEnd().endsWith('}') ? [...objectLines(text)] : [{ row: parsed(text), line: 1 }]
+  return rows as WekaLine[]
 }
 
 function sized(name: string, rows: readonly SizedRequest[], limit: number): Trace {
@@ -107,8 +122,9 @@ const isNumbers = (value: unknown): value is readonly number[] =>
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
-  } catch {
-    throw new TraceError(1, 'is not JSON')
+  } catch (error) {
+    // V8 names the place in a text of several lines.
+    throw new TraceError(Number(/\(line (\d+) /.exec(String(error))?.[1] ?? 1), 'is not JSON')
   }
 }
 

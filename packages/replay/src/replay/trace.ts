@@ -1,5 +1,9 @@
 import { rollHash } from '../../../simulator/src/block-keys.ts'
+import { AiperfSessions } from './aiperf-sessions.ts'
 import { chance } from './chance.ts'
+import { TraceError } from './trace-error.ts'
+import { objectLines } from './trace-lines.ts'
+import type { TraceRow } from './trace-row.ts'
 
 /** One request of a recorded or generated workload. */
 export interface TraceRequest {
@@ -26,39 +30,14 @@ export interface Trace {
   readonly requests: readonly TraceRequest[]
 }
 
-/** Invalid line of a trace. The message has the line and the cause. */
-export class TraceError extends Error {
-  readonly line: number
-  readonly problem: string
-
-  constructor(line: number, problem: string) {
-    super(`line ${line} of the trace ${problem}`)
-    this.name = 'TraceError'
-    this.line = line
-    this.problem = problem
-  }
-}
-
 /** Mooncake's block size. A row may have at most as many ids as its length fills. */
 export const TRACE_BLOCK_TOKENS = 512
 
-interface Row {
-  readonly timestamp: number
-  readonly input_length: number
-  readonly output_length: number
-  readonly hash_ids: readonly number[]
-  readonly session_id?: string
-  readonly think_ms?: number
-  /** AIPerf: milliseconds after the answer to the session's request before. */
-  readonly delay?: number
-  readonly block_tokens?: number
-}
-
 /**
  * Reads Mooncake's schema, one JSON object per line: `timestamp` (ms), `input_length`, `output_length`, `hash_ids`;
- * optionally `session_id`, `think_ms`, and in the first line `block_tokens` for blocks other than 512. AIPerf's
- * `mooncake_trace` has `delay` (ms) instead of `timestamp` in the later requests of a session. Throws a TraceError for
- * an invalid line.
+ * optionally `session_id`, `think_ms`, and in the first line `block_tokens` for blocks other than 512. The later
+ * requests of a session in AIPerf's `mooncake_trace` have a `delay` (ms) instead of `timestamp`, and only their new
+ * tokens. Throws a TraceError for an invalid line.
  */
 export function readTrace(
   name: string,
@@ -68,19 +47,13 @@ export function readTrace(
   const { limit = Infinity } = options
   let { blockTokens } = options
   const requests: TraceRequest[] = []
-  /** Times of the latest requests of the sessions, ms. */
-  const sessionsAt = new Map<string, number>()
-  let line = 0
-  for (let from = 0; from < text.length && requests.length < limit;) {
-    const end = text.indexOf('\n', from)
-    const piece = text.slice(from, end === -1 ? text.length : end).trim()
-    from = end === -1 ? text.length : end + 1
-    line += 1
-    if (piece === '') continue
-    const row = rowOf(piece, line, sessionsAt)
-    if (row.session_id !== undefined) sessionsAt.set(row.session_id, row.timestamp)
+  const sessions = new AiperfSessions()
+  for (const { row: given, line } of objectLines(text)) {
+    const row = checked(sessions.timed(given, line), line)
     blockTokens ??= row.block_tokens ?? TRACE_BLOCK_TOKENS
-    requests.push(requestOf(row, blockTokens))
+    const isTimed = (given as Partial<TraceRow>).timestamp !== undefined
+    requests.push(requestOf(sessions.completed(row, { line, isTimed, blockTokens }), blockTokens))
+    if (requests.length >= limit) break
   }
   requests.sort((one, other) => one.atMs - other.atMs)
   const start = requests[0]?.atMs ?? 0
@@ -91,21 +64,7 @@ export function readTrace(
   }
 }
 
-/** Parses one line as an object. Throws a TraceError. */
-export function objectIn(text: string, line: number): object {
-  let row: unknown
-  try {
-    row = JSON.parse(text)
-  } catch {
-    throw new TraceError(line, 'is not JSON')
-  }
-  if (typeof row !== 'object' || row === null) throw new TraceError(line, 'is not an object')
-  return row
-}
-
-function rowOf(text: string, line: number, sessionsAt: ReadonlyMap<string, number>): Row {
-  const given = objectIn(text, line) as Partial<Row>
-  const row = given.timestamp === undefined ? { ...given, ...timeAfter(given, line, sessionsAt) } : given
+function checked(row: Partial<TraceRow>, line: number): TraceRow {
   for (const field of ['timestamp', 'input_length', 'output_length'] as const) {
     const value = row[field]
     if (typeof value !== 'number' || !Number.isFinite(value) || value < 0)
@@ -117,25 +76,10 @@ function rowOf(text: string, line: number, sessionsAt: ReadonlyMap<string, numbe
     throw new TraceError(line, `has block_tokens ${JSON.stringify(row.block_tokens)}; must be an integer above 0`)
   if (row.session_id !== undefined && typeof row.session_id !== 'string')
     throw new TraceError(line, 'has a session_id that is not a string')
-  return row as Row
+  return row as TraceRow
 }
 
-/** Time of a request that has a delay after the one before in its session. Nothing: it has neither. */
-function timeAfter(
-  { delay, session_id: session }: Partial<Row>,
-  line: number,
-  sessionsAt: ReadonlyMap<string, number>,
-): { readonly timestamp?: number } {
-  if (delay === undefined) return {}
-  if (typeof delay !== 'number' || !(delay >= 0))
-    throw new TraceError(line, `has delay ${JSON.stringify(delay)}; must be a non-negative number`)
-  const beforeMs = session === undefined ? undefined : sessionsAt.get(session)
-  if (beforeMs === undefined)
-    throw new TraceError(line, 'has a delay and no timestamp, but is the first request of its session_id')
-  return { timestamp: beforeMs + delay }
-}
-
-function requestOf(row: Row, blockTokens: number): TraceRequest {
+function requestOf(row: TraceRow, blockTokens: number): TraceRequest {
   const promptTokens = Math.max(1, Math.floor(row.input_length))
   const full = Math.min(row.hash_ids.length, Math.floor(promptTokens / blockTokens))
   return {
