@@ -7,11 +7,12 @@
  * A threshold is right where `split` begins to beat `decode_only`: both are the same pool, with and without the prefill
  * leg.
  *
- * `--profile NAME` (agentic), `--requests N` (120), `--load SHARE` of the capacity of all engines (0.3), `--threshold
- * TOKENS` (2048)
+ * `--profile NAME` (agentic; a profile of the simulator, or a prior such as h100x4-70b with the decode cost of agentic),
+ * `--requests N` (120), `--load SHARE` of the capacity of all engines (0.3), `--threshold TOKENS` (2048)
  */
 import type { SplitConfig } from '../../src/core/contract/pool-config.ts'
-import { profileNamed, type Profile } from '../simulator/src/profiles.ts'
+import { engineProfile } from '../replay/src/replay/engine-profile.ts'
+import type { Profile } from '../simulator/src/profiles.ts'
 import { idleTtftMs } from '../simulator/src/step-cost.ts'
 import { SplitFleet, type FleetRequest, type RequestLatency, type Shape } from './disagg/fleet.ts'
 import type { Bench, BenchRow } from './result.ts'
@@ -55,7 +56,7 @@ const bench: Bench = async ({ flags, note }) => {
     fallback: 'decode_only',
   })
   const settings: Settings = {
-    profile: profileNamed(String(flags.profile ?? 'agentic')),
+    profile: engineProfile(String(flags.profile ?? 'agentic')),
     requests: Number(flags.requests ?? 120),
     load: Number(flags.load ?? 0.3),
     modes: {
