@@ -17,7 +17,7 @@ interface Slice {
   readonly at: number
   arrivals: number
   /** Requests with known work. */
-  booked: number
+  sampled: number
   readonly work: Map<Role, WorkSums>
 }
 
@@ -29,10 +29,10 @@ export interface ArrivalRates {
   /** Work of requests of the last minutes, or of the last ones seen. Roles without work are absent. */
   readonly roles: ReadonlyMap<Role, WorkSums>
   /** Requests of that work. 0: none was ever seen. */
-  readonly booked: number
+  readonly sampled: number
 }
 
-/** Counts requests of a pool with an objective, admitted and refused, and the work of the admitted ones. */
+/** Counts requests of a pool with an objective, admitted and refused, and their work. */
 export class Arrivals {
   slo: SloConfig
   readonly #since: number
@@ -50,9 +50,14 @@ export class Arrivals {
 
   /** Counts an admitted request. Its parts go to engines of these roles. */
   booked(parts: Iterable<readonly [Role, RoleWork]>, now: number): void {
+    this.add(1, now)
+    this.sampled(parts, now)
+  }
+
+  /** Records the work of a request without counting it: `refused` counts it. */
+  sampled(parts: Iterable<readonly [Role, RoleWork]>, now: number): void {
     const slice = this.#slice(now)
-    slice.arrivals += 1
-    slice.booked += 1
+    slice.sampled += 1
     for (const [role, work] of parts) sumsOf(slice.work, role).add(work)
   }
 
@@ -73,8 +78,8 @@ export class Arrivals {
   rates(now: number): ArrivalRates {
     const current = sliceAt(now)
     const recent = this.#slices.filter(({ at }) => at > current - SLICES * SLICE_MS)
-    const withWork = recent.filter(({ booked }) => booked > 0)
-    const last = this.#slices.findLast(({ booked }) => booked > 0)
+    const withWork = recent.filter(({ sampled }) => sampled > 0)
+    const last = this.#slices.findLast(({ sampled }) => sampled > 0)
     const known = withWork.length > 0 || last === undefined ? withWork : [last]
     const roles = new Map<Role, WorkSums>()
     for (const { work } of known) for (const [role, sums] of work) sumsOf(roles, role).addAll(sums)
@@ -82,7 +87,7 @@ export class Arrivals {
       requestsPerS: Math.max(this.#rate(recent, RECENT_SLICES, now), this.#rate(recent, SLICES, now)),
       slopePerS2: this.#slope(recent, current),
       roles,
-      booked: known.reduce((sum, { booked }) => sum + booked, 0),
+      sampled: known.reduce((sum, one) => sum + one.sampled, 0),
     }
   }
 
@@ -108,7 +113,7 @@ export class Arrivals {
     const last = this.#slices.at(-1)
     // A clock that went back adds to the last slice.
     if (last !== undefined && at <= last.at) return last
-    const slice: Slice = { at, arrivals: 0, booked: 0, work: new Map() }
+    const slice: Slice = { at, arrivals: 0, sampled: 0, work: new Map() }
     this.#slices.push(slice)
     if (this.#slices.length > SLICES) this.#forgetOldest()
     return slice
@@ -116,7 +121,7 @@ export class Arrivals {
 
   /** The last slice with work stays: without traffic, it is what is known. */
   #forgetOldest(): void {
-    const last = this.#slices.findLastIndex(({ booked }) => booked > 0)
+    const last = this.#slices.findLastIndex(({ sampled }) => sampled > 0)
     this.#slices.splice(last === 0 ? 1 : 0, 1)
   }
 }

@@ -14,6 +14,9 @@ export interface EnginePace {
 /** Share of an engine's time that may be planned, where no objective limits it before. */
 const MAX_BUSY = 0.95
 
+/** Counted part of a prefill that delays the running streams, seconds, as in admission control. */
+const MAX_STALL_S = 10
+
 /**
  * Multiple of the mean wait for prefills that has to fit into the objective: at high load, waits are distributed
  * exponentially, and one of a hundred exceeds ln(100) means.
@@ -40,7 +43,9 @@ export function engineRate(mix: RequestMix, { step, places, blocks }: EnginePace
   let rate = MAX_BUSY / workS
   if (outputTokens > 0) {
     const running = Math.min(places, blocksPerSequence > 0 ? blocks / blocksPerSequence : Infinity)
-    const byItl = itlS < Infinity ? (1 - baseS / itlS) / workS : Infinity
+    // Admission counts the request's own prefill against the tokens of the running streams.
+    const stepS = itlS - Math.min(MAX_STALL_S, prefillS) / outputTokens
+    const byItl = itlS === Infinity ? Infinity : stepS > 0 ? (1 - baseS / stepS) / workS : 0
     const byRoom = running < Infinity ? running / (stepsS + running * workS) : Infinity
     // An engine without requests admits one, whatever the objective.
     rate = Math.min(rate, Math.max(Math.min(byItl, byRoom), 1 / (workS + stepsS)))

@@ -3,6 +3,7 @@ import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { OverloadControl } from '../overload/overload-control.ts'
 import type { Random } from '../routing/policy.ts'
 import type { RankingPool } from '../routing/ranking.ts'
+import { sampleRefused } from './arrived-work.ts'
 import { decide, movedTo } from './decide.ts'
 import type { DecisionSteps } from './decision-steps.ts'
 import type { DecisionResult } from './decision-result.ts'
@@ -131,6 +132,8 @@ export class Placer {
     })
     if (verdict.kind === 'refuse') {
       spare.give(chosen.ranked)
+      const { arrivals } = overload
+      if (arrivals !== null && waitedMs === undefined) sampleRefused(arrivals, decision.placement, reading, engines)
       return verdict
     }
     return verdict.kind === 'admit'

@@ -37,12 +37,16 @@ export function poolCapacity(query: CapacityQuery): PoolCapacity | null {
   )
 }
 
-function loadOf(role: Role, query: CapacityQuery, { requestsPerS, slopePerS2, roles, booked }: ArrivalRates): RoleLoad {
+function loadOf(
+  role: Role,
+  query: CapacityQuery,
+  { requestsPerS, slopePerS2, roles, sampled }: ArrivalRates,
+): RoleLoad {
   const { engines, load, ledger, pool, waiting, now } = query
   const { blockTokens, slo = null } = pool
   const work = roles.get(role)
-  // Refused requests are assumed to be like admitted ones.
-  const share = booked === 0 ? 1 : (work?.requests ?? 0) / booked
+  // Requests with unknown work are assumed to be like the others.
+  const share = sampled === 0 ? 1 : (work?.requests ?? 0) / sampled
   const own = engines.filter(({ spec }) => spec.role === role)
   const joining: EnginePace = { step: decodeCostModelAt(0, blockTokens), places: Infinity, blocks: Infinity }
   return {

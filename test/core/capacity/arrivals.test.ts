@@ -46,8 +46,8 @@ describe('Arrivals', () => {
     const arrivals = open()
     arrivals.booked([['any', WORK]], START)
     for (let minute = 1; minute < 60; minute++) arrivals.add(1, START + 60_000 * minute)
-    const { roles, booked } = arrivals.rates(START + 3_600_000)
-    expect([booked, roles.get('any')!.mix(256, 64).prefillS]).toEqual([1, 0.1])
+    const { roles, sampled } = arrivals.rates(START + 3_600_000)
+    expect([sampled, roles.get('any')!.mix(256, 64).prefillS]).toEqual([1, 0.1])
   })
 
   it('a refused request counts unless it comes again or its client set a deadline', () => {
