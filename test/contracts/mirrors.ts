@@ -212,6 +212,15 @@ export function mirrorsContract(runtime: Runtime): void {
       expect(target.engine.posts.length).toBe(1)
     })
 
+    it('engines that schedule by priority serve repeated requests last, whatever the client asks for', async () => {
+      const target = await engine()
+      const mirror = { to: 'new', share: 1 }
+      const { chat } = await site({ targets: [target], mirror, pool: { class_priority: true } })
+      expect((await chat({ priority: -5, firstlight: { class: 'critical' } })).status).toBe(200)
+      await until(() => target.posts.length === 1)
+      expect(target.posts[0]!.json).toMatchObject({ model: 'new', priority: 1 })
+    })
+
     it('a repeated request that fails is not retried, and its client does not notice', async () => {
       const broken = { 'POST *': { status: 500, body: { error: { message: 'broken' } } } }
       const targets = [await engine(broken), await engine(broken)]
@@ -249,11 +258,12 @@ export function mirrorsContract(runtime: Runtime): void {
     it.runIf(runtime === 'node')('a drain ends repeated requests and releases their bookings', async () => {
       const target = await held()
       const { chat, gateway } = await site({ targets: [target], mirror: { to: 'new', share: 1 } })
-      await (await chat()).text()
-      await until(() => target.held.length === 1)
-      const repeated = target.held[0]!
+      for (let at = 0; at < 2; at++) await (await chat({ stream: true })).text()
+      await until(() => target.held.length === 2)
+      const [begun, waiting] = target.held
+      begun!.begin(token('new'))
       await gateway.close()
-      await until(() => repeated.isAborted)
+      await until(() => begun!.isAborted && waiting!.isAborted)
     })
   })
 }

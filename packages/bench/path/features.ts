@@ -46,7 +46,7 @@ export interface Feature {
 const key = { name: 'team', secret: 'team-secret' }
 const keyed = (more: object): Switch => ({ root: { keys: [{ ...key, ...more }] }, token: key.secret })
 
-/** Gets the repeated requests. */
+/** Target of a mirror. Its engine is away, so no request is repeated: a refusal would run code of other features. */
 const copyCluster = {
   id: 'copies',
   pools: [{ model: 'copy', engines: [{ id: 'copy', url: 'http://127.0.0.1:9' }] }],
@@ -203,7 +203,7 @@ export const features: readonly Feature[] = [
   {
     name: 'mirror',
     files: ['api/mirrors.ts', 'core/traffic/mirror-counts.ts'],
-    on: { pool: { mirror: { to: 'copy', share: 1 } }, clusters: [copyCluster] },
+    on: { pool: { mirror: { to: 'copy', share: 0 } }, clusters: [copyCluster] },
   },
   { name: 'log.routing', files: ['api/production-stack-line.ts'], on: { root: { log: { routing: true } } } },
   {
