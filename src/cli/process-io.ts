@@ -26,6 +26,7 @@ export function processIo(): Io {
       return signals.stopNow
     },
     onReload,
+    ...(process.env['TERM'] === 'dumb' ? {} : { progress: process.stderr }),
     ...(process.stdin.isTTY && process.stdout.isTTY ? { question } : {}),
     ...(terminal === undefined ? {} : { terminal }),
   }

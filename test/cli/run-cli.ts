@@ -4,9 +4,9 @@ import type { Io } from '../../src/cli/commands/command.ts'
 
 export const firstlight = (...argv: string[]) => firstlightIn({}, ...argv)
 
-/** Runs it with other DNS answers or environment variables. */
+/** Runs it with other DNS answers, environment variables or a terminal for progress. */
 export async function firstlightIn(
-  world: Partial<Pick<Io, 'env' | 'lookup' | 'question'>>,
+  world: Partial<Pick<Io, 'env' | 'lookup' | 'question' | 'progress'>>,
   ...argv: string[]
 ): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = []

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { progressBar } from '../../src/cli/commands/progress-bar.ts'
 import { presetNamed, presets } from '../../packages/replay/src/replay/presets.ts'
 import { routerKinds } from '../../packages/replay/src/replay/routers.ts'
 import { firstlight } from '../cli/run-cli.ts'
@@ -256,21 +255,5 @@ describe('firstlight replay', () => {
     expect(kvaware!.imbalance_requests).toBe(2)
     expect(kvaware!.ttft_mean_ms / ttft!.ttft_mean_ms).toBeGreaterThan(1.7)
     expect(ttft!.slots_written).toBe(19)
-  })
-})
-
-describe('the progress bar', () => {
-  it('the progress bar draws on a terminal and removes the bar, and writes nothing elsewhere', () => {
-    const written: string[] = []
-    const write = (text: string) => written.push(text)
-    const elsewhere = progressBar('x', { write })
-    elsewhere.draw(1, 2)
-    elsewhere.clear()
-    expect(written).toEqual([])
-    const bar = progressBar('predicted', { isTTY: true, write })
-    bar.draw(1, 2)
-    expect(written[0]).toContain('1/2 predicted')
-    bar.clear()
-    expect(written[1]).toBe('\r\u001b[K')
   })
 })

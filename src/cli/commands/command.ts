@@ -1,6 +1,7 @@
 /** Definition of a subcommand of `firstlight`. One file per command, one entry in `cli.ts` or `bin/commands.ts`. */
 import type { Lookup } from '../../platform/node/dns-lookup.ts'
 import type { Terminal } from '../terminal.ts'
+import type { ProgressStream } from './progress-stream.ts'
 
 interface Flag {
   readonly type: 'string' | 'boolean'
@@ -63,6 +64,8 @@ export interface Io {
   readonly lookup?: Lookup
   /** Asks the user. Absent: the input is no terminal. */
   question?(text: string): Promise<string>
+  /** Standard error as a stream, for progress bars. Absent: none are drawn. */
+  readonly progress?: ProgressStream
   /** Interactive terminal that `out` writes to. Absent: a file, a pipe or a simple terminal. */
   readonly terminal?: Terminal
 }

@@ -10,11 +10,12 @@ import type { Endpoint } from '../doctor/ask.ts'
 import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
 import type { Subject } from '../doctor/finding.ts'
 import { countsOf, exitCodeOf, reportJson, reportLines } from '../doctor/report.ts'
+import { Steps } from '../doctor/steps.ts'
 import { examineWorker } from '../doctor/worker.ts'
 import type { Args, Command, Io } from './command.ts'
 import { UsageError } from '../../platform/node/usage-error.ts'
 import { asJson, outputOf } from './output-file.ts'
-import { progressBar } from './progress-bar.ts'
+import { progressFlag, progressOf } from './progress-bar.ts'
 
 export const doctor: Command = {
   name: 'doctor',
@@ -66,6 +67,7 @@ export const doctor: Command = {
     strict: { type: 'boolean', about: 'Count warnings as problems in the exit code.' },
     brief: { type: 'boolean', about: 'Omit checks that passed.' },
     json: { type: 'string', value: 'FILE', about: 'Also write the report as JSON.' },
+    ...progressFlag,
   },
   run,
 }
@@ -73,38 +75,50 @@ export const doctor: Command = {
 /** Exit code 0: no problems; 1: problems; 2: unreachable or invalid command line. */
 async function run(args: Args, io: Io): Promise<number> {
   const write = outputOf(args, 'json')
-  const bar = progressBar('asked')
+  const bar = progressOf('examined', args, io)
   const limitMs = (args.number('timeout-s', { min: 0.1, max: 600 }) ?? 5) * 1000
-  const options: Omit<ExamineOptions, 'folder'> = {
+  const options: DoctorOptions = {
     limitMs,
     generateMs: 6 * limitMs,
     idleMs: (args.number('idle-s', { min: 0, max: 600 }) ?? 6) * 1000,
     generate: !args.on('no-generate'),
-    progress: bar.draw,
+    progress: (done, of, underWay) => bar.draw(done, of, waitingFor(underWay)),
   }
-  const subjects = await (args.text('worker') !== null
-    ? byWorker(args, io, limitMs)
-    : args.positionals.length > 0
-      ? byUrl(args, io, options)
-      : byConfig(args, io, options))
-  bar.clear()
+  const subjects = await subjectsOf(args, io, options).finally(() => bar.clear())
   for (const line of reportLines(subjects, args.on('brief'))) io.out(line)
   const exitCode = exitCodeOf(countsOf(subjects), args.on('strict'))
   write(() => asJson(reportJson(subjects, { exitCode, at: new Date().toISOString() })))
   return exitCode
 }
 
+type DoctorOptions = Omit<ExamineOptions, 'folder'>
+
+async function subjectsOf(args: Args, io: Io, options: DoctorOptions): Promise<readonly Subject[]> {
+  if (args.text('worker') !== null) return byWorker(args, io, options)
+  return args.positionals.length > 0 ? byUrl(args, io, options) : byConfig(args, io, options)
+}
+
+/** Servers that are named in the progress. */
+const NAMED = 3
+
+function waitingFor(underWay: readonly string[]): string {
+  if (underWay.length === 0) return ''
+  const more = underWay.length > NAMED ? ` and ${underWay.length - NAMED} more` : ''
+  return `waiting for ${underWay.slice(0, NAMED).join(', ')}${more}`
+}
+
 /** Time between two readings of a Worker's metrics, milliseconds. */
 const SAMPLE_MS = 2_000
 
-async function byWorker(args: Args, io: Io, limitMs: number): Promise<readonly Subject[]> {
+async function byWorker(args: Args, io: Io, { limitMs, progress }: DoctorOptions): Promise<readonly Subject[]> {
   if (args.positionals.length > 0 || args.text('config') !== null)
     throw new UsageError(
       '--worker cannot be combined with URLs or --config.',
       'Example: firstlight doctor --worker URL --key KEY',
     )
   const place = placeOf(args.text('worker')!, requestHeaders(args, io))
-  return [await examineWorker(place, { limitMs, sampleMs: SAMPLE_MS })]
+  const examine = () => examineWorker(place, { limitMs, sampleMs: SAMPLE_MS })
+  return [await new Steps(1, progress).run(new URL(place.url).host, examine)]
 }
 
 /** Headers of `--key` and `--header`. */
@@ -116,7 +130,7 @@ function requestHeaders(args: Args, io: Io): Readonly<Record<string, string>> {
   }
 }
 
-function byUrl(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examinePlaces> {
+function byUrl(args: Args, io: Io, options: DoctorOptions): ReturnType<typeof examinePlaces> {
   if (args.text('config') !== null)
     throw new UsageError('firstlight doctor needs either URLs or --config, not both.', `Example: ${doctor.examples[0]}`)
   const headers = requestHeaders(args, io)
@@ -126,7 +140,7 @@ function byUrl(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): Ret
   )
 }
 
-async function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examineConfig> {
+async function byConfig(args: Args, io: Io, options: DoctorOptions): ReturnType<typeof examineConfig> {
   const file = args.text('config')
   if (file === null && !hasConfig(io.env))
     throw new UsageError(

@@ -16,33 +16,39 @@ import { examineLmcacheServer } from './lmcache/server.ts'
 import { examinePool } from './pool.ts'
 import { examineRegion } from './region.ts'
 import { kindOf } from './server-kind.ts'
+import { type ReportSteps, Steps } from './steps.ts'
 
 export interface ExamineOptions extends Omit<ReadOptions, 'model'> {
   /** Folder that relative vocabulary names start at. */
   readonly folder: string
-  progress(done: number, of: number): void
+  readonly progress: ReportSteps
 }
 
 /** Number of servers examined at the same time. */
 const AT_ONCE = 16
 
 export async function examinePlaces(places: readonly Endpoint[], options: ExamineOptions): Promise<Subject[]> {
-  const subjects = await mapConcurrently(places, options, async (place): Promise<Subject | Subject[]> => {
+  const steps = new Steps(places.length, options.progress)
+  const subjects = await mapConcurrently(places, (place) => {
     const name = new URL(place.url).host
-    switch (await kindOf(place, options.limitMs)) {
-      case 'engine':
-        return (await examineEngine(name, place, null, { ...options, model: null })).subject
-      case 'coordinator':
-        return examineCoordinator(name, place, null, options.limitMs)
-      case 'controller':
-        return examineController(name, place, null, options.limitMs)
-      case 'lmcache server':
-        return examineLmcacheServer(name, place, options.limitMs)
-      case 'gateway':
-        return examineGateway(name, place, options.limitMs)
-    }
+    return steps.run(name, () => examinePlace(name, place, options))
   })
   return subjects.flat()
+}
+
+async function examinePlace(name: string, place: Endpoint, options: ExamineOptions): Promise<Subject | Subject[]> {
+  switch (await kindOf(place, options.limitMs)) {
+    case 'engine':
+      return (await examineEngine(name, place, null, { ...options, model: null })).subject
+    case 'coordinator':
+      return examineCoordinator(name, place, null, options.limitMs)
+    case 'controller':
+      return examineController(name, place, null, options.limitMs)
+    case 'lmcache server':
+      return examineLmcacheServer(name, place, options.limitMs)
+    case 'gateway':
+      return examineGateway(name, place, options.limitMs)
+  }
 }
 
 /** A completion at a provider costs money, and its server has no settings to check. */
@@ -57,8 +63,10 @@ export async function examineConfig(config: Config, options: ExamineOptions): Pr
       ownEngines(pool).map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } })),
     ),
   )
-  const examined = await mapConcurrently(wanted, options, ({ name, expected }) =>
-    examineConfigured(name, expected, { ...options, via: config.via }),
+  const poolCount = own.reduce((sum, { pools }) => sum + pools.length, 0)
+  const steps = new Steps(wanted.length + poolCount + config.clusters.length - own.length, options.progress)
+  const examined = await mapConcurrently(wanted, ({ name, expected }) =>
+    steps.run(name, () => examineConfigured(name, expected, { ...options, via: config.via })),
   )
   const byPool = Map.groupBy(
     examined.map((one, at) => ({ ...one, ...wanted[at]! })),
@@ -66,17 +74,25 @@ export async function examineConfig(config: Config, options: ExamineOptions): Pr
   )
   const subjects: Subject[] = []
   for (const cluster of config.clusters) {
-    if (cluster.gateway !== null) subjects.push(await examineRegional(cluster, { ...options, via: config.via }))
-    else
-      for (const pool of cluster.pools) {
-        const engines = byPool.get(pool) ?? []
-        const members = engines.flatMap(({ expected, facts }) =>
-          facts === null ? [] : [{ id: expected.engine.id, facts }],
-        )
-        subjects.push(...engines.map(({ subject }) => subject))
-        subjects.push(await examinePool(prefix(cluster) + pool.model, pool, members, options.folder))
-        subjects.push(...(await examineLmcache(pool, members, options.limitMs)))
-      }
+    if (cluster.gateway !== null) {
+      const examine = () => examineRegional(cluster, { ...options, via: config.via })
+      subjects.push(await steps.run(cluster.id, examine))
+      continue
+    }
+    for (const pool of cluster.pools) {
+      const engines = byPool.get(pool) ?? []
+      const members = engines.flatMap(({ expected, facts }) =>
+        facts === null ? [] : [{ id: expected.engine.id, facts }],
+      )
+      const name = prefix(cluster) + pool.model
+      subjects.push(...engines.map(({ subject }) => subject))
+      subjects.push(
+        ...(await steps.run(`pool ${name}`, async () => [
+          await examinePool(name, pool, members, options.folder),
+          ...(await examineLmcache(pool, members, options.limitMs)),
+        ])),
+      )
+    }
   }
   return subjects
 }
@@ -141,17 +157,14 @@ async function examineLmcache(
 /** Maps the list in order with bounded concurrency. */
 async function mapConcurrently<Item, Result>(
   items: readonly Item[],
-  { progress }: ExamineOptions,
   work: (item: Item) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = []
-  let [next, done] = [0, 0]
-  progress(0, items.length)
+  let next = 0
   const worker = async (): Promise<void> => {
     while (next < items.length) {
       const at = next++
       results[at] = await work(items[at]!)
-      progress(++done, items.length)
     }
   }
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker))

@@ -1,4 +1,5 @@
 /** The doctor's report as text, as JSON and as an exit code. */
+import { type EngineGroup, groupFindings } from './equal-findings.ts'
 import type { Finding, Severity, Subject } from './finding.ts'
 
 type Counts = Readonly<Record<Severity, number>>
@@ -19,22 +20,39 @@ const SIGNS: Readonly<Record<Severity, string>> = { ok: '✓', note: '·', warni
 
 const WIDTH = 110
 
-/** @param brief omits findings of severity `ok` */
+/**
+ * Equal findings of several engines follow the last engine, once, with the list of these engines.
+ * @param brief omits findings of severity `ok`
+ */
 export function reportLines(subjects: readonly Subject[], brief: boolean): string[] {
   const width = Math.max(0, ...subjects.flatMap(({ findings }) => findings.map(({ check }) => check.length)))
+  const isVisible = ({ mark }: Finding): boolean => !brief || mark !== 'ok'
+  const { groups, own } = groupFindings(subjects, isVisible)
+  const lastEngine = subjects.findLast(({ kind }) => kind === 'engine')
+  const engineCount = subjects.filter(({ kind }) => kind === 'engine').length
   const lines: string[] = []
   for (const subject of subjects) {
-    lines.push(
-      [`${subject.kind} ${subject.name}`, subject.url, subject.is]
-        .filter((part) => part !== null && part !== '')
-        .join('  '),
-    )
-    const visible = subject.findings.filter(({ mark }) => !brief || mark !== 'ok')
-    for (const finding of visible) lines.push(...findingLines(finding, width))
-    if (visible.length === 0) lines.push(`  ${SIGNS.ok} no problems`)
+    lines.push(headerOf(subject))
+    const findings = own(subject)
+    for (const finding of findings) lines.push(...findingLines(finding, width))
+    if (!subject.findings.some(isVisible)) lines.push(`  ${SIGNS.ok} no problems`)
     lines.push('')
+    if (subject !== lastEngine) continue
+    for (const group of groups) {
+      lines.push(...groupHeader(group, engineCount))
+      for (const finding of group.findings) lines.push(...findingLines(finding, width))
+      lines.push('')
+    }
   }
   return [...lines, summaryLine(subjects)]
+}
+
+const headerOf = ({ kind, name, url, is }: Subject): string =>
+  [`${kind} ${name}`, url, is].filter((part) => part !== null && part !== '').join('  ')
+
+function groupHeader({ engines }: EngineGroup, engineCount: number): string[] {
+  const scope = engines.length === engineCount ? `all ${engineCount}` : `${engines.length} of ${engineCount}`
+  return wrap(`${scope} engines: ${engines.map(({ name }) => name).join(', ')}`, WIDTH)
 }
 
 function findingLines({ check, mark, message, costs, next }: Finding, width: number): string[] {

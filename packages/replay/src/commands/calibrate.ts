@@ -9,7 +9,7 @@ import { TraceError } from '../replay/trace-error.ts'
 import { readInput } from '../../../../src/platform/node/usage-error.ts'
 import type { Args, Command, Io } from '../../../../src/cli/commands/command.ts'
 import { UsageError } from '../../../../src/platform/node/usage-error.ts'
-import { progressBar } from '../../../../src/cli/commands/progress-bar.ts'
+import { progressFlag, progressOf } from '../../../../src/cli/commands/progress-bar.ts'
 import { table } from '../../../../src/cli/commands/text-table.ts'
 import { asJson, outputOf } from '../../../../src/cli/commands/output-file.ts'
 import { httpUrl } from '../../../../src/cli/commands/common-flags.ts'
@@ -59,6 +59,7 @@ export const calibrate: Command = {
       value: 'FILE',
       about: 'Write the profile to this file, for firstlight replay --profile FILE.',
     },
+    ...progressFlag,
   },
   run: runCalibrate,
 }
@@ -95,7 +96,7 @@ function fromRequests(file: string, args: Args, io: Io): Calibration {
   const share = args.number('fit-share', { min: 0.05, max: 0.95 }) ?? 0.5
   const fitted = Math.round(measured.length * share)
   const engines = args.whole('ranks', { min: 1, max: 64 }) ?? 1
-  const bar = progressBar('fitting')
+  const bar = progressOf('simulated runs', args, io)
   const evaluations = args.whole('evaluations', { min: 10, max: 100_000 }) ?? 300
   const profile = fitProfile(measured, {
     name: basename(file),
@@ -167,10 +168,16 @@ async function fromMetrics(url: string, args: Args, io: Io): Promise<Calibration
   httpUrl('metrics', url, 'http://127.0.0.1:8000/metrics')
   const everyMs = args.number('interval-ms', { min: 10, max: 60_000 }) ?? 1000
   const looks = Math.ceil(((args.number('seconds', { min: 0.1, max: 86_400 }) ?? 60) * 1000) / everyMs)
+  const bar = progressOf('readings', args, io)
   const totals: Totals[] = []
-  for (let look = 0; look <= looks && !io.stop.aborted; look += 1) {
-    if (look > 0) await sleep(everyMs, undefined, { signal: io.stop }).catch(() => undefined)
-    totals.push(await readMetrics(url))
+  try {
+    for (let look = 0; look <= looks && !io.stop.aborted; look += 1) {
+      bar.draw(look, looks + 1)
+      if (look > 0) await sleep(everyMs, undefined, { signal: io.stop }).catch(() => undefined)
+      totals.push(await readMetrics(url))
+    }
+  } finally {
+    bar.clear()
   }
   try {
     return {

@@ -16,7 +16,7 @@ import type { Args, Command, Io } from '../../../../src/cli/commands/command.ts'
 import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 import { gatewayFlag } from '../../../../src/cli/commands/common-flags.ts'
 import { asJson, outputOf } from '../../../../src/cli/commands/output-file.ts'
-import { progressBar } from '../../../../src/cli/commands/progress-bar.ts'
+import { progressFlag, progressOf } from '../../../../src/cli/commands/progress-bar.ts'
 import { engineTable, loadColumns } from '../report/replay-table.ts'
 import { benchmarkReportFlag, benchmarkReportOf } from './benchmark-report-file.ts'
 import { traceIn } from './trace-file.ts'
@@ -85,6 +85,7 @@ export const load: Command = {
     json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
     html: { type: 'string', value: 'FILE', about: 'Write a self-contained HTML report with plots.' },
     ...benchmarkReportFlag,
+    ...progressFlag,
   },
   run: runLoad,
 }
@@ -106,7 +107,7 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   const outputs = { json: outputOf(args, 'json'), html: outputOf(args, 'html'), report: benchmarkReportOf(args) }
   const concurrency = args.whole('max-unfinished-queries', { min: 1, max: 1e6 }) ?? Infinity
   const startedAt = Date.now()
-  const bar = progressBar('answered')
+  const bar = progressOf('answered', args, io)
   const driven = await drive(trace, {
     target,
     speed: args.number('speed', SPEEDS) ?? 1,
@@ -115,9 +116,8 @@ async function runLoad(args: Args, io: Io): Promise<number> {
     concurrency,
     timeMs: (args.number('time', { min: 0.1, max: 86_400 }) ?? 600) * 1000,
     signal: io.stop,
-    progress: bar.draw,
-  })
-  bar.clear()
+    progress: (done, of, inFlight) => bar.draw(done, of, `${inFlight} in flight`),
+  }).finally(() => bar.clear())
   const slo = sloOf(args)
   const rows = rowsOf(trace, driven, slo)
   const answered = rows[0]!['requests']

@@ -21,7 +21,7 @@ interface DriveOptions {
   /** No request starts after this many milliseconds. */
   readonly timeMs: number
   readonly signal: AbortSignal
-  progress(done: number, of: number): void
+  progress(done: number, of: number, inFlight: number): void
 }
 
 export interface LoadResult {
@@ -74,6 +74,7 @@ class Drive {
       const chain = this.#options.closedLoop && job.request.chain !== null ? job.request.chain : `#${job.index}`
       chains.set(chain, [...(chains.get(chain) ?? []), job])
     }
+    this.#showProgress()
     await Promise.all([...chains.values()].map((jobs) => this.#follow(jobs)))
   }
 
@@ -120,11 +121,17 @@ class Drive {
     const prompt = promptOf(job.request, this.#trace.blockTokens, job.index)
     job.sentAt = this.#now()
     this.#sent.add(job)
+    // Later ones are shown with the next answer: the load generator must not spend its time on a terminal.
+    if (this.#done === 0) this.#showProgress()
     const answer = await send(target, { prompt, outputTokens: job.outputTokens, session: job.request.session }, signal)
     this.#record(job, answer)
     this.#done += 1
-    this.#options.progress(this.#done, this.#jobs.length)
+    this.#showProgress()
     this.#letNext()
+  }
+
+  #showProgress(): void {
+    this.#options.progress(this.#done, this.#jobs.length, this.#sent.size - this.#done)
   }
 
   #record(job: Job, answer: RequestResult): void {
