@@ -21,7 +21,7 @@ const SILENT: ProgressBar = { draw() {}, clear() {} }
 export const progressFlag = {
   progress: {
     type: 'boolean',
-    about: 'Print progress to standard error as lines if it is no terminal. On a terminal a bar is drawn.',
+    about: 'Print progress to standard error as lines. On a terminal, a bar is always drawn.',
   },
 } as const satisfies Command['flags']
 

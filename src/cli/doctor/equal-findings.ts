@@ -7,7 +7,7 @@ export interface EngineGroup {
   readonly findings: readonly Finding[]
 }
 
-export interface GroupedFindings {
+interface GroupedFindings {
   readonly groups: readonly EngineGroup[]
   /** Findings of a subject that are in no group. */
   own(subject: Subject): readonly Finding[]
