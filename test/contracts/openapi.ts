@@ -55,7 +55,19 @@ export function openApiContract(runtime: Runtime): void {
     subject = await startRuntime(runtime, {
       open: true,
       admin: { secret: 'admin-key-1' },
-      clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 100, engines: [{ id: 'e', url: engine.url }] }] }],
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: 'm',
+              stats_interval_ms: 100,
+              slo: { ttft_ms: 60_000 },
+              engines: [{ id: 'e', url: engine.url }],
+            },
+          ],
+        },
+      ],
     })
     components = ((await ask('GET', '/openapi.json')).json as { components: unknown }).components
   })
@@ -79,6 +91,18 @@ export function openApiContract(runtime: Runtime): void {
       const { status, json } = await ask(method, path, method === 'POST' ? chat : undefined)
       expect(faultsOf(schema, json)).toBe('')
       expect(status).toBe(200)
+    })
+
+    it('a pool with an objective has its capacity in the fleet and in the metrics', async () => {
+      await ask('POST', '/v1/chat/completions', chat)
+      const { json } = await ask('GET', '/v1/firstlight/fleet')
+      expect(json).toMatchObject({
+        pools: [
+          { capacity: [{ role: 'any', replicas: 1, spare_requests_per_s: expect.any(Number), exhaustion_s: null }] },
+        ],
+      })
+      const metrics = await (await fetch(`${subject.url}/metrics`, { headers: ADMIN })).text()
+      expect(metrics).toContain('firstlight_pool_replicas_needed{model="m",cluster="c",role="any"} 1\n')
     })
 
     it('Decision and Request describe a request that was served', async () => {
