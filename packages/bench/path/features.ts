@@ -94,7 +94,19 @@ export const features: readonly Feature[] = [
   },
   {
     name: 'slo',
-    files: ['api/middleware/refuse-repeated.ts', 'api/repeated-requests.ts', 'core/overload/refused-requests.ts'],
+    files: [
+      'api/middleware/refuse-repeated.ts',
+      'api/repeated-requests.ts',
+      'core/capacity/arrivals.ts',
+      'core/capacity/engine-rate.ts',
+      'core/capacity/merge-capacities.ts',
+      'core/capacity/rate-slope.ts',
+      'core/capacity/request-mix.ts',
+      'core/capacity/role-capacity.ts',
+      'core/overload/refused-requests.ts',
+      'core/pool/arrived-work.ts',
+      'core/pool/pool-capacity.ts',
+    ],
     on: { pool: { slo: { ttft_ms: 60_000 } } },
   },
   {

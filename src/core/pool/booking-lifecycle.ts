@@ -38,6 +38,8 @@ export class BookingLifecycle {
   #blockTokens = 1
   /** null: costs are not counted. */
   #costs: BookingCosts | null = null
+  /** Counts a booking as an arrival. null: the pool has no objective. */
+  #arrived: ((booking: Booking, now: number) => void) | null = null
 
   constructor({ load, ledger, engines, decisions, history, overload }: LifecycleParts) {
     this.#load = load
@@ -48,9 +50,15 @@ export class BookingLifecycle {
     this.#overload = overload
   }
 
+  /** Called after the overload control has the same configuration. */
   configure({ blockTokens, countsCosts = false }: PoolConfig): void {
     this.#blockTokens = blockTokens
     this.#costs = countsCosts ? (this.#costs ?? new BookingCosts(this.#ledger)) : null
+    const { arrivals } = this.#overload
+    this.#arrived =
+      arrivals === null
+        ? null
+        : (booking, now) => countArrival(arrivals, booking, this.#ledger.legsOf(booking.key), now)
   }
 
   /** Cost of a booking by its key. */
@@ -62,8 +70,7 @@ export class BookingLifecycle {
   added(booking: Booking, now: number): void {
     this.#costs?.booked(booking, now)
     this.#owes(booking, now)
-    const { arrivals } = this.#overload
-    if (arrivals !== null) countArrival(arrivals, booking, this.#ledger.legsOf(booking.key), now)
+    this.#arrived?.(booking, now)
   }
 
   /** Records when the first output of a booking is due. */

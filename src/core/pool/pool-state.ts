@@ -136,9 +136,9 @@ export class PoolState {
     if (this.#configured !== null && version <= this.#configured.version) return false
     this.#configured = { version, pool, chains: new PolicyChains(pool), steps: decisionStepsOf(pool) }
     this.#engines.adopt(pool, now)
-    this.#lifecycle.configure(pool)
     this.#history.configure(pool.slo ?? null)
     this.#overload.configure(pool.slo ?? null, now)
+    this.#lifecycle.configure(pool)
     this.registry.configure(pool)
     this.#waiting = queueOf(pool.queue ?? null, { current: this.#waiting, now }, this.#waitingParts)
     return true
