@@ -30,14 +30,19 @@ export interface BookingParts {
   /** Pool of the booking, and the set that has it while it runs. Absent: it cannot be fenced. */
   readonly place?: { readonly cluster: string; readonly pool: string; readonly running: RunningBookings }
   /** Called with the key of each booking that was released. Absent: its cost is not counted. */
-  readonly charge?: ((key: string) => void) | undefined
+  readonly charge?: Charge
 }
+
+export type Charge = (key: string) => void
 
 type LeaseCall = (lease: Lease) => Promise<void>
 
 const done = Promise.resolve()
 
 const nothingSent = (): void => undefined
+
+/** Costs of the pool are not counted. */
+export const noCharge: Charge = () => undefined
 
 /**
  * Calls the object in order, one call at a time, and never fails its request. If the object lost the booking, it is
@@ -61,9 +66,11 @@ export class LeaseKeeper {
   #endInFlight: () => void = nothingSent
   #isFenced = false
   #onFence: () => void = nothingSent
+  readonly #charge: Charge
 
   constructor(parts: BookingParts) {
     this.#parts = parts
+    this.#charge = parts.charge ?? noCharge
     parts.place?.running.add(this)
     this.#lease = parts.lease
     this.#known = parts.lease !== null
@@ -135,7 +142,7 @@ export class LeaseKeeper {
     if (this.#released) return
     this.#send((lease) => lease.release(outcome))
     const { admission } = this.#parts
-    this.#parts.charge?.(bookingKey(admission))
+    this.#charge(bookingKey(admission))
     this.#enqueue(
       async () => undefined,
       () => {
@@ -157,7 +164,7 @@ export class LeaseKeeper {
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
         this.#send((lease) => lease.release(outcome))
-        this.#parts.charge?.(bookingKey(this.#parts.admission))
+        this.#charge(bookingKey(this.#parts.admission))
       }
     }
     return this.#queued === 0 ? null : this.#tail

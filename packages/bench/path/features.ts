@@ -110,6 +110,18 @@ export const features: readonly Feature[] = [
     on: { pool: { slo: { ttft_ms: 60_000 } } },
   },
   {
+    name: 'cost',
+    files: [
+      'core/cost/booking-costs.ts',
+      'core/cost/cost-usage.ts',
+      'core/cost/engine-time.ts',
+      'core/cost/ledger-sources.ts',
+      'core/cost/request-cost.ts',
+      'api/request-costs.ts',
+    ],
+    on: { pool: { cost: { price_per_engine_hour: 2 } } },
+  },
+  {
     name: 'queue',
     files: [
       'origin/placement/wait-for-room.ts',

@@ -27,6 +27,13 @@ interface LifecycleParts extends BookedLoad {
   readonly overload: Pick<OverloadControl, 'arrivals'>
 }
 
+type CostCalls = Pick<BookingCosts, 'booked' | 'legDone' | 'firstToken' | 'ended' | 'costOf'>
+
+const ignore = (): void => {}
+
+/** Calls where costs are not counted. */
+const noCosts: CostCalls = { booked: ignore, legDone: ignore, firstToken: ignore, ended: ignore, costOf: () => null }
+
 /** Applies each transition of a booking to the ledger, the load statistics, the circuits and the decision log. */
 export class BookingLifecycle {
   readonly #load: LoadStats
@@ -36,10 +43,9 @@ export class BookingLifecycle {
   readonly #history: HistoryRecorder
   readonly #overload: LifecycleParts['overload']
   #blockTokens = 1
-  /** null: costs are not counted. */
-  #costs: BookingCosts | null = null
-  /** Counts a booking as an arrival. null: the pool has no objective. */
-  #arrived: ((booking: Booking, now: number) => void) | null = null
+  #costs: CostCalls = noCosts
+  /** Counts a booking as an arrival, in a pool with an objective. */
+  #countArrival: (booking: Booking, now: number) => void = ignore
 
   constructor({ load, ledger, engines, decisions, history, overload }: LifecycleParts) {
     this.#load = load
@@ -53,24 +59,25 @@ export class BookingLifecycle {
   /** Called after the overload control has the same configuration. */
   configure({ blockTokens, countsCosts = false }: PoolConfig): void {
     this.#blockTokens = blockTokens
-    this.#costs = countsCosts ? (this.#costs ?? new BookingCosts(this.#ledger)) : null
+    if (!countsCosts) this.#costs = noCosts
+    else if (this.#costs === noCosts) this.#costs = new BookingCosts(this.#ledger)
     const { arrivals } = this.#overload
-    this.#arrived =
+    this.#countArrival =
       arrivals === null
-        ? null
+        ? ignore
         : (booking, now) => countArrival(arrivals, booking, this.#ledger.legsOf(booking.key), now)
   }
 
   /** Cost of a booking by its key. */
   costOf(key: string): CostAnswer {
-    return this.#costs?.costOf(key) ?? null
+    return this.#costs.costOf(key)
   }
 
   /** Starts to count what a new booking costs and owes, and counts it as an arrival. */
   added(booking: Booking, now: number): void {
-    this.#costs?.booked(booking, now)
+    this.#costs.booked(booking, now)
     this.#owes(booking, now)
-    this.#arrived?.(booking, now)
+    this.#countArrival(booking, now)
   }
 
   /** Records when the first output of a booking is due. */
@@ -88,7 +95,7 @@ export class BookingLifecycle {
   legDone(booking: Booking, done: LegDone, now: number): void {
     if (booking.firstTokenSeen || booking.legsDone.includes(done.legRole)) return
     booking.legsDone = [...booking.legsDone, done.legRole]
-    this.#costs?.legDone(booking, done.legRole, now)
+    this.#costs.legDone(booking, done.legRole, now)
     // The next leg is sent only now.
     booking.sentAt = now
     this.#load.legDone(booking, done, now)
@@ -103,7 +110,7 @@ export class BookingLifecycle {
   firstToken(booking: Booking, stages: StageTimes, now: number): void {
     if (booking.firstTokenSeen) return
     booking.firstTokenSeen = true
-    this.#costs?.firstToken(booking, now)
+    this.#costs.firstToken(booking, now)
     for (const { engine } of booking.legs) engine.owed.settled(booking.key)
     recordOutput(booking, now)
     this.#owesMore(booking, 'begun', now)
@@ -187,7 +194,7 @@ export class BookingLifecycle {
   }
 
   end(booking: Booking, outcome: Outcome, now: number): void {
-    this.#costs?.ended(booking, outcome, now)
+    this.#costs.ended(booking, outcome, now)
     if (!booking.firstTokenSeen) this.#settleOwed(booking, outcome, now)
     else this.#owesNoMore(booking, outcome, now)
     endAdapter(booking, outcome.failure === 'lacks_model', now)

@@ -17,7 +17,8 @@ import { idsOutside } from '../engine-address.ts'
 import type { Exchange } from '../exchange.ts'
 import { reportPoolEvents } from '../pool-alerts.ts'
 import type { PoolRoute } from '../pool-route.ts'
-import { type BookingParts, LeaseKeeper } from '../lease-keeper.ts'
+import { type BookingParts, type Charge, LeaseKeeper, noCharge } from '../lease-keeper.ts'
+import { oncePerPool } from '../once-per-pool.ts'
 import type { Pass } from './placement-passes.ts'
 import type { AttemptHistory, PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'
 import { targetOf } from '../rank-targets.ts'
@@ -120,9 +121,14 @@ function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admiss
     ports,
     route,
     place: { cluster: route.cluster.id, pool: route.pool.model, running: runningBookings(ports.origin) },
-    charge: route.pool.cost === null ? undefined : (key) => exchange.charge?.(route, key),
+    charge: chargesOf(route)(exchange, route),
   }
 }
+
+/** Charges the request with the costs of its bookings, in a pool that counts them. */
+const chargesOf = oncePerPool(({ pool }): ((exchange: Exchange, route: PoolRoute) => Charge) =>
+  pool.cost === null ? () => noCharge : (exchange, route) => (key) => exchange.charge?.(route, key),
+)
 
 type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
 
@@ -130,6 +136,7 @@ type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & {
   readonly ports: Ports
   readonly route: PoolRoute
   readonly place: NonNullable<BookingParts['place']>
+  readonly charge: Charge
 }
 
 async function waitOn(
