@@ -13,6 +13,7 @@ import {
 } from '../core/budgets/budget.ts'
 import type { BudgetCounts } from '../core/budgets/budget-counts.ts'
 import { BoundedMap } from '../core/bounded-map.ts'
+import { boundedName } from '../core/bounded-name.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { Limiter } from '../ports/limiter.ts'
@@ -212,10 +213,7 @@ const UNIT_TEXTS: Readonly<Record<BudgetUnit, string>> = {
   money: 'units of money',
 }
 
-/** Names beyond this number share `other`. */
-const MAX_NAMES = 1_000
-
 function add(counts: Map<string, number>, name: string): void {
-  const known = counts.has(name) || counts.size < MAX_NAMES ? name : 'other'
+  const known = boundedName(counts, name)
   counts.set(known, (counts.get(known) ?? 0) + 1)
 }

@@ -1,4 +1,5 @@
 /** Budgets of keys and teams, and what they have used. */
+import { DAY_MS, dayOf } from '../utc-day.ts'
 
 type BudgetPeriod = 'day' | 'month'
 
@@ -38,12 +39,7 @@ export interface BudgetUse {
 
 export const NOTHING_USED: BudgetAmounts = { tokens: 0, engineS: 0, money: 0 }
 
-const DAY_MS = 86_400_000
-
 const MONTHS = 12
-
-/** Days since the epoch. `now` in milliseconds since the epoch. */
-export const dayOf = (now: number): number => Math.floor(now / DAY_MS)
 
 /** Months since the year 0. */
 export function monthOf(now: number): number {

@@ -1,3 +1,4 @@
+import { boundedName } from '../bounded-name.ts'
 import type { RequestCost } from './request-cost.ts'
 
 /** Costs of one key, team or model since the start. */
@@ -28,9 +29,6 @@ export interface Payer {
   readonly team: string | null
   readonly model: string
 }
-
-/** Further names share the name `other`, so that labels of metrics stay bounded. */
-const MAX_NAMES = 1_000
 
 const SECONDS_PER_HOUR = 3600
 
@@ -65,7 +63,7 @@ export class CostUsage {
 
   #countsOf(kind: CostKind, name: string): OpenCounts {
     const counts = this.#names.get(kind)!
-    const known = counts.has(name) || counts.size < MAX_NAMES ? name : 'other'
+    const known = boundedName(counts, name)
     const own = counts.get(known) ?? { attempts: 0, engineS: 0, savedS: 0, money: 0 }
     counts.set(known, own)
     return own

@@ -1,3 +1,4 @@
+import { DAY_MS, dayOf } from '../utc-day.ts'
 import type { KeyLimits, LimitAnswer, LimitState, LimitedRequest, RunningRequest, Settlement } from './key-limits.ts'
 import { MinuteWindow } from './minute-window.ts'
 
@@ -6,8 +7,6 @@ interface DayUse {
   readonly day: number
   readonly tokens: number
 }
-
-const DAY_MS = 86_400_000
 
 /** Below so many keys none is dropped. */
 const MIN_SWEEP_KEYS = 1_000
@@ -145,8 +144,6 @@ function rollDay(use: KeyUse, now: number): void {
   use.day = day
   use.dayTokens = 0
 }
-
-const dayOf = (at: number): number => Math.floor(at / DAY_MS)
 
 /** Largest cost of a request, tokens: a client may ask for 1e400 of them. */
 const MAX_TOKENS = 1e12

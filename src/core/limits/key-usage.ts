@@ -1,3 +1,4 @@
+import { boundedName } from '../bounded-name.ts'
 import type { RequestRecord } from '../reports/request-record.ts'
 
 /** Counters of one key since the start. */
@@ -14,8 +15,6 @@ export interface KeyCounts {
 /** By name of the key. */
 export type UsageByKey = Readonly<Record<string, KeyCounts>>
 
-/** Further keys share the name `other`, so that labels of metrics stay bounded. */
-const MAX_KEYS = 1_000
 const NOTHING: KeyCounts = { requests: 0, refused: 0, promptTokens: 0, cachedTokens: 0, outputTokens: 0 }
 
 /** Usage per key, for metrics and the admin API. */
@@ -24,7 +23,7 @@ export class KeyUsage {
 
   /** Adds an ended request. */
   add(key: string, { engine, usage, used }: Pick<RequestRecord, 'engine' | 'usage' | 'used'>): void {
-    const name = this.#keys.has(key) || this.#keys.size < MAX_KEYS ? key : 'other'
+    const name = boundedName(this.#keys, key)
     const added = {
       requests: 1,
       refused: engine === null ? 1 : 0,

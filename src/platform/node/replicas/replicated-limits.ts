@@ -1,5 +1,6 @@
 /** Limits per key, counted on the server for all replicas. */
-import { type BudgetCharge, type BudgetUse, dayOf, monthOf } from '../../../core/budgets/budget.ts'
+import { type BudgetCharge, type BudgetUse, monthOf } from '../../../core/budgets/budget.ts'
+import { dayOf } from '../../../core/utc-day.ts'
 import { costOf } from '../../../core/limits/key-limiter.ts'
 import type {
   KeyLimits,
