@@ -4,6 +4,7 @@ import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import type { BodyEdit } from '../body-edit.ts'
+import type { Exchange } from '../exchange.ts'
 import { knownEngines } from '../known-engines.ts'
 import type { AnswerTransform } from '../relay/answer-transform.ts'
 
@@ -56,6 +57,12 @@ export function bodyAt(
   const edit = { ...own, set: { ...own?.set, ...set }, remove: [...(own?.remove ?? []), ...remove] }
   return attempt.exchange.body(attempt.placed.route, edit)!
 }
+
+/** Edit of a leg whose answer the gateway reads as a whole. */
+export const wholeAnswer = ({ stream }: Pick<Exchange, 'stream'>): Pick<BodyEdit, 'set' | 'remove'> => ({
+  set: stream ? { stream: 'false' } : {},
+  remove: ['stream_options'],
+})
 
 /** undefined: the engine gets the same body as most, so it is written once for all attempts. */
 function editFor(

@@ -6,7 +6,7 @@ import type { Protocol } from '../../protocols/protocol.ts'
 import { hostOf } from '../../url.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { serverOf } from '../rank-targets.ts'
-import { bodyAt, type LegResult } from './final-leg.ts'
+import { bodyAt, type LegResult, wholeAnswer } from './final-leg.ts'
 
 /** Rooms are numbers that JSON carries exactly. */
 const ROOMS = 2 ** 53
@@ -27,8 +27,7 @@ export function sglangLeg(attempt: AttemptContext, prefill: EngineTarget): LegRe
     room: Math.floor(ports.random() * ROOMS),
   })
   const rank = server === prefill ? null : rankNumberOf(prefill.id)
-  // The same request, but its answer is read as a whole.
-  const whole = exchange.stream ? { stream: 'false' } : {}
+  const whole = wholeAnswer(exchange)
   return {
     last: {
       target: engine,
@@ -42,7 +41,7 @@ export function sglangLeg(attempt: AttemptContext, prefill: EngineTarget): LegRe
       holder: prefill,
       beside: {
         target: prefill,
-        body: bodyAt(attempt, prefill, { set: { ...fields, ...whole }, remove: ['stream_options'] }),
+        body: bodyAt(attempt, prefill, { set: { ...fields, ...whole.set }, remove: whole.remove }),
       },
     },
   }

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Protocol } from '../../protocols/protocol.ts'
 import type { AttemptContext } from '../attempt-context.ts'
-import { bodyAt, type LegResult } from './final-leg.ts'
+import { bodyAt, type LegResult, wholeAnswer } from './final-leg.ts'
 import { prefillLegWith } from './prefill-leg.ts'
 
 /** Returns why a request cannot be split. null: it can. */
@@ -17,13 +17,13 @@ export function unsplittableByTensorrt({ asCompletion, media }: Protocol, json: 
 export function tensorrtLeg(attempt: AttemptContext, prefill: EngineTarget): Promise<LegResult> {
   const { exchange, placed, ports } = attempt
   const transferId = transferIdOf(ports.random())
-  const whole = exchange.stream ? { stream: 'false' } : {}
+  const whole = wholeAnswer(exchange)
   // A chat keeps its messages; the ids win.
   const idsField = exchange.protocol.asCompletion?.converts === true ? 'prompt_token_ids' : 'prompt'
   return prefillLegWith(attempt, prefill, {
     body: bodyAt(attempt, prefill, {
-      set: { ...whole, [DISAGGREGATED_PARAMS]: contextParams(transferId) },
-      remove: ['stream_options'],
+      set: { ...whole.set, [DISAGGREGATED_PARAMS]: contextParams(transferId) },
+      remove: whole.remove,
     }),
     decodeBody({ json }) {
       const generation = generationOf(json, transferId)
