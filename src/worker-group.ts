@@ -43,7 +43,7 @@ export interface GatewayCounts {
   readonly usage: UsageByKey
   /** Absent: no pool counts costs. */
   readonly costs?: CostTotals
-  /** Warnings and refusals by account. Absent: nobody has a budget. */
+  /** Warnings and refusals by account. Absent: no key or team has a budget. */
   readonly budgets?: BudgetCounts
   /** By pool, in the order of the configuration. null: the pool has no lookups. */
   readonly lookups: readonly (PoolLookupCounts | null)[]

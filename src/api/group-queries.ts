@@ -29,7 +29,7 @@ export interface CountParts {
   /** null: this gateway is the only one of its process. */
   readonly shared: Pick<WorkerGroup, 'ask'> | null
   readonly usage: KeyUsage
-  /** null: nobody has one. */
+  /** null: no key or team has a budget. */
   readonly budgets: Pick<Budgets, 'counts' | 'read'> | null
   /** null: no pool counts costs. */
   readonly costs: Pick<RequestCosts, 'totals'> | null

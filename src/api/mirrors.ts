@@ -1,5 +1,5 @@
 /**
- * Mirror traffic: repeats a share of the requests for a model at another one, discards the answers, and charges nobody.
+ * Mirror traffic: repeats a share of the requests for a model at another one, discards the answers, and charges no key.
  * A repeated request is booked like any other, but is sent once, never waits, and begins after its original's answer.
  */
 import type { BodyAllocation, BodyMemory } from '../body-memory.ts'

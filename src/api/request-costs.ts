@@ -27,7 +27,7 @@ interface ReleasedBooking {
 interface CostParts {
   readonly ports: Pick<Ports, 'pool' | 'log' | 'timers'>
   readonly costs: CostUsage
-  /** null: nobody has one. */
+  /** null: no key or team has a budget. */
   readonly budgets: Budgets | null
 }
 

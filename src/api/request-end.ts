@@ -23,7 +23,7 @@ interface EndParts {
   readonly weighted: WeightedModels | null
   /** null: there is no mirror traffic. */
   readonly mirrorCounts: MirrorCounts | null
-  /** null: nobody has one. */
+  /** null: no key or team has a budget. */
   readonly budgets: Budgets | null
   readonly authenticator: { readonly hasLimits: boolean }
 }

@@ -90,7 +90,7 @@ export interface Exchange {
    * same route. Absent, null: streams are not continued.
    */
   continuation?(route: PoolRoute): Continuable | NotContinued | null
-  /** Counts the cost of a booking that was released. Absent: nobody pays for the request. */
+  /** Counts the cost of a booking that was released. Absent: the request is charged to no key. */
   charge?(route: PoolRoute, key: string): void
   /** Called exactly once, when `record` is complete: after the last byte, or before `forward` throws. */
   onEnd?(): void

@@ -22,7 +22,7 @@ export interface Endpoint {
   readonly salted: boolean
   /** The engine stores the response for later calls. */
   readonly storesResponses: boolean
-  /** Changes to a request that is repeated and whose answer nobody reads (mirror traffic). null: it is not repeated. */
+  /** Changes to a request that is repeated and whose answer is discarded (mirror traffic). null: it is not repeated. */
   readonly repeated: LegEdit | null
   /** The answer, if it is the number of prompt tokens and nothing more. null: it has more. */
   readonly countAnswer: ((promptTokens: number) => unknown) | null

@@ -119,7 +119,7 @@ export interface OwnCounts {
   /** Requests rejected before routing, by reason. */
   readonly refusals: Readonly<Record<string, number>>
   readonly usage: UsageByKey
-  /** Absent: nobody has a budget. */
+  /** Absent: no key or team has a budget. */
   readonly budgets?: BudgetCounts
   /** Absent: no pool counts costs. */
   readonly costs?: CostTotals

@@ -25,7 +25,7 @@ function problemsOf(adapters: unknown, pool?: object): readonly string[] {
 }
 
 describe('adapters', () => {
-  it('adapters that are a list of names are loaded by nobody', () => {
+  it('adapters that are a list of names are not loaded on demand', () => {
     const [cluster] = parsed(['sql']).clusters
     const [pool] = cluster!.pools
     expect(pool).toMatchObject({ adapters: ['sql'], adapterLoading: null })

@@ -12,7 +12,7 @@ const GOOD = { ttftMs: 5_000, itlMs: 100 }
 /** Predictions of an engine whose median error counts as learned, and the error. */
 const LEARNED_PREDICTIONS = 20
 const LEARNED_ERROR = 0.15
-/** Predictions from which a median says something. */
+/** Minimum number of predictions for a median. */
 const MIN_PREDICTIONS = 5
 
 const HIGH_LOAD = 0.7

@@ -39,7 +39,7 @@ export interface InferenceParts extends ParseParts, ExchangeParts, StoredRespons
   readonly limiter: Limiter
   readonly telemetry: Telemetry
   readonly usage: KeyUsage
-  /** null: nobody has one. */
+  /** null: no key or team has a budget. */
   readonly budgets: Budgets | null
   /** null: no request is repeated. */
   readonly mirrors: Pick<Mirrors, 'around'> | null

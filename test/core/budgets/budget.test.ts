@@ -41,7 +41,7 @@ it('each limit of a budget has a state of its own', () => {
   expect(budgetStates([budget({ tokens: 40 })], used, NOON + 24 * HOUR_MS)[0]!.used).toBe(0)
 })
 
-it('a counter of budgets reads without an effect, and forgets accounts of former months', () => {
+it('a counter of budgets reads without an effect, and drops accounts of former months', () => {
   const counter = new BudgetCounter()
   for (let at = 0; at < 100; at++) counter.charge({ key: `r${at}`, ...NOTHING_USED }, NOON)
   expect(counter.size).toBe(0)

@@ -87,7 +87,7 @@ function withSlow(site = new Paced(), trialFactor = 10): Paced {
 }
 
 describe('a pool with an engine that becomes ten times slower', () => {
-  it('a pool with a slow engine takes it out, and says so in its decisions', () => {
+  it('a pool with a slow engine takes it out, which its decisions show', () => {
     const site = withSlow()
     expect(site.ejected).toEqual(['engine_down a slow'])
     for (let at = 0; at < 12; at++) expect(site.send()).not.toBe('a')

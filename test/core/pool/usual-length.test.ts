@@ -10,7 +10,7 @@ it('UsualLength is the mean over time: a length counts for as long as it lasts',
   expect(Math.abs(usual.mean(30 * 60_000) - 1)).toBeLessThan(0.3)
 })
 
-it('UsualLength forgets half of the past in a minute', () => {
+it('UsualLength halves the weight of the past in a minute', () => {
   const usual = new UsualLength()
   usual.set(8, 0)
   expect(usual.mean(60_000)).toBeCloseTo(4, 12)

@@ -73,7 +73,7 @@ it('a prompt with images whose first part is one has the ids of what stands befo
   expect(textOf('chat', { messages })).toBe('<user>')
 })
 
-it('a prompt with images has no ids if nobody looks them up, and one without has those of all its text', () => {
+it('a prompt with images has no ids if they are not looked up, and one without has those of all its text', () => {
   const content = [{ type: 'text', text: QUESTION }]
   expect(textOf('chat', { messages: [{ role: 'user', content: [...content, image] }] }, {})).toBeNull()
   expect(textOf('chat', { messages: [{ role: 'user', content }] })).toBe(`<user>${QUESTION}`)

@@ -193,7 +193,7 @@ it('priorities of objectives come with their resources, for the configured pools
   expect(malformed()).toHaveLength(2)
 })
 
-it('objectives are read only where the configuration says so', async () => {
+it('objectives are read only where `read_objectives` is set', async () => {
   api.setResource(POOLS, 'qwen', poolSpec([ports[0]!]))
   await follow(config({}))
   expect(api.requests.some(({ pathname }) => pathname.endsWith(OBJECTIVES))).toBe(false)

@@ -73,7 +73,7 @@ export class SlowEjection {
       this.#suspicions.set(engine, { comparison: null, comparedAt: now, times: [], outSince: null })
   }
 
-  /** Forgets an engine that may be another one now, such as after a restart. */
+  /** Discards what is known of an engine that may be another one now, such as after a restart. */
   forget(engine: EngineState, now: number): void {
     if (engine.isTooSlow) this.#change(engine, false, now)
     this.#suspicions.delete(engine)

@@ -30,7 +30,7 @@ const LABEL_KEY = /^[A-Za-z0-9][-A-Za-z0-9_./]{0,316}$/
 
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
 
-/** Reads the fields that say which pods are engines, or the reason why they cannot be used. */
+/** Reads the fields that select the pods of engines. Returns the reason if they cannot be used. */
 export function readPool({ spec = {} }: InferencePool): PoolQuery | { readonly problem: string } {
   const { selector, targetPorts, appProtocol = 'http', endpointPickerRef: picker } = spec
   const labels = selector?.matchLabels
