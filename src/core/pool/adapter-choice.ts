@@ -2,6 +2,7 @@
 import type { Admission } from '../contract/admission.ts'
 import { hashText } from '../routing/placement-hash.ts'
 import { rendezvous } from '../routing/rendezvous.ts'
+import { serverOf } from './adapter-servers.ts'
 import type { EngineState } from './engine-state.ts'
 import type { Exclusion } from './exclusion.ts'
 
@@ -36,5 +37,3 @@ function loader(
   const weighted = [...servers].map((id) => ({ id, weight: 1 }))
   return rendezvous(hashText(adapter), weighted)[0]?.id ?? null
 }
-
-const serverOf = ({ spec: { id, server } }: EngineState): string => server ?? id

@@ -68,7 +68,8 @@ export class AdapterServers {
   }
 }
 
-const serverOf = ({ spec: { id, server } }: EngineState): string => server ?? id
+/** Id of the server that has the engine's adapters: the engine itself, or the server of a rank. */
+export const serverOf = ({ spec: { id, server } }: EngineState): string => server ?? id
 
 /** Records the end of a request. */
 export function endAdapter({ admission: { adapter }, legs }: Booking, isLacking: boolean, now: number): void {
