@@ -15,24 +15,41 @@ const ADMIN = 'admin-token'
 const GATEWAY = 'gateway-token'
 
 export interface ApiServer {
-  /** File for the gateway: a user that may list and watch pods of the namespace, and nothing else. */
+  /** File for the gateway: a user that may list and watch what the chart permits, and nothing else. */
   readonly kubeconfig: string
   readonly namespace: string
   /** Creates a pod that is ready at once. */
-  addPod(name: string, ip: string): Promise<void>
+  addPod(name: string, ip: string, metadata?: PodMetadata): Promise<void>
   /** Marks a pod as terminating; without a kubelet it stays until `removePod`. */
   deletePod(name: string): Promise<void>
   /** Removes a pod, as a kubelet does when its containers have ended. */
   removePod(name: string): Promise<void>
+  /** Sends a request as the administrator. Resolves with status and body. */
+  request(call: Call): Promise<Answer>
   stop(): Promise<void>
 }
 
-interface Call {
+export interface PodMetadata {
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
+export interface Call {
   readonly method: string
   readonly path: string
-  readonly body?: object | undefined
+  /** A text is sent as it is. */
+  readonly body?: object | string | undefined
+  /** Absent: JSON. */
   readonly type?: string
 }
+
+export interface Answer {
+  readonly status: number
+  readonly body: string
+}
+
+/** Type of a PATCH that names the changed fields only. */
+export const MERGE_PATCH = 'application/merge-patch+json'
 
 export async function startApiServer({ processes }: { readonly processes: Processes }): Promise<ApiServer> {
   const folder = mkdtempSync(join(tmpdir(), 'apiserver-'))
@@ -43,30 +60,30 @@ export async function startApiServer({ processes }: { readonly processes: Proces
     processes.start({ what: 'kube-apiserver', command: apiServer(folder, store, port), folder }),
   ]
   const certificate = join(folder, 'certs/apiserver.crt')
-  const call = ({ method, path, body, type = 'application/json' }: Call) =>
-    send(port, certificate, { method, path, body, type })
+  const call = (what: Call): Promise<Answer> => send(port, certificate, what)
   await until(async () => {
     if (running.some((one) => one.exitCode() !== null)) throw new Error(running.map((one) => one.tail(10)).join('\n'))
-    return (await call({ method: 'GET', path: '/readyz' }).catch(() => 0)) === 200
+    return (await call({ method: 'GET', path: '/readyz' }).catch(() => null))?.status === 200
   }, 'the API server')
   await allow(call)
   const pods = `/api/v1/namespaces/${NAMESPACE}/pods`
   const must = async (what: Call, statuses = [200, 201]) => {
-    const status = await call(what)
-    if (!statuses.includes(status)) throw new Error(`${what.method} ${what.path}: ${status}`)
+    const { status, body } = await call(what)
+    if (!statuses.includes(status)) throw new Error(`${what.method} ${what.path}: ${status} ${body.slice(0, 300)}`)
   }
   return {
     kubeconfig: kubeconfigOf(folder, port, certificate),
     namespace: NAMESPACE,
-    async addPod(name, ip) {
-      await must({ method: 'POST', path: pods, body: podOf(name) })
-      const type = 'application/merge-patch+json'
-      await must({ method: 'PATCH', path: `${pods}/${name}/status`, body: { status: readyAt(ip) }, type })
+    async addPod(name, ip, metadata) {
+      await must({ method: 'POST', path: pods, body: podOf(name, metadata) })
+      const status = { status: readyAt(ip) }
+      await must({ method: 'PATCH', path: `${pods}/${name}/status`, body: status, type: MERGE_PATCH })
     },
     deletePod: (name) =>
       must({ method: 'DELETE', path: `${pods}/${name}`, body: { gracePeriodSeconds: 30 } }, [200, 202]),
     removePod: (name) =>
       must({ method: 'DELETE', path: `${pods}/${name}`, body: { gracePeriodSeconds: 0 } }, [200, 404]),
+    request: call,
     async stop() {
       for (const one of running.toReversed()) await one.stop()
       rmSync(folder, { recursive: true, force: true })
@@ -110,28 +127,34 @@ const apiServer = (folder: string, store: number, port: number): string[] => [
   '--disable-admission-plugins=ServiceAccount',
 ]
 
-/** Resolves with the status. */
-function send(port: number, certificate: string, { method, path, body, type }: Call): Promise<number> {
+function send(port: number, certificate: string, what: Call): Promise<Answer> {
+  const { method, path, body, type = 'application/json' } = what
   return new Promise((resolve, reject) => {
-    const sentBody = body === undefined ? '' : JSON.stringify(body)
+    const sentBody = body === undefined ? '' : typeof body === 'string' ? body : JSON.stringify(body)
     // Node sends the body of a DELETE without a length unless it is named.
     const length = sentBody === '' ? {} : { 'content-length': Buffer.byteLength(sentBody) }
     const headers = { authorization: `Bearer ${ADMIN}`, 'content-type': type, ...length }
     const ca = readFileSync(certificate)
     const sent = request({ host: '127.0.0.1', port, path, method, headers, ca }, (response) => {
-      void text(response).then(() => resolve(response.statusCode!), reject)
+      void text(response).then((received) => resolve({ status: response.statusCode!, body: received }), reject)
     })
     sent.once('error', reject)
     sent.end(sentBody)
   })
 }
 
-async function allow(call: (what: Call) => Promise<number>): Promise<void> {
+/** Rights of the chart's Role. */
+const RULES = [
+  { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
+  { apiGroups: ['inference.networking.k8s.io'], resources: ['inferencepools'], verbs: ['list', 'watch'] },
+  { apiGroups: ['llm-d.ai'], resources: ['inferenceobjectives'], verbs: ['list', 'watch'] },
+]
+
+async function allow(call: (what: Call) => Promise<Answer>): Promise<void> {
   const metadata = { name: 'gateway' }
   const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${NAMESPACE}`
   await call({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: NAMESPACE } } })
-  const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] }]
-  await call({ method: 'POST', path: `${rbac}/roles`, body: { metadata, rules } })
+  await call({ method: 'POST', path: `${rbac}/roles`, body: { metadata, rules: RULES } })
   const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'gateway' }
   const subjects = [{ kind: 'Group', name: 'gateways', apiGroup: 'rbac.authorization.k8s.io' }]
   await call({ method: 'POST', path: `${rbac}/rolebindings`, body: { metadata, roleRef, subjects } })
@@ -152,8 +175,8 @@ function kubeconfigOf(folder: string, port: number, certificate: string): string
   return file
 }
 
-const podOf = (name: string): object => ({
-  metadata: { name, labels: { app: 'vllm' } },
+const podOf = (name: string, { labels = { app: 'vllm' }, annotations = {} }: PodMetadata = {}): object => ({
+  metadata: { name, labels, annotations },
   spec: {
     automountServiceAccountToken: false,
     nodeName: 'lab',

@@ -12,6 +12,7 @@ import { splitFaultRows } from './rows/disagg-faults.ts'
 import { splitEndpointRow } from './rows/split-endpoints.ts'
 import { decodeReuseRows } from './rows/decode-reuse.ts'
 import { encodeRow } from './rows/encode.ts'
+import { eppRows } from './rows/epp.ts'
 import { eventRows } from './rows/events.ts'
 import { eventsFeedback } from './rows/events-feedback.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
@@ -86,6 +87,7 @@ export const rows: readonly Row[] = [
   policyRow,
   ...llamaRows,
   ...kubernetesRows,
+  ...eppRows,
   ...agentRows,
   ...clientFaultRows,
 ]

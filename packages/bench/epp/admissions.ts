@@ -5,6 +5,25 @@ import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import { chat } from './chats.ts'
+import { engineAt, type Site } from './site.ts'
+
+/** In full duplex and one at a time: prompt lengths are learned from responses. */
+export async function compareAdmissions(
+  { engines, envoy }: Site,
+  count: number,
+): Promise<{ readonly compared: number; readonly differ: number }> {
+  const alone = await startRecorded(engines)
+  const expected = await admissionsOf(alone, Number(new URL(alone.gateway.url).port), count)
+  const behind = await startRecorded(engines)
+  const proxy = await envoy('full_duplex', [Number(behind.gateway.picker!.split(':')[1])])
+  try {
+    const placed = await admissionsOf(behind, proxy.port, count)
+    return { compared: placed.length, differ: differences(expected, placed) }
+  } finally {
+    proxy.stop()
+    for (const { gateway } of [alone, behind]) await gateway.stop(AbortSignal.timeout(1_000))
+  }
+}
 
 /** Admissions as texts, without what differs by request. */
 interface RecordedGateway {
@@ -12,7 +31,7 @@ interface RecordedGateway {
   readonly admissions: string[]
 }
 
-export async function startRecorded(engines: readonly number[]): Promise<RecordedGateway> {
+async function startRecorded(engines: readonly number[]): Promise<RecordedGateway> {
   const config = parseConfig(
     {
       listen: '127.0.0.1:0',
@@ -26,8 +45,6 @@ export async function startRecorded(engines: readonly number[]): Promise<Recorde
   const middleware = (pool: PoolPort): PoolPort => recorded(pool, admissions)
   return { admissions, gateway: await startGateway(config, openLog('silent'), '.', { middleware }) }
 }
-
-const engineAt = (port: number, at: number): object => ({ id: `e${at}`, url: `http://127.0.0.1:${port}` })
 
 function recorded(pool: PoolPort, admissions: string[]): PoolPort {
   const { local } = pool
@@ -55,11 +72,7 @@ const textOf = (admission: object): string =>
   )
 
 /** Admissions of chats at this port, after a first one that configures the pool. */
-export async function admissionsOf(
-  { admissions }: RecordedGateway,
-  port: number,
-  count: number,
-): Promise<readonly string[]> {
+async function admissionsOf({ admissions }: RecordedGateway, port: number, count: number): Promise<readonly string[]> {
   await sendChats(port, 1)
   admissions.length = 0
   await sendChats(port, count)
@@ -77,7 +90,7 @@ async function sendChats(port: number, count: number): Promise<void> {
 }
 
 /** Number of admissions that differ, or that one of the two lacks. */
-export function differences(one: readonly string[], other: readonly string[]): number {
+function differences(one: readonly string[], other: readonly string[]): number {
   let differ = Math.abs(one.length - other.length)
   for (let at = 0; at < Math.min(one.length, other.length); at++) if (one[at] !== other[at]) differ++
   return differ

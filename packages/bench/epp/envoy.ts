@@ -18,6 +18,11 @@ export const MODES = {
 export type EnvoyMode = keyof typeof MODES
 
 const TYPE = 'type.googleapis.com/envoy'
+const typed = (name: string, path: string, rest: object = {}): object => ({
+  name,
+  typed_config: { '@type': `${TYPE}.${path}`, ...rest },
+})
+
 const BUFFER_BYTES = 32 * 1024 * 1024
 const NO_LIMIT = {
   max_connections: 100_000,
@@ -26,6 +31,23 @@ const NO_LIMIT = {
   max_retries: 100_000,
 }
 const LIMITS = { circuit_breakers: { thresholds: [NO_LIMIT] }, connect_timeout: '2s' }
+
+/**
+ * A picker that shuts down refuses connections. `reset`: the system had accepted one that the picker never saw. A call
+ * that a picker has answered is not retried.
+ */
+const RETRIES = {
+  retry_on: 'connect-failure,refused-stream,reset',
+  num_retries: 5,
+  retry_back_off: { base_interval: '0.005s', max_interval: '0.05s' },
+  retry_host_predicate: [
+    typed(
+      'envoy.retry_host_predicates.previous_hosts',
+      'extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate',
+    ),
+  ],
+  host_selection_retry_max_attempts: 5,
+}
 
 const INSTALL =
   'The benchmark needs Envoy. Install it without root and name it: ' +
@@ -40,19 +62,22 @@ export function findEnvoy(named: string | true | undefined): { readonly program:
   return { program, version: /\/(\d+\.\d+\.\d+)/.exec(stdout)?.[1] ?? stdout.trim() }
 }
 
-interface Site {
+interface EnvoyPlan {
   readonly program: string
   readonly folder: string
   /** Ports of the engines. */
   readonly engines: readonly number[]
-  /** Port of the picker. */
-  readonly picker: number
+  /** Ports of the pickers. */
+  readonly pickers: readonly number[]
 }
 
-export async function startEnvoy({ program, folder, engines, picker }: Site, mode: EnvoyMode): Promise<StartedProcess> {
+export async function startEnvoy(
+  { program, folder, engines, pickers }: EnvoyPlan,
+  mode: EnvoyMode,
+): Promise<StartedProcess> {
   const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
   const file = join(folder, `envoy-${mode}.json`)
-  writeFileSync(file, JSON.stringify(configOf(mode, { port, engines, picker })))
+  writeFileSync(file, JSON.stringify(configOf(mode, { port, engines, pickers })))
   const child = spawn(program, ['-c', file, '--concurrency', '1', '--use-dynamic-base-id', '-l', 'error'], {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
@@ -69,7 +94,7 @@ export async function startEnvoy({ program, folder, engines, picker }: Site, mod
 interface Ports {
   readonly port: number
   readonly engines: readonly number[]
-  readonly picker: number
+  readonly pickers: readonly number[]
 }
 
 const address = (port: number): object => ({ socket_address: { address: '127.0.0.1', port_value: port } })
@@ -79,12 +104,7 @@ const endpoints = (cluster: string, ports: readonly number[]): object => ({
   endpoints: [{ lb_endpoints: ports.map((port) => ({ endpoint: { address: address(port) } })) }],
 })
 
-const typed = (name: string, path: string, rest: object = {}): object => ({
-  name,
-  typed_config: { '@type': `${TYPE}.${path}`, ...rest },
-})
-
-function configOf(mode: EnvoyMode, { port, engines, picker }: Ports): object {
+function configOf(mode: EnvoyMode, { port, engines, pickers }: Ports): object {
   const bodies = MODES[mode]
   const router = typed('envoy.filters.http.router', 'extensions.filters.http.router.v3.Router')
   const route = { match: { prefix: '/' }, route: { cluster: 'pool', timeout: '0s', idle_timeout: '600s' } }
@@ -106,14 +126,14 @@ function configOf(mode: EnvoyMode, { port, engines, picker }: Ports): object {
   return {
     static_resources: {
       listeners: [listener],
-      clusters: bodies === null ? [staticPool(engines)] : [pickedPool, pickerCluster(picker)],
+      clusters: bodies === null ? [staticPool(engines)] : [pickedPool, pickerCluster(pickers)],
     },
   }
 }
 
 const processor = ([request, response]: NonNullable<(typeof MODES)[EnvoyMode]>): object =>
   typed('envoy.filters.http.ext_proc', 'extensions.filters.http.ext_proc.v3.ExternalProcessor', {
-    grpc_service: { envoy_grpc: { cluster_name: 'picker' }, timeout: '600s' },
+    grpc_service: { envoy_grpc: { cluster_name: 'picker' }, timeout: '600s', retry_policy: RETRIES },
     message_timeout: '600s',
     processing_mode: {
       request_header_mode: 'SEND',
@@ -144,10 +164,10 @@ const pickedPool = {
   ...LIMITS,
 }
 
-const pickerCluster = (port: number): object => ({
+const pickerCluster = (ports: readonly number[]): object => ({
   name: 'picker',
   type: 'STATIC',
-  load_assignment: endpoints('picker', [port]),
+  load_assignment: endpoints('picker', ports),
   typed_extension_protocol_options: {
     'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
       '@type': `${TYPE}.extensions.upstreams.http.v3.HttpProtocolOptions`,

@@ -35,6 +35,11 @@ export async function startScript(file: string, args: readonly string[]): Promis
   return { pid: child.pid!, port, stop }
 }
 
+export interface ServedProcess extends StartedProcess {
+  /** Resolves with the exit code; null: a signal ended it. */
+  readonly exited: Promise<number | null>
+}
+
 interface ServedOptions {
   /** Started in place of the package's bundle. */
   readonly script?: string
@@ -48,7 +53,7 @@ interface ServedOptions {
 export async function startServed(
   file: string,
   { script = BUNDLE, stdout = 'ignore', env = {} }: ServedOptions = {},
-): Promise<StartedProcess> {
+): Promise<ServedProcess> {
   bundled ??= bundleNode(BUNDLE)
   await bundled
   const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
@@ -58,13 +63,14 @@ export async function startServed(
     { stdio: ['ignore', stdout, 'inherit'], env: { ...servingEnv(process.env), ...env } },
   )
   const stop = guard(child)
+  const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
   const listens = async (): Promise<boolean> => {
     const ended = child.exitCode ?? child.signalCode
     if (ended !== null) throw new Error(`firstlight serve ended with ${ended} before it listened`)
     return answers(port)
   }
   await until(listens, 'firstlight serve to listen', { everyMs: 20 })
-  return { pid: child.pid!, port, stop }
+  return { pid: child.pid!, port, stop, exited }
 }
 
 /** In this folder for the packages beside it. */

@@ -1,8 +1,7 @@
 /** `discover: kubernetes` with a real API server, and pods that come and go under load. */
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startApiServer, type ApiServer } from '../api-server.ts'
+import { EnginePods } from '../engine-pods.ts'
 import { check, type Lab, type Row } from '../row.ts'
 import { missingIn, serveAlone, using, type StandaloneGateway } from '../standalone.ts'
 import { until } from '../until.ts'
@@ -12,71 +11,12 @@ const CLIENTS = 16
 const CHURN_S = 30
 /** Interval of one pod that goes and one that comes. */
 const CHURN_MS = 300
-const ANSWER_MS = 40
 /** Time after which a deleted pod gets no new request. */
 const GONE_MS = 100
 /** Time within which a new pod is used. */
 const READY_MS = 1000
 /** Time that a terminating pod still serves, as during a grace period. */
 const GRACE_MS = 1000
-
-interface Pod {
-  readonly ip: string
-  readonly readyAt: number
-  firstRequestAt: number | null
-  deletedAt: number | null
-  lastRequestAt: number
-}
-
-/** All pods in one process: each has an address of loopback's network. */
-class Fleet {
-  readonly pods = new Map<string, Pod>()
-  readonly #byIp = new Map<string, Pod>()
-  readonly #server: Server
-  requests = 0
-
-  constructor() {
-    this.#server = createServer((request, response) => {
-      const pod = this.#byIp.get(request.socket.localAddress ?? '')
-      if (pod === undefined) return void request.socket.destroy()
-      const json = (body: object) =>
-        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
-      if (request.method === 'POST') {
-        const now = performance.now()
-        pod.firstRequestAt ??= now
-        pod.lastRequestAt = now
-        this.requests++
-        request.resume()
-        return void setTimeout(() => json({ choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } }), ANSWER_MS)
-      }
-      if (request.url === '/v1/models') return void json({ object: 'list', data: [{ id: 'm', object: 'model' }] })
-      if (request.url === '/health') return void json({})
-      response.writeHead(404).end()
-    })
-  }
-
-  async open(): Promise<number> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '0.0.0.0', resolve))
-    return (this.#server.address() as AddressInfo).port
-  }
-
-  add(name: string, ip: string): Pod {
-    const pod = { ip, readyAt: performance.now(), firstRequestAt: null, deletedAt: null, lastRequestAt: 0 }
-    this.pods.set(name, pod)
-    this.#byIp.set(ip, pod)
-    return pod
-  }
-
-  /** The pod's process ends: its address refuses requests. */
-  end(name: string): void {
-    this.#byIp.delete(this.pods.get(name)!.ip)
-  }
-
-  close(): void {
-    this.#server.closeAllConnections()
-    this.#server.close()
-  }
-}
 
 interface Load {
   served: number
@@ -97,7 +37,7 @@ async function send(gateway: StandaloneGateway, load: Load, isDone: () => boolea
 
 const ipOf = (number: number): string => `127.1.${Math.floor(number / 200)}.${(number % 200) + 1}`
 
-async function churn(api: ApiServer, fleet: Fleet): Promise<number> {
+async function churn(api: ApiServer, fleet: EnginePods): Promise<number> {
   const endsAt = performance.now() + CHURN_S * 1000
   let next = PODS
   const ends: Promise<void>[] = []
@@ -117,7 +57,7 @@ async function churn(api: ApiServer, fleet: Fleet): Promise<number> {
     // The process listens before the pod is ready.
     const added = fleet.add(`pod-${next}`, ip)
     await api.addPod(`pod-${next}`, ip)
-    ;(added as { readyAt: number }).readyAt = performance.now()
+    added.readyAt = performance.now()
     next++
     await sleep(CHURN_MS)
   }
@@ -127,7 +67,7 @@ async function churn(api: ApiServer, fleet: Fleet): Promise<number> {
 }
 
 async function comeAndGo(lab: Lab): Promise<string> {
-  const fleet = new Fleet()
+  const fleet = new EnginePods()
   const port = await fleet.open()
   try {
     return await using(await startApiServer(lab), async (api) => {
@@ -151,7 +91,7 @@ async function comeAndGo(lab: Lab): Promise<string> {
   }
 }
 
-async function underLoad(gateway: StandaloneGateway, api: ApiServer, fleet: Fleet): Promise<string> {
+async function underLoad(gateway: StandaloneGateway, api: ApiServer, fleet: EnginePods): Promise<string> {
   const used = () => [...fleet.pods.values()].filter(({ firstRequestAt }) => firstRequestAt !== null).length
   const load: Load = { served: 0, errors: [] }
   const probe = () => gateway.post('/v1/completions', { model: 'm', prompt: 'x', max_tokens: 1 })
