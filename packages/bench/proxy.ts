@@ -14,7 +14,7 @@ import { join, resolve } from 'node:path'
 import { median } from './median.ts'
 import { measureLogAndStart } from './proxy/log-and-start.ts'
 import { measureProtocolCost } from './proxy/protocol-cost.ts'
-import { startPeer, type StartedPeer } from './proxy/peers.ts'
+import { startPeer, type StartedPeer } from './peers/start-peer.ts'
 import {
   rssBytes,
   runLoad,
@@ -128,7 +128,7 @@ async function* gateways({ folder, urls, flags, note }: Site): AsyncGenerator<Su
     .split(',')
     .filter((word) => word !== '')) {
     note(`starting ${name} …`)
-    yield { name, started: await startPeer(name, urls, folder) }
+    yield { name, started: await startPeer({ name, engines: urls, work: folder }) }
   }
 }
 

@@ -13,14 +13,21 @@ interface Plan {
   readonly warmMs?: number
   readonly requests?: number
   readonly warmRequests?: number
-  readonly pace: readonly [ttftMs: number, itlMs: number]
+  /** Absent: that of the engine. */
+  readonly pace?: readonly [ttftMs: number, itlMs: number]
   readonly head?: string
   /** Default: `/v1/chat/completions`. */
   readonly path?: string
+  /** Default: true. */
+  readonly stream?: boolean
+  /** Prompts differ from their first word on. Default: they share all but their last words. */
+  readonly distinct?: boolean
+  /** Time over which the clients start, so that their requests do not arrive together. */
+  readonly rampMs?: number
 }
 
 const plan = JSON.parse(process.argv[2]!) as Plan
-const { path = '/v1/chat/completions' } = plan
+const { path = '/v1/chat/completions', stream = true, distinct = false, rampMs = 0 } = plan
 const END = Buffer.from('0\r\n\r\n')
 const filler = 'lorem ipsum dolor sit amet '.repeat(Math.ceil(plan.bytes / 27)).slice(0, plan.bytes)
 let serial = 0
@@ -32,12 +39,13 @@ let errors = 0
 let ended = 0
 
 function request(): Buffer {
-  const messages = [{ role: 'user', content: `${filler} ${process.pid} ${serial++}` }]
+  const mark = `${process.pid} ${serial++}`
+  const messages = [{ role: 'user', content: distinct ? `${mark} ${filler}` : `${filler} ${mark}` }]
   const body = JSON.stringify({
     model: 'fake',
-    stream: true,
+    stream,
     ...(path === '/v1/responses' ? { input: messages } : { messages }),
-    user: `pace-${plan.pace[0]}-${plan.pace[1]}`,
+    ...(plan.pace === undefined ? {} : { user: `pace-${plan.pace[0]}-${plan.pace[1]}` }),
   })
   return Buffer.from(
     `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: ` +
@@ -51,19 +59,24 @@ function client(): void {
   let first = 0
   let counted = false
   let tail: Buffer = Buffer.alloc(0)
+  /** Bytes of a message with a length that have not arrived; null: it is chunked, or its head is incomplete. */
+  let leftBytes: number | null = null
   const send = (): void => {
     if (stopping) return void socket.end()
     first = 0
     counted = counting
     tail = Buffer.alloc(0)
+    leftBytes = null
     sentAt = performance.now()
     socket.write(request())
   }
   socket.on('connect', send)
   socket.on('data', (bytes) => {
-    if (first === 0 && (bytes.includes('data:') || tail.length > 0)) first = performance.now()
+    if (tail.length === 0 && !bytes.toString('latin1', 0, 12).endsWith(' 200')) errors++
+    if (first === 0 && (!stream || bytes.includes('data:') || tail.length > 0)) first = performance.now()
+    leftBytes = leftBytes === null && tail.length === 0 ? leftAfter(bytes) : leftBytes && leftBytes - bytes.length
     tail = Buffer.concat([tail.subarray(-4), bytes.subarray(-5)])
-    if (!tail.subarray(-5).equals(END)) return
+    if (leftBytes === null ? !tail.subarray(-5).equals(END) : leftBytes > 0) return
     // Between two numbers of ended requests, all that ended count.
     if (plan.requests === undefined ? counted : counting) {
       ttfbMs.push(first - sentAt)
@@ -73,6 +86,13 @@ function client(): void {
     send()
   })
   socket.on('error', () => errors++)
+}
+
+/** Bytes of the body that follow the first read; null: the head has no length. */
+function leftAfter(bytes: Buffer): number | null {
+  const end = bytes.indexOf('\r\n\r\n')
+  const length = end < 0 ? null : /content-length: (\d+)/i.exec(bytes.toString('latin1', 0, end))
+  return length === null ? null : Number(length[1]) - (bytes.length - end - 4)
 }
 
 const percentile = (values: number[], share: number): number | null =>
@@ -108,7 +128,10 @@ function stopCounting(): void {
   setTimeout(() => process.exit(0), 200)
 }
 
-for (let i = 0; i < plan.connections; i++) client()
+for (let i = 0; i < plan.connections; i++) {
+  if (rampMs === 0) client()
+  else setTimeout(client, (i * rampMs) / plan.connections)
+}
 if (plan.requests === undefined) {
   setTimeout(startCounting, plan.warmMs!)
   setTimeout(stopCounting, plan.warmMs! + plan.ms!)

@@ -19,20 +19,27 @@ export interface StartedProcess {
   stop(): void
 }
 
-/** Starts a script that prints `{"port":N}` once it listens. */
-export async function startScript(file: string, args: readonly string[]): Promise<StartedProcess> {
+export interface StartedScript extends StartedProcess {
+  /** All ports that it listens on. */
+  readonly ports: readonly number[]
+}
+
+/** Starts a script that prints a line with `{"port":N}` once it listens, and with `"ports":[…]` if it has several. */
+export async function startScript(file: string, args: readonly string[]): Promise<StartedScript> {
   const child = spawn(process.execPath, [here(file), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   const stop = guard(child)
-  const port = await new Promise<number>((resolve, reject) => {
+  const line = await new Promise<string>((resolve, reject) => {
     let text = ''
     child.stdout.on('data', (bytes) => {
       text += String(bytes)
-      const line = /"(?:port|url)":(?:"[^"]*:)?(\d+)/.exec(text)
-      if (line !== null) resolve(Number(line[1]))
+      const found = /^.*"(?:port|url)":.*\n/m.exec(text)
+      if (found !== null) resolve(found[0])
     })
     child.once('exit', (code) => reject(new Error(`${file} ended with ${code} before it listened: ${text}`)))
   })
-  return { pid: child.pid!, port, stop }
+  const port = Number(/"(?:port|url)":(?:"[^"]*:)?(\d+)/.exec(line)![1])
+  const ports = /"ports":\[([\d,]+)\]/.exec(line)?.[1]!.split(',').map(Number) ?? [port]
+  return { pid: child.pid!, port, ports, stop }
 }
 
 export interface ServedProcess extends StartedProcess {
@@ -103,7 +110,14 @@ export interface Load {
   readonly port: number
   readonly connections: number
   readonly bytes: number
-  readonly pace: readonly [number, number]
+  /** Absent: that of the engine. */
+  readonly pace?: readonly [ttftMs: number, itlMs: number]
+  /** Default: true. */
+  readonly stream?: boolean
+  /** Prompts differ from their first word on. Default: they share all but their last words. */
+  readonly distinct?: boolean
+  /** Time over which the clients start. Default: all at once. */
+  readonly rampMs?: number
   /** Additional lines of the request's head. */
   readonly head?: string
   /** Path of the requests, `/v1/messages` or `/v1/responses`. Absent: chat. */

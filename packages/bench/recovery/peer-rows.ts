@@ -2,7 +2,9 @@
 import type { BenchRow } from '../result.ts'
 import type { Fault } from './faults.ts'
 import type { Figures } from './figures.ts'
-import { PEERS } from './peer.ts'
+
+/** Peers that are run with `--peers`. */
+const PEERS = ['vllm-router', 'smg', 'nginx', 'sglang-router'] as const
 
 /** A row of one gateway; null: it could not run. */
 export interface PeerRow {

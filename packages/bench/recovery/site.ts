@@ -6,9 +6,15 @@ import { startFleet, type RunningFleet } from '../../simulator/src/node/fleet-ho
 import { ChildGateway } from '../chaos/child-gateway.ts'
 import { LogReader } from '../chaos/log.ts'
 import type { Incoming } from '../../simulator/src/answer.ts'
-import { type Front, startPeer } from './peer.ts'
+import { startPeer } from '../peers/start-peer.ts'
 
 export const ADMIN_KEY = 'recovery-admin-key-of-no-use-elsewhere'
+
+/** What stands in front of the engines. */
+interface Front {
+  readonly url: string
+  end(): Promise<void>
+}
 
 /** A client's request that an engine was asked to serve. */
 export interface AttemptOnEngine {
@@ -68,8 +74,9 @@ export class Site {
     }
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-recovery-'))
     if (peer !== undefined) {
-      const gateway = await startPeer({ ...peer, engines: fleet.urls, work: folder })
-      return new Site(fleet, gateway, { log, folder })
+      const { name, folder: installed } = peer
+      const { port, end } = await startPeer({ name, installed, engines: fleet.urls, work: folder, model: 'sim' })
+      return new Site(fleet, { url: `http://127.0.0.1:${port}`, end }, { log, folder })
     }
     const gateway = await ChildGateway.start({
       name: 'gateway',

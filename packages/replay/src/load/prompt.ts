@@ -22,3 +22,12 @@ export function promptOf(request: TraceRequest, blockTokens: number, nonce: numb
 function fill(tokens: number[], seed: number, until: number): void {
   while (tokens.length < until) tokens.push(FIRST_ID + (rollHash(seed, tokens.length) % IDS))
 }
+
+const LETTERS = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
+
+const letter = (id: number, divisor: number): string => LETTERS[Math.floor(id / divisor) % LETTERS.length]!
+
+/** Words of three letters, one for each token id. A simulated engine counts a token for each. */
+export function textOf(prompt: readonly number[]): string {
+  return prompt.map((id) => ` ${letter(id, 1)}${letter(id, 52)}${letter(id, 2704)}`).join('')
+}

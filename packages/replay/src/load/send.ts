@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import { textOf } from './prompt.ts'
 import { explainFetchError } from '../../../../src/cli/connect-error.ts'
 
 export interface Target {
@@ -6,6 +7,8 @@ export interface Target {
   readonly url: string
   readonly model: string
   readonly key: string | null
+  /** Sends prompts as the text of chats. Default: as token ids of completions. */
+  readonly chats?: boolean
 }
 
 /** Result of one request. Milliseconds of the process's monotonic clock; -1: did not happen. */
@@ -25,7 +28,7 @@ export interface RequestResult {
 }
 
 interface Event {
-  readonly choices?: readonly { readonly text?: string }[]
+  readonly choices?: readonly { readonly text?: string; readonly delta?: { readonly content?: string | null } }[]
   readonly error?: { readonly message?: string }
   readonly usage?: {
     readonly completion_tokens?: number
@@ -33,7 +36,7 @@ interface Event {
   } | null
 }
 
-/** Sends one streaming completion. Never rejects: failures are part of the result. */
+/** Sends one streaming completion or chat. Never rejects: failures are part of the result. */
 export async function send(
   target: Target,
   request: { readonly prompt: readonly number[]; readonly outputTokens: number; readonly session: string | null },
@@ -51,11 +54,11 @@ export async function send(
     detail: null as string | null,
   }
   try {
-    const answer = await fetch(`${target.url}/v1/completions`, {
+    const answer = await fetch(`${target.url}/v1/${target.chats === true ? 'chat/' : ''}completions`, {
       method: 'POST',
       signal,
       headers: headersOf(target, request.session),
-      body: bodyOf(target.model, request),
+      body: bodyOf(target, request),
     })
     await readAnswer(answer, result)
   } catch (error) {
@@ -92,7 +95,8 @@ async function readAnswer(
       result.outputTokens = event.usage.completion_tokens
       result.cachedTokens = event.usage.prompt_tokens_details?.cached_tokens ?? 0
     }
-    if ((event.choices?.[0]?.text ?? '') === '') continue
+    const choice = event.choices?.[0]
+    if ((choice?.text ?? choice?.delta?.content ?? '') === '') continue
     if (result.firstTokenAt < 0) result.firstTokenAt = now
     else result.longestGapMs = Math.max(result.longestGapMs, now - lastAt)
     lastAt = now
@@ -127,12 +131,12 @@ function headersOf({ key }: Target, session: string | null): Record<string, stri
 }
 
 function bodyOf(
-  model: string,
+  { model, chats }: Target,
   { prompt, outputTokens }: { readonly prompt: readonly number[]; readonly outputTokens: number },
 ): string {
   return JSON.stringify({
     model,
-    prompt,
+    ...(chats === true ? { messages: [{ role: 'user', content: textOf(prompt) }] } : { prompt }),
     max_tokens: outputTokens,
     ignore_eos: true,
     temperature: 0,

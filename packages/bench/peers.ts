@@ -1,0 +1,61 @@
+/**
+ * Firstlight beside the gateways of today over HTTP, in front of the same engines. Real time; about 20 minutes on two
+ * quiet cores.
+ * `npm run bench -- peers [MOONCAKE.jsonl AGENTIC.jsonl] [--peers FOLDER] [--only cost,ttft,llm-d] [--json FILE]`
+ *
+ * Further flags: --pairs 9 · --scenario WORD (cost: only scenarios with it in their name) · --requests 800 (ttft, of each
+ * trace; without traces generated ones) · --time-scale 4 (ttft: engines and traffic run so many times faster) · --streams
+ * 512 (llm-d: no more at once)
+ *
+ * Install SMG and vllm-router each in an environment of its own:
+ * `python3 -m venv FOLDER/v-smg && FOLDER/v-smg/bin/pip install smg==1.13.0`,
+ * `python3 -m venv FOLDER/v-vllm && FOLDER/v-vllm/bin/pip install vllm-router==0.1.17`, and nginx on the path.
+ * Without `--peers` all programs are taken from the path. A peer that does not start is skipped with its reason, and the
+ * figures against it are left out.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { GatewaySite } from './peers/gateways.ts'
+import { measureCost } from './peers/cost.ts'
+import { measureLlmdShape } from './peers/llm-d.ts'
+import { measureFirstTokens } from './peers/first-token.ts'
+import type { BenchOptions, BenchResult } from './result.ts'
+
+type Part = (site: Omit<GatewaySite, 'engines' | 'model'>, options: BenchOptions) => Promise<BenchResult>
+
+const PAIRS = 9
+const REQUESTS = 800
+const TIME_SCALE = 4
+const MAX_STREAMS = 512
+
+const PARTS: Readonly<Record<string, Part>> = {
+  cost: (site, { flags }) =>
+    measureCost(site, { pairs: Number(flags['pairs'] ?? PAIRS), scenario: String(flags['scenario'] ?? '') }),
+  ttft: (site, { flags, args }) =>
+    measureFirstTokens(site, {
+      files: args,
+      requests: Number(flags['requests'] ?? REQUESTS),
+      timeScale: Number(flags['time-scale'] ?? TIME_SCALE),
+    }),
+  'llm-d': (site, { flags }) => measureLlmdShape(site, Number(flags['streams'] ?? MAX_STREAMS)),
+}
+
+export default async function peers(options: BenchOptions): Promise<BenchResult> {
+  const { flags, note } = options
+  const names = typeof flags['only'] === 'string' ? flags['only'].split(',') : Object.keys(PARTS)
+  const unknown = names.find((name) => !Object.hasOwn(PARTS, name))
+  if (unknown !== undefined) throw new Error(`--only: "${unknown}" is none of ${Object.keys(PARTS).join(', ')}.`)
+  const work = mkdtempSync(join(tmpdir(), 'firstlight-peers-'))
+  const installed = typeof flags['peers'] === 'string' ? flags['peers'] : null
+  try {
+    const results: BenchResult[] = []
+    for (const name of names) results.push(await PARTS[name]!({ work: join(work, name), installed, note }, options))
+    return {
+      rows: results.flatMap(({ rows }) => rows),
+      headline: Object.assign({}, ...results.map(({ headline }) => headline)) as BenchResult['headline'],
+    }
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+  }
+}
