@@ -56,6 +56,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   #probedAt = 0
   #isTicking = false
   #isWatching = false
+  #isSick = false
   /** Whether engines also serve other sources. */
   #isShared = false
 
@@ -212,6 +213,8 @@ export class ClusterObject<Env = Cloudflare.Env>
       console.warn(JSON.stringify({ event, object: 'cluster', model: pool.pool, ...fields }))
     if (events.length > 0) void this.alert(pool, events)
     for (const order of trials) void this.#try(pool, order)
+    this.#isSick = isSick
+    if (isSick) void this.#probeIfDue()
     if (!isSick || this.#isWatching || !this.#hasTraffic(pool, this.now())) return
     this.#isWatching = true
     setTimeout(() => {
@@ -314,7 +317,7 @@ export class ClusterObject<Env = Cloudflare.Env>
 
   #probeAt(): number {
     const intervalMs = this.#state.pool?.statsIntervalMs ?? Infinity
-    return this.#probedAt + (this.#isShared ? Math.min(SHARED_PROBE_MS, intervalMs) : intervalMs)
+    return this.#probedAt + (this.#isShared || this.#isSick ? Math.min(SHARED_PROBE_MS, intervalMs) : intervalMs)
   }
 
   #recordChange(): void {

@@ -52,9 +52,15 @@ export const llamaCpp: EngineType = {
   load: {
     paths: ['/metrics'],
     // The usage ratio was removed from current builds: each slot has a cache of its own.
-    metrics: queueMetrics('llamacpp:requests_processing', 'llamacpp:requests_deferred', [
-      'llamacpp:kv_cache_usage_ratio',
-    ]),
+    metrics: {
+      ...queueMetrics('llamacpp:requests_processing', 'llamacpp:requests_deferred', ['llamacpp:kv_cache_usage_ratio']),
+      // Calls of `llama_decode`, those of a prefill among them. Tokens are counted at the end of a request.
+      work: [
+        { metric: 'llamacpp:n_decode_total', grows: 'live' },
+        { metric: 'llamacpp:prompt_tokens_total' },
+        { metric: 'llamacpp:tokens_predicted_total' },
+      ],
+    },
     ranksRoute: null,
     enabledBy: '--metrics',
   },

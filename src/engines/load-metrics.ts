@@ -8,6 +8,15 @@ interface MetricValue {
   readonly label?: string
 }
 
+/** Counter of tokens or steps. */
+export interface WorkCounter {
+  readonly metric: string
+  /** Only samples with this value of the label. Absent: all. */
+  readonly only?: { readonly label: string; readonly value: string }
+  /** It grows with every step that has output, or during a prefill. Absent: later. */
+  readonly grows?: 'live' | 'prefill'
+}
+
 export interface LoadMetrics {
   /** Requests in the running batch. Several names: of different versions. */
   readonly running: readonly string[]
@@ -30,6 +39,8 @@ export interface LoadMetrics {
   readonly repeatedBy: readonly string[]
   /** Requests completed since the start, by rank: shows whether a proxy drops the header that chooses a rank. */
   readonly completed: readonly string[]
+  /** Counters of tokens and steps, which show whether the engine works. */
+  readonly work: readonly WorkCounter[]
   /** Gauge that is 0 with `label` = `awake` while the engine sleeps. */
   readonly awake: { readonly metric: string; readonly label: string; readonly value: string } | null
   readonly adapters: { readonly metric: string; readonly running: string; readonly max: string } | null
@@ -48,6 +59,7 @@ export const queueMetrics = (running: string, waiting: string, kvUsage: readonly
   rankLabel: null,
   repeatedBy: [],
   completed: [],
+  work: [],
   awake: null,
   adapters: null,
 })
@@ -66,6 +78,7 @@ export const metricNames = (metrics: LoadMetrics): readonly string[] => [
   ...metrics.waiting,
   ...metrics.kvUsage,
   ...metrics.completed,
+  ...metrics.work.map(({ metric }) => metric),
   ...[...metrics.blockTokens, ...metrics.cacheBlocks, ...metrics.cacheTokens].map(({ metric }) => metric),
   ...[metrics.prefixCaching, metrics.awake, metrics.adapters].flatMap((one) => (one === null ? [] : [one.metric])),
 ]
@@ -90,6 +103,7 @@ export function readLoad(metrics: LoadMetrics, samples: Samples, rank: string | 
       prefixCaching: flag(caching?.labels.get(prefixCaching?.label ?? '')),
       // vLLM's metric has no label of the rank.
       adapters: adapters === null ? null : adaptersOf(adapters, samples.get(adapters.metric) ?? []),
+      ...workOf(metrics, own),
     },
   }
 }
@@ -164,6 +178,25 @@ function cacheBlocksOf(metrics: LoadMetrics, samples: Samples, share: number): n
   const blocks = numbersOf(samples, metrics.cacheBlocks)
   if (blocks.length === 0) return null
   return metrics.cacheBlocksOfAllRanks ? Math.floor(Math.max(...blocks) / share) : sum(blocks)
+}
+
+function workOf({ work }: LoadMetrics, samples: Samples): Pick<EngineStats, 'work'> {
+  const totals = work.flatMap((counter) => {
+    const values = countsOf(counter, samples.get(counter.metric) ?? [])
+    return values.length === 0 ? [] : [{ grows: counter.grows, total: sum(values) }]
+  })
+  if (totals.length === 0) return {}
+  const sumOf = (when: WorkCounter['grows']): number | null => {
+    const some = totals.filter(({ grows }) => grows === when)
+    return some.length === 0 ? null : sum(some.map(({ total }) => total))
+  }
+  return {
+    work: { total: sum(totals.map(({ total }) => total)), live: sumOf('live'), prefill: sumOf('prefill') },
+  }
+}
+
+function countsOf({ only }: WorkCounter, samples: readonly Sample[]): number[] {
+  return samples.flatMap(({ labels, value }) => (only && labels.get(only.label) !== only.value ? [] : [value]))
 }
 
 function isAsleep({ awake }: LoadMetrics, samples: Samples): boolean {

@@ -3,7 +3,7 @@ import { isJsonObject } from '../core/json.ts'
 import { answersBy, type TextRule } from './answer-meaning.ts'
 import { PLAIN, VERSION_PATTERN, numberIn, type EngineType, type KvEventRules, type RankLoad } from './engine-type.ts'
 import type { KvEventSource } from './kv-event-source.ts'
-import type { LoadMetrics } from './load-metrics.ts'
+import type { LoadMetrics, WorkCounter } from './load-metrics.ts'
 import { capacityFromModels } from './model-list.ts'
 import { FULL, PROXY_TEXTS, UNKNOWN_NAME } from './proxy-answers.ts'
 
@@ -24,6 +24,14 @@ const METRICS: LoadMetrics = {
   rankLabel: 'dp_rank',
   repeatedBy: ['tp_rank', 'pp_rank'],
   completed: spelled('num_requests_total'),
+  // Computed prompt tokens are counted with each batch, `decode` with every 40th step (`--decode-log-interval`).
+  work: [
+    ...spelled('realtime_tokens_total').flatMap((metric): readonly WorkCounter[] => [
+      { metric, only: { label: 'mode', value: 'prefill_compute' }, grows: 'prefill' },
+      { metric, only: { label: 'mode', value: 'decode' } },
+    ]),
+    ...spelled('generation_tokens_total').map((metric) => ({ metric })),
+  ],
   awake: null,
   adapters: null,
 }

@@ -28,6 +28,8 @@ export const tensorrtLlm: EngineType = {
       ...queueMetrics('trtllm_num_requests_running', 'trtllm_num_requests_waiting', ['trtllm_kv_cache_utilization']),
       blockTokens: [{ metric: 'trtllm_kv_cache_tokens_per_block' }],
       cacheBlocks: [{ metric: 'trtllm_kv_cache_max_blocks' }],
+      // Both grow at the end of a request.
+      work: [{ metric: 'trtllm_prompt_tokens_total' }, { metric: 'trtllm_generation_tokens_total' }],
     },
     ranksRoute: null,
     enabledBy: 'return_perf_metrics: true in the file of --config',

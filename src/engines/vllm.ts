@@ -25,6 +25,12 @@ const METRICS: LoadMetrics = {
   rankLabel: 'engine',
   repeatedBy: [],
   completed: ['vllm:request_success_total'],
+  // v1/engine/async_llm.py:883: all stand still during a step that only prefills.
+  work: [
+    { metric: 'vllm:generation_tokens_total', grows: 'live' },
+    { metric: 'vllm:iteration_tokens_total_count', grows: 'live' },
+    { metric: 'vllm:prompt_tokens_total' },
+  ],
   awake: { metric: 'vllm:engine_sleep_state', label: 'sleep_state', value: 'awake' },
   adapters: { metric: 'vllm:lora_requests_info', running: 'running_lora_adapters', max: 'max_lora' },
 }

@@ -20,6 +20,8 @@ class StoppableEngine {
   posts = 0
   /** Requests of the gateway itself. */
   trials = 0
+  /** How often its metrics were read. */
+  reads = 0
   readonly #held: HeldAnswer[] = []
   #engine!: FakeEngine
 
@@ -28,7 +30,11 @@ class StoppableEngine {
   }
 
   async open(): Promise<void> {
-    this.#engine = await FakeEngine.open({ 'POST *': (request) => this.#serve(request), '*': { body: '' } })
+    this.#engine = await FakeEngine.open({
+      'POST *': (request) => this.#serve(request),
+      'GET /metrics': () => this.#metrics(),
+      '*': { body: '' },
+    })
   }
 
   get url(): string {
@@ -38,6 +44,11 @@ class StoppableEngine {
   async close(): Promise<void> {
     for (const held of this.#held) held.reset()
     await this.#engine.close()
+  }
+
+  #metrics(): FakeAnswer {
+    this.reads += 1
+    return { body: 'vllm:num_requests_running 1\nvllm:generation_tokens_total 7\n' }
   }
 
   #serve(request: EngineRequest): FakeAnswer | Promise<FakeAnswer> {
@@ -66,7 +77,7 @@ export function wedgedContract(runtime: Runtime): void {
       for (const close of open.splice(0).reverse()) await close()
     })
 
-    const site = async (ids: readonly string[]) => {
+    const site = async (ids: readonly string[], pool: object = {}) => {
       const engines = ids.map((id) => new StoppableEngine(id))
       for (const engine of engines) {
         await engine.open()
@@ -75,7 +86,7 @@ export function wedgedContract(runtime: Runtime): void {
       const gateway = await openGateway({
         runtime,
         engines: engines.map(({ id, url }) => ({ id, url })),
-        pool: { policy: 'round_robin', observe_share: 1 },
+        pool: { policy: 'round_robin', observe_share: 1, ...pool },
       })
       open.push(() => gateway.close())
       const ask = async (stream: boolean): Promise<string | null> => {
@@ -138,6 +149,18 @@ export function wedgedContract(runtime: Runtime): void {
       },
       120_000,
     )
+
+    it('a silent engine is asked for its counters again and again, however rarely metrics are read', async () => {
+      const { engines, ask } = await site(['a', 'b'], { stats_interval_ms: 600_000 })
+      const a = engines[0]!
+      await until(() => a.reads > 0)
+      const before = a.reads
+      a.isStopped = true
+      const asking = Promise.all(Array.from({ length: 4 }, () => ask(true)))
+      await until(() => a.reads >= before + 3)
+      a.isStopped = false
+      expect(await asking).toContain('b')
+    }, 120_000)
 
     it('a wedged engine keeps its requests if no other engine is left', async () => {
       const { engines, ask, conditions } = await site(['a', 'b'])

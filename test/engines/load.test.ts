@@ -117,6 +117,53 @@ describe('the load of other engines', () => {
     expect(statsOf(text)).toEqual(expected)
   })
 
+  it.each([
+    [
+      'vLLM',
+      `vllm:num_requests_running{engine="0"} 1.0
+vllm:prompt_tokens_total{engine="0"} 100.0
+vllm:prompt_tokens_created{engine="0"} 1.7e+09
+vllm:generation_tokens_total{engine="0"} 20.0
+vllm:iteration_tokens_total_bucket{engine="0",le="8.0"} 7.0
+vllm:iteration_tokens_total_count{engine="0"} 8.0
+`,
+      { total: 128, live: 28, prefill: null },
+    ],
+    [
+      'SGLang',
+      `sglang:num_running_reqs{tp_rank="0"} 1.0
+sglang:realtime_tokens_total{mode="prefill_compute",tp_rank="0"} 500.0
+sglang:realtime_tokens_total{mode="prefill_cache",tp_rank="0"} 900.0
+sglang:realtime_tokens_total{mode="decode",tp_rank="0"} 40.0
+sglang:generation_tokens_total{tp_rank="0"} 30.0
+`,
+      { total: 570, live: null, prefill: 500 },
+    ],
+    [
+      'TensorRT-LLM',
+      `trtllm_num_requests_running{model_name="m"} 7.0
+trtllm_prompt_tokens_total{model_name="m"} 100.0
+trtllm_generation_tokens_total{model_name="m"} 20.0
+`,
+      { total: 120, live: null, prefill: null },
+    ],
+    [
+      'llama.cpp',
+      'llamacpp:requests_processing 2\nllamacpp:prompt_tokens_total 100\nllamacpp:tokens_predicted_total 20\nllamacpp:n_decode_total 8\n',
+      { total: 128, live: 8, prefill: null },
+    ],
+  ])('the load of other engines has the counters of %s', (_, text, expected) => {
+    expect(readMetrics(text)?.stats.work).toEqual(expected)
+  })
+
+  it('the load of data-parallel ranks has the counters of each rank', () => {
+    const tokens = (rank: number, count: number) => `vllm:generation_tokens_total{engine="${rank}"} ${count}\n`
+    const text = vllmOf(0, 1) + vllmOf(1, 1) + tokens(0, 5) + tokens(1, 7)
+    expect([readMetrics(text, '0'), readMetrics(text, '1')].map((load) => load?.stats.work?.live)).toEqual([5, 7])
+    expect(readMetrics(text)?.stats.work?.live).toBe(12)
+    expect(readMetrics(two)?.stats).not.toHaveProperty('work')
+  })
+
   it('the load of other engines is unknown in a text without a queue', () => {
     expect(readMetrics('vllm:num_requests_running{a="1"} NaN\n')).toBeNull()
     expect(readMetrics('<html>404</html>')).toBeNull()

@@ -5,6 +5,7 @@ import { endedAs, type Outcome } from '../../../src/core/contract/outcome.ts'
 import { servingEngine } from '../../../src/core/contract/placement.ts'
 import type { TrialOrder } from '../../../src/core/pool/condition/engine-watch.ts'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import { sharedProbeMs } from '../../../src/core/pool/shared-probe-interval.ts'
 import type { HostTasks } from '../../../src/core/pool/host-tasks.ts'
 import { defaultPool } from '../../replay/src/replay/default-pool.ts'
 import { EventQueue } from '../../replay/src/replay/event-queue.ts'
@@ -72,6 +73,8 @@ export class VirtualFleet {
   readonly events: ConditionEvent[] = []
   readonly served: ServedRequest[] = []
   readonly #ids: string[] = []
+  /** Engines whose next probe is planned before that of all. */
+  readonly #probedSoon = new Set<string>()
   readonly #queue = new EventQueue()
   readonly #nextAt: number[] = []
   readonly #prior: string | null
@@ -220,24 +223,31 @@ export class VirtualFleet {
   }
 
   #probe(now: number): void {
-    const signals = this.models.map((model, place) => ({
-      kind: 'probe' as const,
-      engine: this.#ids[place]!,
-      at: now,
-      healthy: true,
-      asleep: false,
-      stats: {
-        running: model.running,
-        waiting: model.waiting,
-        kvUsage: model.usage,
-        blockTokens: model.limits.blockTokens,
-        cacheBlocks: model.limits.cacheBlocks,
-        prefixCaching: true,
-        adapters: null,
-      },
-    }))
-    this.state.observe(signals, now)
+    for (const id of this.#ids) this.#probeOne(id, now)
     this.at(now + this.#statsMs, (at) => this.#probe(at))
+  }
+
+  /** Engines whose reports change within seconds are asked again soon. */
+  #probeOne(engine: string, now: number): void {
+    const model = this.models[this.#ids.indexOf(engine)]!
+    const { promptTokens, outputTokens } = model.counters
+    const stats = {
+      running: model.running,
+      waiting: model.waiting,
+      kvUsage: model.usage,
+      blockTokens: model.limits.blockTokens,
+      cacheBlocks: model.limits.cacheBlocks,
+      prefixCaching: true,
+      adapters: null,
+      work: { total: promptTokens + outputTokens, live: outputTokens, prefill: null },
+    }
+    const signal = { kind: 'probe' as const, engine, at: now, healthy: true, asleep: false, stats }
+    if (this.state.observe([signal], now).length === 0 || this.#probedSoon.has(engine)) return
+    this.#probedSoon.add(engine)
+    this.at(now + sharedProbeMs(this.#ids.length), (at) => {
+      this.#probedSoon.delete(engine)
+      this.#probeOne(engine, at)
+    })
   }
 
   #record(events: HostTasks['events']): void {
@@ -248,7 +258,10 @@ export class VirtualFleet {
   #watch(now: number): void {
     const { trials, events } = this.state.watch(now)
     this.#record(events)
-    for (const trial of trials) this.#try(trial)
+    for (const trial of trials) {
+      this.#probeOne(trial.engine, now)
+      this.#try(trial)
+    }
     this.at(now + WATCH_MS, (at) => this.#watch(at))
   }
 

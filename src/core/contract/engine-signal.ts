@@ -76,4 +76,15 @@ export interface EngineStats {
   readonly cacheBlocks: number | null
   readonly prefixCaching: boolean | null
   readonly adapters: { readonly running: readonly string[]; readonly max: number | null } | null
+  /** What it has done so far. Absent: not reported. */
+  readonly work?: ReportedTotals
+}
+
+/** Sums of counters of tokens and steps since the start of the engine. */
+interface ReportedTotals {
+  readonly total: number
+  /** Those that grow with every step that has output; null: they grow later, such as at the end of a request. */
+  readonly live: number | null
+  /** Those of prompt tokens, if they grow during a prefill; null: they grow later. */
+  readonly prefill: number | null
 }

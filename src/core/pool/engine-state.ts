@@ -8,6 +8,7 @@ import { type Circuit, closed } from './circuit.ts'
 import { type ConditionState, wellSince } from './condition/engine-condition.ts'
 import { EngineSignals } from './engine-signals.ts'
 import { OwedTokens } from './condition/owed-tokens.ts'
+import { ReportedWork } from './condition/reported-work.ts'
 import { StalledStreams } from './condition/stalled-streams.ts'
 import { UsualPace } from './condition/usual-pace.ts'
 
@@ -64,6 +65,7 @@ export class EngineState implements EngineRef {
   movedAt = -Infinity
   readonly owed = new OwedTokens()
   readonly streams = new StalledStreams()
+  readonly reported = new ReportedWork()
   condition: ConditionState = wellSince(0)
   /** It is wedged and gets no requests. */
   isTakenOut = false
@@ -114,6 +116,11 @@ export class EngineState implements EngineRef {
   /** Longest prompt with output, tokens; null: unknown. */
   get contextTokens(): number | null {
     return this.spec.contextTokens ?? this.reportedContextTokens
+  }
+
+  /** Whether its output is overdue and nothing moves. */
+  get isSuspect(): boolean {
+    return this.condition.condition === 'suspect' || this.condition.condition === 'wedged'
   }
 
   /** Whether it is out of use although it answers. */

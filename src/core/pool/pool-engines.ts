@@ -1,5 +1,5 @@
 import type { Arrivals } from '../capacity/arrivals.ts'
-import type { EngineSignal } from '../contract/engine-signal.ts'
+import type { EngineSignal, EngineStats } from '../contract/engine-signal.ts'
 import { type CircuitConfig, type EngineSpec, isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import type { EngineDigest, PoolDigest } from '../contract/pool-digest.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
@@ -26,6 +26,9 @@ const STATS_VALID_MS = 60_000
 
 /** Time after a failed trial of the gateway in which requests are no trials, ms: the next one comes sooner. */
 const OWN_TRIALS_MS = 3_000
+
+/** Requests of one trial, which an engine counts like those of other sources. */
+const TRIAL_REQUESTS = 2
 
 /** Origin of a result for a circuit. */
 export interface BookingAttempt {
@@ -91,7 +94,7 @@ export class PoolEngines {
 
   /** Whether the output of an engine is overdue and nothing moves. */
   get isSick(): boolean {
-    return this.table.all().some(({ condition: { condition } }) => condition === 'suspect' || condition === 'wedged')
+    return this.table.all().some(({ isSuspect }) => isSuspect)
   }
 
   /** Records that another engine got a request that waited at this one. */
@@ -236,16 +239,25 @@ export class PoolEngines {
     if (!signal.healthy) engine.residents?.restarted()
     else if (signal.adapters !== undefined) engine.residents?.reported(signal.adapters, now)
     engine.version = signal.version ?? (signal.healthy ? undefined : engine.version)
-    if (signal.stats === null) return
-    engine.stats = { value: signal.stats, at }
-    this.#booked.ledger.observed(engine, signal.stats, at)
+    if (signal.stats === null) return engine.reported.forget()
+    const { work, ...value } = signal.stats
+    engine.stats = { value, at }
+    this.#booked.ledger.observed(engine, value, at)
+    this.#reported(engine, work, at)
   }
 
-  /** Whether the engine, or a rank of it, has also served other sources lately. */
-  isShared(id: string): boolean {
+  #reported(engine: EngineState, work: EngineStats['work'], at: number): void {
+    const { running } = engine.stats!.value
+    const stats = { running, ...(work === undefined ? {} : { work }) }
+    const own = engine.isSuspect ? TRIAL_REQUESTS : 0
+    engine.reported.observe({ stats, hasOthers: this.#booked.load.foreignRequests(engine, at) > own, at })
+  }
+
+  /** Whether the engine, or a rank of it, has also served other sources lately, or is silent. */
+  changesSoon(id: string): boolean {
     return this.#ranks.engineIdsOf(id).some((one) => {
       const engine = this.table.get(one)
-      return engine !== undefined && this.#booked.load.isShared(engine)
+      return engine !== undefined && (engine.isSuspect || this.#booked.load.isShared(engine))
     })
   }
 

@@ -302,13 +302,13 @@ export class PoolState {
     return { key }
   }
 
-  /** Returns the probed engines that also serve other sources, whose load changes within seconds. */
+  /** Returns the probed engines that also serve other sources or are silent: their reports change within seconds. */
   observe(signals: readonly EngineSignal[], now: number): readonly string[] {
     for (const signal of signals) this.#engines.observe(signal, now)
     this.#history.gaugeBy(this.#engines, now)
     this.#waiting.wake(now)
     return signals
-      .filter((signal) => signal.kind === 'probe' && this.#engines.isShared(signal.engine))
+      .filter((signal) => signal.kind === 'probe' && this.#engines.changesSoon(signal.engine))
       .map((signal) => signal.engine)
   }
 

@@ -26,15 +26,23 @@ export function signsOf(engine: EngineState, { silentSince, paces, now }: SignSo
   const hasStatus = engine.problem?.startsWith('status_') === true
   return {
     isSilent: silentSince !== null,
-    hasFailedTrial:
-      silentSince !== null &&
-      (engine.trialFailedAt >= silentSince || (engine.isUntriable && now - silentSince >= UNTRIED_MS)),
+    hasFailedTrial: silentSince !== null && hasStopped(engine, silentSince, now),
     isOutOfContact:
       (!engine.healthy && !hasStatus) || (isOpen && CONTACT_FAILURES.has(engine.lastFailure?.failure ?? '')),
     isFailing: isOpen || (!engine.healthy && hasStatus),
     isFull: isFull(engine, now),
     isBehind: paces.isBehind(engine),
   }
+}
+
+/** A trial has failed, or the counters of the engine stand still; and they do not show that it works. */
+function hasStopped(engine: EngineState, silentSince: number, now: number): boolean {
+  const { trialFailedAt, isUntriable, reported, owed } = engine
+  const { hasLongPrefill } = owed
+  if (reported.isAtWork({ since: silentSince, hasLongPrefill, now })) return false
+  if (trialFailedAt >= silentSince || (isUntriable && now - silentSince >= UNTRIED_MS)) return true
+  // Most counters stand still during a prefill.
+  return reported.isStill(now) && !hasLongPrefill
 }
 
 function isFull({ stats }: EngineState, now: number): boolean {

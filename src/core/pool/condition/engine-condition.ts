@@ -5,7 +5,7 @@ import type { Condition } from '../../contract/pool-digest.ts'
 export interface Signs {
   /** Output is overdue, and nothing has moved since it was due. */
   readonly isSilent: boolean
-  /** A trial during the silence was not answered in time. */
+  /** A trial during the silence was not answered in time, or counters of the engine stand still. */
   readonly hasFailedTrial: boolean
   /** The last health check or the last requests found no contact. */
   readonly isOutOfContact: boolean

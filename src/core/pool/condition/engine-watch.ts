@@ -113,6 +113,7 @@ export class EngineWatch {
   /** The engine may be another one now: what it was is no evidence. */
   restarted(engine: EngineState, now: number): void {
     engine.usualPace.forget()
+    engine.reported.forget()
     this.#slow.forget(engine, now)
   }
 
@@ -137,11 +138,14 @@ export class EngineWatch {
 
   /** If first tokens come in time and only running streams are silent, a trial waits behind the queue. */
   #limitMs(engine: EngineState, now: number): number {
-    const { owed, movedAt } = engine
+    const { owed, reported, movedAt } = engine
     const { trialMs, queuedMs, isLearned } = this.#parts.expected(engine, now)
     const usualMs = Math.max(MIN_TRIAL_MS, TRIAL_TIMES * trialMs, PREFILL_SHARE * owed.longestPrefillMs)
-    const isMoving = owed.overdueSince(movedAt, { now, isLearned }) === null
-    return Math.min(MAX_TRIAL_MS, usualMs) + (isMoving ? queuedMs : 0)
+    const firstSince = owed.overdueSince(movedAt, { now, isLearned })
+    if (firstSince === null) return Math.min(MAX_TRIAL_MS, usualMs) + queuedMs
+    const { hasLongPrefill } = owed
+    const isAtWork = reported.isAtWork({ since: firstSince, hasLongPrefill, now })
+    return isAtWork ? MAX_TRIAL_MS : Math.min(MAX_TRIAL_MS, usualMs)
   }
 
   #judge(engine: EngineState, paces: SiblingPaces, now: number): void {
@@ -215,10 +219,9 @@ function ordered(engine: EngineState, limitMs: number, now: number): TrialOrder 
 
 /** An engine that fails its health checks shows by them that it is back. */
 function needsTrial(engine: EngineState, now: number): boolean {
-  const { condition, circuit, trial, spec, healthy, asleep, isLeaving, paused } = engine
+  const { isSuspect, circuit, trial, spec, healthy, asleep, isLeaving, paused } = engine
   if (isOpaque(spec) || !healthy || asleep || isLeaving || paused !== null) return false
-  const isSilent = condition.condition === 'suspect' || condition.condition === 'wedged'
-  if (!isSilent && now < (ownTrialAt(circuit) ?? Infinity)) return false
+  if (!isSuspect && now < (ownTrialAt(circuit) ?? Infinity)) return false
   if (trial !== null) return now - trial.sentAt > trial.limitMs + LOST_TRIAL_MS
   return now - engine.triedAt >= TRIAL_EVERY_MS
 }

@@ -81,6 +81,10 @@ export class OwedTokens {
     return longestMs
   }
 
+  get hasLongPrefill(): boolean {
+    return this.longestPrefillMs >= LONG_PREFILL_MS
+  }
+
   /** The output came, or the engine owes none any more. */
   settled(key: string): void {
     this.#owed.delete(key)
