@@ -1,5 +1,6 @@
 import { createApp } from './api/app.ts'
 import { Authenticator } from './api/auth/authenticator.ts'
+import { withinEdgeRegions } from './api/auth/residency.ts'
 import { blockingFingerprints } from './api/prompt/blocking-fingerprint.ts'
 import { BodyMemory, countIn } from './body-memory.ts'
 import type { GatewayStatus } from './api/gateway-status.ts'
@@ -189,8 +190,19 @@ const newStatus = (startedAt: number): GatewayStatus => ({
 const weightedModelsOf = ({ weightedModels }: Config, ports: Ports): WeightedModels | null =>
   weightedModels.length === 0 ? null : new WeightedModels(weightedModels, ports)
 
+/** Regions that requests prefer, and those that they must not leave. */
+const regionParts = (config: Config): Pick<ExchangeParts, 'regionPreference'> & Pick<ParseParts, 'inRegions'> => {
+  const { regionPreference: preference } = config
+  const order = preference?.order ?? null
+  return {
+    regionPreference: preference === null || order === null ? null : { ...preference, order },
+    ...(choosesClusters(config) ? { inRegions: withinEdgeRegions } : {}),
+  }
+}
+
 /** How a requested name becomes a model with its pools. */
-const modelParts = (models: ModelRegistry, weighted: WeightedModels | null) => ({
+const modelParts = (config: Config, models: ModelRegistry, weighted: WeightedModels | null) => ({
+  ...regionParts(config),
   weighted,
   chooseModel: weighted === null ? requestedModel(models) : weightedModel(weighted, models),
 })
@@ -231,7 +243,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
     ...promptParts(config, ports, { analyzers, fingerprintOf, authenticator }),
     ...bodyParts(authenticator),
-    ...modelParts(models, weighted),
+    ...modelParts(config, models, weighted),
     mirrorCounts,
     end: requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted, mirrorCounts, ...accounts }),
     bodyMemory: bodyMemoryFor(config, ports, carried),

@@ -7,6 +7,7 @@ import { targetOf } from '../origin/rank-targets.ts'
 import { rankIdOf, rankNumberOf, serverIdOf } from '../core/contract/rank-id.ts'
 import { Failure } from '../failure.ts'
 import { hasEnded } from '../core/reports/request-record.ts'
+import type { ExchangeParts } from './inference-exchange.ts'
 import { AdmissionBuilder, type AdmissionSources } from './prompt/admission-builder.ts'
 import { audit } from './audit.ts'
 import type { Config } from '../config.ts'
@@ -39,6 +40,7 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly ports: FleetParts['ports'] & ParseParts['ports'] & Pick<Ports, 'now' | 'ttft'>
   readonly models: ModelRegistry
   readonly chooseModel: ParseParts['chooseModel']
+  readonly regionPreference: ExchangeParts['regionPreference']
   readonly storedResponses: StoredResponses
   readonly lookups: CacheLookups | null
   readonly digests: FleetParts['digests'] & Pick<DigestCache, 'order'>
@@ -128,8 +130,14 @@ export async function dryRun(parts: AdminParts, incoming: RequestContext): Promi
   const parsed = await parseInferenceRequest({ ...parts, optionsOf: requestedOptions }, endpoint, incoming, caller)
   const admissions = new AdmissionBuilder(parsed, parts)
   const admission = (route: PoolRoute) => admissions.of(route)
+  const { regionPreference } = parts
   const refusals: unknown[] = []
-  for (const route of parts.digests.order({ routes: parsed.routes, scope: incoming.scope, admission })) {
+  for (const route of parts.digests.order({
+    routes: parsed.routes,
+    scope: incoming.scope,
+    admission,
+    regionPreference,
+  })) {
     await admissions.hints(route)
     const answer = await rank(parts, route, admission(route))
     if ('decision' in answer) return jsonResponse(incoming, { decision: toSnakeCase(answer.decision), refusals })

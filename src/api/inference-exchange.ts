@@ -2,6 +2,7 @@ import type { Continuable, NotContinued } from '../core/continuation/continuable
 import type { StageTimes } from '../core/contract/stages.ts'
 import { hasEnded, type OpenRecord, openRecord, type RequestRecord } from '../core/reports/request-record.ts'
 import type { AddableField } from '../engines/engine-type.ts'
+import type { RegionPreference } from '../core/routing/region-preference.ts'
 import type { Config } from '../config.ts'
 import type { WaitingRequests } from '../origin/placement/waiting-requests.ts'
 import type { BodyEdit } from '../origin/body-edit.ts'
@@ -10,6 +11,7 @@ import type { PoolRoute } from '../origin/pool-route.ts'
 import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { ANYONE } from './auth/caller.ts'
+import { regionHeaders } from './auth/residency.ts'
 import type { Trace } from '../telemetry/trace-context.ts'
 import type { RequestHistory } from './request-history.ts'
 import type { EdgePrompts } from './prompt/edge-prompts.ts'
@@ -56,6 +58,8 @@ const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
 
 export interface ExchangeParts extends AdmissionSources {
   readonly config: Pick<Config, 'limits' | 'version' | 'ttft'>
+  /** null: the gateway prefers no region. */
+  readonly regionPreference: RegionPreference | null
   readonly engineHeaders: EngineHeaderRules
   /** Requests that wait for room. undefined: requests do not wait. */
   readonly waits: WaitingRequests | undefined
@@ -99,6 +103,7 @@ export class InferenceExchange implements Exchange {
   readonly routes: readonly PoolRoute[]
   readonly configVersion: number
   readonly pinned: Exchange['pinned']
+  readonly regionPreference: RegionPreference | null
   readonly stages: StageTimes
   readonly scope: Exchange['scope']
   /** null: the key has no limits, or traces are off. */
@@ -147,6 +152,7 @@ export class InferenceExchange implements Exchange {
     this.routes = routes
     this.configVersion = config.version
     this.pinned = parsed.pinned
+    this.regionPreference = parsed.caller.regionPreference ?? parts.regionPreference
     this.scope = incoming.scope
     this.waits = parts.waits
     this.signal = request.signal
@@ -236,8 +242,9 @@ export class InferenceExchange implements Exchange {
     // The region has one key for all clients of this gateway.
     const sent = session === null ? options : { ...options, session: regionSession(caller.tenant, session.id) }
     const ours = Object.keys(sent).length === 0 ? [] : ['x-firstlight-options', headerJson(sent)]
-    const prompt = this.#admissions.forRegion(route, target, [...this.headers, ...ours])
-    return [...ours, ...prompt]
+    const all = [...ours, ...regionHeaders(caller)]
+    const prompt = this.#admissions.forRegion(route, target, [...this.headers, ...all])
+    return [...all, ...prompt]
   }
 
   gatewayAnswered(route: PoolRoute, headers: readonly string[]): void {

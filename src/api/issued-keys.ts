@@ -109,8 +109,19 @@ function issuedView(key: IssuedKey, usage: UsageByKey): object {
 
 /** Lists the fields one by one, so that no secret gets into a view. */
 function rightsView(key: Omit<IssuedKey, 'sha256' | 'createdAt' | 'owner' | 'expires'>, usage: UsageByKey): object {
-  const { name, team, models, allowOverrides, priority, limits, weight, ttftDeadlineMs } = key
-  const rights = { name, team, models, class: key.class, weight, priority, allowOverrides, ttftDeadlineMs, limits }
+  const { name, team, models, regions, allowOverrides, priority, limits, weight, ttftDeadlineMs } = key
+  const rights = {
+    name,
+    team,
+    models,
+    regions,
+    class: key.class,
+    weight,
+    priority,
+    allowOverrides,
+    ttftDeadlineMs,
+    limits,
+  }
   return { ...(toSnakeCase(rights) as object), ...usageOf(name, usage) }
 }
 

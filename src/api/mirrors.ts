@@ -196,9 +196,12 @@ export class Mirrors {
 const isOfPool = ({ record }: InferenceExchange, { cluster, name }: MirrorRule): boolean =>
   cluster === null || (record.cluster === cluster && record.model === name)
 
-/** A client of its own, refused first. Only its cache is that of the original's key. */
-const callerOf = ({ cacheSalt }: Caller): Caller => ({
+/** A client of its own, refused first. Only its cache and its regions are those of the original's key. */
+const callerOf = ({ cacheSalt, regions, edgeRegions, regionPreference }: Caller): Caller => ({
   ...ANYONE,
+  regions,
+  ...(edgeRegions === undefined ? {} : { edgeRegions }),
+  regionPreference,
   // No key can have this name.
   tenant: '(mirror)',
   requestClass: 'sheddable',

@@ -4,6 +4,7 @@ import { toTargets } from '../config/engine-targets.ts'
 import { Failure } from '../failure.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import type { Caller } from './auth/caller.ts'
+import { mayServe } from './auth/residency.ts'
 
 /** A name that clients may request, with its routes. */
 export interface ServedModel {
@@ -57,7 +58,9 @@ export class ModelRegistry {
 
   /** Names that this caller may use, in the order of the configuration, without patterns. */
   offers(caller: Caller): ServedModel[] {
-    return [...this.#offers.values(), ...this.#weighted.values()].filter((offer) => mayUseModel(caller, offer.name))
+    return [...this.#offers.values(), ...this.#weighted.values()].filter(
+      (offer) => mayUseModel(caller, offer.name) && offer.routes.some(({ cluster }) => mayServe(cluster, caller)),
+    )
   }
 
   #find(name: string, caller: Caller): ServedModel | undefined {
@@ -72,7 +75,8 @@ export class ModelRegistry {
   /** Fails with `model_unknown`, whether or not others may use the name. */
   offer(name: string, caller: Caller): ServedModel {
     const offer = this.#find(name, caller)
-    if (offer !== undefined) return offer
+    if (offer !== undefined)
+      return caller.regions === null && caller.edgeRegions === undefined ? offer : withinRegions(offer, caller)
     throw new Failure(
       'model_unknown',
       `The model '${name.slice(0, 100)}' does not exist or this key may not use it. ${this.hint(caller)}`,
@@ -81,8 +85,8 @@ export class ModelRegistry {
   }
 
   /** A target of a weighted model, whose name alone the caller needs to be allowed. */
-  target(model: string): ServedModel {
-    return this.#offers.get(model)!
+  target(model: string, caller: Caller): ServedModel {
+    return withinRegions(this.#offers.get(model)!, caller)
   }
 
   /** The caller's names, for an error message. */
@@ -103,6 +107,18 @@ export class ModelRegistry {
 const isPatternOffer = ({ kind, name }: ServedModel): boolean => kind === 'alias' && isPattern(name)
 
 const mayUseModel = (caller: Caller, name: string): boolean => caller.models === null || caller.models.includes(name)
+
+/** The offer without clusters that the caller's requests must not reach. Fails with `model_unknown` if none is left. */
+function withinRegions(offer: ServedModel, caller: Caller): ServedModel {
+  const routes = offer.routes.filter(({ cluster }) => mayServe(cluster, caller))
+  if (routes.length > 0) return routes.length === offer.routes.length ? offer : { ...offer, routes }
+  const regions = (caller.regions ?? caller.edgeRegions ?? []).join(', ')
+  throw new Failure(
+    'model_unknown',
+    `The model '${offer.name.slice(0, 100)}' is served in no region that this key may use (${regions}).`,
+    { param: 'model' },
+  )
+}
 
 function offersOf(routes: readonly PoolRoute[]): Map<string, ServedModel> {
   const offers = new Map<string, ServedModel>()

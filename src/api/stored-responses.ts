@@ -11,6 +11,7 @@ import type { Config } from '../config.ts'
 import type { Ports } from '../ports.ts'
 import type { StoredResponse, StoredResponses } from '../ports/stored-responses.ts'
 import type { Caller } from './auth/caller.ts'
+import { mayServe } from './auth/residency.ts'
 import type { RequestFields } from './body/request-fields.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { engineModel, type ModelRegistry } from './model-registry.ts'
@@ -43,8 +44,13 @@ export async function storedResponseOf(
   )
 }
 
-export function routeOf(models: ModelRegistry, stored: StoredResponse): PoolRoute {
+export function routeOf(models: ModelRegistry, stored: StoredResponse, caller: Caller): PoolRoute {
   const route = models.route(stored.cluster, stored.pool)
+  if (route !== null && !mayServe(route.cluster, caller))
+    throw new Failure(
+      'not_found',
+      'The engine of this response is in a region that this key may not use. Send the conversation again in `input`.',
+    )
   if (route !== null && targetOf(route.targets, stored.engine) !== undefined) return route
   throw new Failure(
     'not_found',
@@ -128,7 +134,7 @@ function exchangeWithoutBody(
   incoming: RequestContext,
   { stored, caller, path }: StoredResponseRequest,
 ): Exchange {
-  const route = routeOf(models, stored)
+  const route = routeOf(models, stored, caller)
   const { model, adapter } = engineModel(stored.model, route.pool)
   const isHead = incoming.request.method === 'HEAD'
   const stream = !isHead && new URLSearchParams(incoming.query).get('stream') === 'true'

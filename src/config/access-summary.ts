@@ -14,11 +14,12 @@ export function callersText({ keys, jwt, issuedKeys, open, loopback }: Config): 
       const models = key.models === null ? 'all models' : key.models.join(', ')
       const team = key.team === null ? '' : `; team ${key.team}`
       const rights = `${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}`
+      const regions = key.regions === null ? '' : `; only in ${key.regions.join(', ')}`
       const valid = secretsText(key.secrets)
       const priority = key.priority === null ? '' : `; priority ${key.priority}`
       const requestClass = key.class === 'standard' ? '' : `; ${key.class}`
       const limits = key.limits === null ? '' : `; ${limitsText(key.limits)}`
-      return `${key.name} (${models}${team}${rights}${priority}${requestClass}${limits}${valid})`
+      return `${key.name} (${models}${team}${regions}${rights}${priority}${requestClass}${limits}${valid})`
     })
     .concat(others)
     .join(', ')

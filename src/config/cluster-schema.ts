@@ -48,7 +48,10 @@ const regional = strict({
 
 export const cluster = strict({
   id: describe('Name of the cluster.', id),
-  region: describe('Location of the cluster, for operators: `eu-west`.', z.optional(id)),
+  region: describe(
+    'Location of the cluster: `eu-west`. Keys can be bound to regions, and regions preferred (docs/residency.md).',
+    z.optional(id),
+  ),
   location_hint: describe(
     'Workers only: location hint for the cluster’s Durable Objects.',
     z.optional(oneOf(['wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'oc', 'afr', 'me'])),

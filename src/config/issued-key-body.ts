@@ -6,6 +6,7 @@ import { renderPath } from './path.ts'
 import { type Problem, renderValue } from './problem.ts'
 import { checkBudgets } from './validate-budgets.ts'
 import { checkGrantedModels, checkTeam } from './validate-keys.ts'
+import { checkKeyRegions } from './validate-regions.ts'
 
 /** What an operator asks for with a new key. */
 type IssuedKeyRequest = Omit<IssuedKey, 'sha256' | 'createdAt'>
@@ -28,6 +29,7 @@ export function parseIssuedKey(
   const { team, models, expires } = result.data
   if (models !== null) checkGrantedModels(found, config, models, [])
   checkTeam(found, config, team, [])
+  checkKeyRegions(found, config, result.data, [])
   checkBudgets(found, config, result.data.budgets, [])
   if (expires !== null && Date.parse(expires) <= now)
     found.push({ path: ['expires'], rule: 'is in the past: the key would be rejected at once' })

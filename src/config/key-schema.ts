@@ -58,6 +58,16 @@ const rights = {
     'Models and aliases that the key may use, also patterns of `aliases`. Absent: those of its team, or all.',
     z.optional(models),
   ),
+  regions: describe(
+    '`region` of the clusters that may serve requests with this key; no other cluster gets them (docs/residency.md). ' +
+      'Absent: those of its team, or all.',
+    z.optional(z.array(id).check(z.minLength(1))),
+  ),
+  region_order: describe(
+    'Regions in the order in which requests with this key prefer them, instead of `region_preference.order`. Absent: ' +
+      'that order.',
+    z.optional(z.array(id).check(z.minLength(1))),
+  ),
   allow_overrides: describe(
     'Whether requests with this key may override the routing policy and its weights.',
     withDefault(z.boolean(), false),
@@ -155,6 +165,10 @@ export const issuedKeys = strict({
 export const team = strict({
   name: describe('Name of the team.', id),
   models: describe('Models of keys of the team that name none. Absent: all.', z.optional(models)),
+  regions: describe(
+    'Regions of keys of the team that name none. Absent: all.',
+    z.optional(z.array(id).check(z.minLength(1))),
+  ),
   limits: describe(
     'Limits of all keys of the team together, beside the limits of each key (docs/key-limits.md). Absent: none.',
     z.optional(keyLimits),

@@ -7,7 +7,19 @@ import * as z from 'zod/mini'
 import { DENIED_FIELDS } from '../engines/engine-registry.ts'
 import { address } from './address.ts'
 import { cluster } from './cluster-schema.ts'
-import { describe, headerName, hostName, id, int, number, oneOf, strict, text, withDefault } from './fields.ts'
+import {
+  describe,
+  headerName,
+  hostName,
+  id,
+  int,
+  milliseconds,
+  number,
+  oneOf,
+  strict,
+  text,
+  withDefault,
+} from './fields.ts'
 import { epp } from './epp-schema.ts'
 import { issuedKeys, jwt, key, keyLimits, team } from './key-schema.ts'
 import { secret, secretText } from './secret-fields.ts'
@@ -224,6 +236,24 @@ const alerts = strict({
   ),
 })
 
+const regionPreference = strict({
+  order: describe(
+    'Regions (`region` of clusters), the preferred one first. Clusters of other regions follow. Absent: only keys ' +
+      'with a `region_order` prefer regions.',
+    z.optional(z.array(id).check(z.minLength(1))),
+  ),
+  when_full: describe(
+    'What happens when the engines of a preferred region are full: `next` sends the request to the next region, ' +
+      '`refuse` answers 429. A region that is down or has no engine is left for the next one in both cases.',
+    withDefault(oneOf(['next', 'refuse']), 'next'),
+  ),
+  spill_ttft_ms: describe(
+    'A region whose predicted time to the first token is longer counts as full, with `when_full: next`. Absent: a ' +
+      'region is full when it refuses a request.',
+    z.optional(milliseconds()),
+  ),
+})
+
 const document = strict({
   version: describe(
     'Version of the document. Raise it with every change: cluster objects adopt only newer versions. Default: ' +
@@ -271,6 +301,10 @@ const document = strict({
   ),
   cors: describe('CORS: web pages that may call the API from a browser (docs/api.md). Absent: none.', z.optional(cors)),
   clusters: describe('Clusters of engines.', z.array(cluster).check(z.minLength(1))),
+  region_preference: describe(
+    'Order of preference between regions (docs/residency.md). Absent: regions are chosen by predicted time.',
+    z.optional(regionPreference),
+  ),
   weighted_models: describe(
     'Names that stand for several models by weight: canaries and gradual changes (docs/weighted-models.md).',
     withDefault(z.array(weightedModel), []),

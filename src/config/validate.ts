@@ -12,6 +12,7 @@ import { checkEpp } from './validate-epp.ts'
 import { checkKeys } from './validate-keys.ts'
 import { checkMirrors } from './validate-mirrors.ts'
 import { checkPool } from './validate-pool.ts'
+import { checkRegions } from './validate-regions.ts'
 import { checkWeightedModels } from './validate-weighted-models.ts'
 import { checkTemplate, templatesIn } from './validate-template.ts'
 
@@ -28,6 +29,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   checkMirrors(findings, document)
   checkLimits(findings, document)
   checkKeys(findings, document, listens)
+  checkRegions(findings, document)
   checkHeaders(findings, document.traces.headers, ['traces'])
   for (const { engine, at } of templatesIn(document)) checkTemplate(findings, engine, at, listens)
   for (const [cluster, { pools }] of document.clusters.entries())

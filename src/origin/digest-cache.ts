@@ -2,7 +2,8 @@ import type { Admission } from '../core/contract/admission.ts'
 import type { PoolDigest } from '../core/contract/pool-digest.ts'
 import type { Placement } from '../core/contract/placement.ts'
 import type { RegionDigest } from '../core/contract/region-digest.ts'
-import { type ClusterView, rankClusters } from '../core/routing/cluster-order.ts'
+import { type ClusterRank, type ClusterView, rankClusters } from '../core/routing/cluster-order.ts'
+import { byPreference, type RegionPreference } from '../core/routing/region-preference.ts'
 import { AffinityKeys } from '../core/routing/affinity-keys.ts'
 import { fallbackPlacement } from '../core/pool/fallback-placement.ts'
 import type { Ports } from '../ports.ts'
@@ -72,9 +73,10 @@ export class DigestCache implements PoolDigests {
   }
 
   order(
-    exchange: Pick<Exchange, 'routes' | 'scope' | 'admission'> & Partial<Pick<Exchange, 'headers'>>,
+    exchange: Pick<Exchange, 'routes' | 'scope' | 'admission'> &
+      Partial<Pick<Exchange, 'headers' | 'regionPreference'>>,
   ): readonly PoolRoute[] {
-    const { routes } = exchange
+    const { routes, regionPreference = null } = exchange
     const [first] = routes
     if (first === undefined) return routes
     if (routes.length === 1) {
@@ -93,7 +95,8 @@ export class DigestCache implements PoolDigests {
       (this.#entry(first).affinityKeys ??= new AffinityKeys()).keyOf(admission),
       () => this.#ports.random(),
     )
-    return ranks.map(({ id }) => byId.get(id)!)
+    const ordered = regionPreference === null ? ranks : inOrder(regionPreference, ranks, byId)
+    return ordered.map(({ id }) => byId.get(id)!)
   }
 
   firstPass(exchange: Exchange): Pass {
@@ -310,6 +313,18 @@ export class DigestCache implements PoolDigests {
     return entry
   }
 }
+
+/** Ranked clusters in the order in which their regions are preferred. */
+const inOrder = (
+  preference: RegionPreference,
+  ranks: readonly ClusterRank[],
+  byId: ReadonlyMap<string, PoolRoute>,
+): readonly ClusterRank[] =>
+  byPreference(preference, ranks, ({ id, unavailable, ttftS }) => ({
+    region: byId.get(id)!.cluster.region,
+    isUnavailable: unavailable,
+    ttftMs: ttftS === null ? null : ttftS * 1000,
+  }))
 
 const hasSameBlocking = ({ pool: one }: PoolRoute, { pool: other }: PoolRoute): boolean =>
   one.blockTokens === other.blockTokens && one.tokenizer === other.tokenizer && one.model === other.model

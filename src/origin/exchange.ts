@@ -1,6 +1,7 @@
 import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
 import type { Admission } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
+import type { RegionPreference } from '../core/routing/region-preference.ts'
 import type { OpenRecord, RequestRecord } from '../core/reports/request-record.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
@@ -61,6 +62,8 @@ export interface Exchange {
   readonly writeMs?: number
   /** Pools that serve the model, in the configured order. */
   readonly routes: readonly PoolRoute[]
+  /** Order in which regions are tried. Absent, null: by predicted time. */
+  readonly regionPreference?: RegionPreference | null
   /** Version of the configuration that has these routes. */
   readonly configVersion: number
   /** The only engine that can serve the request (stateful calls); null: any. */

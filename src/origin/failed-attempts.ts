@@ -20,7 +20,10 @@ interface SplitBlame {
   readonly prefill: string
 }
 
-type NextAttempt = Pick<AttemptHistory, 'attempt' | 'moved' | 'failedLegs' | 'avoid' | 'away' | 'beyondContextTokens'>
+type NextAttempt = Pick<
+  AttemptHistory,
+  'attempt' | 'moved' | 'failedLegs' | 'avoid' | 'away' | 'full' | 'beyondContextTokens'
+>
 
 /** Failed attempts of one request, and what follows from them for the next one. */
 export class FailedAttempts {
@@ -29,6 +32,8 @@ export class FailedAttempts {
   readonly #avoid: Map<string, string[]>
   /** Engines that take requests again when they return. */
   readonly #away = new Set<string>()
+  /** Regions of which gateways were full. undefined: none. */
+  #full: Set<string | null> | undefined
   #blame: SplitBlame | null = null
   #hasShiftedBlame = false
 
@@ -51,6 +56,7 @@ export class FailedAttempts {
       failedLegs: failedLegsOf(all),
       avoid: this.#avoid,
       away: this.#away,
+      ...(this.#full === undefined ? {} : { full: this.#full }),
       beyondContextTokens: largestContext(all),
     }
   }
@@ -63,6 +69,8 @@ export class FailedAttempts {
     const isServerWide = isServerFull || unreached.has(failure)
     const avoided = (isServerWide ? serverOf(engine) : engine).id
     this.#avoidIn(placed.route.cluster.id, avoided)
+    if (engine.isGateway === true && failure === 'busy' && outcome.status === 429)
+      (this.#full ??= new Set()).add(placed.route.cluster.region)
     if (outcome.isAway === true || failure === 'paused') this.#away.add(avoided)
     if (!this.#hasShiftedBlame) this.#blame = splitBlame(placed, outcome) ?? this.#blame
   }

@@ -25,7 +25,17 @@ type TrustMode = 'keys' | 'open' | 'loopback' | 'unconfigured'
 
 type AccessConfig = Pick<
   Config,
-  'keys' | 'jwt' | 'issuedKeys' | 'teams' | 'keyLimits' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'
+  | 'keys'
+  | 'jwt'
+  | 'issuedKeys'
+  | 'teams'
+  | 'keyLimits'
+  | 'regionPreference'
+  | 'open'
+  | 'loopback'
+  | 'admin'
+  | 'cors'
+  | 'allowedHosts'
 >
 
 type TrustConfig = Pick<Config, 'keys' | 'jwt' | 'issuedKeys' | 'open' | 'loopback'>

@@ -18,9 +18,9 @@ export type ChooseModel = (
 /** The model that the client requested. */
 export const requestedModel =
   (models: ModelRegistry): ChooseModel =>
-  ({ name, routes }, _, stored) => ({
+  ({ name, routes }, { caller }, stored) => ({
     model: name,
-    routes: stored === null ? routes : [routeOf(models, stored)],
+    routes: stored === null ? routes : [routeOf(models, stored, caller)],
     chosen: null,
   })
 
@@ -34,7 +34,7 @@ export function weightedModel(weighted: WeightedModels, models: ModelRegistry): 
     const session = sessionIn(request, routes[0]!)?.id ?? null
     const { caller, options } = request
     const chosen = weighted.choose(name, { key: caller.tenant, session, requested: options.target })
-    const target = models.target(chosen.target.model)
+    const target = models.target(chosen.target.model, caller)
     return { model: target.name, routes: target.routes, chosen }
   }
 }

@@ -1,6 +1,7 @@
 import { Failure } from '../../failure.ts'
 import type { StoredResponse } from '../../ports/stored-responses.ts'
 import type { Caller } from '../auth/caller.ts'
+import type { withinEdgeRegions } from '../auth/residency.ts'
 import { readJson } from './body.ts'
 import type { ChooseModel } from './choose-model.ts'
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
@@ -21,6 +22,8 @@ export interface ParseParts extends Pick<StoredResponseParts, 'storedResponses'>
   readonly models: ModelRegistry
   readonly optionsOf: ReadOptions
   readonly chooseModel: ChooseModel
+  /** Reads the regions that an edge names. Absent: requests go to one cluster. */
+  readonly inRegions?: typeof withinEdgeRegions
 }
 
 /** Reads and validates a request up to routing. */
@@ -28,11 +31,12 @@ export async function parseInferenceRequest(
   parts: ParseParts,
   endpoint: ProtocolEndpoint,
   incoming: RequestContext,
-  caller: Caller,
+  holder: Caller,
 ): Promise<InferenceRequest> {
   const { form } = endpoint
   const { limits } = parts.config
   const { request, memory } = incoming
+  const caller = parts.inRegions?.(holder, request.headers) ?? holder
   const body = form
     ? await readForm(request, limits, memory)
     : await readJson(request, limits, { parseLong: parts.ports.parseLong, memory })

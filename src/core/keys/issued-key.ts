@@ -16,6 +16,10 @@ export interface IssuedKey {
   readonly team: string | null
   /** null: those of the team, or all. */
   readonly models: readonly string[] | null
+  /** null: those of the team, or all. */
+  readonly regions: readonly string[] | null
+  /** null: that of the configuration. */
+  readonly regionOrder: readonly string[] | null
   readonly allowOverrides: boolean
   readonly priority: number | null
   /** null: the default of the configuration. */
@@ -54,7 +58,9 @@ export function decodeIssuedKey(stored: unknown): IssuedKey | null {
     createdAt: typeof createdAt === 'number' ? createdAt : 0,
     owner: textOf(stored['owner']),
     team: textOf(stored['team']),
-    models: Array.isArray(stored['models']) ? stored['models'].filter((one) => typeof one === 'string') : null,
+    models: textsOf(stored['models']),
+    regions: textsOf(stored['regions']),
+    regionOrder: textsOf(stored['regionOrder']),
     allowOverrides: stored['allowOverrides'] === true,
     priority: numberOf(stored['priority']),
     limits: isJsonObject(stored['limits']) ? limitsOf(stored['limits']) : null,
@@ -67,6 +73,9 @@ export function decodeIssuedKey(stored: unknown): IssuedKey | null {
 }
 
 const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
+const textsOf = (value: unknown): readonly string[] | null =>
+  Array.isArray(value) ? value.filter((one) => typeof one === 'string') : null
 
 const numberOf = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null)
 

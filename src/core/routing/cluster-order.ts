@@ -34,7 +34,8 @@ export interface ClusterEstimate {
   readonly confidence: number
 }
 
-interface ClusterRank {
+/** A cluster in its place. */
+export interface ClusterRank {
   readonly id: string
   /** Unavailable: tried only after all others refused. */
   readonly unavailable: boolean
@@ -43,6 +44,8 @@ interface ClusterRank {
    * replaced by the mean of the others.
    */
   readonly cost: number | null
+  /** Predicted time to the first token, s. null: no cluster has an estimate, or this one has none. */
+  readonly ttftS: number | null
   /** Share of traffic after cost and age of the digest. */
   readonly share: number
 }
@@ -87,7 +90,13 @@ export function rankClusters(views: readonly ClusterView[], key: number | null, 
     const uniform = key === null ? random() : (hashPair(key, hashText(view.id)) + 0.5) / TWO_TO_32
     // Exponential race: the first arrival is distributed in proportion to the score.
     return {
-      rank: { id: view.id, unavailable: unavailable[at]!, cost, share: Math.exp(logShare) },
+      rank: {
+        id: view.id,
+        unavailable: unavailable[at]!,
+        cost,
+        ttftS: hasEstimates ? (cost ?? null) : null,
+        share: Math.exp(logShare),
+      },
       lead: logShare - Math.log(-Math.log(1 - uniform)),
     }
   })

@@ -1,5 +1,6 @@
 /** Finds engines for one attempt: asks the clusters in order; each ranks and books in one call. */
-import { preferRetryable, type Refusal } from '../../core/contract/refusal.ts'
+import { isPoolFull, preferRetryable, type Refusal } from '../../core/contract/refusal.ts'
+import { placeIn, type RegionPreference } from '../../core/routing/region-preference.ts'
 import type { Ports } from '../../ports.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { PoolDigests } from '../pool-digests.ts'
@@ -19,11 +20,15 @@ export async function acquirePlacement(
   let pass = history.hedgeIn === undefined ? firstPass(exchange, digests) : secondPass(history.hedgeIn)
   for (;;) {
     const refusals = new PassRefusals(pass)
+    const { regionPreference = null } = exchange
+    const limit = regionPreference?.whenFull === 'refuse' ? new RegionLimit(regionPreference, history.full) : null
     for (const route of pass.routes) {
+      if (limit?.excludes(route) === true) continue
       const placing = history.placeOf(route)(pass, exchange, context, route)
       const result = placing instanceof Promise ? await placing : placing
       if (result !== 'unknown_engine' && !('refusal' in result)) return withNotes(result, refusals.notes)
       refusals.add(route, result, exchange)
+      if (result !== 'unknown_engine' && isPoolFull(result.refusal)) limit?.full(route)
     }
     const next = passAfter(pass, refusals)
     if (next === null) return { refused: refusals.worst }
@@ -39,6 +44,31 @@ function firstPass(exchange: Exchange, digests: PoolDigests): Pass {
   const { pinned, routes } = exchange
   if (pinned === null) return digests.firstPass(exchange)
   return passOverOne(routes.filter(({ cluster }) => cluster.id === pinned.cluster))
+}
+
+/** Keeps a request from regions that are less preferred than a full one. */
+class RegionLimit {
+  readonly #preference: RegionPreference
+  /** Last place in the order that may still be tried. */
+  #last = Infinity
+
+  /** @param full regions of which gateways have refused the request as full */
+  constructor(preference: RegionPreference, full: ReadonlySet<string | null> | undefined) {
+    this.#preference = preference
+    for (const region of full ?? []) this.#last = Math.min(this.#last, placeIn(preference, region))
+  }
+
+  full(route: PoolRoute): void {
+    this.#last = Math.min(this.#last, this.#placeOf(route))
+  }
+
+  excludes(route: PoolRoute): boolean {
+    return this.#placeOf(route) > this.#last
+  }
+
+  #placeOf({ cluster }: PoolRoute): number {
+    return placeIn(this.#preference, cluster.region)
+  }
 }
 
 /** Refusals of the pools of one pass. */

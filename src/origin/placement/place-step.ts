@@ -34,6 +34,8 @@ export interface AttemptHistory {
   readonly avoid: ReadonlyMap<string, readonly string[]>
   /** Those of `avoid` that were paused, asleep or loading: a request that waits may get them. Absent: none. */
   readonly away?: ReadonlySet<string>
+  /** Regions of which gateways were full. Absent: none. */
+  readonly full?: ReadonlySet<string | null>
   /** Receives the time of lookups and admits. */
   readonly stages: StageTimer
   readonly placeOf: (route: PoolRoute) => PlaceStep

@@ -1,0 +1,3 @@
+import { regionPreferenceContract } from '../../contracts/region-preference.ts'
+
+regionPreferenceContract('node')

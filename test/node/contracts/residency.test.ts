@@ -1,0 +1,3 @@
+import { residencyContract } from '../../contracts/residency.ts'
+
+residencyContract('node')
