@@ -97,7 +97,9 @@ describe('the pages', () => {
         // Words after ` -- ` are not flags of the command.
         const flags = commands.find((command) => command.name === name)?.flags
         const shown =
-          flags === undefined ? [] : [...rest!.split(' -- ')[0]!.matchAll(/--([a-z][a-z-]*)/g)].map(([, flag]) => flag!)
+          flags === undefined
+            ? []
+            : [...rest!.split(' -- ')[0]!.matchAll(/--([a-z][a-z0-9-]*)/g)].map(([, flag]) => flag!)
         return shown
           .filter((flag) => flag !== 'help' && flags?.[flag] === undefined)
           .map((flag) => `${named(page)}: ${name} --${flag}`)

@@ -22,6 +22,8 @@ import { progressBar } from '../../../../src/cli/commands/progress-bar.ts'
 import { asJson, outputOf } from '../../../../src/cli/commands/output-file.ts'
 import { benchmarkReportFlag, benchmarkReportOf, hasReport } from './benchmark-report-file.ts'
 import { traceIn } from './trace-file.ts'
+import { AUTOSCALE_INSTEAD, autoscaleFlags, replayAutoscale } from './replay-autoscale.ts'
+import { numbersOf } from './number-list.ts'
 import { DEFAULT_PROFILE, fleetPlanOf } from './replay-fleet.ts'
 import { columnsOf, tableOf } from '../report/replay-table.ts'
 import { type ReplayRow, rowOf } from '../report/replay-row.ts'
@@ -59,6 +61,7 @@ export const replay: Command = {
     ],
     config: ['engines'],
     load: ['speed'],
+    autoscale: AUTOSCALE_INSTEAD,
   },
   flags: {
     trace: {
@@ -130,6 +133,7 @@ export const replay: Command = {
       value: 'N',
       about: 'Hold requests at the gateway while every engine has N requests without a first token. Default: never.',
     },
+    ...autoscaleFlags,
     ...sloFlags,
     json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
     html: { type: 'string', value: 'FILE', about: 'Write a self-contained HTML report with plots.' },
@@ -159,6 +163,7 @@ async function runReplay(args: Args, io: Io): Promise<number> {
   const preset = args.text('preset')
   if (preset !== null) return runPreset(preset, args, { io, write })
   const plan = planOf(args, io)
+  if (args.on('autoscale')) return replayAutoscale(args, io, plan)
   const report = benchmarkReportOf(args)
   const started = performance.now()
   io.err(`${plan.trace.name}: ${plan.trace.requests.length} requests, ${plan.fleet.engines.length} engines\n`)
@@ -388,13 +393,4 @@ function orUsage<Value>(flag: string, find: () => Value): Value {
       ? new UsageError(`${flag}: ${error.message}.`, 'firstlight replay --help shows examples.')
       : error
   }
-}
-
-function numbersOf(text: string, flag: string, max: number): number[] {
-  const values = text.split(',').map(Number)
-  if (values.every((value) => value > 0 && value <= max)) return values
-  throw new UsageError(
-    `${flag} must be numbers above 0 and up to ${max}, separated by commas, not "${text}".`,
-    `Example: ${flag} ${max >= 100 ? '1,2,3' : '0.3,0.7'}`,
-  )
 }

@@ -4,7 +4,7 @@ import type { Admission, CacheHint, RequestClass } from '../../../../src/core/co
 import type { OverloadControl } from '../../../../src/core/overload/overload-control.ts'
 import { endedAs } from '../../../../src/core/contract/outcome.ts'
 import type { EngineSignal } from '../../../../src/core/contract/engine-signal.ts'
-import type { EngineSpec, PolicyConfig, PoolConfig, SloConfig } from '../../../../src/core/contract/pool-config.ts'
+import type { PolicyConfig, PoolConfig, SloConfig } from '../../../../src/core/contract/pool-config.ts'
 import { PAYLOAD_VERSION } from '../../../../src/core/contract/payload-version.ts'
 import type { Placement } from '../../../../src/core/contract/placement.ts'
 import type { Refusal } from '../../../../src/core/contract/refusal.ts'
@@ -67,7 +67,10 @@ export class GatewayRouter implements ReplayRouter {
   readonly #context: RouterContext
   readonly #options: GatewayOptions
   readonly #keys = new Map<Job, string>()
+  /** Places of the engines that get requests, by id. */
   readonly #places = new Map<string, number>()
+  readonly #pool: Omit<PoolConfig, 'engines'>
+  #version = 0
   /** Time that a job waited for room, ms. Absent: it did not. */
   readonly #waitedMs = new Map<Job, number>()
   /** Refusal of the job that was refused last. */
@@ -81,12 +84,19 @@ export class GatewayRouter implements ReplayRouter {
     this.#options = options
     const { overload } = options
     this.state = new PoolState({ random: context.random, epoch: POOL, ...(overload === undefined ? {} : { overload }) })
-    const engines = context.engines.map((_, at) =>
-      readEngine({ id: idOf(at), rttMs: context.rttMs, ...context.specs?.[at] }),
-    )
-    engines.forEach(({ id }, at) => this.#places.set(id, at))
     const { slo = null, queue = null } = options
-    this.state.configure(1, { ...poolOf(options.policy, context, engines), slo, queue }, 0)
+    this.#pool = { ...poolOf(options.policy, context), slo, queue }
+    this.useEngines([...context.engines.keys()], 0)
+  }
+
+  /** Replaces the engines that get requests. The others finish what they have. */
+  useEngines(places: readonly number[], now: number): void {
+    const { rttMs, specs } = this.#context
+    const engines = places.map((at) => readEngine({ id: idOf(at), rttMs, ...(specs?.[at] ?? specs?.[0]) }))
+    this.#places.clear()
+    for (const at of places) this.#places.set(idOf(at), at)
+    this.#version += 1
+    this.state.configure(this.#version, { ...this.#pool, engines }, now)
   }
 
   route(job: Job, now: number): Route | null {
@@ -200,7 +210,9 @@ export class GatewayRouter implements ReplayRouter {
 
   scrape(now: number): void {
     const shared = this.state.observe(
-      this.#context.engines.map((engine, at) => probeOf(engine, at, { now, blockTokens: this.#context.blockTokens })),
+      [...this.#places.values()].map((at) =>
+        probeOf(this.#context.engines[at]!, at, { now, blockTokens: this.#context.blockTokens }),
+      ),
       now,
     )
     this.scrapeMs = shared.length > 0 ? sharedProbeMs(this.#places.size) : STATS_INTERVAL_MS
@@ -280,11 +292,7 @@ function idOf(at: number): string {
   return `engine-${at}`
 }
 
-function poolOf(
-  policy: PolicyConfig,
-  { blockTokens, split }: RouterContext,
-  engines: readonly EngineSpec[],
-): PoolConfig {
+function poolOf(policy: PolicyConfig, { blockTokens, split }: RouterContext): Omit<PoolConfig, 'engines'> {
   const defaults = defaultPool()
   return {
     ...defaults,
@@ -297,7 +305,6 @@ function poolOf(
     statsIntervalMs: STATS_INTERVAL_MS,
     // Routers that are compared with the gateway have no limit either.
     maxWaiting: Infinity,
-    engines,
   }
 }
 

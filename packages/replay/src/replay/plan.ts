@@ -37,6 +37,8 @@ export interface Pace {
   readonly seed: number
   readonly clockMs: (() => number) | null
   readonly progress?: (done: number, of: number) => void
+  /** Adds engines like the first one of the fleet, which has none otherwise; absent: the fleet stays as it is. */
+  readonly scale?: NonNullable<RunOptions['scale']>
 }
 
 /** Replays a trace on a fleet with one router. */
@@ -51,12 +53,15 @@ export function optionsOf(trace: Trace, fleet: FleetPlan, router: RouterKind, pa
   return {
     ...rest,
     rttMs,
-    engines: fleet.engines.length,
+    engines: pace.scale === undefined ? fleet.engines.length : 0,
     ...(lmcache === undefined
       ? {}
       : { makeLmcache: () => new LmcacheStore(fleet.engines.length, trace.blockTokens, lmcache) }),
     makeEngine: (at, listener, store) =>
-      makeEngine(fleet.engines[at]!, trace.blockTokens, { listener, externalCache: store?.cacheOf(at) ?? null }),
+      makeEngine(fleet.engines[pace.scale === undefined ? at : 0]!, trace.blockTokens, {
+        listener,
+        externalCache: store?.cacheOf(at) ?? null,
+      }),
     makeRouter: (engines, store) =>
       router.create({
         engines,

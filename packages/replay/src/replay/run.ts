@@ -6,12 +6,23 @@ import type { JobListener, ReplayEngine } from './replay-engine.ts'
 import type { ReplayRouter, Route } from './router.ts'
 import type { Trace } from './trace.ts'
 
+/** Engines of a run that come and go while it runs. */
+export interface RunningFleet {
+  readonly engines: readonly ReplayEngine[]
+  /** Adds a new, empty engine and returns its place. It gets what the router sends to it. */
+  add(): number
+  /** Calls back at a virtual time. */
+  at(atMs: number, happen: (now: number) => void): void
+}
+
 export interface RunOptions {
   /** Creates a new, empty engine. Deterministic for the same listener. */
   readonly makeEngine: (at: number, listener: JobListener, lmcache: LmcacheStore | null) => ReplayEngine
   /** Creates a new, empty LMCache; absent: none. */
   readonly makeLmcache?: () => LmcacheStore
   readonly engines: number
+  /** Adds engines, at the start and later; absent: there are those of `engines`. */
+  readonly scale?: (fleet: RunningFleet, router: ReplayRouter) => void
   readonly makeRouter: (engines: readonly ReplayEngine[], lmcache: LmcacheStore | null) => ReplayRouter
   /** Multiple of the trace's pace. */
   readonly speed: number
@@ -53,7 +64,7 @@ class Run implements JobListener {
   readonly #jobs: Job[]
   readonly #events = new EventQueue()
   readonly #engines: ReplayEngine[]
-  readonly #nextAt: Float64Array
+  readonly #nextAt: number[]
   readonly #router: ReplayRouter
   readonly #decisionsMs: Float64Array
   /** The next turn of a job's session, by job. */
@@ -66,7 +77,7 @@ class Run implements JobListener {
   /** Held at the gateway until an engine has room. */
   readonly #held: Job[] = []
   /** Number of requests without a first token, by engine. */
-  readonly #prefilling: Int32Array
+  readonly #prefilling: number[]
   /** Data for the second leg of each split request. */
   readonly #legs = new Map<Job, { readonly main: Job; readonly decode: number }>()
   #inFlight = 0
@@ -81,17 +92,24 @@ class Run implements JobListener {
     this.#jobs = trace.requests.map((request, index) => new Job(index, request))
     const lmcache = options.makeLmcache?.() ?? null
     this.#engines = Array.from({ length: options.engines }, (_, at) => options.makeEngine(at, this, lmcache))
-    this.#nextAt = new Float64Array(options.engines).fill(Infinity)
-    this.#prefilling = new Int32Array(options.engines)
+    this.#nextAt = this.#engines.map(() => Infinity)
+    this.#prefilling = this.#engines.map(() => 0)
     this.#router = options.makeRouter(this.#engines, lmcache)
     this.#decisionsMs = new Float64Array(this.#jobs.length)
+    const add = (): number => {
+      this.#nextAt.push(Infinity)
+      this.#prefilling.push(0)
+      return this.#engines.push(options.makeEngine(this.#engines.length, this, lmcache)) - 1
+    }
+    const at: RunningFleet['at'] = (atMs, happen) => this.#at(atMs, happen)
+    options.scale?.({ engines: this.#engines, add, at }, this.#router)
   }
 
   run(): RunResult {
     this.#schedule()
     while (this.#ended + this.#refused < this.#jobs.length) {
       const engine = this.#soonest()
-      const engineAt = this.#nextAt[engine]!
+      const engineAt = this.#nextAt[engine] ?? Infinity
       if (engineAt <= this.#events.nextAt()) {
         if (engineAt === Infinity) throw new Error('the fleet is idle with requests left: an engine lost one')
         this.#now = engineAt

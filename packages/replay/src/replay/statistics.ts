@@ -1,7 +1,10 @@
+import type { Job } from './job.ts'
 import type { RunResult } from './run.ts'
 
 export interface Slo {
   readonly ttftMs: number
+  /** Added to `ttftMs` for each 1,000 tokens of the prompt. Absent: nothing. */
+  readonly ttftMsPer1kTokens?: number
   readonly itlMs: number
 }
 
@@ -36,11 +39,8 @@ export function figuresOf(result: RunResult, slo: Slo): Figures {
   const jobs = result.jobs.filter(({ endedAt }) => endedAt >= 0)
   const ttft = sorted(jobs.map(({ firstTokenAt, sentAt }) => firstTokenAt - sentAt))
   const streams = jobs.filter(({ outputTokens }) => outputTokens > 1)
-  const itlOf = (job: (typeof jobs)[number]) => (job.endedAt - job.firstTokenAt) / (job.outputTokens - 1)
   const itl = sorted(streams.map(itlOf))
-  const good = jobs.filter(
-    (job) => job.firstTokenAt - job.sentAt <= slo.ttftMs && (job.outputTokens === 1 || itlOf(job) <= slo.itlMs),
-  )
+  const good = jobs.filter((job) => keepsSlo(job, slo))
   const requests = new Float64Array(result.computedTokens.length)
   for (const { engine } of jobs) requests[engine]! += 1
   const decisions = sorted(Array.from(result.decisionsMs))
@@ -74,6 +74,16 @@ export function figuresOf(result: RunResult, slo: Slo): Figures {
     spanS: result.spanMs / 1000,
   }
 }
+
+/** Whether a request was answered completely and within both limits. */
+export function keepsSlo(job: Job, slo: Slo): boolean {
+  const limitMs = slo.ttftMs + ((slo.ttftMsPer1kTokens ?? 0) * job.promptTokens) / 1000
+  if (job.endedAt < 0 || job.firstTokenAt - job.sentAt > limitMs) return false
+  return job.outputTokens === 1 || itlOf(job) <= slo.itlMs
+}
+
+/** Mean time between two tokens of an answered request with several. */
+const itlOf = (job: Job): number => (job.endedAt - job.firstTokenAt) / (job.outputTokens - 1)
 
 /** Sample standard deviation between seeds; null for fewer than two values. */
 export function deviation(values: readonly number[]): number | null {

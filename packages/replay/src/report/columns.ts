@@ -71,8 +71,10 @@ export function legendOf(keys: readonly string[], slo: Slo): string[] {
 
 const BETTER = { low: 'lower', high: 'higher' } as const
 
-const goodputText = ({ ttftMs, itlMs }: Slo): string =>
-  `requests sent that were answered completely, with TTFT up to ${ttftMs} ms and ITL up to ${itlMs} ms`
+const goodputText = ({ ttftMs, ttftMsPer1kTokens = 0, itlMs }: Slo): string => {
+  const more = ttftMsPer1kTokens === 0 ? '' : ` and ${ttftMsPer1kTokens} ms for each 1,000 tokens`
+  return `requests sent that were answered completely, with TTFT up to ${ttftMs} ms${more} and ITL up to ${itlMs} ms`
+}
 
 /** Formats a figure in the unit of its column. */
 export function figureText(key: string, value: string | number | null | undefined): string {
