@@ -8,6 +8,7 @@ import type { EngineSignal } from '../src/core/contract/engine-signal.ts'
 import type { Outcome } from '../src/core/contract/outcome.ts'
 import type { PoolConfig } from '../src/core/contract/pool-config.ts'
 import type { Refusal } from '../src/core/contract/refusal.ts'
+import type { Renewal } from '../src/core/contract/renewal.ts'
 import type { Resume } from '../src/core/contract/resume.ts'
 import type { CostAnswer } from '../src/core/cost/request-cost.ts'
 import { applyEvent } from '../src/core/pool/apply-event.ts'
@@ -34,6 +35,8 @@ const FLUSH_MS = 5_000
 const WATCH_MS = 500
 /** Probe intervals without traffic after which probes stop. */
 const TRAFFIC_INTERVALS = 3
+
+const STORED_AT_ONCE: ReadonlySet<EngineSignal['kind']> = new Set(['drain', 'pause', 'fence'])
 
 type WireAdmitted = Omit<AdmittedBooking, 'key'>
 type WireAnswer = WireAdmitted | { readonly refusal: Refusal }
@@ -111,10 +114,10 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   /** Renews a lease. false: unknown booking. Not an error, because the platform would log one as a crash. */
-  async renew(key: string): Promise<boolean> {
-    const known = this.#state.renew(key, this.now())
-    if (known) this.#recordChange()
-    return known
+  async renew(key: string): Promise<Renewal> {
+    const renewal = this.#state.renew(key, this.now())
+    if (renewal !== false) this.#recordChange()
+    return renewal
   }
 
   async rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }> {
@@ -125,7 +128,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     const shared = this.#state.observe(signals, this.now())
     this.#recordChange()
     // An operator's action is stored before the response.
-    if (signals.some(({ kind }) => kind === 'drain')) {
+    if (signals.some(({ kind }) => STORED_AT_ONCE.has(kind))) {
       await this.#flush()
       await this.ctx.storage.sync()
     }

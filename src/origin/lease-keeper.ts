@@ -4,6 +4,7 @@ import type { Admission } from '../core/contract/admission.ts'
 import type { Outcome, Usage } from '../core/contract/outcome.ts'
 import type { Placement } from '../core/contract/placement.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
+import type { Renewal } from '../core/contract/renewal.ts'
 import type { Resume } from '../core/contract/resume.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import type { Timer, Timers } from '../ports/timers.ts'
@@ -37,12 +38,18 @@ export type Charge = (key: string) => void
 
 type LeaseCall = (lease: Lease) => Promise<void>
 
+/** Interval of renewals while the engine is paused, ms: its answer may have to end soon. */
+const PAUSED_RENEWAL_MS = 1_000
+
 const done = Promise.resolve()
 
 const nothingSent = (): void => undefined
 
 /** Costs of the pool are not counted. */
 export const noCharge: Charge = () => undefined
+
+/** Interval of the renewals of a booking, ms. */
+export const renewalMs = (leaseMs: number): number => leaseMs / 3
 
 /**
  * Calls the object in order, one call at a time, and never fails its request. If the object lost the booking, it is
@@ -170,15 +177,23 @@ export class LeaseKeeper {
     return this.#queued === 0 ? null : this.#tail
   }
 
-  #renewLater(): Timer {
-    const { timers = defaultTimers, leaseMs } = this.#parts
-    return timers.set(leaseMs / 3, () => this.#renew())
+  #renewLater(afterMs = renewalMs(this.#parts.leaseMs)): Timer {
+    const { timers = defaultTimers } = this.#parts
+    return timers.set(afterMs, () => this.#renew())
   }
 
   #renew(): void {
     // A call in progress renews the lease too.
-    if (this.#queued === 0) this.#enqueue((lease) => lease.renew())
+    if (this.#queued === 0) this.#enqueue(async (lease) => this.#renewed(await lease.renew()))
     this.#renewal = this.#renewLater()
+  }
+
+  #renewed(renewal: Renewal | void): void {
+    if (this.#released) return
+    if (renewal === 'fenced') return this.fence()
+    if (renewal !== 'paused') return
+    this.#renewal.cancel()
+    this.#renewal = this.#renewLater(Math.min(PAUSED_RENEWAL_MS, renewalMs(this.#parts.leaseMs)))
   }
 
   #send(step: LeaseCall): void {

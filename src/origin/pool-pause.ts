@@ -11,16 +11,18 @@ import type { WorkerGroup } from '../worker-group.ts'
 import { commandEngine } from './engine-command.ts'
 import { readRoute } from './engine-route.ts'
 import { knownEngines } from './known-engines.ts'
+import { renewalMs } from './lease-keeper.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { runningBookings } from './running-bookings.ts'
 
-/** Interval at which the pool is asked whether its requests have ended, ms. */
-const LOOK_MS = 50
+/** Intervals at which the pool is asked whether its requests have ended, ms: a tenth of the wait so far. */
+const MIN_LOOK_MS = 50
+const MAX_LOOK_MS = 5_000
 
 /** Time limit of the version of the weights, ms. */
 const WEIGHTS_MS = 2_000
 
-/** Time for the answers that were ended to be released, ms. Those of other gateways end by their idle limit. */
+/** Time for the answers that were ended to be released, ms. */
 const FENCE_MS = 10_000
 
 export interface PausePart {
@@ -108,8 +110,9 @@ async function resumeOne(
   const { target, type } = known
   if (isChanged) {
     await fence(part, [target.id])
-    // Another gateway may still have an answer that would go on.
-    if (paused !== null && !(await untilIdle(part, [target.id], FENCE_MS))) return stateOf(part, known, 'running')
+    // Other isolates end their answers when they renew their bookings.
+    const limitMs = FENCE_MS + renewalMs(part.route.pool.leaseMs)
+    if (paused !== null && !(await untilIdle(part, [target.id], limitMs))) return stateOf(part, known, 'running')
   }
   const call = type.sleep?.resume ?? null
   const result = call === null ? 'lacks' : await commandEngine(part.ports, target, call, FENCE_MS)
@@ -144,7 +147,7 @@ async function weightsOf(
   }
 }
 
-/** Ends the answers of engines in all gateways that this one can reach. */
+/** Ends the answers of engines at once in this gateway, its threads and its replicas, and soon in other isolates. */
 async function fence(part: PausePart, engines: readonly string[]): Promise<void> {
   const { ports, shared, route } = part
   const fenced = { cluster: route.cluster.id, pool: route.pool.model, engines }
@@ -156,12 +159,14 @@ async function fence(part: PausePart, engines: readonly string[]): Promise<void>
 /** Waits until no request is at the engines. false: the limit came first. */
 async function untilIdle(part: PausePart, engines: readonly string[], limitMs: number): Promise<boolean> {
   const { ports, scope } = part
-  const until = ports.now() + limitMs
+  const startedAt = ports.now()
   for (;;) {
     const { engines: digests } = await poolOf(part).digest()
     if (!digests.some(({ id, requests }) => requests > 0 && isAt(id, engines))) return true
-    if (ports.now() >= until) return false
-    await new Promise<void>((resolve) => timersOf(scope, ports).set(LOOK_MS, resolve))
+    const waitedMs = ports.now() - startedAt
+    if (waitedMs >= limitMs) return false
+    const lookMs = Math.min(MAX_LOOK_MS, Math.max(MIN_LOOK_MS, waitedMs / 10), limitMs - waitedMs)
+    await new Promise<void>((resolve) => timersOf(scope, ports).set(lookMs, resolve))
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Outcome, Usage } from '../core/contract/outcome.ts'
+import type { Renewal } from '../core/contract/renewal.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 
 /** One booking. Every path ends in `release`; a lease without `renew` expires. */
@@ -11,8 +12,8 @@ export interface Lease {
   firstToken(stages: StageTimes): Promise<void>
   /** Reports the output so far, in blocks. Observed requests only, at block boundaries. */
   progress(outputBlocks: number): Promise<void>
-  /** Extends the lease. Rejects if the object does not have the booking: `resume` it. */
-  renew(): Promise<void>
+  /** Extends the lease. Rejects if the object does not have the booking: `resume` it. Nothing: the answer may go on. */
+  renew(): Promise<Renewal | void>
   /** Ends the booking. Has effect once. */
   release(outcome: Outcome): Promise<void>
 }

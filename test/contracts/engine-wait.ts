@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Admission } from '../../src/core/contract/admission.ts'
 import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
+import { servingEngine } from '../../src/core/contract/placement.ts'
 import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
 import type { Refusal } from '../../src/core/contract/refusal.ts'
 import type { AdmitResult } from '../../src/ports/pool.ts'
@@ -115,6 +116,47 @@ export function engineWaitContract(name: string, open: (source: Source) => Promi
       await healthy(false)
       expect(refusalOf(await admit({ attempt: 1, moved: true })).mayWait).toBe(true)
       expect(refusalOf(await admit({ attempt: 1 })).mayWait).toBeUndefined()
+    })
+
+    it('a renewal reports a pause, and an answer that may not go on, until the booking ends', async () => {
+      await start({ engines: [engine('a'), engine('b')] })
+      const admitted = [await admit(), await admit()]
+      const [one, other] = ['a', 'b'].map((id) => {
+        const found = admitted.find((each) => 'lease' in each && servingEngine(each.placement) === id)
+        if (found === undefined || 'refusal' in found) throw new Error(`engine ${id} got no request`)
+        return found.lease
+      })
+      expect((await one!.renew()) ?? true).toBe(true)
+      await observe({ kind: 'pause', engine: 'a', paused: { keeps: true, weights: 'v1' } })
+      expect(await one!.renew()).toBe('paused')
+      await observe({ kind: 'fence', engine: 'a' })
+      expect(await one!.renew()).toBe('fenced')
+      await observe({ kind: 'pause', engine: 'a', paused: null, isCold: true })
+      expect(await one!.renew()).toBe('fenced')
+      expect((await other!.renew()) ?? true).toBe(true)
+      const later = await admit({ avoid: ['b'] })
+      if ('refusal' in later) throw new Error(later.refusal.detail)
+      expect((await later.lease.renew()) ?? true).toBe(true)
+      for (const lease of [one!, other!, later.lease]) await lease.release(outcome())
+    })
+
+    it('a booking that is made again after a fence, and before the end of the pause, may not go on', async () => {
+      await start({ engines: [engine('a')] })
+      const request = admission()
+      const first = await opened.cluster.admit(request)
+      if ('refusal' in first) throw new Error(first.refusal.detail)
+      await opened.advance(61_000)
+      await observe({ kind: 'pause', engine: 'a', paused: { keeps: true, weights: 'v1' } })
+      await observe({ kind: 'fence', engine: 'a' })
+      const { placement } = first
+      const again = await opened.cluster.resume({
+        admission: request,
+        placement,
+        firstTokenSeen: true,
+        outputBlocks: 1,
+      })
+      expect(await again.renew()).toBe('fenced')
+      await again.release(outcome())
     })
 
     it('a pause outlives what a probe finds, and a check from before its end does not bring it back', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Admission } from '../../src/core/contract/admission.ts'
 import { endedAs, type Outcome } from '../../src/core/contract/outcome.ts'
+import type { Renewal } from '../../src/core/contract/renewal.ts'
 import type { Resume } from '../../src/core/contract/resume.ts'
 import { LeaseKeeper } from '../../src/origin/lease-keeper.ts'
 import type { Timers } from '../../src/ports/timers.ts'
@@ -19,6 +20,25 @@ const timersIn = (rings: (() => void)[]): Timers => ({
     return { cancel: () => void rings.splice(rings.indexOf(ring), 1) }
   },
 })
+
+/** A booking whose renewals have these results, in order, and the delay of its next renewal. */
+function renewing(...results: readonly Renewal[]) {
+  const next = { ms: 0, ring: (): void => {} }
+  const timers: Timers = {
+    set: (ms, ring) => {
+      Object.assign(next, { ms, ring })
+      return { cancel: () => {} }
+    },
+  }
+  const left = [...results]
+  const pool = new FakePool()
+  const booking = pool.booking({ ...pool.lease, renew: async () => left.shift() }, timers)
+  const renew = async (): Promise<void> => {
+    next.ring()
+    await turns()
+  }
+  return { booking, next, renew }
+}
 
 /** A pool object that can lose its state, be unreachable, and be slow. */
 class FakePool {
@@ -237,5 +257,29 @@ describe('a booking', () => {
     await booking.release(ending)
     expect(pool.calls).toEqual([])
     expect(pool.resumes).toEqual([])
+  })
+})
+
+describe('a booking that is renewed', () => {
+  it('a booking whose engine is paused is renewed sooner, until the engine goes on', async () => {
+    const { booking, next, renew } = renewing(true, 'paused', 'paused', true)
+    const delays: number[] = []
+    for (let at = 0; at < 4; at += 1) {
+      await renew()
+      delays.push(next.ms)
+    }
+    expect(delays).toEqual([20_000, 1_000, 1_000, 20_000])
+    await booking.release(ending)
+  })
+
+  it('a booking that a renewal finds fenced ends its call to the engine', async () => {
+    const { booking, renew } = renewing('paused', 'fenced')
+    let ends = 0
+    booking.onFence(() => (ends += 1))
+    await renew()
+    expect(ends).toBe(0)
+    await renew()
+    expect(ends).toBe(1)
+    await booking.release(ending)
   })
 })

@@ -26,7 +26,7 @@ export type EngineSignal =
   /** The operator holds requests for the engine back, or lets them in again (null). `isCold`: its cache is empty. */
   | { readonly kind: 'pause'; readonly engine: string; readonly paused: PausedEngine }
   | { readonly kind: 'pause'; readonly engine: string; readonly paused: null; readonly isCold: boolean }
-  /** Answers of the engine may not go on: its weights have changed. For the other replicas; no effect on the pool. */
+  /** Answers of the engine may not go on: its weights have changed. Gateways learn it when they renew a booking. */
   | { readonly kind: 'fence'; readonly engine: string }
   /** A gateway has loaded an adapter on the server, or could not. */
   | { readonly kind: 'adapter'; readonly engine: string; readonly adapter: string; readonly loaded: boolean }

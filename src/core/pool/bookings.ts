@@ -2,6 +2,7 @@ import { ChurnMap } from '../churn-map.ts'
 import type { Admission } from '../contract/admission.ts'
 import { type EarlyLegRole, legsOf } from '../contract/legs.ts'
 import type { Placement } from '../contract/placement.ts'
+import type { Renewal } from '../contract/renewal.ts'
 import type { BookingRef, Leg } from './booking-ref.ts'
 import type { LoggedDecision } from './decision-log.ts'
 import type { EngineState } from './engine-state.ts'
@@ -25,6 +26,15 @@ export function engineLegsOf(placement: Placement, engines: EngineTable): Bookin
   return legs
 }
 
+/** Result of the renewal of a booking. */
+export function renewalOf(booking: Booking | undefined): Renewal {
+  if (booking === undefined) return false
+  const { isFenced, legs } = booking
+  // A booking that its gateway made again after the fence has no mark of its own.
+  if (isFenced || legs.some(({ engine }) => engine.isFenced)) return 'fenced'
+  return !legs.some(({ engine }) => engine.paused !== null) || 'paused'
+}
+
 /** Live booking. */
 export interface Booking extends BookingRef {
   readonly placement: Placement
@@ -44,6 +54,8 @@ export interface Booking extends BookingRef {
   /** Roles whose legs ended before the first token. */
   legsDone: readonly EarlyLegRole[]
   outputBlocks: number
+  /** Its answer may not go on. */
+  isFenced: boolean
 }
 
 export interface BookingTerms {
@@ -65,7 +77,10 @@ export class Bookings {
   }
 
   add(
-    booking: Omit<Booking, 'sentAt' | 'seenAt' | 'lapsesAt' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>,
+    booking: Omit<
+      Booking,
+      'sentAt' | 'seenAt' | 'lapsesAt' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks' | 'isFenced'
+    >,
     leaseMs: number,
   ): Booking {
     const { bookedAt } = booking
@@ -77,6 +92,7 @@ export class Bookings {
       firstTokenSeen: false,
       legsDone: [],
       outputBlocks: 0,
+      isFenced: false,
     }
     this.#byKey.set(booking.key, added)
     return added
@@ -112,6 +128,12 @@ export class Bookings {
     return { requests, keys: tenants.size, models: models.size }
   }
 
+  /** Ends the answers of the engine: each gateway learns it when it renews its booking. */
+  fence(engine: EngineState): void {
+    for (const booking of this.#byKey.values())
+      if (booking.legs.some((leg) => leg.engine === engine)) booking.isFenced = true
+  }
+
   lapsed(now: number): Booking[] {
     return [...this.#byKey.values()].filter((booking) => now > booking.lapsesAt)
   }
@@ -126,7 +148,7 @@ export class Bookings {
   snapshot(): BookingSnapshot[] {
     return Array.from(
       this.#byKey.values(),
-      ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }) => ({
+      ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks, isFenced }) => ({
         admission,
         placement,
         bookedAt,
@@ -134,6 +156,7 @@ export class Bookings {
         firstTokenSeen,
         legsDone,
         outputBlocks,
+        ...(isFenced ? { isFenced } : {}),
       }),
     )
   }

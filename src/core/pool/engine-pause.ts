@@ -17,6 +17,7 @@ export function paused(
       keeps: signal.paused.keeps || engine.paused?.keeps === true,
       weights: engine.paused === null ? signal.paused.weights : engine.paused.weights,
     })
+  engine.isFenced = false
   if (engine.paused === null) return
   engine.paused = null
   engine.asleep = false

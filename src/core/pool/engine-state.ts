@@ -76,6 +76,8 @@ export class EngineState implements EngineRef {
   compared: EngineDigest['compared'] = undefined
   /** It gets no requests, because its answers stand out. */
   isQuarantined = false
+  /** Its answers may not go on. Ends with the pause. */
+  isFenced = false
   /** Since when it serves no requests; null: it does. */
   downSince: number | null = null
   /** The gateway's own request that is on its way to it. */

@@ -11,7 +11,8 @@ import { unavailability } from './eligibility.ts'
 import { engineDigest } from './engine-digest.ts'
 import type { EngineState } from './engine-state.ts'
 import { EngineTable } from './engine-table.ts'
-import { EngineWatch, type HurtRequests, type TrialOrder, type TrialSignal } from './condition/engine-watch.ts'
+import type { Bookings } from './bookings.ts'
+import { EngineWatch, type TrialOrder, type TrialSignal } from './condition/engine-watch.ts'
 import { CanaryResults } from './canary-results.ts'
 import type { BookedLoad } from './booked-load.ts'
 import { paused } from './engine-pause.ts'
@@ -55,6 +56,7 @@ type ProbeReport = Extract<EngineSignal, { readonly kind: 'probe' }>
 export class PoolEngines {
   readonly table = new EngineTable()
   readonly #booked: BookedLoad
+  readonly #bookings: Pick<Bookings, 'fence'>
   readonly #events: PoolEvents
   readonly #watch: EngineWatch
   readonly #ranks: RankServers
@@ -64,9 +66,9 @@ export class PoolEngines {
   /** null: answers are not compared. */
   #canary: CanaryResults | null = null
 
-  /** @param hurt requests that wait at an engine */
-  constructor(booked: BookedLoad, events: PoolEvents, hurt: (engine: EngineState) => HurtRequests) {
+  constructor(booked: BookedLoad, events: PoolEvents, bookings: Pick<Bookings, 'waitingAt' | 'fence'>) {
     this.#booked = booked
+    this.#bookings = bookings
     this.adapters = new AdapterServers(this.table, booked.ledger)
     this.#events = events
     this.#ranks = new RankServers({
@@ -78,7 +80,7 @@ export class PoolEngines {
       events,
       expected: (engine, now) => booked.ledger.expected(engine, now),
       mayTakeOut: (engine) => this.#mayTakeOut(engine),
-      hurt,
+      hurt: (engine) => bookings.waitingAt(engine),
     })
   }
 
@@ -184,7 +186,8 @@ export class PoolEngines {
         engine.circuit = circuits.excused(engine.circuit, signal.booking, now, signal.doubtful)
         return
       case 'fence':
-        return
+        engine.isFenced = true
+        return this.#bookings.fence(engine)
       case 'adapter':
         return engine.residents?.settled(signal.adapter, signal.loaded, now)
       case 'probe':

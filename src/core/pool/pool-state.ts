@@ -9,6 +9,7 @@ import type { PoolConfig } from '../contract/pool-config.ts'
 import type { PoolDigest, PoolSummary } from '../contract/pool-digest.ts'
 import type { Refusal } from '../contract/refusal.ts'
 import { type RegionDigest, regionDigestOf } from '../contract/region-digest.ts'
+import type { Renewal } from '../contract/renewal.ts'
 import type { Resume } from '../contract/resume.ts'
 import type { StageTimes } from '../contract/stages.ts'
 import { type AddHints, RegistrySlot } from '../lmcache/registry-slot.ts'
@@ -19,7 +20,7 @@ import { RankingPool } from '../routing/ranking.ts'
 import type { AdmissionResult, AdmittedBooking, BookingHandle } from './admission-result.ts'
 import { BookingLifecycle } from './booking-lifecycle.ts'
 import type { LegDone } from './booking-ref.ts'
-import { type Booking, bookingKey, Bookings, type BookingTerms, engineLegsOf } from './bookings.ts'
+import { type Booking, bookingKey, Bookings, type BookingTerms, engineLegsOf, renewalOf } from './bookings.ts'
 import type { Circuit } from './circuit.ts'
 import { DecisionCounts } from './decision-counts.ts'
 import type { Choice } from './decision-result.ts'
@@ -96,7 +97,7 @@ export class PoolState {
     this.#epoch = epoch
     this.#overload = overload
     const booked = { load: this.#load, ledger: this.#ledger, overload }
-    this.#engines = new PoolEngines(booked, this.#events, (engine) => this.#bookings.waitingAt(engine))
+    this.#engines = new PoolEngines(booked, this.#events, this.#bookings)
     this.#placer = new Placer({
       ...booked,
       random,
@@ -247,9 +248,9 @@ export class PoolState {
     return { decision }
   }
 
-  /** Renews a lease. This and every other method with a key returns whether the booking exists, and renews it. */
-  renew(key: string, now: number): boolean {
-    return this.#alive(key, now) !== undefined
+  /** Renews a lease. Every other method with a key returns whether the booking exists, and renews it. */
+  renew(key: string, now: number): Renewal {
+    return renewalOf(this.#alive(key, now))
   }
 
   /** Ends early legs of a split request: their engines are free, the decode leg continues. */
@@ -472,11 +473,12 @@ export class PoolState {
   }
 
   #rebook(
-    { admission, placement, seenAt, firstTokenSeen, legsDone = [], outputBlocks }: BookingSnapshot,
+    { admission, placement, seenAt, firstTokenSeen, legsDone = [], outputBlocks, isFenced = false }: BookingSnapshot,
     now: number,
   ): void {
     const booking = this.#add(admission, placement, { now, leaseMs: this.#leaseMs })
     booking.seenAt = seenAt
+    booking.isFenced = isFenced
     booking.lapsesAt = lapseAfterEviction(seenAt, this.#leaseMs, now)
     this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
   }

@@ -72,4 +72,6 @@ export interface BookingSnapshot {
   /** Roles whose legs ended before the first token; absent in older snapshots. */
   readonly legsDone?: readonly EarlyLegRole[]
   readonly outputBlocks: number
+  /** Its answer may not go on. Absent: it may. */
+  readonly isFenced?: boolean
 }

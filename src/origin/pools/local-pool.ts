@@ -10,6 +10,7 @@ import type { Admission } from '../../core/contract/admission.ts'
 import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { Outcome, Usage } from '../../core/contract/outcome.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
+import type { Renewal } from '../../core/contract/renewal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
 import type {
@@ -152,9 +153,10 @@ class LocalLease implements Lease {
     return done
   }
 
-  async renew(): Promise<void> {
-    if (!this.#state.renew(this.#key, this.#now()))
-      throw new Error('unknown booking (expired or restarted): call resume')
+  async renew(): Promise<Renewal> {
+    const renewal = this.#state.renew(this.#key, this.#now())
+    if (renewal === false) throw new Error('unknown booking (expired or restarted): call resume')
+    return renewal
   }
 
   release(outcome: Outcome): Promise<void> {

@@ -2,6 +2,7 @@
 import type { Admission } from '../../core/contract/admission.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
 import type { Refusal } from '../../core/contract/refusal.ts'
+import type { Renewal } from '../../core/contract/renewal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { Lease } from '../../ports/lease.ts'
 import type {
@@ -62,8 +63,8 @@ export interface PoolTransport {
   admitLimitMs?(): number | null
   /** Rejects if the pool refuses. */
   resume(booking: Resume): Promise<void>
-  /** false: the pool does not have the booking of this key (`bookingKey`). */
-  renew(key: string): Promise<boolean>
+  /** Renews the booking of this key (`bookingKey`). */
+  renew(key: string): Promise<Renewal>
   /** Delivers events in order. Never rejects; the caller need not wait. `scope` keeps the delivery alive. */
   send(event: BookingEvent, scope: BackgroundScope | undefined): Promise<void>
 }

@@ -5,6 +5,7 @@ import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { EarlyLegRole } from '../../core/contract/legs.ts'
 import type { Outcome, Usage } from '../../core/contract/outcome.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
+import type { Renewal } from '../../core/contract/renewal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
 import { EdgeRefusals } from '../../core/overload/edge-refusals.ts'
@@ -139,10 +140,11 @@ class RemoteLease implements Lease {
     return this.#send(['progress', this.#key, outputBlocks])
   }
 
-  async renew(): Promise<void> {
+  async renew(): Promise<Renewal> {
     if (this.#released) throw new Error(`booking ${this.#key} was released: it cannot be renewed or resumed`)
-    if (!(await this.#transport.renew(this.#key)))
-      throw new Error(`the pool does not have booking ${this.#key}: resume it`)
+    const renewal = await this.#transport.renew(this.#key)
+    if (renewal === false) throw new Error(`the pool does not have booking ${this.#key}: resume it`)
+    return renewal
   }
 
   release(outcome: Outcome): Promise<void> {

@@ -4,7 +4,7 @@ import { ResponseAffinity } from '../../origin/response-affinity.ts'
 import type { Config } from '../../config.ts'
 import { toStoreLimits } from '../../config/normalize.ts'
 import { toPoolConfig } from '../../config/to-pool-config.ts'
-import { runningBookings } from '../../origin/running-bookings.ts'
+import { type FencedEngines, runningBookings } from '../../origin/running-bookings.ts'
 import type { PoolSource } from '../../origin/pools/auto-configure.ts'
 import type { Ports } from '../../ports.ts'
 import type { Limiter } from '../../ports/limiter.ts'
@@ -34,10 +34,16 @@ export type PoolMiddleware = (pool: PoolPort, config: PoolSource['pool']) => Poo
 /** Objects that outlive a configuration and observe clusters. */
 export interface RuntimeHooks {
   readonly middleware?: PoolMiddleware
+  /** Ends answers in the other threads of this process. Absent: there are none. */
+  readonly fenceThreads?: (fenced: FencedEngines) => void
   readonly replicas?: Pick<Replicas, 'join' | 'replicatedPool' | 'storedResponses' | 'limits' | 'issuedKeys'> | null
 }
 
-export function nodePorts(config: Config, log: Log, { middleware, replicas = null }: RuntimeHooks = {}): NodePorts {
+export function nodePorts(
+  config: Config,
+  log: Log,
+  { middleware, fenceThreads, replicas = null }: RuntimeHooks = {},
+): NodePorts {
   let sources = sourcesOf(config)
   const source = (clusterId: string, pool: string) => sources.get(JSON.stringify([clusterId, pool])) ?? null
   const pools = memoryPools({ source, now: steadyNow })
@@ -46,7 +52,7 @@ export function nodePorts(config: Config, log: Log, { middleware, replicas = nul
   replicas?.join({
     pool: (...name) => source(...name)?.pool ?? null,
     storedResponses,
-    fence: (fenced) => void runningBookings(machine.origin).fence(fenced),
+    fence: fenceThreads ?? ((fenced) => void runningBookings(machine.origin).fence(fenced)),
   })
   const memoryReports = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft

@@ -144,7 +144,7 @@ export class EdgeClient implements WorkerGroup {
     if (sync !== undefined) await Promise.race([sync, scheduler.wait(STALE_WAIT_MS)])
   }
 
-  /** Isolates cannot be reached one by one: an answer that should end there ends by its idle limit. */
+  /** Isolates cannot be reached one by one: they end fenced answers when they renew their bookings. */
   async ask(question: GroupQuery): Promise<readonly unknown[]> {
     if (question.about === 'fence') return []
     const found = await this.#view<unknown>(

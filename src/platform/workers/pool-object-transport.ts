@@ -1,6 +1,7 @@
 import type { ClusterObject } from '../../../durable/cluster-object.ts'
 import type { Admission } from '../../core/contract/admission.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
+import type { Renewal } from '../../core/contract/renewal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { AdmitAnswer, PoolMethod, PoolTransport } from '../../origin/pools/pool-transport.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
@@ -71,7 +72,7 @@ export class PoolObjectTransport implements PoolTransport {
     if (answer !== null) throw new Error(answer.refusal.detail)
   }
 
-  renew(key: string): Promise<boolean> {
+  renew(key: string): Promise<Renewal> {
     return this.#withRetry(async (stub) => stub.renew(key))
   }
 

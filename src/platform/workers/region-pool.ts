@@ -5,6 +5,7 @@ import type { PoolDigest } from '../../core/contract/pool-digest.ts'
 import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { Outcome, Usage } from '../../core/contract/outcome.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
+import type { Renewal } from '../../core/contract/renewal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
 import type { RegionLedger } from '../../core/edge/region-ledger.ts'
@@ -135,9 +136,10 @@ class RegionLease implements Lease {
     return this.#lease.progress(outputBlocks)
   }
 
-  async renew(): Promise<void> {
-    await this.#lease.renew()
+  async renew(): Promise<Renewal | void> {
+    const renewal = await this.#lease.renew()
     this.#recordChange()
+    return renewal
   }
 
   release(outcome: Outcome): Promise<void> {

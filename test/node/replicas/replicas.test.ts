@@ -247,6 +247,23 @@ describe.skipIf(binary === null)('two replicas', () => {
       await until(async () => (await replica.pool()).engines.every(({ paused }) => paused === undefined))
   })
 
+  it('a replica with threads ends the answers of each of its threads when another one pauses the pool', async () => {
+    const threaded = await start({ threads: 2 })
+    await joined(threaded, 2)
+    const held = (): number => engines.reduce((sum, engine) => sum + engine.held.length, 0)
+    // The kernel chooses a thread for each connection.
+    const streams = await Promise.all(Array.from({ length: 12 }, () => threaded.chat()))
+    await until(async () => held() === 12 && (await one.pool()).bookings === 12)
+    const paused = await fetch(`${one.gateway.url}/v1/firstlight/pools/m/pause`, {
+      method: 'POST',
+      body: JSON.stringify({ mode: 'abort' }),
+    })
+    expect(await paused.json()).toMatchObject({ paused: true })
+    // The engines themselves end none.
+    for (const stream of streams) expect(await stream.text().catch(() => 'truncated')).not.toContain('[DONE]')
+    await until(() => held() === 0)
+  })
+
   it('two replicas send open bookings to a third one that joins', async () => {
     await one.chat()
     // Without the first booking, the second request may go to the same engine.

@@ -1,6 +1,7 @@
 /** Writes the open bookings of this replica in one pool to the server and publishes each change. */
 import { ChurnMap } from '../../../core/churn-map.ts'
 import { endedAs, type Outcome, type Usage } from '../../../core/contract/outcome.ts'
+import type { Renewal } from '../../../core/contract/renewal.ts'
 import type { Resume } from '../../../core/contract/resume.ts'
 import type { StageTimes } from '../../../core/contract/stages.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'
@@ -66,9 +67,10 @@ export class OpenBooking implements Lease {
   }
 
   /** The ledger has the booking: then the other replicas need it too. */
-  async renew(): Promise<void> {
-    await this.#lease.renew()
+  async renew(): Promise<Renewal | void> {
+    const renewal = await this.#lease.renew()
     this.#bookings.add(this)
+    return renewal
   }
 
   release(outcome: Outcome): Promise<void> {

@@ -156,7 +156,7 @@ export class PoolFeed {
   #signalReceived(signal: EngineSignal, at: number): void {
     const { localPool, pool, drained, fence, rejected } = this.#parts
     if (!pool()?.engines.some(({ id }) => id === serverIdOf(signal.engine))) return
-    if (signal.kind === 'fence') return fence(signal.engine)
+    if (signal.kind === 'fence') fence(signal.engine)
     if (signal.kind === 'drain' || signal.kind === 'pause') {
       const before = this.#set.get(keyOf(signal))?.signal
       if (!this.#keep(signal, at)) return

@@ -7,6 +7,8 @@ import { FleetProbe } from '../../../origin/probes/fleet-probe.ts'
 import { targetOf } from '../../../origin/rank-targets.ts'
 import type { PoolPort } from '../../../ports/pool.ts'
 import { withTimeout } from '../../../timeout.ts'
+import type { FencedEngines } from '../../../origin/running-bookings.ts'
+import type { GroupQuery } from '../../../worker-group.ts'
 import type { NodePorts } from '../ports.ts'
 import { threadLines } from '../standard-output.ts'
 import { ThreadBookings } from './thread-bookings.ts'
@@ -72,6 +74,11 @@ export class MainThread {
     for (const thread of this.threads) thread.configRefused()
   }
 
+  /** Ends answers of all threads. One that cannot be reached ends them when it renews its bookings. */
+  fence(fenced: FencedEngines): void {
+    void this.#askAll(this.threads, { about: 'fence', fenced })
+  }
+
   partsOf(number: number, folder: string): ThreadSupervisorParts {
     const { log } = this.#ports
     const lines = threadLines()
@@ -120,7 +127,7 @@ export class MainThread {
       case 'suspect':
         return this.#suspect(message[1], message[2])
       case 'siblings':
-        return this.#askOthers(from, message[1])
+        return this.#askAll(this.#othersThan(from), message[1])
     }
     return undefined
   }
@@ -146,12 +153,10 @@ export class MainThread {
     return this.threads.filter((_, at) => at + 1 !== from)
   }
 
-  async #askOthers(
-    from: number,
-    question: Extract<ToMain, readonly ['siblings', unknown]>[1],
-  ): Promise<readonly unknown[]> {
+  /** Never rejects: leaves out threads that do not answer. */
+  async #askAll(threads: readonly ThreadSupervisor[], question: GroupQuery): Promise<readonly unknown[]> {
     const answers = await Promise.all(
-      this.#othersThan(from).map((thread) => withTimeout(SIBLING_TIMEOUT_MS, thread.call(['sibling', question]))),
+      threads.map((thread) => withTimeout(SIBLING_TIMEOUT_MS, thread.call(['sibling', question]))),
     )
     return answers.flatMap((answer) => (answer === null ? [] : [answer.value]))
   }

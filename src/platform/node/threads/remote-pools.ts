@@ -1,6 +1,7 @@
 /** Pools of an I/O thread: the state of every pool is in the main thread. */
 import type { Admission } from '../../../core/contract/admission.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'
+import type { Renewal } from '../../../core/contract/renewal.ts'
 import type { Resume } from '../../../core/contract/resume.ts'
 import { RemotePool } from '../../../origin/pools/remote-pool.ts'
 import type { AdmitAnswer, PoolMethod, PoolTransport } from '../../../origin/pools/pool-transport.ts'
@@ -56,8 +57,8 @@ class ThreadTransport implements PoolTransport {
     await this.#channel.call(['resume', this.#pool, booking])
   }
 
-  async renew(key: string): Promise<boolean> {
-    return (await this.#channel.call(['renew', this.#pool, key])) === true
+  renew(key: string): Promise<Renewal> {
+    return this.#channel.call(['renew', this.#pool, key]) as Promise<Renewal>
   }
 
   async send(event: BookingEvent): Promise<void> {

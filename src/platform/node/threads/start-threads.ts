@@ -38,8 +38,8 @@ export async function startThreads(
   const checkVocabularies = vocabulariesIn(folder, () => true)
   await checkVocabularies(config)
   const bound = await withFreeAddresses(config)
-  const ports = nodePorts(bound, log, hooks)
-  const mainThread = new MainThread(bound, ports, count)
+  const ports = nodePorts(bound, log, { ...hooks, fenceThreads: (fenced) => mainThread.fence(fenced) })
+  const mainThread: MainThread = new MainThread(bound, ports, count)
   const threads = Array.from({ length: count }, (_, at) => new ThreadSupervisor(mainThread.partsOf(at + 1, folder)))
   mainThread.threads = threads
   const stopProbing = probeForever({ probe: () => mainThread.prober.round() }, log)

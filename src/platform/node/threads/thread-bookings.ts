@@ -1,6 +1,7 @@
 /** Bookings of one I/O thread, in the thread that has the pool state. */
 import type { Admission } from '../../../core/contract/admission.ts'
 import { endedAs } from '../../../core/contract/outcome.ts'
+import type { Renewal } from '../../../core/contract/renewal.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'
 import { applyToLease, callPool, type AdmitAnswer, type PoolMethod } from '../../../origin/pools/pool-transport.ts'
@@ -104,11 +105,11 @@ export class ThreadBookings {
   }
 
   /** false: the pool does not have the booking; the thread then resumes it. */
-  async #renew(name: string): Promise<boolean> {
+  async #renew(name: string): Promise<Renewal> {
+    const lease = this.#leases.get(name)
+    if (lease === undefined) return false
     try {
-      const lease = this.#leases.get(name)
-      await lease?.renew()
-      return lease !== undefined
+      return (await lease.renew()) ?? true
     } catch {
       this.#leases.delete(name)
       return false
