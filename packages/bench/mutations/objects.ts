@@ -17,8 +17,8 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object does not wait for an operator’s drain to be kept',
     file: 'durable/cluster-object.ts',
-    find: "if (signals.some(({ kind }) => kind === 'drain')) {\n      await this.#flush()\n",
-    replace: "if (signals.some(({ kind }) => kind === 'drain')) {\n",
+    find: 'if (signals.some(({ kind }) => STORED_AT_ONCE.has(kind))) {\n      await this.#flush()\n',
+    replace: 'if (signals.some(({ kind }) => STORED_AT_ONCE.has(kind))) {\n',
     impact: 'an eviction takes a drained engine back into service',
     tests: CLUSTER,
   },
