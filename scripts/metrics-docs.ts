@@ -25,8 +25,9 @@ scrape_configs:
   Metrics of completed requests need \`ttft: { enabled: true }\` there and are some seconds late. Counters of the gateway itself
   (${GATEWAY_METRICS.map(({ name }) => `\`${name}\``).join(', ')}) and \`firstlight_region_*\` are summed or merged over all isolates, at most 1 s late; \`firstlight_buffered_bytes\` and round trips are those of the isolate that answers.
 * **After a restart** counters start at zero; on Workers those of completed requests survive an eviction.
-* **The number of names is bounded.** Beyond 5,000 engines, further ones share the name \`other\`. Beyond 1,000 names, those without requests for a day
+* **The number of names is bounded.** Beyond 5,000 engines, further ones share the name \`other\`. Beyond 1,000 of them, engines without requests for a day
   are not shown, and are dropped after another day; such an engine starts at zero again. A counter that is shown never falls.
+  Beyond 1,000 keys, teams or models, further ones share \`other\`, also in \`GET /v1/firstlight/usage\`; none is dropped before the process ends.
 * **Histograms** are stored as sketches with a relative error of 1 % and shown in buckets of seconds: ${BUCKETS_S.join(', ')}.
 * **A scrape on Node does not delay requests.** It shows one moment and is written in pieces, between which requests are served: of 200 engines with every
   histogram filled, 14 MB, a piece takes less than a millisecond.
