@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { main } from '../../bin/commands.ts'
 import { ownPorts } from '../own-ports.ts'
-import { bash, root } from './run-page.ts'
+import { bash, root } from '../tutorials/run-page.ts'
 
 const PAGES = ['README.md', 'CONTRIBUTING.md', ...pagesOf('docs'), 'packages/bench/README.md'] as const
 
