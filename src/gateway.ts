@@ -16,6 +16,7 @@ import { dashboardSnapshot } from './api/dashboard-snapshot.ts'
 import { drain, supersede } from './api/drain.ts'
 import { EdgePrompts } from './api/prompt/edge-prompts.ts'
 import type { ExchangeParts } from './api/inference-exchange.ts'
+import { InferenceObserver } from './api/inference-observer.ts'
 import type { App } from './api/new-app.ts'
 import { type MeasurePrompt, noLookups } from './api/prompt/admission-builder.ts'
 import { permittedOptions } from './api/option-permissions.ts'
@@ -141,23 +142,29 @@ function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, carried?: Carri
   return memory
 }
 
-interface PromptSources {
+interface RequestParts {
   readonly analyzers: PromptAnalyzers
   readonly fingerprintOf: (route: PoolRoute) => number | null
   readonly authenticator: Authenticator
+  readonly carried: CarriedState | undefined
 }
 
-/** How prompts are measured. Only gateways in front of others, or behind them, exchange measured prompts. */
-function promptParts(
+/**
+ * Ids of requests, and how prompts are measured. Only gateways in front of others, or behind them, exchange measured
+ * prompts.
+ */
+function requestParts(
   config: Config,
   ports: Ports,
-  { analyzers, fingerprintOf, authenticator }: PromptSources,
-): Pick<ExchangeParts, 'measure' | 'edgePrompts'> {
+  { analyzers, fingerprintOf, authenticator, carried }: RequestParts,
+): Pick<ExchangeParts, 'measure' | 'edgePrompts' | 'runningIds'> {
+  const runningIds = carried?.runningIds ?? new RunningIds()
   const measureHere: MeasurePrompt = (_, route, request) => analyzers.measure(route, request)
   const isAlone = !authenticator.hasEdges && config.clusters.every(({ gateway }) => gateway === null)
-  if (isAlone) return { edgePrompts: null, measure: measureHere }
+  if (isAlone) return { runningIds, edgePrompts: null, measure: measureHere }
   const edgePrompts = new EdgePrompts({ analyzers, fingerprintOf, hasKeys: config.keys !== null, ports })
   return {
+    runningIds,
     edgePrompts,
     measure: (...prompt) => edgePrompts.measuredByEdge(...prompt) ?? measureHere(...prompt),
   }
@@ -223,14 +230,15 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const accounts = accountParts(models, ports, { authenticator, carried })
   const weighted = weightedModelsOf(config, ports)
   const mirrorCounts = hasMirrors(config) ? new MirrorCounts() : null
-  const status = newStatus(carried?.startedAt ?? shared?.startedAt ?? ports.now())
   const telemetry = carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId())
+  const requests = requestParts(config, ports, { analyzers, fingerprintOf, authenticator, carried })
+  const ends = { config, ports, telemetry, usage, shared, authenticator, weighted, mirrorCounts, ...accounts }
   return {
     dueAt,
     prober,
     config,
     ports,
-    status,
+    status: newStatus(carried?.startedAt ?? shared?.startedAt ?? ports.now()),
     telemetry,
     models,
     shared,
@@ -241,18 +249,17 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     storedResponses:
       carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
-    ...promptParts(config, ports, { analyzers, fingerprintOf, authenticator }),
+    ...requests,
     ...bodyParts(authenticator),
     ...modelParts(config, models, weighted),
     mirrorCounts,
-    end: requestEnd({ config, ports, telemetry, usage, shared, authenticator, weighted, mirrorCounts, ...accounts }),
+    observer: new InferenceObserver({ ...requests, ...accounts, end: requestEnd(ends) }),
     bodyMemory: bodyMemoryFor(config, ports, carried),
     usage,
     ...accounts,
     ...lookupParts(models, ports),
     engineHeaders: { via: config.via, tokenHeader: config.jwt?.header ?? null },
     waits: new WaitingRequests(),
-    runningIds: carried?.runningIds ?? new RunningIds(),
     history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
     forward: forwarderOf(models, ports, (exchange) => forward(exchange, ports, digests, { suspect, stepsOf })),

@@ -1,7 +1,7 @@
 import { ANYONE, type Caller } from './auth/caller.ts'
 import type { Decision } from '../core/contract/decision.ts'
 import type { Refusal } from '../core/contract/refusal.ts'
-import type { Exchange } from '../origin/exchange.ts'
+import type { RequestSource } from '../origin/request-source.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { targetOf } from '../origin/rank-targets.ts'
 import { rankIdOf, rankNumberOf, serverIdOf } from '../core/contract/rank-id.ts'
@@ -129,17 +129,12 @@ export async function dryRun(parts: AdminParts, incoming: RequestContext): Promi
   const caller: Caller = { ...ANYONE, tenant: 'admin', edge: false }
   const parsed = await parseInferenceRequest({ ...parts, optionsOf: requestedOptions }, endpoint, incoming, caller)
   const admissions = new AdmissionBuilder(parsed, parts)
-  const admission = (route: PoolRoute) => admissions.of(route)
-  const { regionPreference } = parts
   const refusals: unknown[] = []
-  for (const route of parts.digests.order({
-    routes: parsed.routes,
-    scope: incoming.scope,
-    admission,
-    regionPreference,
-  })) {
+  const { regionPreference } = parts
+  const routed = { routes: parsed.routes, scope: incoming.scope, source: admissions, regionPreference }
+  for (const route of parts.digests.order(routed)) {
     await admissions.hints(route)
-    const answer = await rank(parts, route, admission(route))
+    const answer = await rank(parts, route, admissions.admission(route))
     if ('decision' in answer) return jsonResponse(incoming, { decision: toSnakeCase(answer.decision), refusals })
     refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toSnakeCase(answer.refusal) as object) })
   }
@@ -148,7 +143,11 @@ export async function dryRun(parts: AdminParts, incoming: RequestContext): Promi
 
 type RankResult = { readonly decision: Decision } | { readonly refusal: Refusal }
 
-function rank(parts: AdminParts, route: PoolRoute, admission: ReturnType<Exchange['admission']>): Promise<RankResult> {
+function rank(
+  parts: AdminParts,
+  route: PoolRoute,
+  admission: ReturnType<RequestSource['admission']>,
+): Promise<RankResult> {
   const pool = parts.ports.pool(route.cluster.id, route.pool.model)
   if (pool.decisions === undefined)
     throw new Failure('not_found', 'The pool of this model ranks nothing without booking.')

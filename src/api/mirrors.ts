@@ -14,7 +14,8 @@ import type { ProtocolEndpoint } from '../protocols/protocols.ts'
 import { ANYONE, type Caller } from './auth/caller.ts'
 import { rewriteBody } from './body/body-rewrite.ts'
 import { parseInferenceRequest, type ParseParts } from './body/parse-request.ts'
-import { type ExchangeParts, InferenceExchange, type RequestEnd } from './inference-exchange.ts'
+import { type ExchangeParts, InferenceExchange } from './inference-exchange.ts'
+import { InferenceObserver, type RequestEnd } from './inference-observer.ts'
 import { type HttpRequest, openRequest } from './request-context.ts'
 import { outputTokensOf } from './request-end.ts'
 import { RequestHistory } from './request-history.ts'
@@ -63,7 +64,7 @@ export class Mirrors {
 
   constructor(parts: MirrorParts) {
     // Repeated requests are in no view of requests.
-    this.#parts = { ...parts, costs: null, recent: new RequestHistory(1) }
+    this.#parts = { ...parts, recent: new RequestHistory(1) }
     this.#byName = new Map(
       parts.config.weightedModels.flatMap(({ name, mirror }) =>
         mirror === null ? [] : [[name, { ...mirror, name, cluster: null }]],
@@ -179,7 +180,8 @@ export class Mirrors {
     incoming.memory = memory
     const parsed = await parseInferenceRequest({ ...this.#parts, optionsOf: () => options }, endpoint, incoming, caller)
     signal.throwIfAborted()
-    return new InferenceExchange({ ...this.#parts, waits: undefined, end: this.#endOf(rule) }, parsed, ports.random())
+    const observer = new InferenceObserver({ ...this.#parts, costs: null, end: this.#endOf(rule) })
+    return new InferenceExchange({ ...this.#parts, waits: undefined, observer }, parsed, ports.random())
   }
 
   /** Counts the result, and nothing else: no usage, limits, budgets, reports or log. */

@@ -13,7 +13,7 @@ export function productionStackLine(
 ): string {
   const { cluster, stages } = exchange.record
   const route = routes.find((one) => one.cluster.id === cluster)
-  const session = route === undefined ? null : exchange.admission(route).session
+  const session = route === undefined ? null : exchange.source.admission(route).session
   const chosenAt = (incoming.receivedAt + (stages.edge ?? 0) + (stages.tokens ?? 0) + (stages.admit ?? 0)) / 1000
   const tookS = ((stages.edge ?? 0) + (stages.tokens ?? 0) + (stages.lookup ?? 0) + (stages.admit ?? 0)) / 1000
   return (

@@ -10,7 +10,7 @@ import { addRecordFields } from './access-log-fields.ts'
 import type { WeightedModels } from './weighted-models.ts'
 import { type Budgets, hasTokenBudget } from './budgets.ts'
 import { logRequest, logsRequests } from './access-log.ts'
-import type { RequestEnd } from './inference-exchange.ts'
+import type { RequestEnd } from './inference-observer.ts'
 import { productionStackLine } from './production-stack-line.ts'
 
 interface EndParts {
@@ -47,31 +47,30 @@ export function requestEnd({
     ...(weighted === null ? [] : [countTarget(weighted)]),
     ...(mirrorCounts === null ? [] : [countOriginal(mirrorCounts)]),
     ...(shared?.ended === undefined ? [] : [tellGroup(shared)]),
-    ({ record, exchange }) => telemetry.recordEnded(record, exchange.scope),
+    ({ record, scope }) => telemetry.recordEnded(record, scope),
     ...(telemetry.traces ? [exportSpans(telemetry)] : []),
     ...(config.log.routing ? [logRouting(ports)] : []),
     logEnd(ports),
   ]
-  return (request) => {
-    for (const step of steps) step(request)
+  return (exchange) => {
+    for (const step of steps) step(exchange)
   }
 }
 
-const settleLimits: RequestEnd = ({ exchange: { permit, scope }, record: { used } }) => {
+const settleLimits: RequestEnd = ({ permit, scope, record: { used } }) => {
   const tokens = used ? used.promptTokens + used.outputTokens : null
   if (permit !== null) scope.background(permit.settle(tokens))
 }
 
 const chargeTokens =
   (budgets: Budgets): RequestEnd =>
-  ({ exchange, parsed: { caller }, record: { engine, usage, used } }) => {
+  ({ source, routes, scope, parsed: { caller }, record: { engine, usage, used } }) => {
     if (!hasTokenBudget(caller) || engine === null) return
     const known =
       used ?? (usage === null ? null : { promptTokens: usage.promptTokens, outputTokens: usage.completionTokens })
     // Of an answer that does not show how long it is, only the prompt is known.
-    const tokens =
-      known === null ? exchange.admission(exchange.routes[0]!).promptTokens : known.promptTokens + known.outputTokens
-    if (tokens > 0) budgets.charge(caller, { tokens }, exchange.scope)
+    const tokens = known === null ? source.admission(routes[0]!).promptTokens : known.promptTokens + known.outputTokens
+    if (tokens > 0) budgets.charge(caller, { tokens }, scope)
   }
 
 /** null: unknown. */
@@ -86,23 +85,24 @@ const countTarget =
 
 const countOriginal =
   (mirrorCounts: MirrorCounts): RequestEnd =>
-  ({ exchange, record }) =>
-    mirrorCounts.ended(exchange, record, outputTokensOf(record))
+  (exchange) =>
+    mirrorCounts.ended(exchange, exchange.record, outputTokensOf(exchange.record))
 
 const tellGroup =
   (group: Pick<WorkerGroup, 'ended'>): RequestEnd =>
-  ({ parsed: { model, caller }, record, exchange }) =>
-    group.ended?.({ model, tenant: caller.tenant, record }, exchange.scope)
+  ({ parsed: { model, caller }, record, scope }) =>
+    group.ended?.({ model, tenant: caller.tenant, record }, scope)
 
 const exportSpans =
   (telemetry: Telemetry): RequestEnd =>
-  ({ record, exchange: { trace, scope } }) => {
+  ({ record, trace, scope }) => {
     if (trace !== null) telemetry.recordSpans(record, trace, scope)
   }
 
 const logRouting =
   ({ log }: EndParts['ports']): RequestEnd =>
-  ({ record, exchange, parsed }) => {
+  (exchange) => {
+    const { record, parsed } = exchange
     if (record.engine === null) return
     for (const engine of [record.prefillEngine, record.engine])
       if (engine !== null) log.info(productionStackLine(parsed, exchange, engine))

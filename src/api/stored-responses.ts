@@ -4,6 +4,7 @@ import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
 import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
 import type { Exchange } from '../origin/exchange.ts'
+import type { RequestSource } from '../origin/request-source.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
 import { targetOf } from '../origin/rank-targets.ts'
@@ -13,7 +14,6 @@ import type { StoredResponse, StoredResponses } from '../ports/stored-responses.
 import type { Caller } from './auth/caller.ts'
 import { mayServe } from './auth/residency.ts'
 import type { RequestFields } from './body/request-fields.ts'
-import type { InferenceRequest } from './inference-request.ts'
 import { engineModel, type ModelRegistry } from './model-registry.ts'
 import type { RequestContext } from './request-context.ts'
 import { idParam } from './path-id.ts'
@@ -56,17 +56,6 @@ export function routeOf(models: ModelRegistry, stored: StoredResponse, caller: C
     'not_found',
     'The engine of this response is no longer configured. Send the conversation again in `input`.',
   )
-}
-
-export function keepResponse(
-  { storedResponses }: Pick<StoredResponseParts, 'storedResponses'>,
-  { caller, model, routes }: InferenceRequest,
-): NonNullable<Exchange['onResponseId']> {
-  return ({ cluster, engine }, id) => {
-    const route = routes.find((one) => one.cluster.id === cluster && targetOf(one.targets, engine) !== undefined)
-    if (route === undefined) return
-    storedResponses.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
-  }
 }
 
 /** GET, DELETE and cancel of a stored response; only the engine that stores it can answer. */
@@ -112,7 +101,7 @@ const emptyAdmission = (
   id: string,
   caller: Caller,
   model: Pick<Admission, 'model' | 'adapter'>,
-): ReturnType<Exchange['admission']> => ({
+): ReturnType<RequestSource['admission']> => ({
   version: PAYLOAD_VERSION,
   id,
   ...model,
@@ -148,11 +137,10 @@ function exchangeWithoutBody(
     requestedModel: stored.model,
     path: path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId, engineHeaders, true),
-    body: () => null,
+    source: { body: () => null, admission: () => emptyAdmission(id, caller, { model, adapter }) },
     stream,
     observe: !stream,
     hideUsage: false,
-    admission: () => emptyAdmission(id, caller, { model, adapter }),
     writeMs: config.limits.writeMs,
     heartbeatMs: stream ? config.limits.heartbeatMs : 0,
     routes: [route],
@@ -164,5 +152,6 @@ function exchangeWithoutBody(
     scope: stream || incoming.scope.delivery !== undefined ? incoming.scope : { ...incoming.scope, client: null },
     signal: incoming.request.signal,
     record: openRecord({ id, requestId, receivedAt, path: incoming.path, model: route.pool.model, stream }),
+    observer: null,
   }
 }

@@ -25,7 +25,7 @@ export const withAdapters =
   (legs: Legs): Legs =>
   (attempt) => {
     const { exchange, placed } = attempt
-    return exchange.admission(placed.route).adapter === null ? legs(attempt) : prepared(attempt, legs)
+    return exchange.source.admission(placed.route).adapter === null ? legs(attempt) : prepared(attempt, legs)
   }
 
 async function prepared(attempt: AttemptContext, legs: Legs): Promise<LegResult> {

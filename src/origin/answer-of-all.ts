@@ -21,9 +21,9 @@ export function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refu
   } = retry
   const tooLong = failed.findLast(({ failure }) => failure === 'too_long')
   const used = tooLong ?? (failed.every(keepsAnswer) ? failed.at(-1) : undefined)
-  if (used?.failure === 'lacks_route' && exchange.ownAnswer !== undefined) {
+  if (used?.failure === 'lacks_route' && exchange.source.ownAnswer !== undefined) {
     discardLacking(failed)
-    return ownAnswerOf(exchange, exchange.ownAnswer(), retry.stages.snapshot(), ports.now())
+    return ownAnswerOf(exchange, exchange.source.ownAnswer(), retry.stages.snapshot(), ports.now())
   }
   discardLacking(failed, used?.answer)
   if (used?.answer === undefined) throw failureOfAll(exchange, failed, refusal)

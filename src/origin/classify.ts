@@ -83,7 +83,7 @@ function failureBy(
   { answer, engine, path }: ReceivedAnswer,
   { status, body }: { readonly status: number; readonly body: string },
 ): AttemptFailed | null {
-  const { model, adapter } = exchange.admission(placed.route)
+  const { model, adapter } = exchange.source.admission(placed.route)
   const { headers } = answer
   const sent = { path: path.split('?', 1)[0]!, model: engine.external?.model ?? model, adapter }
   const type = knownEngines(ports.origin).typeOf(engine)

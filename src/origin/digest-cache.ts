@@ -12,6 +12,7 @@ import type { Exchange } from './exchange.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { type Pass, passOverAll } from './placement/placement-passes.ts'
 import type { PoolDigests } from './pool-digests.ts'
+import type { RequestSource } from './request-source.ts'
 import { headerOf } from './headers.ts'
 import { fetchRegionDigests, RegionUnavailable } from './regions/region-digest-client.ts'
 import type { RegionDigestResponse } from './regions/region-digest-response.ts'
@@ -31,6 +32,12 @@ interface DigestCacheOptions {
   readonly fingerprintOf?: (route: PoolRoute) => number | null
   /** Age, ms, after which a digest is refreshed in the background. */
   readonly freshMs?: number
+}
+
+/** What the order of pools depends on. */
+interface RoutedRequest
+  extends Pick<Exchange, 'routes' | 'scope'>, Partial<Pick<Exchange, 'headers' | 'regionPreference'>> {
+  readonly source: Pick<RequestSource, 'admission'>
 }
 
 const FRESH_MS = 2_000
@@ -72,10 +79,7 @@ export class DigestCache implements PoolDigests {
     this.#ports = options.ports
   }
 
-  order(
-    exchange: Pick<Exchange, 'routes' | 'scope' | 'admission'> &
-      Partial<Pick<Exchange, 'headers' | 'regionPreference'>>,
-  ): readonly PoolRoute[] {
+  order(exchange: RoutedRequest): readonly PoolRoute[] {
     const { routes, regionPreference = null } = exchange
     const [first] = routes
     if (first === undefined) return routes
@@ -85,12 +89,12 @@ export class DigestCache implements PoolDigests {
     }
     for (const route of routes) this.#refreshForChoice(route, exchange.scope)
     const byId = new Map(routes.map((route) => [poolKey(route), route]))
-    const admission = exchange.admission(first)
+    const admission = exchange.source.admission(first)
     const via = headerOf(exchange.headers ?? [], 'via')
     const ranks = rankClusters(
       // Prompts with equal block division are measured once.
       [...byId].map(([id, route]) =>
-        this.#view(id, route, hasSameBlocking(first, route) ? admission : exchange.admission(route), via),
+        this.#view(id, route, hasSameBlocking(first, route) ? admission : exchange.source.admission(route), via),
       ),
       (this.#entry(first).affinityKeys ??= new AffinityKeys()).keyOf(admission),
       () => this.#ports.random(),

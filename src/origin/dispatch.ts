@@ -37,8 +37,8 @@ export function requestOf(
 ): OriginRequest {
   const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
   const headers =
-    target.isGateway === true && exchange.forGateway !== undefined
-      ? [...exchange.headers, ...exchange.forGateway(placed.route, target)]
+    target.isGateway === true && exchange.source.gatewayHeaders !== undefined
+      ? [...exchange.headers, ...exchange.source.gatewayHeaders(placed.route, target, exchange.headers)]
       : exchange.headers
   return {
     target,
@@ -144,7 +144,7 @@ function recordHead(
   { isGateway }: OriginRequest['target'],
   dispatchedAt: number,
 ): void {
-  if (isGateway === true && answer.status < 300) exchange.gatewayAnswered?.(placed.route, answer.headers)
+  if (isGateway === true && answer.status < 300) exchange.observer?.gatewayAnswered(placed.route, answer.headers)
   if (answer.sse) stages.add('connect', ports.now() - dispatchedAt)
 }
 

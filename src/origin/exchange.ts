@@ -1,17 +1,25 @@
-import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
-import type { Admission } from '../core/contract/admission.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
 import type { RegionPreference } from '../core/routing/region-preference.ts'
 import type { OpenRecord, RequestRecord } from '../core/reports/request-record.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
-import type { EngineTarget } from '../ports/engine-target.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
+import type { StoredResponses } from '../ports/stored-responses.ts'
 import type { Protocol } from '../protocols/protocol.ts'
-import type { BodyEdit } from './body-edit.ts'
 import type { PoolRoute } from './pool-route.ts'
+import type { RequestSource } from './request-source.ts'
 import type { WaitingRequests } from './placement/waiting-requests.ts'
 
-/** An authorized request as `forward` needs it, independent of HTTP frameworks. */
+/** Where the engine of an answer is recorded, and under which names: later requests name the answer by its id. */
+export interface ResponseStorage {
+  readonly responses: Pick<StoredResponses, 'keep'>
+  readonly tenant: string
+  readonly model: string
+}
+
+/**
+ * An authorized request as `forward` needs it, independent of HTTP frameworks: plain data, but for the request's own
+ * values per pool (`source`) and the receiver of its end (`observer`).
+ */
 export interface Exchange {
   /** The gateway's id: bookings, decisions and reports use it. */
   readonly id: string
@@ -24,38 +32,19 @@ export interface Exchange {
   readonly protocol: Protocol
   /** Answers that are no stream are JSON. Absent: any. */
   readonly expectsJson?: boolean
-  /**
-   * Answer of the gateway itself, if all engines lack the route. Absent: the engine's answer goes to the client. Throws
-   * a Failure if there is none.
-   */
-  ownAnswer?(): Response
   /** Model name that the client requested. Absent: the answer keeps its own. */
   readonly requestedModel?: string
   /** Path and query for the engine. */
   readonly path: string
   /** Headers for the engine: flat, lower-case, without hop-by-hop headers and client credentials. */
   readonly headers: readonly string[]
-  /** Additional headers for another gateway, in the same form. Absent: none. */
-  forGateway?(route: PoolRoute, target: EngineTarget): readonly string[]
-  /** Called with the headers of another gateway's response. */
-  gatewayAnswered?(route: PoolRoute, headers: readonly string[]): void
-  /** The body for this pool: the original bytes with the gateway's edits; null: no body. */
-  body(route: PoolRoute, edit?: BodyEdit): readonly Uint8Array[] | null
-  /** The parsed body; absent: the request cannot be split. */
-  readonly json?: Readonly<Record<string, unknown>>
+  readonly source: RequestSource
   /** The client asked for a stream. */
   readonly stream: boolean
   /** Read the response on the way: always if needed (usage stripping, no stream), else by `observeShare`. */
   readonly observe: boolean
   /** The gateway requested the usage record, and the client did not. */
   readonly hideUsage: boolean
-  /** The part of the admission that is the same for all attempts. */
-  admission(route: PoolRoute): Omit<Admission, 'attempt' | 'avoid' | 'configVersion'>
-  /**
-   * Looks up external caches if the policy reads them, and adds the result to the pool's admission. Resolves with the
-   * time taken. Stays within the pool's budget, never rejects, and runs once per pool. null: no lookup is needed.
-   */
-  hints?(route: PoolRoute): Promise<StageTimes> | null
   /** Interval of SSE comments to the client while the engine sends nothing; 0: none. */
   readonly heartbeatMs: number
   /** Time that the client may read nothing; absent, 0: no limit. */
@@ -77,26 +66,28 @@ export interface Exchange {
   readonly waits?: WaitingRequests | undefined
   /** Aborted when the client disconnects, as far as the runtime reports it. */
   readonly signal: AbortSignalLike
-  /**
-   * Called when the response to the client starts: no further attempt needs the request. `written`: the bytes of the
-   * body are not read any more either.
-   */
-  onResponseStart?(written: boolean): void
-  /** Called with the engine that holds the response `id`, before the client can read the id. For stateful endpoints. */
-  onResponseId?(holder: { readonly cluster: string; readonly engine: string }, id: string): void
+  /** Present: an engine stores the answer for later requests. */
+  readonly storage?: ResponseStorage | undefined
   /** Send the stages to the client in a last SSE comment, if the stream is observed. */
   readonly lastComment?: boolean
   /** Filled in while the request runs: placement, attempts, stages, end. */
   readonly record: OpenRecord
-  /**
-   * What a continuation of the stream at another engine needs, or why it cannot be continued. Valid after `body` of the
-   * same route. Absent, null: streams are not continued.
-   */
-  continuation?(route: PoolRoute): Continuable | NotContinued | null
-  /** Counts the cost of a booking that was released. Absent: the request is charged to no key. */
-  charge?(route: PoolRoute, key: string): void
-  /** Called exactly once, when `record` is complete: after the last byte, or before `forward` throws. */
-  onEnd?(): void
+  /** null: nothing waits for the end. */
+  readonly observer: ExchangeObserver | null
+}
+
+/**
+ * Receives what becomes known of exchanges, and their ends: the only way from here to the caller of `forward`. One
+ * observer serves all exchanges, so that a request has no callbacks of its own. It is called, because a stream ends
+ * long after `forward` has returned its response, and a promise of the end would cost each request one.
+ */
+export interface ExchangeObserver {
+  /** Another gateway has answered, with these headers. */
+  gatewayAnswered(route: PoolRoute, headers: readonly string[]): void
+  /** A booking was released, in a pool that counts costs. */
+  bookingReleased(exchange: Exchange, route: PoolRoute, key: string): void
+  /** `record` is complete: after the last byte, or before `forward` throws. Called exactly once for each exchange. */
+  ended(exchange: Exchange): void
 }
 
 /** Completes the record of an exchange and reports the end. */
@@ -107,5 +98,5 @@ export function endExchange(
 ): void {
   Object.assign(exchange.record, end)
   exchange.record.durationMs = Math.max(0, now - exchange.receivedAt)
-  exchange.onEnd?.()
+  exchange.observer?.ended(exchange)
 }

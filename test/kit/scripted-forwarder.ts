@@ -91,11 +91,10 @@ export class ScriptedForwarder {
       protocol: chat,
       path: '/v1/chat/completions',
       headers: ['content-type', 'application/json'],
-      body: () => [new Uint8Array(2)],
+      source: { body: () => [new Uint8Array(2)], admission: () => ({ id: 'id-1', model: 'm' }) as Admission },
       stream: true,
       observe: true,
       hideUsage: false,
-      admission: () => ({ id: 'id-1', model: 'm' }) as Admission,
       routes,
       configVersion: 7,
       heartbeatMs: 0,
@@ -112,6 +111,7 @@ export class ScriptedForwarder {
         model: 'm',
         stream: true,
       }),
+      observer: null,
       ...changes,
     }
   }

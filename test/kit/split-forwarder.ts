@@ -127,24 +127,27 @@ export class SplitForwarder {
       protocol: chat,
       path: '/v1/chat/completions',
       headers: ['x-request-id', 'label'],
-      body: (_route, edit) => [
-        new TextEncoder().encode(
-          JSON.stringify({
-            ...json,
-            ...Object.fromEntries(
-              Object.entries(edit?.set ?? {}).map(([name, value]) => [name, JSON.parse(value) as unknown]),
-            ),
-          }),
-        ),
-      ],
-      json,
+      source: {
+        json,
+        body: (_route, edit) => [
+          new TextEncoder().encode(
+            JSON.stringify({
+              ...json,
+              ...Object.fromEntries(
+                Object.entries(edit?.set ?? {}).map(([name, value]) => [name, JSON.parse(value) as unknown]),
+              ),
+            }),
+          ),
+        ],
+        admission: () => ({
+          ...admission({ id, model: 'm', promptTokens: 700, encodeItems: images.length }),
+          configVersion: 1,
+        }),
+      },
+      observer: null,
       stream: true,
       observe: true,
       hideUsage: false,
-      admission: () => ({
-        ...admission({ id, model: 'm', promptTokens: 700, encodeItems: images.length }),
-        configVersion: 1,
-      }),
       routes: [this.#route],
       configVersion: 1,
       heartbeatMs: 0,

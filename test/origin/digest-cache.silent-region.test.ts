@@ -97,7 +97,7 @@ describe('a region', () => {
       await cache.refresh(route('tokyo'))
       expect(
         cache
-          .order({ routes: [route('tokyo'), route('paris')], scope, admission: () => admission() })
+          .order({ routes: [route('tokyo'), route('paris')], scope, source: { admission: () => admission() } })
           .map(({ cluster }) => cluster.id),
       ).toEqual(['paris', 'tokyo'])
     },

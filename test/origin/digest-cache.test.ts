@@ -1,7 +1,6 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
 import { DigestCache } from '../../src/origin/digest-cache.ts'
-import type { Exchange } from '../../src/origin/exchange.ts'
 import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import type { PoolPort } from '../../src/ports/pool.ts'
 import type { RequestScope } from '../../src/ports/request-scope.ts'
@@ -45,8 +44,8 @@ function route(id: string): PoolRoute {
   } as unknown as PoolRoute
 }
 
-function exchange(...ids: string[]): Pick<Exchange, 'routes' | 'scope' | 'admission'> {
-  return { routes: ids.map(route), scope, admission: () => admission({ session: 's' }) }
+function exchange(...ids: string[]): Parameters<DigestCache['order']>[0] {
+  return { routes: ids.map(route), scope, source: { admission: () => admission({ session: 's' }) } }
 }
 
 function digest(seq: number, changes: Partial<PoolDigest> = {}): PoolDigest {

@@ -427,16 +427,13 @@ describe('an answer', () => {
   })
 
   it.each([
-    [200, [[{ cluster: 'c', engine: 'c-a' }, 'resp_1']]],
+    [200, [['resp_1', { tenant: 't', cluster: 'c', pool: 'm', engine: 'c-a', model: 'named' }]]],
     [400, []],
-  ])('an answer with status %i reports the engine that has the response: %j', async (status, expected) => {
+  ])('an answer with status %i records the engine that has the response: %j', async (status, expected) => {
     const held: unknown[] = []
     const world = new ScriptedForwarder({ 'c-a': [{ status }] })
-    await forward(
-      world.exchange([world.route('c', ['c-a'])], { onResponseId: (...args) => void held.push(args) }),
-      world.ports,
-      world.digests,
-    )
+    const storage = { responses: { keep: (...args: unknown[]) => void held.push(args) }, tenant: 't', model: 'named' }
+    await forward(world.exchange([world.route('c', ['c-a'])], { storage }), world.ports, world.digests)
     await world.settled()
     expect(held).toEqual(expected)
   })
@@ -561,7 +558,7 @@ describe('clusters', () => {
       world.refusals.set('c2', 'retry_budget')
       let ends = 0
       const exchange = world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])], {
-        onEnd: () => void ends++,
+        observer: { gatewayAnswered: () => {}, bookingReleased: () => {}, ended: () => void ends++ },
       })
       const thrown = await failureOf(forward(exchange, world.ports, world.digests))
       expect([thrown.reason, thrown.message, thrown.cause]).toEqual([

@@ -32,9 +32,9 @@ async function permitOf(
   exchange: InferenceExchange,
   caller: Parameters<typeof reserve>[1],
 ): Promise<Permit | null> {
-  const { promptTokens, sequences = 1 } = exchange.admission(exchange.routes[0]!)
+  const { promptTokens, sequences = 1 } = exchange.source.admission(exchange.routes[0]!)
   const timers = timersOf(exchange.scope, parts.ports)
-  const outputLimit = exchange.protocol.bounds.limit(exchange.json)
+  const outputLimit = exchange.protocol.bounds.limit(exchange.source.json)
   try {
     return await reserve(parts, caller, { id: exchange.id, timers, promptTokens, sequences, outputLimit })
   } catch (error) {

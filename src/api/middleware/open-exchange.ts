@@ -1,9 +1,11 @@
 import type { Ports } from '../../ports.ts'
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
+import type { ResponseStorage } from '../../origin/exchange.ts'
 import { type ExchangeParts, InferenceExchange } from '../inference-exchange.ts'
+import type { InferenceRequest } from '../inference-request.ts'
 import { ownCount } from '../prompt/own-token-count.ts'
 import type { Middleware } from './middleware.ts'
-import { keepResponse, type StoredResponseParts } from '../stored-responses.ts'
+import type { StoredResponseParts } from '../stored-responses.ts'
 
 interface OpenExchangeParts extends ExchangeParts, Pick<StoredResponseParts, 'storedResponses'> {
   readonly ports: Pick<Ports, 'random' | 'yieldToEventLoop'>
@@ -19,9 +21,9 @@ export const openExchange =
     const inference = c.get('inference')
     const open = (): void => {
       const exchange = new InferenceExchange(parts, inference, parts.ports.random())
-      if (storesResponses) exchange.onResponseId = keepResponse(parts, inference)
-      const count = ownCount(inference, exchange)
-      if (count !== undefined) exchange.ownAnswer = count
+      if (storesResponses) exchange.storage = storageOf(parts, inference)
+      const count = ownCount(inference, exchange.source)
+      if (count !== undefined) exchange.source.ownAnswer = count
       c.set('exchange', exchange)
       const { logFields } = inference.incoming
       logFields.model = inference.model
@@ -32,6 +34,11 @@ export const openExchange =
     open()
     return next()
   }
+
+const storageOf = (
+  { storedResponses: responses }: Pick<OpenExchangeParts, 'storedResponses'>,
+  { caller, model }: InferenceRequest,
+): ResponseStorage => ({ responses, tenant: caller.tenant, model })
 
 /** Parsing, measuring and sending a long prompt take some 20 ms each, so other requests run in between. */
 async function inTurns(turn: () => Promise<void>, open: () => void, next: () => Promise<void>): Promise<void> {

@@ -9,8 +9,8 @@ import { isTooFragmented } from '../../core/tokens/prompt-fragments.ts'
 import type { PromptRequest } from '../../core/tokens/prompt-request.ts'
 import type { Prompt } from '../../core/tokens/prompt.ts'
 import { connectors } from '../../origin/disagg/connectors.ts'
-import type { Exchange } from '../../origin/exchange.ts'
 import type { PoolRoute } from '../../origin/pool-route.ts'
+import type { RequestSource } from '../../origin/request-source.ts'
 import type { CacheLookups } from '../../origin/lmcache/cache-lookups.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { UNREADABLE } from '../../protocols/prompt-texts.ts'
@@ -23,7 +23,7 @@ import type { PromptAnalyzers } from './prompt-analyzers.ts'
 import { sessionIn } from '../body/request-session.ts'
 import { estimateTokensByChars } from './split-estimate.ts'
 
-type Admission = ReturnType<Exchange['admission']>
+type Admission = ReturnType<RequestSource['admission']>
 
 /** Shared parts of admissions: the pools' measurers, the LMCache lookups, and prompts that an edge has measured. */
 export interface AdmissionSources {
@@ -83,7 +83,7 @@ export class AdmissionBuilder {
     return (this.#prompt ??= readPrompt(this.#parsed))
   }
 
-  of(route: PoolRoute): Admission {
+  admission(route: PoolRoute): Admission {
     return this.#poolAdmission(route).admission
   }
 

@@ -1,17 +1,17 @@
 /** Number of prompt tokens by the vocabulary of the pool, for engines that have no route to count them. */
 import { Failure } from '../../failure.ts'
-import type { InferenceExchange } from '../inference-exchange.ts'
 import type { InferenceRequest } from '../inference-request.ts'
+import type { InferenceSource } from '../inference-source.ts'
 import { jsonResponse } from '../json-response.ts'
 
 /** undefined: the endpoint answers more than a number. */
 export function ownCount(
-  { incoming, endpoint: { countAnswer, path }, model }: InferenceRequest,
-  exchange: InferenceExchange,
+  { incoming, endpoint: { countAnswer, path }, model, routes }: InferenceRequest,
+  source: InferenceSource,
 ): (() => Response) | undefined {
   if (countAnswer === null) return undefined
   return () => {
-    const { promptTokens, tokenSource } = exchange.admission(exchange.routes[0]!)
+    const { promptTokens, tokenSource } = source.admission(routes[0]!)
     if (tokenSource !== 'exact' && tokenSource !== 'engine')
       throw new Failure(
         'not_found',

@@ -41,12 +41,13 @@ export function withCanary(next: Forward, ports: Ports): Forward {
 
 /** null: the request is not repeated. */
 function copyOf(exchange: Exchange, ports: Ports, isBusy: (pool: PoolSettings) => boolean): Copy | null {
-  const { routes, protocol, json, pinned } = exchange
+  const { routes, protocol, source, pinned } = exchange
+  const { json } = source
   const route = routes.find(({ pool }) => pool.canary !== null)
   const { comparison } = protocol
   if (route === undefined || comparison === undefined || json === undefined || pinned !== null) return null
   if (ports.random() >= route.pool.canary!.share || isBusy(route.pool) || !isGreedy(json)) return null
-  const parts = exchange.body(route, comparison.edit)
+  const parts = source.body(route, comparison.edit)
   if (parts === null || parts.reduce((sum, { length }) => sum + length, 0) > MAX_BODY_BYTES) return null
   // A copy: the memory of the client's body is used again when its answer begins. A single piece was written anew.
   return { route, comparison, body: concatBytes(parts) }

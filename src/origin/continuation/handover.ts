@@ -13,6 +13,7 @@ import { keepsAnswer } from '../kept-answer.ts'
 import { classifyRefusal } from '../classify.ts'
 import type { PoolDigests } from '../pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
+import type { RequestSource } from '../request-source.ts'
 import { StageTimer } from '../stage-timer.ts'
 import { type CallContext, maxModelLen } from './engine-calls.ts'
 import { pendingText } from './pending-text.ts'
@@ -118,7 +119,7 @@ async function repeat(attempt: AttemptContext, state: StreamState): Promise<Hand
   const { exchange, ports, placed } = attempt
   const calls = callContextOf(attempt)
   const dispatchedAt = ports.now()
-  const answer = await send(attempt, calls, exchange.body(placed.route) ?? [])
+  const answer = await send(attempt, calls, exchange.source.body(placed.route) ?? [])
   if ('failure' in answer) return answer
   return {
     kind: 'moved',
@@ -134,7 +135,7 @@ const callContextOf = ({ exchange, ports, placed }: AttemptContext): CallContext
   ports,
   target: placed.engine,
   signal: exchange.signal,
-  model: exchange.admission(placed.route).model,
+  model: exchange.source.admission(placed.route).model,
   timers: exchange.scope.timers ?? ports.timers,
 })
 
@@ -186,24 +187,30 @@ function continuationExchange({
     heartbeatMs: exchange.heartbeatMs,
     clientHeaders: [],
     routes: [placed.route],
-    body: how === 'ids' ? () => null : (route) => exchange.body(route),
-    admission: (route) => {
-      const { ttftDeadlineMs: _deadline, sequences: _sequences, ...base } = exchange.admission(route)
-      const { blockTokens } = route.pool
-      const whole = { ...base, hints: null, chunks: null, unsplittable: 'it continues a stream', encodeItems: 0 }
-      if (how === 'replay') return whole
-      return {
-        ...whole,
-        promptTokens: (record.promptIds?.length ?? base.promptTokens) + record.tokens,
-        blocks: isExact(base.tokenSource)
-          ? extendedBlocks(base.blocks, record.promptIds!, record.ids, blockTokens)
-          : base.blocks,
-        expectedOutputTokens:
-          base.expectedOutputTokens === null ? null : Math.max(1, base.expectedOutputTokens - record.tokens),
-      }
-    },
+    source: sourceOf(exchange.source, record, how),
+    // The end is that of the client's stream.
+    observer: null,
   }
 }
+
+/** The request of the next engine. */
+const sourceOf = (source: RequestSource, record: StreamState['record'], how: HandoverInput['how']): RequestSource => ({
+  body: how === 'ids' ? () => null : (route) => source.body(route),
+  admission: (route) => {
+    const { ttftDeadlineMs: _deadline, sequences: _sequences, ...base } = source.admission(route)
+    const whole = { ...base, hints: null, chunks: null, unsplittable: 'it continues a stream', encodeItems: 0 }
+    if (how === 'replay') return whole
+    return {
+      ...whole,
+      promptTokens: (record.promptIds?.length ?? base.promptTokens) + record.tokens,
+      blocks: isExact(base.tokenSource)
+        ? extendedBlocks(base.blocks, record.promptIds!, record.ids, route.pool.blockTokens)
+        : base.blocks,
+      expectedOutputTokens:
+        base.expectedOutputTokens === null ? null : Math.max(1, base.expectedOutputTokens - record.tokens),
+    }
+  },
+})
 
 const isExact = (source: string): boolean => source !== 'bytes'
 

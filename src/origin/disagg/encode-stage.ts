@@ -14,7 +14,7 @@ import { encoderCacheOf } from './encoder-cache.ts'
 const encoder = new TextEncoder()
 
 /** Items that no encoder holds. */
-function missingItems({ json, protocol }: Exchange, route: PoolRoute): readonly MediaItem[] {
+function missingItems({ source: { json }, protocol }: Exchange, route: PoolRoute): readonly MediaItem[] {
   const parts = json === undefined ? [] : (protocol.media?.(json) ?? [])
   if (parts.length === 0) return []
   const encoded = encoderCacheOf(route)
@@ -85,7 +85,7 @@ interface EncodeCall {
  */
 function encode(attempt: AttemptContext, { item, at, target, signal }: EncodeCall): Promise<LegOutcome> {
   const { exchange, placed } = attempt
-  const { model } = exchange.admission(placed.route)
+  const { model } = exchange.source.admission(placed.route)
   const body = JSON.stringify({
     model,
     messages: [{ role: 'user', content: [item.part] }],

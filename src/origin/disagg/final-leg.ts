@@ -34,7 +34,7 @@ export type LegResult =
 export function wholeLeg(attempt: AttemptContext, notes: readonly string[] = []): FinalLeg {
   const { exchange, placed } = attempt
   const { engine, route } = placed
-  const body = exchange.body(route, editAt(attempt, engine))
+  const body = exchange.source.body(route, editAt(attempt, engine))
   return { target: engine, path: exchange.path, body, notes, transform: null }
 }
 
@@ -42,7 +42,7 @@ export function wholeLeg(attempt: AttemptContext, notes: readonly string[] = [])
 function editAt({ exchange, ports, placed }: AttemptContext, engine: EngineTarget): BodyEdit | undefined {
   const { route } = placed
   const type = knownEngines(ports.origin).typeOf(engine)
-  const adapter = engine.hasAdapters === true ? exchange.admission(route).adapter : null
+  const adapter = engine.hasAdapters === true ? exchange.source.admission(route).adapter : null
   const adapterName = adapter === null ? undefined : type.adapters?.nameFor(route.pool.model, adapter)
   return editFor(engine, type.addable, adapterName)
 }
@@ -55,7 +55,7 @@ export function bodyAt(
 ): readonly Uint8Array[] {
   const own = editAt(attempt, engine)
   const edit = { ...own, set: { ...own?.set, ...set }, remove: [...(own?.remove ?? []), ...remove] }
-  return attempt.exchange.body(attempt.placed.route, edit)!
+  return attempt.exchange.source.body(attempt.placed.route, edit)!
 }
 
 /** Edit of a leg whose answer the gateway reads as a whole. */

@@ -72,7 +72,7 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
 }
 
 function editedBody({ exchange, placed }: AttemptContext): JsonObject {
-  const pieces = exchange.body(placed.route)!
+  const pieces = exchange.source.body(placed.route)!
   let size = 0
   for (const piece of pieces) size += piece.length
   return JSON.parse(new TextDecoder().decode(concatBytes(pieces, size))) as JsonObject

@@ -24,12 +24,12 @@ export function prefillLeg(attempt: AttemptContext, prefill: EngineTarget): Prom
   const { split } = placed.route.pool
   const params: Record<string, string> = split.connector === 'nixl' ? { kv_transfer_params: REMOTE_DECODE_PARAMS } : {}
   // A request without `splitting` is not split.
-  const { set: one, remove } = exchange.protocol.splitting!.prefillEdit(exchange.json ?? {})
+  const { set: one, remove } = exchange.protocol.splitting!.prefillEdit(exchange.source.json ?? {})
   return prefillLegWith(attempt, prefill, {
-    body: exchange.body(placed.route, { set: { ...params, ...one }, remove })!,
+    body: exchange.source.body(placed.route, { set: { ...params, ...one }, remove })!,
     decodeBody(answer) {
       const set = decodeFields(answer, attempt, prefill)
-      return Object.keys(set).length === 0 ? 'none' : exchange.body(placed.route, { set, remove: [] })!
+      return Object.keys(set).length === 0 ? 'none' : exchange.source.body(placed.route, { set, remove: [] })!
     },
   })
 }

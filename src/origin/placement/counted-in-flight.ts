@@ -24,7 +24,7 @@ function counted(placed: PlaceResult, { pass, exchange, context, route }: PlaceC
   if (placed === 'unknown_engine' || 'refusal' in placed) return placed
   const isGateway = placed.engine.isGateway === true
   if (!isGateway && !pass.isChosen) return placed
-  const sent = context.digests.sent(route, exchange.admission(route))
+  const sent = context.digests.sent(route, exchange.source.admission(route))
   if (sent !== null) placed.booking.sent(sent)
   // The ledger counts all engines behind another gateway as one.
   return isGateway ? { ...placed, predictedTtftMs: sent?.predictedTtftMs ?? null } : placed

@@ -127,7 +127,9 @@ function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admiss
 
 /** Charges the request with the costs of its bookings, in a pool that counts them. */
 const chargesOf = oncePerPool(({ pool }): ((exchange: Exchange, route: PoolRoute) => Charge) =>
-  pool.cost === null ? () => noCharge : (exchange, route) => (key) => exchange.charge?.(route, key),
+  pool.cost === null
+    ? () => noCharge
+    : (exchange, route) => (key) => exchange.observer?.bookingReleased(exchange, route, key),
 )
 
 type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
@@ -238,7 +240,7 @@ function admissionFor(
   { pass, exchange, context: { history }, route, unknown }: PoolSearch,
   elapsedMs: number,
 ): Admission {
-  const admission = exchange.admission(route)
+  const admission = exchange.source.admission(route)
   // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
   const extended: { -readonly [Field in keyof Admission]: Admission[Field] } = {
     ...admission,

@@ -19,7 +19,7 @@ export function abortedUse(
 ): UsedTokens | null {
   const { promptTokens, sequences = 1 } = placed
   if (exchange.stream) return { promptTokens, outputTokens: 0 }
-  const { outputLimitTokens = Infinity } = exchange.admission(placed.route)
+  const { outputLimitTokens = Infinity } = exchange.source.admission(placed.route)
   if (outputLimitTokens === 0) return { promptTokens, outputTokens: 0 }
   const output = outputPace.tokensIn(engine, exchange.path, ms)
   return output === null ? null : { promptTokens, outputTokens: Math.min(output, sequences * outputLimitTokens) }

@@ -86,7 +86,7 @@ export class AnswerRelay implements RequestRelay {
   }
 
   #dropRequest(): void {
-    this.#attempt.exchange.onResponseStart?.(this.#written())
+    this.#attempt.exchange.source.release?.(this.#written())
   }
 
   /** The response can be changed on its way to the client. */
@@ -124,7 +124,7 @@ export class AnswerRelay implements RequestRelay {
   continued(): Response | null {
     const { exchange, placed, digests, suspect } = this.#attempt
     const { route } = placed
-    const request = exchange.continuation?.(route) ?? null
+    const request = exchange.source.continuation?.() ?? null
     if (request === null || !this.#answer.sse || this.#answer.status >= 300) return null
     const barrier = this.#barrier()
     if (typeof request === 'string' || barrier !== null) {
@@ -140,7 +140,7 @@ export class AnswerRelay implements RequestRelay {
       max: route.pool.retry.midStreamMax,
       replayMs: route.pool.retry.midStreamReplayMs,
       suspect: (engine) => suspect?.(route, engine),
-      dropRequest: (once) => exchange.onResponseStart?.(once && this.#written()),
+      dropRequest: (once) => exchange.source.release?.(once && this.#written()),
       relayOf: ({ attempt, answer, dispatchedAt }) =>
         new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, last: null }),
     })
@@ -213,10 +213,12 @@ export class AnswerRelay implements RequestRelay {
 
   #watchId(): Pick<RelayOptions, 'onResponseId'> {
     const { exchange, placed } = this.#attempt
-    if (exchange.onResponseId === undefined || this.#answer.status >= 300) return {}
-    return {
-      onResponseId: (id) => exchange.onResponseId?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, id),
-    }
+    const { storage } = exchange
+    if (storage === undefined || this.#answer.status >= 300) return {}
+    const { responses, ...names } = storage
+    const { cluster, pool } = placed.route
+    const place = { cluster: cluster.id, pool: pool.model, engine: placed.engine.id }
+    return { onResponseId: (id) => responses.keep(id, { ...names, ...place }) }
   }
 
   #headers(): string[] {

@@ -18,10 +18,9 @@ function openStage() {
     exchange: {
       id: 'id',
       protocol: chat,
-      json: { messages: [{ role: 'user', content }] },
+      source: { json: { messages: [{ role: 'user', content }] }, admission: () => ({ model: 'm' }) },
       headers: ['x-request-id', 'label'],
       signal: client.signal,
-      admission: () => ({ model: 'm' }),
     },
     ports: {
       now: () => 0,

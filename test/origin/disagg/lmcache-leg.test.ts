@@ -7,7 +7,7 @@ it('a body with names that V8 misreads is served whole: a leg built from it woul
   const engine = { id: 'd', url: 'http://d' }
   const pool = { split: { lmcache: { receivers: { d: {} } } } }
   const attempt = {
-    exchange: { path: '/v1/completions', body: () => [bytes] },
+    exchange: { path: '/v1/completions', source: { body: () => [bytes] } },
     ports: { origin: {} },
     placed: { route: { pool }, engine },
   } as unknown as AttemptContext

@@ -83,7 +83,12 @@ const scope: RequestScope = { client: null, remoteAddress: null, background: (wo
 async function firsts(routes: readonly PoolRoute[], headers: readonly string[] = []): Promise<Record<string, number>> {
   const found: Record<string, number> = {}
   for (let i = 0; i < 200; i++) {
-    const [first] = cache.order({ routes, scope, headers, admission: () => admission({ session: `s${i}` }) })
+    const [first] = cache.order({
+      routes,
+      scope,
+      headers,
+      source: { admission: () => admission({ session: `s${i}` }) },
+    })
     await Promise.all(background.splice(0))
     // Requests before the first digest do not count.
     if (i >= 50) found[first!.cluster.id] = (found[first!.cluster.id] ?? 0) + 1

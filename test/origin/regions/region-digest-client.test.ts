@@ -100,7 +100,7 @@ async function order(
   asking: Admission = prompt(),
   routes: readonly PoolRoute[] = NAMES.map((id) => route(id)),
 ): Promise<Name[]> {
-  const found = cache.order({ routes, scope, admission: () => asking })
+  const found = cache.order({ routes, scope, source: { admission: () => asking } })
   await Promise.all(background.splice(0))
   return found.map(({ cluster }) => cluster.id as Name)
 }
@@ -281,7 +281,7 @@ describe('an edge', () => {
           cache.order({
             routes: NAMES.map((id) => route(id)),
             scope: { ...scope, background: () => {} },
-            admission: () => prompt({ session: `s${i}` }),
+            source: { admission: () => prompt({ session: `s${i}` }) },
           })[0]!.cluster.id === 'paris'
         )
           count++

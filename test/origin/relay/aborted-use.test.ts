@@ -9,7 +9,7 @@ const newEngine = (): EngineTarget => ({ id: 'a', url: 'http://a', headers: [], 
 function attempt({ stream = false, limit, sequences }: { stream?: boolean; limit?: number; sequences?: number }) {
   const admission = limit === undefined ? {} : { outputLimitTokens: limit }
   return {
-    exchange: { stream, path: '/p', admission: () => admission } as unknown as Exchange,
+    exchange: { stream, path: '/p', source: { admission: () => admission } } as unknown as Exchange,
     placed: { promptTokens: 7, sequences, route: {} } as unknown as AcquiredPlacement,
   }
 }

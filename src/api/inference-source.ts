@@ -1,0 +1,140 @@
+import type { Continuable, NotContinued } from '../core/continuation/continuable.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+import type { ClientSession } from '../core/contract/client-session.ts'
+import type { Usage } from '../core/contract/outcome.ts'
+import type { AddableField } from '../engines/engine-type.ts'
+import type { BodyEdit } from '../origin/body-edit.ts'
+import type { PoolRoute } from '../origin/pool-route.ts'
+import type { RequestSource } from '../origin/request-source.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+import { ANYONE } from './auth/caller.ts'
+import { regionHeaders } from './auth/residency.ts'
+import type { JsonBody } from './body/body.ts'
+import { rewriteBody } from './body/body-rewrite.ts'
+import { replaceFormModel } from './body/multipart.ts'
+import type { PoolEdit } from './body/pool-edits.ts'
+import { MAX_SESSION_CHARS } from './body/request-fields.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import { engineModel } from './model-registry.ts'
+import { AdmissionBuilder, type AdmissionSources, saltOf } from './prompt/admission-builder.ts'
+
+/**
+ * Header values allow only these characters, and a request with an invalid header would count as its region's failure.
+ */
+const headerJson = (value: object): string =>
+  JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+/** Name of a session at a region, which it bounds. */
+const regionSession = (tenant: string, id: string): string => `${tenant}:${id}`.slice(0, MAX_SESSION_CHARS)
+
+const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
+
+export interface SourceParts extends AdmissionSources {
+  /** Changes of a pool to the bodies of its requests. */
+  readonly editsOf: (route: PoolRoute) => PoolEdit
+}
+
+/** How the answer will be read. */
+interface AnswerReading {
+  readonly stream: boolean
+  readonly hideUsage: boolean
+}
+
+/** Bodies and admissions of a validated request. */
+export class InferenceSource implements RequestSource {
+  readonly parsed: InferenceRequest
+  readonly #admissions: AdmissionBuilder
+  readonly #editsOf: SourceParts['editsOf']
+  readonly #isStream: boolean
+  readonly #hidesUsage: boolean
+  /** Set for endpoints that the gateway can answer itself. */
+  ownAnswer?: () => Response
+  /** null: streams of the pool are not continued. */
+  #continuable: Continuable | NotContinued | null = null
+  /** Engines' name of the model → the rewritten body, which attempts on one pool share. */
+  #rewrittenFor: string | null = null
+  #rewritten: readonly Uint8Array[] = []
+
+  constructor(parts: SourceParts, parsed: InferenceRequest, { stream, hideUsage }: AnswerReading) {
+    this.parsed = parsed
+    this.#admissions = new AdmissionBuilder(parsed, parts)
+    this.#editsOf = parts.editsOf
+    this.#isStream = stream
+    this.#hidesUsage = hideUsage
+  }
+
+  get json(): JsonBody['json'] {
+    return this.parsed.body.json
+  }
+
+  body(route: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
+    const { body, endpoint, caller, fields, model } = this.parsed
+    const name = leg?.model ?? engineModel(model, route.pool).model
+    if (endpoint.form) return replaceFormModel(body, name)
+    const mayAdd = (field: AddableField): boolean => leg?.addable?.includes(field) ?? true
+    const cacheSalt = mayAdd('cache_salt') && endpoint.salted ? saltOf(caller, fields) : null
+    const edit = this.#editsOf(route)(this, leg)
+    // Every attempt has its own legs, so nothing is cached.
+    if (edit !== undefined) {
+      const includeUsage = this.#hidesUsage && mayAdd('stream_options') && !edit.remove.includes('stream_options')
+      return rewriteBody(body.bytes, body.json, { model: name, includeUsage, cacheSalt, leg: edit })
+    }
+    if (this.#rewrittenFor !== name) {
+      this.#rewritten = rewriteBody(body.bytes, body.json, { model: name, includeUsage: this.#hidesUsage, cacheSalt })
+      this.#rewrittenFor = name
+    }
+    return this.#rewritten
+  }
+
+  continuation(): Continuable | NotContinued | null {
+    return this.#continuable
+  }
+
+  needsTokenIds({ retry }: PoolRoute['pool'], priority: string | undefined): boolean {
+    const { endpoint, incoming } = this.parsed
+    if (!this.#isStream || retry.midStream === 'off' || incoming.scope.delivery !== undefined) return false
+    const json = priority === undefined ? this.json : { ...this.json, priority: Number(priority) }
+    this.#continuable ??= endpoint.protocol.continuable(json, retry.midStream)
+    return typeof this.#continuable !== 'string'
+  }
+
+  admission(route: PoolRoute): ReturnType<RequestSource['admission']> {
+    return this.#admissions.admission(route)
+  }
+
+  hints(route: PoolRoute): Promise<StageTimes> | null {
+    return this.#admissions.hints(route)
+  }
+
+  /** Session that the client names in the sources of this pool. */
+  sessionIn(route: PoolRoute): ClientSession | null {
+    return this.#admissions.sessionIn(route)
+  }
+
+  gatewayHeaders(route: PoolRoute, target: EngineTarget, others: readonly string[]): readonly string[] {
+    const { options, caller } = this.parsed
+    const session = caller.tenant === ANYONE.tenant ? null : this.#admissions.sessionIn(route)
+    // The region has one key for all clients of this gateway.
+    const sent = session === null ? options : { ...options, session: regionSession(caller.tenant, session.id) }
+    const ours = Object.keys(sent).length === 0 ? [] : ['x-firstlight-options', headerJson(sent)]
+    const all = [...ours, ...regionHeaders(caller)]
+    const prompt = this.#admissions.forRegion(route, target, [...others, ...all])
+    return [...all, ...prompt]
+  }
+
+  /** A stream may run for hours, so it releases its prompt. */
+  release(isWritten: boolean): void {
+    const { request, memory } = this.parsed.incoming
+    memory?.release()
+    this.parsed.body = NO_BODY
+    this.#rewritten = []
+    this.#rewrittenFor = null
+    const unread = this.#admissions.begun()
+    if (isWritten && unread && 'collect' in request) request.giveBack()
+  }
+
+  /** Learns the bytes per token from the engine's count. */
+  learn(route: PoolRoute, usage: Usage): void {
+    this.#admissions.learn(route, usage)
+  }
+}
