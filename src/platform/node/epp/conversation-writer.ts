@@ -63,9 +63,11 @@ export class ConversationWriter implements BodyOutlet {
     const all = { set: [DESTINATION, text, ...changes.set], remove }
     if (!this.hasRequestBody) return this.#call.send(headersAnswer('request_headers', all, metadata))
     if (isDuplex) {
-      this.#call.send(headersAnswer('request_headers', all, metadata))
-      this.#pieces('request_body', body ?? NO_PIECES, !this.hasRequestTrailers)
-      if (this.hasRequestTrailers) this.#call.send(trailersAnswer('request_trailers'))
+      this.#call.together(() => {
+        this.#call.send(headersAnswer('request_headers', all, metadata))
+        this.#pieces('request_body', body ?? NO_PIECES, !this.hasRequestTrailers)
+        if (this.hasRequestTrailers) this.#call.send(trailersAnswer('request_trailers'))
+      })
     } else if (isUnchanged) this.#call.send(bodyAnswer('request_body', null, all, metadata))
     else {
       const pieces = body ?? NO_PIECES

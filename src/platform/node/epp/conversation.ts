@@ -10,7 +10,12 @@ import type { RelayOptions } from '../../../ports/relay.ts'
 import { Deadline } from '../deadline.ts'
 import type { CallHandler, GrpcCall } from '../grpc/grpc-call.ts'
 import { GRPC, GrpcError } from '../grpc/grpc-status.ts'
-import { type MessageKind, type ProcessingRequest, readProcessingRequest } from '../grpc/processing-request.ts'
+import {
+  memoryOf,
+  type MessageKind,
+  type ProcessingRequest,
+  readProcessingRequest,
+} from '../grpc/processing-request.ts'
 import { headersAnswer, trailersAnswer } from '../grpc/processing-response.ts'
 import { type BodyModes, bodyModesOf } from './body-modes.ts'
 import { ConversationWriter } from './conversation-writer.ts'
@@ -83,7 +88,7 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
 
   message(bytes: Buffer): void {
     const message = readProcessingRequest(bytes)
-    HANDLERS[message.kind](this, message)
+    HANDLERS[message.kind](this, message, bytes)
   }
 
   halfClosed(): void {
@@ -118,10 +123,10 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     void this.#run(request)
   }
 
-  requestBody(message: ProcessingRequest): void {
+  requestBody(message: ProcessingRequest, bytes: Buffer): void {
     if (this.#phase === 'local') return
     if (this.#request === null || this.#request.isComplete) throw outOfOrder(message.kind)
-    this.#request.take(message.body)
+    this.#request.take(message.body, memoryOf(bytes))
     if (message.endOfStream) this.#request.end()
   }
 
@@ -260,16 +265,23 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     this.#firstByte.cancel()
     this.#patience.cancel()
     const { response } = this.#modes
-    this.#writer.responseHead(this.#answerHead!, options.headers)
     this.#writer.hasResponseBody = !(this.#isAnswerEnded && body.held.length === 0)
-    this.#relay = new ProxiedRelay({
+    const relay = new ProxiedRelay({
       options,
       body,
       outlet: response === 'duplex' ? this.#writer : this.#writer.collector,
       changes: response === 'duplex',
     })
-    if (response === 'none' && this.#isAnswerEnded) return this.#relay.endUnread()
-    if (response === 'duplex') this.#relay.begin()
+    this.#relay = relay
+    this.#call.together(() => {
+      this.#writer.responseHead(this.#answerHead!, options.headers)
+      if (response === 'none' && this.#isAnswerEnded) relay.endUnread()
+      else if (response === 'duplex') relay.begin()
+    })
+  }
+
+  get isWritten(): boolean {
+    return this.#call.isWritten
   }
 
   streams(): void {
@@ -312,9 +324,9 @@ export function deliverTo(client: unknown, request: DeliveredRequest, handler: R
   client.begin(request, handler)
 }
 
-const HANDLERS: Readonly<Record<MessageKind, (to: Conversation, message: ProcessingRequest) => void>> = {
+const HANDLERS: Readonly<Record<MessageKind, (to: Conversation, message: ProcessingRequest, bytes: Buffer) => void>> = {
   request_headers: (to, message) => to.requestHeaders(message),
-  request_body: (to, message) => to.requestBody(message),
+  request_body: (to, message, bytes) => to.requestBody(message, bytes),
   request_trailers: (to, message) => to.requestTrailers(message),
   response_headers: (to, message) => to.responseHeaders(message),
   response_body: (to, message) => to.responseBody(message),

@@ -3,6 +3,7 @@ import { AbortListeners } from '../../../abort-listeners.ts'
 import type { AbortSignalLike } from '../../../ports/abort-signal.ts'
 import type { BodyAllocation } from '../../../body-memory.ts'
 import { Failure } from '../../../failure.ts'
+import { releaseBuffer } from '../inbound/body-buffer.ts'
 import type { HeaderMap } from './header-map.ts'
 
 const GONE = 'the proxy ended the request before it was complete'
@@ -35,10 +36,12 @@ export class InboundRequest {
   body: Uint8Array | null = null
   readonly #onWanted: () => void
   #pieces: Buffer[] = []
+  /** Memory of the pieces, or of the body once it is complete, as far as nothing else is in it. */
+  #memories: Buffer[] = []
   #size = 0
   #isComplete = false
   #limitBytes = Infinity
-  #memory: BodyAllocation | null = null
+  #allocation: BodyAllocation | null = null
   #pending: PendingBody | null = null
   /** The body is refused: later pieces are dropped. */
   #isRefused = false
@@ -55,8 +58,10 @@ export class InboundRequest {
     return this.#isComplete
   }
 
-  take(piece: Buffer): void {
+  /** @param memory in which there is nothing else; null: there is */
+  take(piece: Buffer, memory: Buffer | null = null): void {
     if (this.#isRefused || piece.length === 0) return
+    if (memory !== null) this.#memories.push(memory)
     this.#size += piece.length
     this.#pieces.push(piece)
     if (this.#pending !== null) this.#hold(piece.length)
@@ -70,7 +75,7 @@ export class InboundRequest {
   /** Resolves with the body; null: it is longer than the limit. Rejects if the proxy ends the request. */
   collect(limitBytes: number, memory: BodyAllocation | null = null): Promise<Uint8Array | null> {
     this.#limitBytes = limitBytes
-    this.#memory = memory
+    this.#allocation = memory
     return new Promise((resolve, reject) => {
       this.#pending = { resolve, reject }
       if (this.signal.aborted) return this.#refuse(new Error(GONE))
@@ -81,8 +86,10 @@ export class InboundRequest {
     })
   }
 
+  /** Frees the memory of the body at once, not with the next garbage collection. It must not be read any more. */
   giveBack(): void {
     this.body = null
+    this.#free()
   }
 
   gone(): void {
@@ -94,7 +101,7 @@ export class InboundRequest {
   #hold(bytes: number): void {
     if (this.#size > this.#limitBytes) return this.#refuse(null)
     try {
-      this.#memory?.grow(bytes)
+      this.#allocation?.grow(bytes)
     } catch (error) {
       this.#refuse(error as Failure)
     }
@@ -113,9 +120,21 @@ export class InboundRequest {
     const pending = this.#pending
     if (pending === null) return
     this.#pending = null
-    const body = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces, this.#size)
+    const body = this.#pieces.length === 1 ? this.#pieces[0]! : this.#join()
     this.#pieces = []
     this.body = body
     pending.resolve(body)
+  }
+
+  #join(): Buffer {
+    const body = Buffer.concat(this.#pieces, this.#size)
+    this.#free()
+    this.#memories = [body]
+    return body
+  }
+
+  #free(): void {
+    for (const memory of this.#memories) releaseBuffer(memory)
+    this.#memories = []
   }
 }

@@ -19,6 +19,8 @@ export interface AnswerMover {
   relay(options: RelayOptions, body: BegunBody): void
   /** A step of the gateway reads the answer, and the response to `place` has its body. */
   streams(): void
+  /** The proxy has taken the body of the request. */
+  readonly isWritten: boolean
   /** The rest of the answer is not needed. */
   stopped(reason: unknown): void
 }
@@ -43,6 +45,10 @@ export class ProxiedAnswer extends PullAnswer {
     this.#body = body
     this.#mover = mover
     if (served !== null) this.served = served
+  }
+
+  get written(): boolean {
+    return this.#mover.isWritten
   }
 
   /** Calls `firstByte` of the handler in the tick in which output comes. */

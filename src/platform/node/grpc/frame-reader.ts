@@ -2,7 +2,7 @@
 import { GRPC, GrpcError } from './grpc-status.ts'
 
 /** A flag for compression and the length. */
-const PREFIX_BYTES = 5
+export const PREFIX_BYTES = 5
 
 export class FrameReader {
   readonly #limitBytes: number

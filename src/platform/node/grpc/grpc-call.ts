@@ -72,6 +72,19 @@ export class GrpcCall {
     return this.#parts.stream.writableNeedDrain
   }
 
+  /** The connection has taken everything that was sent: its memory is not read any more. */
+  get isWritten(): boolean {
+    return this.#parts.stream.writableLength === 0
+  }
+
+  /** Runs a step whose messages go out in one write. */
+  together(step: () => void): void {
+    const { stream } = this.#parts
+    stream.cork()
+    step()
+    stream.uncork()
+  }
+
   /** Ends the call. Has effect once. */
   end(status: number, message = ''): void {
     if (this.#isEnded) return

@@ -1,5 +1,6 @@
 /** Messages of a proxy to an external processor: `envoy.service.ext_proc.v3.ProcessingRequest`. */
 import { FieldReader, MalformedMessage, type MessageRange } from './field-reader.ts'
+import { PREFIX_BYTES } from './frame-reader.ts'
 import { readStruct, type StructFields } from './struct-value.ts'
 
 /** Values of `ProcessingMode.BodySendMode`. */
@@ -52,6 +53,13 @@ interface Content {
 }
 
 const NO_CONTENT: Content = { headers: [], body: NO_BYTES, endOfStream: false }
+
+/** Memory in which there is this message of a call and nothing else. null: there is more. */
+export function memoryOf(message: Buffer): Buffer | null {
+  const { buffer, byteOffset, length } = message
+  const isAlone = byteOffset === PREFIX_BYTES && byteOffset + length === buffer.byteLength
+  return isAlone ? Buffer.from(buffer) : null
+}
 
 /** Throws a MalformedMessage. Unknown fields are skipped. */
 export function readProcessingRequest(bytes: Buffer): ProcessingRequest {
