@@ -51,17 +51,19 @@ class PlanSearch {
     this.#windows = Math.floor(lastMs / WINDOW_MS) + 1
   }
 
-  /** The smallest constant fleet of each window that keeps the share in it. */
+  /** The smallest constant fleet of each window that keeps the share in it, or the first that keeps it in all. */
   first(): PlanTrial {
     const { minReplicas, maxReplicas } = this.#given
-    const replicas = Array.from({ length: this.#windows }, () => maxReplicas)
-    for (let count = maxReplicas; count >= minReplicas; count -= 1) {
-      const result = this.#run(replicas.map(() => count))
+    const found = new Map<number, number>()
+    let count = minReplicas
+    for (; count < maxReplicas && found.size < this.#windows; count += 1) {
+      const result = this.#run(Array.from({ length: this.#windows }, () => count))
       const { missed, requests } = this.#byWindow(result)
-      const kept = [...replicas.keys()].filter((window) => missed[window]! <= (1 - this.#share) * requests[window]!)
-      for (const window of kept) replicas[window] = count
-      if (kept.length === 0 && count < maxReplicas) break
+      for (const [window, misses] of missed.entries())
+        if (!found.has(window) && misses <= (1 - this.#share) * requests[window]!) found.set(window, count)
+      if (result.keptShare >= this.#share) break
     }
+    const replicas = Array.from({ length: this.#windows }, (_, window) => found.get(window) ?? count)
     return { replicas, result: this.#run(replicas) }
   }
 
