@@ -41,8 +41,12 @@ export function withDeadline<Value>(
 }
 
 /** The result of `work`; null: it failed, or took longer than `limitMs`. Never rejects. */
-export const withTimeout = <Value>(limitMs: number, work: Promise<Value>): Promise<{ readonly value: Value } | null> =>
-  withDeadline(limitMs, work).then(
+export const withTimeout = <Value>(
+  limitMs: number,
+  work: Promise<Value>,
+  options: DeadlineOptions = {},
+): Promise<{ readonly value: Value } | null> =>
+  withDeadline(limitMs, work, options).then(
     (value) => ({ value }),
     () => null,
   )

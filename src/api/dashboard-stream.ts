@@ -1,3 +1,5 @@
+import type { Timer } from '../ports/timers.ts'
+import { defaultTimers } from '../timers.ts'
 import { Failure } from '../failure.ts'
 import { dashboardSnapshot, type SnapshotParts } from './dashboard-snapshot.ts'
 import type { RequestContext } from './request-context.ts'
@@ -146,7 +148,7 @@ interface FeedParts {
 /** Feed of one viewer. */
 class Feed {
   readonly #parts: FeedParts
-  readonly #life: ReturnType<typeof setTimeout>
+  readonly #life: Timer
   #sentSeq = 0
   #snapshotsLeft: number
   #isOver = false
@@ -155,7 +157,7 @@ class Feed {
   constructor(parts: FeedParts) {
     this.#parts = parts
     this.#snapshotsLeft = parts.maxSnapshots
-    this.#life = setTimeout(() => this.#close(), parts.lifeMs)
+    this.#life = defaultTimers.set(parts.lifeMs, () => this.#close())
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
@@ -192,9 +194,9 @@ class Feed {
   /** Ends early if the viewer disconnects. */
   #tick(): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, Math.min(EVERY_MS, this.#parts.everyMs))
+      const timer = defaultTimers.set(Math.min(EVERY_MS, this.#parts.everyMs), resolve)
       this.#wake = () => {
-        clearTimeout(timer)
+        timer.cancel()
         resolve()
       }
     })
@@ -203,7 +205,7 @@ class Feed {
   #close(): void {
     if (this.#isOver) return
     this.#isOver = true
-    clearTimeout(this.#life)
+    this.#life.cancel()
     this.#parts.onClose()
     this.#wake()
   }

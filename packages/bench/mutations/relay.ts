@@ -123,8 +123,8 @@ export const relay: readonly Mutation[] = [
   {
     name: 'error event in the middle of an event',
     file: 'src/origin/relay/relay-controller.ts',
-    find: 'hasRoom && this.#traits.sse && this.#atBoundary',
-    replace: 'hasRoom && this.#traits.sse',
+    find: '!hasRoom || !this.#traits.sse || !this.#atBoundary',
+    replace: '!hasRoom || !this.#traits.sse',
     impact: 'clients read half an event and an error as one',
     tests: PULL,
   },

@@ -403,9 +403,7 @@ class ContinuedSource {
       reason,
     })
     this.#over()
-    // The first byte of a later engine: the client has output.
-    const isLate = failure === 'first_byte_timeout' && this.#state.hasOutput
-    return new OriginError(isLate ? 'idle_timeout' : failure, `no other engine continues the stream: ${reason}`)
+    return new OriginError(failure, `no other engine continues the stream: ${reason}`)
   }
 
   #note(result: string): void {

@@ -4,7 +4,6 @@ import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import type { Timer, Timers } from '../../ports/timers.ts'
 import { defaultTimers } from '../../timers.ts'
 import { IdleTimer } from '../idle-timer.ts'
-import { Patience } from '../patience.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
 import type { AnswerStart } from './answer-start.ts'
 import { errorEventSent, truncationError } from './broken-end.ts'
@@ -41,8 +40,6 @@ export class PullRelay implements BodyReader {
   #wake: ((isSilent: boolean) => void) | null = null
   #timer: Timer | null = null
   #timerAt = 0
-  /** The idle limit has passed, unless this process was late. null: it has not. */
-  #patience: Patience | null = null
   #ended = false
   /** Why the engine's body ended early; null: it did not. */
   #broken: unknown = null
@@ -130,7 +127,6 @@ export class PullRelay implements BodyReader {
       this.#broken = error
     }
     this.#isReading = false
-    this.#patience = null
     this.#wake?.(false)
   }
 
@@ -143,17 +139,13 @@ export class PullRelay implements BodyReader {
   #arm(): void {
     const now = this.#parts.now()
     const inMs = this.#control.checkInMs(now)
-    if (inMs === Infinity || this.#control.settled || this.#patience !== null) return
+    if (inMs === Infinity || this.#control.settled) return
     if (this.#timer !== null) {
       if (now + inMs >= this.#timerAt) return
       this.#timer.cancel()
     }
-    this.#wakeIn(inMs, now)
-  }
-
-  #wakeIn(ms: number, now: number): void {
-    this.#timerAt = now + ms
-    this.#timer = this.#timers.set(Math.max(0, ms), () => this.#due())
+    this.#timerAt = now + inMs
+    this.#timer = this.#timers.set(Math.max(0, inMs), () => this.#due())
   }
 
   /** Silence counts only while the relay waits for the engine. */
@@ -161,12 +153,8 @@ export class PullRelay implements BodyReader {
     this.#timer = null
     if (!this.#isReading || this.#control.settled) return
     const now = this.#parts.now()
-    const decision = this.#control.check(now)
-    if (decision instanceof OriginError) {
-      this.#patience ??= new Patience(this.#parts.options.idleMs)
-      const extensionMs = this.#patience.extensionMs(now - this.#timerAt)
-      return extensionMs > 0 ? this.#wakeIn(extensionMs, now) : this.#parts.stop(decision)
-    }
+    const decision = this.#control.check(now, now - this.#timerAt)
+    if (decision instanceof OriginError) return this.#parts.stop(decision)
     if (decision === 'heartbeat') this.#wake?.(true)
     this.#arm()
   }

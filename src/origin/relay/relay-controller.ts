@@ -3,6 +3,7 @@ import { OriginError } from '../../ports/origin.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
 import type { StreamOutcome } from '../../protocols/stream/event.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
+import { Patience } from '../patience.ts'
 import type { AnswerStart } from './answer-start.ts'
 import { ResponseIdFinder } from './response-id-finder.ts'
 import { observeAnswer, type AnswerObserver, type WholeEvent } from './answer-observer.ts'
@@ -17,6 +18,8 @@ export interface RelayTraits {
   readonly strips: boolean
   /** The beginning of the body, which was read to judge the answer. null: nothing was read. */
   readonly start: AnswerStart | null
+  /** Time that a timer leaves to read what has arrived, ms; 0: it fires after sockets have been read. Absent: 20. */
+  readonly readMs?: number
 }
 
 /**
@@ -40,6 +43,9 @@ export class RelayController {
   #reportAt: number
   #idleSince = 0
   #heartbeatAt = 0
+  /** A limit of silence has passed, but this process was late. null: none has passed. */
+  #patience: Patience | null = null
+  #extendedUntil = 0
 
   constructor(options: RelayOptions, traits: RelayTraits) {
     this.#options = options
@@ -143,6 +149,7 @@ export class RelayController {
   /** Restarts the idle limit: bytes came, or the wait for bytes begins. */
   active(now: number): void {
     this.#idleSince = now
+    this.#patience = null
   }
 
   /** Restarts the heartbeat interval. */
@@ -155,20 +162,39 @@ export class RelayController {
     const { idleMs } = this.#options
     let inMs = firstByteInMs
     if (this.#started) inMs = idleMs > 0 ? this.#idleSince + idleMs - now : Infinity
+    if (this.#patience !== null) inMs = this.#extendedUntil - now
     return this.#heartbeatMs > 0 ? Math.min(inMs, this.#quietSince + this.#heartbeatMs - now) : inMs
   }
 
-  /** Decision on an engine that sends nothing: the failure to stop it with, a heartbeat to send, or null (wait on). */
-  check(now: number, firstByteInMs = Infinity): OriginError | 'heartbeat' | null {
+  /**
+   * Decision on an engine that sends nothing: the failure to stop it with, a heartbeat to send, or null (wait on).
+   * @param lateMs time by which this process was late, which is not the engine's fault: limits are extended by it
+   */
+  check(now: number, lateMs: number, firstByteInMs = Infinity): OriginError | 'heartbeat' | null {
+    const passed = this.#passedLimit(now, firstByteInMs)
+    if (passed !== null && !this.#isExtended(now, lateMs)) return passed
+    if (this.#heartbeatMs <= 0 || now - this.#quietSince < this.#heartbeatMs - 1) return null
+    this.beat(now)
+    return this.canBeat ? 'heartbeat' : null
+  }
+
+  #passedLimit(now: number, firstByteInMs: number): OriginError | null {
     const { idleMs } = this.#options
     if (!this.#started && firstByteInMs <= 0)
       return new OriginError('first_byte_timeout', 'no byte of the body within the limit')
     // Clocks that move only with I/O may lag: without a millisecond of tolerance the timer would fire in a loop.
     if (this.#started && idleMs > 0 && now - this.#idleSince >= idleMs - 1)
       return new OriginError('idle_timeout', `no byte for ${idleMs} ms`)
-    if (this.#heartbeatMs <= 0 || now - this.#quietSince < this.#heartbeatMs - 1) return null
-    this.beat(now)
-    return this.canBeat ? 'heartbeat' : null
+    return null
+  }
+
+  #isExtended(now: number, lateMs: number): boolean {
+    // Woken in the middle of an extension, for a heartbeat.
+    if (this.#patience !== null && now < this.#extendedUntil - 1) return true
+    this.#patience ??= new Patience(this.#options.idleMs, this.#traits.readMs)
+    const extensionMs = this.#patience.extensionMs(lateMs)
+    this.#extendedUntil = now + extensionMs
+    return extensionMs > 0
   }
 
   /**
@@ -177,9 +203,10 @@ export class RelayController {
    */
   truncate(failure: AttemptFailure, hasRoom: boolean): Uint8Array | null {
     this.settle('engine_truncated', failure)
-    return hasRoom && this.#traits.sse && this.#atBoundary
-      ? (this.#options.truncationEvent?.(failure, this.observer.nextSequence) ?? null)
-      : null
+    if (!hasRoom || !this.#traits.sse || !this.#atBoundary) return null
+    // The first byte of a further engine, behind output: the client has seen silence.
+    const seen = failure === 'first_byte_timeout' && this.#started ? 'idle_timeout' : failure
+    return this.#options.truncationEvent?.(seen, this.observer.nextSequence) ?? null
   }
 
   /** Reports the end. Has effect once. */

@@ -1,5 +1,5 @@
 /**
- * Deadlines that nearly never come due: a hashed wheel (Varghese and Lauck, 1987, scheme 6). Adding, moving and
+ * Timers that nearly never come due: a hashed wheel (Varghese and Lauck, 1987, scheme 6). Adding, moving and
  * removing one costs a few writes and no memory. Times are those of one monotonic clock, in milliseconds.
  */
 

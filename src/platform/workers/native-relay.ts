@@ -1,22 +1,15 @@
 import type { AnswerStart } from '../../origin/relay/answer-start.ts'
 import { RelayController } from '../../origin/relay/relay-controller.ts'
-import { errorEventSent, truncationError } from '../../origin/relay/broken-end.ts'
+import { errorEventSent, lastWriteTaken, truncationError } from '../../origin/relay/broken-end.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { RelayOptions } from '../../ports/relay.ts'
 import type { Timer } from '../../ports/timers.ts'
-import { withTimeout } from '../../timeout.ts'
 import { defaultTimers } from '../../timers.ts'
 import { type ReaderSource, unlock } from './reader-source.ts'
 import type { UpstreamGuard } from './upstream-guard.ts'
 
 /** Blank line: ends an incomplete event, and has no effect between two events. */
 const BLANK = new Uint8Array([10, 10])
-
-/**
- * Limit for the last writes to a client after the engine broke, ms: a client that does not read must not hold the
- * booking.
- */
-const LAST_WRITE_MS = 2_000
 
 interface NativeRelayParts {
   readonly source: ReaderSource
@@ -64,14 +57,14 @@ export class NativeRelay {
 
   async #broken(reason: unknown, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
     // The end of the last event is unknown, so a blank line ends it. The write fails if the client has left.
-    const isConnected = (await withTimeout(LAST_WRITE_MS, writer.write(BLANK))) !== null
+    const isConnected = await lastWriteTaken(this.#scope, writer.write(BLANK))
     if (this.#guard.clientGone || !isConnected) {
       writer.abort(truncationError()).catch(() => {})
       return this.#gone()
     }
     this.#release()
     const event = this.#control.truncate(reason instanceof OriginError ? reason.failure : 'reset', true)
-    if (event !== null) await withTimeout(LAST_WRITE_MS, writer.write(event))
+    if (event !== null) await lastWriteTaken(this.#scope, writer.write(event))
     await errorEventSent(this.#scope)
     await writer.abort(truncationError()).catch(() => {})
   }

@@ -69,25 +69,47 @@ it.each([
 })
 
 it('the relay controller limits the silence after the first byte by idleMs, and before it by the first-byte limit', () => {
-  const { control, take } = controller({ idleMs: 100 })
+  const { control, take } = controller({ idleMs: 100 }, { readMs: 0 })
   control.active(0)
   expect(control.checkInMs(0, 40)).toBe(40)
-  expect(control.check(99, 1)).toBeNull()
-  expect((control.check(40, 0) as OriginError).failure).toBe('first_byte_timeout')
+  expect(control.check(99, 0, 1)).toBeNull()
+  expect((control.check(40, 0, 0) as OriginError).failure).toBe('first_byte_timeout')
   take(event(1))
   control.active(50)
   expect(control.checkInMs(60)).toBe(90)
-  expect(control.check(140)).toBeNull()
-  expect((control.check(150) as OriginError).failure).toBe('idle_timeout')
+  expect(control.check(140, 0)).toBeNull()
+  expect((control.check(150, 0) as OriginError).failure).toBe('idle_timeout')
+})
+
+it('the relay controller extends a limit of silence by the time for which this process was late, until bytes come', () => {
+  const { control, take } = controller({ idleMs: 100, heartbeatMs: 400 })
+  take(event(1))
+  control.active(0)
+  expect(control.check(700, 600)).toBe('heartbeat')
+  expect(control.checkInMs(700)).toBe(400)
+  expect(control.check(1_100, 0)).toBe('heartbeat')
+  expect(control.checkInMs(1_100)).toBe(200)
+  expect((control.check(1_300, 0) as OriginError).failure).toBe('idle_timeout')
+  control.active(1_300)
+  expect(control.check(1_400, 0)).toBeNull()
+  expect(control.checkInMs(1_400)).toBe(20)
+  expect((control.check(1_420, 0) as OriginError).failure).toBe('idle_timeout')
+})
+
+it('the relay controller names a late first byte of a further engine silence, once the client has output', () => {
+  const { control, take } = controller()
+  take(event(1))
+  expect(control.truncate('first_byte_timeout', true)).toEqual(bytes('data: idle_timeout\n\n'))
+  expect(controller().control.truncate('first_byte_timeout', true)).toEqual(bytes('data: first_byte_timeout\n\n'))
 })
 
 it('the relay controller sends a heartbeat after heartbeatMs without a byte and without a heartbeat', () => {
   const { control } = controller({ heartbeatMs: 10, idleMs: 100 })
   control.active(0)
-  expect(control.check(5)).toBeNull()
-  expect(control.check(10)).toBe('heartbeat')
+  expect(control.check(5, 0)).toBeNull()
+  expect(control.check(10, 0)).toBe('heartbeat')
   expect(control.checkInMs(12)).toBe(8)
-  expect(control.check(15)).toBeNull()
+  expect(control.check(15, 0)).toBeNull()
 })
 
 it('the relay controller allows no heartbeat inside an event, and none in a body that does not stream', () => {

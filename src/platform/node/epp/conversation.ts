@@ -7,7 +7,7 @@ import { headersForTarget, headersOfAnswer } from '../../../origin/headers.ts'
 import type { Delivery } from '../../../ports/delivery.ts'
 import { type DeliveredRequest, OriginError, type ResponseHandler } from '../../../ports/origin.ts'
 import type { RelayOptions } from '../../../ports/relay.ts'
-import { Deadline } from '../deadline.ts'
+import { WheelTimer } from '../wheel-timer.ts'
 import type { CallHandler, GrpcCall } from '../grpc/grpc-call.ts'
 import { GRPC, GrpcError } from '../grpc/grpc-status.ts'
 import {
@@ -61,8 +61,8 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   /** The last message of the response body has come. */
   #isAnswerEnded = false
   #subset: ReadonlySet<string> | null = null
-  readonly #firstByte = new Deadline(() => this.#giveUp(new OriginError('first_byte_timeout', 'no output in time')))
-  readonly #patience = new Deadline(() => this.#answer?.beginEarly())
+  readonly #firstByte = new WheelTimer(() => this.#giveUp(new OriginError('first_byte_timeout', 'no output in time')))
+  readonly #patience = new WheelTimer(() => this.#answer?.beginEarly())
 
   constructor(call: GrpcCall, parts: ConversationParts) {
     this.#call = call

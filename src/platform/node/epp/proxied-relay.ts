@@ -3,7 +3,7 @@ import { RelayController } from '../../../origin/relay/relay-controller.ts'
 import { HEARTBEAT } from '../../../protocols/stream/event.ts'
 import { OriginError } from '../../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../../ports/relay.ts'
-import { Deadline } from '../deadline.ts'
+import { WheelTimer } from '../wheel-timer.ts'
 import type { BegunBody } from './proxied-answer.ts'
 
 /** Where the body goes. */
@@ -29,7 +29,7 @@ export class ProxiedRelay {
   readonly #control: RelayController
   readonly #out: Uint8Array[] = []
   readonly #emit = (piece: Uint8Array): void => void this.#out.push(piece)
-  readonly #deadline = new Deadline(() => this.#due())
+  readonly #timer = new WheelTimer(() => this.#due())
 
   constructor(parts: RelayParts) {
     this.#parts = parts
@@ -39,6 +39,7 @@ export class ProxiedRelay {
       reads: options.observe || options.hideUsage,
       strips: changes,
       start: body.start,
+      readMs: 0,
     })
   }
 
@@ -84,7 +85,7 @@ export class ProxiedRelay {
   /** The engine stopped sending. */
   fail({ failure }: OriginError): void {
     if (this.#control.settled) return
-    this.#deadline.cancel()
+    this.#timer.cancel()
     const event = this.#control.truncate(failure, this.#parts.changes)
     if (event !== null) this.#out.push(event)
     if (this.#out.length > 0) this.#flush(false)
@@ -107,14 +108,14 @@ export class ProxiedRelay {
   }
 
   #settle(end: RelayResult['end']): void {
-    this.#deadline.cancel()
+    this.#timer.cancel()
     this.#control.settle(end)
   }
 
   #arm(now: number): void {
     const inMs = this.#control.checkInMs(now)
     if (!this.#parts.changes || inMs === Infinity || this.#control.settled) return
-    this.#deadline.set(inMs)
+    this.#timer.set(inMs)
   }
 
   /** Silence does not count while the proxy does not read. */
@@ -122,7 +123,7 @@ export class ProxiedRelay {
     const now = performance.now()
     if (this.#control.settled) return
     if (this.#parts.outlet.isFull) this.#control.active(now)
-    const decision = this.#control.check(now)
+    const decision = this.#control.check(now, this.#timer.stalledMs)
     if (decision instanceof OriginError) return this.fail(decision)
     if (decision === 'heartbeat') this.#parts.outlet.write([HEARTBEAT], false)
     this.#arm(now)

@@ -9,8 +9,11 @@ export interface BodySink {
   readonly holds: boolean
   /** Handles a body that failed before its end. */
   broken(reason: unknown): void
-  /** Handles the timeout set by `wakeIn`. */
-  due(): void
+  /**
+   * Handles the timeout set by `wakeIn`.
+   * @param lateMs time for which this process did not run meanwhile
+   */
+  due(lateMs: number): void
 }
 
 export interface BodyRead {

@@ -9,7 +9,7 @@ import { expectedOf, type ExpectedAnswer } from '../../../origin/relay/answer-st
 import type { AbortSignalLike } from '../../../ports/abort-signal.ts'
 import { OriginError, type OriginRequest, type ResponseHandler, STALE_CONNECTION_MS } from '../../../ports/origin.ts'
 import type { RelayOptions } from '../../../ports/relay.ts'
-import { Deadline, stalledMs } from '../deadline.ts'
+import { stalledMs, WheelTimer } from '../wheel-timer.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
 import { BodyQueue } from './body-queue.ts'
 import type { BodyRead, BodySink, PendingBody, RelayedRequest } from './body-sink.ts'
@@ -86,14 +86,12 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #retried = false
   framing: BodyFraming | null = null
   #answer: SocketAnswer | null = null
-  readonly #deadline = new Deadline(() => this.#onTimeout())
+  readonly #timer = new WheelTimer(() => this.#onTimeout())
   /** `performance.now()` at which the first byte is due. */
   #firstByteBy: number
   /** `performance.now()` and `stalledMs()` when the request was sent. */
   #sentAt = 0
   #sentStalled = 0
-  /** `stalledMs()` when the timeout was last set. */
-  #stalledBefore = 0
   #waitMs = 0
   /** Extensions of the wait. null: there was none. */
   #patience: Patience | null = null
@@ -200,24 +198,19 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
 
   /** Releases timeout and signal: the body has ended or is not wanted. */
   release(): void {
-    this.#deadline.cancel()
+    this.#timer.cancel()
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#parts = null
   }
 
   firstByteIsHere(): void {
-    if (this.#sink === null) this.#deadline.cancel()
+    if (this.#sink === null) this.#timer.cancel()
   }
 
   wakeIn(ms: number): void {
     this.#waitMs = ms
     this.#patience = null
-    this.#wait(ms)
-  }
-
-  #wait(ms: number): void {
-    this.#stalledBefore = stalledMs()
-    this.#deadline.set(ms)
+    this.#timer.set(ms)
   }
 
   passTo(sink: BodySink): PendingBody {
@@ -289,7 +282,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #begin(read: BodyRead, framing: BodyFraming): void {
     const handler = this.#handler!
     this.#handler = null
-    this.#deadline.cancel()
+    this.#timer.cancel()
     this.#currentRead = read
     handler.firstByte(this.#answer!, false)
     // No sink took it in this tick: queued for a reader.
@@ -299,8 +292,8 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   }
 
   #onTimeout(): void {
+    if (this.#sink !== null) return this.#sink.due(this.#timer.stalledMs)
     if (this.#extendByStall()) return
-    if (this.#sink !== null) return this.#sink.due()
     const leftMs = this.firstByteInMs
     if (leftMs <= 0)
       return this.stop(new OriginError('first_byte_timeout', `no byte of a body from ${this.#host} in time`))
@@ -316,12 +309,12 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
 
   /** Extends the timeout by the time in which this process did not run: the engine is not at fault for it. */
   #extendByStall(): boolean {
-    // Deadlines fire after sockets have been read.
+    // The timer fires after sockets have been read.
     this.#patience ??= new Patience(this.#waitMs, 0)
-    const extensionMs = this.#patience.extensionMs(stalledMs() - this.#stalledBefore)
+    const extensionMs = this.#patience.extensionMs(this.#timer.stalledMs)
     if (extensionMs === 0) return false
     this.#firstByteBy += extensionMs
-    this.#wait(extensionMs)
+    this.#timer.set(extensionMs)
     return true
   }
 

@@ -46,6 +46,7 @@ export class RawRelay implements BodySink {
       reads: this.#reads,
       strips: request.framing!.kind !== 'length',
       start,
+      readMs: 0,
     })
     this.#observer = this.#control.observer
   }
@@ -106,11 +107,11 @@ export class RawRelay implements BodySink {
   }
 
   /** Called by the timer of the request. Bytes that come move no timer. */
-  due(): void {
+  due(lateMs: number): void {
     if (this.#control.settled || this.#writer.full) return
     const { request } = this.#parts
     const now = performance.now()
-    const decision = this.#control.check(now, request.firstByteInMs)
+    const decision = this.#control.check(now, lateMs, request.firstByteInMs)
     if (decision instanceof OriginError) return request.stop(decision)
     if (decision === 'heartbeat') this.#beat()
     if (!this.#control.settled) this.#arm()

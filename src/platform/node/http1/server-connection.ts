@@ -3,7 +3,7 @@
  * node:http with the whole connection, before any of its bytes are consumed.
  */
 import type { Socket } from 'node:net'
-import { Deadline } from '../deadline.ts'
+import { WheelTimer } from '../wheel-timer.ts'
 import type { HttpErrorReason } from '../inbound/http-errors.ts'
 import { type Http1RequestHead, parseRequestHead, PLAIN_START } from './request-head.ts'
 import { type ResponseConnection, SocketResponseWriter } from './response-writer.ts'
@@ -82,7 +82,7 @@ export class ServerConnection implements ResponseConnection {
   #turnBytes = 0
   /** Reading stopped because of `TURN_BYTES`. */
   #yielded = false
-  readonly #deadline = new Deadline(() => this.#onTimeout())
+  readonly #timer = new WheelTimer(() => this.#onTimeout())
 
   constructor(parts: ServerConnectionParts) {
     this.#parts = parts
@@ -93,7 +93,7 @@ export class ServerConnection implements ResponseConnection {
       .on('close', this.#onClose)
       .on('error', onError)
       .on('drain', this.#onDrain)
-    this.#deadline.set(timeouts.headMs)
+    this.#timer.set(timeouts.headMs)
   }
 
   get socket(): Socket {
@@ -113,7 +113,7 @@ export class ServerConnection implements ResponseConnection {
   endSoon(): void {
     this.#last = true
     if (!this.#idle) return
-    if (this.#fresh) this.#deadline.set(GRACE_MS)
+    if (this.#fresh) this.#timer.set(GRACE_MS)
     else this.#parts.socket.destroySoon()
   }
 
@@ -132,7 +132,7 @@ export class ServerConnection implements ResponseConnection {
     if (taken < bytes.length) this.#keepAhead(taken === 0 ? bytes : bytes.subarray(taken))
     if (this.#writer === null && request.skipped > SKIP_BYTES) return this.#end(Infinity)
     if (taken === 0 || request.missing > 0) return
-    this.#deadline.cancel()
+    this.#timer.cancel()
     // The response was complete before the request.
     if (this.#writer === null) this.#next()
   }
@@ -160,7 +160,7 @@ export class ServerConnection implements ResponseConnection {
   /** The end of a malformed body is unknown: the connection closes after the response. */
   #malformed(): void {
     this.#last = true
-    this.#deadline.cancel()
+    this.#timer.cancel()
     if (this.#writer === null) this.#end(Infinity)
   }
 
@@ -170,7 +170,7 @@ export class ServerConnection implements ResponseConnection {
   }
 
   readonly #onClose = (): void => {
-    this.#deadline.cancel()
+    this.#timer.cancel()
     this.#parts.closed()
     this.#request?.clientGone()
     this.#writer?.drain()
@@ -191,7 +191,7 @@ export class ServerConnection implements ResponseConnection {
         ++this.#pieces < HEAD_PIECES &&
         all.compare(START, 0, shown, 0, shown) === 0
       if (!mayBePlain) return this.#leaveToNodeHttp(all)
-      if (this.#pieces === 1) this.#deadline.set(this.#parts.timeouts.headMs)
+      if (this.#pieces === 1) this.#timer.set(this.#parts.timeouts.headMs)
       this.#ahead = all
       return
     }
@@ -215,8 +215,8 @@ export class ServerConnection implements ResponseConnection {
     if (request.malformed) this.#last = true
     // Behind the last chunk another request begins.
     else if (body !== null && taken < body.length) this.#keepAhead(body.subarray(taken))
-    if (request.missing > 0 && !request.malformed) this.#deadline.set(timeouts.requestMs)
-    else this.#deadline.cancel()
+    if (request.missing > 0 && !request.malformed) this.#timer.set(timeouts.requestMs)
+    else this.#timer.cancel()
     serve(request, writer)
   }
 
@@ -238,7 +238,7 @@ export class ServerConnection implements ResponseConnection {
   #next(): void {
     this.#request = null
     if (this.#last) return this.#end(0)
-    this.#deadline.set(this.#parts.timeouts.idleMs + GRACE_MS)
+    this.#timer.set(this.#parts.timeouts.idleMs + GRACE_MS)
     if (this.#ahead === null) return
     this.#parts.socket.resume()
     // In another tick: many requests sent ahead would nest.
@@ -263,7 +263,7 @@ export class ServerConnection implements ResponseConnection {
     this.#ending = true
     socket.end()
     socket.resume()
-    this.#deadline.set(LINGER_MS)
+    this.#timer.set(LINGER_MS)
   }
 
   #keepAhead(bytes: Buffer): void {
@@ -275,7 +275,7 @@ export class ServerConnection implements ResponseConnection {
     const { socket, leaveToNodeHttp } = this.#parts
     // From here on node:http pauses and resumes.
     this.#yielded = false
-    this.#deadline.cancel()
+    this.#timer.cancel()
     socket
       .off('data', this.#onData)
       .off('end', this.#onEnd)

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { FailureReason } from '../../../failure.ts'
 import type { Log } from '../../../ports/log.ts'
-import { Deadline } from '../deadline.ts'
+import { WheelTimer } from '../wheel-timer.ts'
 import { LimitedLine } from './limited-line.ts'
 import { WriteLimit, writeLimits } from './write-limit.ts'
 
@@ -107,11 +107,11 @@ export class ConnectionGuard {
       return void socket.destroy()
     }
     this.#refused++
-    const deadline = new Deadline(() => socket.destroy())
-    deadline.set(REFUSAL_MS)
+    const timer = new WheelTimer(() => socket.destroy())
+    timer.set(REFUSAL_MS)
     socket.once('close', () => {
       this.#refused--
-      deadline.cancel()
+      timer.cancel()
     })
     // Clients reject a response that precedes their request, and a close with an unread request resets the connection.
     socket.once('data', () => socket.end(refusal, 'latin1'))

@@ -1,7 +1,7 @@
 /** Time in which a client reads nothing of its response (`limits.write_ms`). */
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import { Deadline } from '../deadline.ts'
+import { WheelTimer } from '../wheel-timer.ts'
 
 /** Checks of a client that reads nothing, within its limit. */
 const CHECKS = 20
@@ -24,7 +24,7 @@ export class WriteLimit {
   readonly #socket: Socket
   readonly #limitMs: () => number
   readonly #ended: () => void
-  readonly #deadline = new Deadline(() => this.#check())
+  readonly #timer = new WheelTimer(() => this.#check())
   #isWatching = false
   #waiting = 0
   #checks = 0
@@ -40,7 +40,7 @@ export class WriteLimit {
     this.#isWatching = true
     this.#waiting = waitingBytes(this.#socket)
     this.#checks = 0
-    this.#deadline.set(this.#limitMs() / CHECKS)
+    this.#timer.set(this.#limitMs() / CHECKS)
   }
 
   #check(): void {
@@ -52,7 +52,7 @@ export class WriteLimit {
     }
     this.#checks = waiting < this.#waiting ? 0 : this.#checks + 1
     this.#waiting = waiting
-    if (this.#checks < CHECKS) return this.#deadline.set(this.#limitMs() / CHECKS)
+    if (this.#checks < CHECKS) return this.#timer.set(this.#limitMs() / CHECKS)
     this.#isWatching = false
     this.#ended()
     // The reset also frees what the system has buffered. Node cannot reset a TLS connection.

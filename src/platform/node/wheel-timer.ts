@@ -1,28 +1,28 @@
-/** Time limits on Node's timers. */
+/** Timers of this runtime, on those of Node. */
 import type { Timer, Timers } from '../../ports/timers.ts'
 import { SLOT_MS, TimerWheel, WheelEntry } from './timer-wheel.ts'
 
-/** A deadline that is farther away waits in the wheel, and gets a timer of Node when its slot begins. */
+/** A timer that is farther away waits in the wheel, and gets a timer of Node when its slot begins. */
 const WHEEL_MS = 4 * SLOT_MS
 
 let waiting = 0
-/** Turns the wheel, and counts stalls. null: no deadline waits. */
+/** Turns the wheel, and counts stalls. null: no timer waits. */
 let clock: NodeJS.Timeout | null = null
 let checkedAt = 0
 let stalled = 0
 const wheel = new TimerWheel(performance.now())
 
 /**
- * Milliseconds for which this process did not run its event loop while deadlines waited: it was starved, stopped or
+ * Milliseconds for which this process did not run its event loop while timers waited: it was starved, stopped or
  * busy. It has not read what arrived meanwhile, so limits of others are extended by this time (`Patience`).
  */
 export const stalledMs = (): number => stalled
 
 /**
- * A time limit that is set, moved and cancelled often and rarely fires. It fires after sockets have been read: bytes
+ * A timer that is set, moved and cancelled often and rarely fires. It fires after sockets have been read: bytes
  * that arrived while this process was late can still cancel or move it. It does not keep the process alive.
  */
-export class Deadline extends WheelEntry {
+export class WheelTimer extends WheelEntry {
   readonly #onDue: () => void
   #isWaiting = false
   /** `performance.now()` at which it is due. */
@@ -33,6 +33,8 @@ export class Deadline extends WheelEntry {
   #immediate: NodeJS.Immediate | null = null
   /** `performance.now()` at which it is looked at again. */
   #seenAt = 0
+  /** `stalledMs()` when it was last set. */
+  #stalledBefore = 0
 
   constructor(onDue: () => void) {
     super()
@@ -40,18 +42,24 @@ export class Deadline extends WheelEntry {
   }
 
   /**
-   * Fires once, no earlier than `delayMs` from now. A deadline that waits is moved; moving it later leaves its timer
+   * Fires once, no earlier than `delayMs` from now. A timer that waits is moved; moving it later leaves its timer
    * alone.
    */
   set(delayMs: number): void {
     const now = performance.now()
     this.#dueAt = now + delayMs
+    this.#stalledBefore = stalled
     if (!this.#isWaiting) {
       this.#isWaiting = true
       if (waiting++ === 0) startClock(now)
     } else if (this.#seenAt <= this.#dueAt) return
     else this.#disarm()
     this.#arm(now)
+  }
+
+  /** Time for which this process did not run since the timer was set. */
+  get stalledMs(): number {
+    return stalled - this.#stalledBefore
   }
 
   cancel(): void {
@@ -124,8 +132,8 @@ function countStall(now: number): void {
 
 export const nodeTimers: Timers = {
   set(delayMs: number, onDue: () => void): Timer {
-    const deadline = new Deadline(onDue)
-    deadline.set(delayMs)
-    return deadline
+    const timer = new WheelTimer(onDue)
+    timer.set(delayMs)
+    return timer
   },
 }

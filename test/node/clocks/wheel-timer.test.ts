@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
-import { Deadline, stalledMs } from '../../../src/platform/node/deadline.ts'
+import { stalledMs, WheelTimer } from '../../../src/platform/node/wheel-timer.ts'
 
 /** Resolves no earlier than `delayMs`; timers of one process fire in the order of their times. */
-const after = (delayMs: number): Promise<void> => new Promise((resolve) => new Deadline(resolve).set(delayMs))
+const after = (delayMs: number): Promise<void> => new Promise((resolve) => new WheelTimer(resolve).set(delayMs))
 
 describe('a deadline', () => {
   it('in the past fires at once, without the warning of Node about negative delays', async () => {
@@ -21,7 +21,7 @@ describe('a deadline', () => {
         let fired = 0
         let dueAt = 0
         await new Promise<void>((resolve) => {
-          const deadline = new Deadline(() => {
+          const deadline = new WheelTimer(() => {
             fired++
             expect(performance.now()).toBeGreaterThanOrEqual(dueAt)
             resolve()
@@ -38,10 +38,10 @@ describe('a deadline', () => {
 
   it('a deadline that is moved earlier fires before those behind it', async () => {
     const order: string[] = []
-    const moved = new Deadline(() => order.push('moved'))
+    const moved = new WheelTimer(() => order.push('moved'))
     moved.set(60_000)
     const last = new Promise<void>((resolve) => {
-      new Deadline(() => {
+      new WheelTimer(() => {
         order.push('last')
         resolve()
       }).set(40)
@@ -53,7 +53,7 @@ describe('a deadline', () => {
 
   it('a deadline that was cancelled does not fire, and can be set again', async () => {
     let fired = 0
-    const deadline = new Deadline(() => fired++)
+    const deadline = new WheelTimer(() => fired++)
     deadline.set(1)
     deadline.cancel()
     deadline.cancel()
@@ -66,9 +66,9 @@ describe('a deadline', () => {
 
   it('a deadline may set itself, and cancel others, when it fires', async () => {
     let fired = 0
-    const other = new Deadline(() => (fired = -100))
+    const other = new WheelTimer(() => (fired = -100))
     await new Promise<void>((resolve) => {
-      const deadline = new Deadline(() => {
+      const deadline = new WheelTimer(() => {
         other.cancel()
         if (++fired === 3) resolve()
         else deadline.set(1)
@@ -83,7 +83,7 @@ describe('a deadline', () => {
   it('a deadline waits longer than a timer of Node can', async () => {
     let fired = 0
     const deadlines = [2 ** 31, Infinity].map((delayMs) => {
-      const deadline = new Deadline(() => fired++)
+      const deadline = new WheelTimer(() => fired++)
       deadline.set(delayMs)
       return deadline
     })
