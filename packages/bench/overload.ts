@@ -1,19 +1,18 @@
 /**
  * Admission control under overload, in virtual time: goodput of `predicted` with `slo` beside every shipped policy and
  * the static rules with true engine state, at 0.7 to 4 times the sustained load.
- * `npm run bench -- overload [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--policies all] [--json FILE]`. A generated
- * workload always runs; with traces, the figures without `generated` in their name cover the traces alone.
+ * `npm run bench -- overload [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--policies all] [--half both] [--json
+ * FILE]`. A generated workload always runs; with traces, the figures without `generated` in their name cover the traces alone.
  * `npm run bench -- overload --http` measures refusals over HTTP only, in real time;
  * `--peers [--router PROGRAM]` measures goodput over HTTP beside vllm-router.
  */
-import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { profileNamed } from '../simulator/src/profiles.ts'
 import { fleetOf, type FleetPlan } from '../replay/src/replay/plan.ts'
 import { speedsOn } from '../replay/src/replay/sustained-speed.ts'
 import { shippedKinds, baselineKinds } from '../replay/src/replay/routers.ts'
 import type { Job } from '../replay/src/replay/job.ts'
-import { readTrace, spread, type Trace } from '../replay/src/replay/trace.ts'
+import { spread, type Trace } from '../replay/src/replay/trace.ts'
 import { refusalsOverHttp } from './overload/http.ts'
 import { isolation } from './overload/isolation.ts'
 import { oracleKinds } from './overload/oracle.ts'
@@ -25,6 +24,7 @@ import { retryRows } from './overload/retries.ts'
 import { workByWeight } from './overload/weights.ts'
 import { workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
+import { type Halves, halvesIn, halvesNamed, isSecondHalf, withSecondHalves } from './trace-halves.ts'
 
 const LOW_LOAD = 0.7
 const LOADS = [LOW_LOAD, 0.95, 1, 1.5, 2, 4]
@@ -33,13 +33,15 @@ const RETRY_LOADS = [1.5, 2, 4]
 const ORACLE_LOAD = 4
 const GENERATED_ORACLE_LOADS = [1.5, 4]
 const GENERATED = 'prefixes'
-/** Names of the traces in the headline, in the order of the arguments. */
+/** In the headline, in the order of the arguments. */
 const LABELS = ['mooncake', 'agentic']
 /** Requests of the two traces that the goals are stated for. */
 const REQUESTS = [3000, 2000]
 
 interface Workload {
   readonly name: string
+  /** Its name in the headline. */
+  readonly label: string
   readonly trace: Trace
   readonly fleet: FleetPlan
 }
@@ -53,7 +55,7 @@ const bench: Bench = async ({ flags, args, note }) => {
       ? [...shippedKinds, ...baselineKinds]
       : [shippedKinds.find(({ name }) => name === 'predicted')!]
   const rows: BenchRow[] = []
-  const { traces, generated } = workloadsOf(args)
+  const { traces, generated } = workloadsOf(args, halvesNamed(flags['half'], 'first'))
   const subjects = traces.length === 0 ? [generated] : traces
   const workloads = [...traces, generated]
   for (const { name, trace, fleet } of workloads) {
@@ -87,8 +89,7 @@ const bench: Bench = async ({ flags, args, note }) => {
   return {
     rows: [...rows, ...isolated.flatMap((one) => one.rows), ...weighted],
     headline: {
-      ...headlineOf(rows, subjects),
-      ...traceFigures(rows, traces),
+      ...figuresOfHalves(rows, subjects),
       ...generatedFigures(rows),
       ...isolated[0]!.headline,
       queue_weight_error_max: Math.max(...weighted.map((row) => Number(row['error']))),
@@ -99,14 +100,20 @@ const bench: Bench = async ({ flags, args, note }) => {
 
 export default bench
 
-function workloadsOf(files: readonly string[]): { readonly traces: Workload[]; readonly generated: Workload } {
+function workloadsOf(
+  files: readonly string[],
+  halves: Halves,
+): { readonly traces: Workload[]; readonly generated: Workload } {
   const fleet = fleetOf(8, { kind: 'vllm', profile: profileNamed('agentic') })
-  const traces = files.map((file, at) => ({
-    name: basename(file),
-    fleet,
-    trace: readTrace(basename(file), readFileSync(file, 'utf8'), { limit: REQUESTS[at] ?? 2000 }),
-  }))
-  return { traces, generated: { name: GENERATED, fleet, trace: workloadNamed(GENERATED).trace } }
+  const traces = files.flatMap((file, at) =>
+    halvesIn(file, REQUESTS[at] ?? 2000, halves).map((trace) => ({
+      name: trace.name,
+      label: LABELS[at] ?? basename(file),
+      fleet,
+      trace,
+    })),
+  )
+  return { traces, generated: { name: GENERATED, label: GENERATED, fleet, trace: workloadNamed(GENERATED).trace } }
 }
 
 function rowOf(trace: string, load: number, policy: string, figures: readonly OverloadFigures[]): BenchRow {
@@ -140,12 +147,18 @@ function vsOracle(rows: readonly BenchRow[], trace: string, load: number): numbe
   return Number(find('slo')['goodput']) / best
 }
 
-function traceFigures(rows: readonly BenchRow[], traces: readonly Workload[]): Record<string, number> {
+/** Figures of the traces; without traces those of the generated workload. */
+function figuresOfHalves(rows: readonly BenchRow[], subjects: readonly Workload[]): Record<string, number> {
+  const figures = (of: readonly Workload[]): Record<string, number> =>
+    of.length === 0 ? {} : { ...headlineOf(rows, of), ...traceFigures(rows, of) }
+  const second = subjects.filter(({ name }) => isSecondHalf(name))
+  return withSecondHalves(figures(subjects.filter((one) => !second.includes(one))), figures(second))
+}
+
+function traceFigures(rows: readonly BenchRow[], workloads: readonly Workload[]): Record<string, number> {
+  const traces = workloads.filter(({ name }) => name !== GENERATED)
   return Object.fromEntries(
-    traces.map(({ name }, at) => [
-      `goodput_at_1_5_${LABELS[at] ?? name}`,
-      Number(rowIn(rows, name, 1.5)('slo')['goodput']),
-    ]),
+    traces.map(({ name, label }) => [`goodput_at_1_5_${label}`, Number(rowIn(rows, name, 1.5)('slo')['goodput'])]),
   )
 }
 

@@ -1,7 +1,7 @@
 /**
  * Compares policies by TTFT: a reduced run of `firstlight replay`, in virtual time.
  * `npm run bench -- policies [TRACE.jsonl ...] [--workloads LIST] [--loads LIST] [--requests N] [--seeds N] [--policies
- * LIST]`
+ * LIST] [--half first|second|both]`
  * It runs the first N requests (1500) of each half of the traces, by time, on engines whose caches hold a fraction of the prompts, or generated
  * workloads, by default `rounds_250,prefixes`: long conversations, and prompts that share a few prefixes.
  */
@@ -11,8 +11,9 @@ import { routerKinds, routerNamed, shippedKinds } from '../replay/src/replay/rou
 import type { RouterKind } from '../replay/src/replay/router.ts'
 import { deviation, type Figures, figuresOf } from '../replay/src/replay/statistics.ts'
 import { spread, type Trace } from '../replay/src/replay/trace.ts'
-import { HELD_OUT, type Workload, workloadNamed, workloadsIn } from './policies/workloads.ts'
+import { type Workload, workloadNamed, workloadsIn } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
+import { type Halves, halvesNamed, isSecondHalf, withSecondHalves } from './trace-halves.ts'
 
 const LOADS = [0.3, 0.7, 0.95]
 const SLO = { ttftMs: 5000, itlMs: 100 }
@@ -23,7 +24,11 @@ const bench: Bench = async ({ flags, args, note }) => {
   const kinds = kindsOf(flags['policies'])
   const loads = typeof flags['loads'] === 'string' ? flags['loads'].split(',').map(Number) : LOADS
   const rows: BenchRow[] = []
-  for (const { trace, fleet } of workloadsOf(args, flags['workloads'], count)) {
+  for (const { trace, fleet } of workloadsOf(args, {
+    names: flags['workloads'],
+    count,
+    halves: halvesNamed(flags['half'], 'both'),
+  })) {
     const speedAt = speedsOn(fleet)
     for (const load of loads) {
       const figures = new Map<string, Figures[]>()
@@ -39,19 +44,15 @@ const bench: Bench = async ({ flags, args, note }) => {
       )
     }
   }
-  const heldOut = headlineOf(rows.filter(isHeldOut))
   return {
     rows,
-    headline: {
-      ...headlineOf(rows.filter((row) => !isHeldOut(row))),
-      ...Object.fromEntries(Object.entries(heldOut).map(([name, value]) => [`${name}_second_half`, value])),
-    },
+    headline: withSecondHalves(headlineOf(rows.filter((row) => !isHeldOut(row))), headlineOf(rows.filter(isHeldOut))),
   }
 }
 
 export default bench
 
-const isHeldOut = (row: BenchRow): boolean => String(row['trace']).endsWith(HELD_OUT)
+const isHeldOut = (row: BenchRow): boolean => isSecondHalf(String(row['trace']))
 
 function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
   if (flag === undefined || flag === true)
@@ -65,8 +66,16 @@ function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
   return flag === 'all' ? routerKinds : flag.split(',').map(routerNamed)
 }
 
-function workloadsOf(files: readonly string[], names: string | true | undefined, count: number): Workload[] {
-  if (files.length > 0) return files.flatMap((file) => workloadsIn(file, count))
+interface WorkloadChoice {
+  /** Generated workloads, if there are no files. */
+  readonly names: string | true | undefined
+  /** Requests of each half of a file. */
+  readonly count: number
+  readonly halves: Halves
+}
+
+function workloadsOf(files: readonly string[], { names, count, halves }: WorkloadChoice): Workload[] {
+  if (files.length > 0) return files.flatMap((file) => workloadsIn(file, count, halves))
   return (typeof names === 'string' ? names : 'rounds_250,prefixes').split(',').map(workloadNamed)
 }
 

@@ -7,6 +7,7 @@ import { engineProfile, withCacheTokens } from '../../replay/src/replay/engine-p
 import { fleetOf, type FleetPlan } from '../../replay/src/replay/plan.ts'
 import { readTrace, type Trace } from '../../replay/src/replay/trace.ts'
 import { multiRound, type RoundsWorkload, sharedPrefixes } from '../../replay/src/replay/workloads.ts'
+import { type Halves, halvesIn } from '../trace-halves.ts'
 
 export interface Workload {
   readonly trace: Trace
@@ -86,22 +87,9 @@ export function workloadIn(file: string, limit: number): Workload {
   return { trace, fleet: fleetFor(trace) }
 }
 
-/** The name of a trace's second half ends so. */
-export const HELD_OUT = ', second half'
-
-/**
- * The first `limit` requests of each half of a trace, by time. No constant was fitted to the second half.
- */
-export function workloadsIn(file: string, limit: number): Workload[] {
-  const trace = readTrace(basename(file), readFileSync(file, 'utf8'))
-  const middle = Math.ceil(trace.requests.length / 2)
-  const startMs = trace.requests[middle]?.atMs ?? 0
-  const held = trace.requests.slice(middle, middle + limit).map((one) => ({ ...one, atMs: one.atMs - startMs }))
-  const halves = [
-    { ...trace, requests: trace.requests.slice(0, Math.min(limit, middle)) },
-    { ...trace, name: `${trace.name}${HELD_OUT}`, requests: held },
-  ]
-  return halves.map((half) => ({ trace: half, fleet: fleetFor(half) }))
+/** The first `limit` requests of halves of a trace. */
+export function workloadsIn(file: string, limit: number, halves: Halves): Workload[] {
+  return halvesIn(file, limit, halves).map((trace) => ({ trace, fleet: fleetFor(trace) }))
 }
 
 /** Caches hold a twelfth of the trace's prompts, but at least four of the longest, so that evictions matter. */
