@@ -10,7 +10,8 @@
  * Install SMG and vllm-router each in an environment of its own:
  * `python3 -m venv FOLDER/v-smg && FOLDER/v-smg/bin/pip install smg==1.13.0`,
  * `python3 -m venv FOLDER/v-vllm && FOLDER/v-vllm/bin/pip install vllm-router==0.1.17`, and nginx on the path.
- * Without `--peers` all programs are taken from the path. A peer that does not start is skipped with its reason, and the
+ * For Dynamo's frontend with its own simulated workers: `ai-dynamo==1.6.1` in FOLDER/v-dynamo, and a model's folder
+ * without weights (tokenizer and configuration) as FOLDER/dynamo-model. Without `--peers` all programs are taken from the path. A peer that does not start is skipped with its reason, and the
  * figures against it are left out.
  */
 import { mkdtempSync, rmSync } from 'node:fs'

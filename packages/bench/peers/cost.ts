@@ -47,6 +47,8 @@ const SUBJECTS = [
   ...SMG_POLICIES.filter((name) => name !== SMG_CACHE_AWARE),
   'vllm-router:cache_aware',
   'nginx',
+  'dynamo:round-robin',
+  'dynamo:kv',
 ]
 const ROUNDS_PER_OTHER = 3
 const ENGINES = 4
@@ -100,14 +102,14 @@ export async function measureCost(
 async function warm(gateway: Gateway, note: (line: string) => void): Promise<void> {
   note(`warming ${gateway.name} …`)
   const requests = gateway.name === OWN ? WARM_REQUESTS : PEER_WARM_REQUESTS
-  const load = { port: gateway.port, head: gateway.head, connections: 64, bytes: 1024 }
+  const load = { port: gateway.port, head: gateway.head, connections: 64, bytes: 1024, maxTokens: TOKENS }
   await runLoad({ ...load, requests, warmRequests: 64 }, null)
   await runLoad({ ...load, stream: false, requests: requests / 2, warmRequests: 64 }, null)
   await runLoad({ ...load, connections: 8, bytes: 220_000, requests: requests / 20, warmRequests: 8 }, null)
 }
 
 async function measureScenario(
-  { name, connections, bytes, stream = true }: Scenario,
+  { name, connections, bytes, pace, stream = true }: Scenario,
   gateways: readonly Gateway[],
   { pairs, note }: { readonly pairs: number; note(line: string): void },
 ): Promise<Slices> {
@@ -115,8 +117,9 @@ async function measureScenario(
   for (let round = 0; round < pairs; round += 1) {
     note(`${name}, round ${round + 1} of ${pairs} …`)
     for (const gateway of round % 2 === 0 ? gateways : gateways.toReversed()) {
-      const isDue = ALWAYS.includes(gateway.name) || round % ROUNDS_PER_OTHER === 0
-      const load = { port: gateway.port, head: gateway.head, connections, bytes, stream }
+      const hasPace = pace[1] === 0 || !gateway.hasOwnEngines
+      const isDue = hasPace && (ALWAYS.includes(gateway.name) || round % ROUNDS_PER_OTHER === 0)
+      const load = { port: gateway.port, head: gateway.head, connections, bytes, stream, maxTokens: TOKENS }
       const slice = isDue ? await runLoad({ ...load, ms: SLICE_MS, warmMs: SLICE_WARM_MS }, gateway.pid) : null
       slices
         .get(gateway.name)!

@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startServed, type StartedProcess } from '../proxy/processes.ts'
+import { startDynamo } from './dynamo.ts'
 import { startPeer } from './start-peer.ts'
 
 export const OWN = 'firstlight'
@@ -10,10 +11,15 @@ export const SMG_CACHE_AWARE = 'smg:cache_aware'
 /** Policies of SMG that are compared. */
 export const SMG_POLICIES = ['smg:round_robin', SMG_CACHE_AWARE, 'smg:least_load', 'smg:prefix_hash'] as const
 
+/** Before the mode of Dynamo's router. */
+const DYNAMO = 'dynamo:'
+
 export interface Gateway extends StartedProcess {
   readonly name: string
   /** Required lines of each request's head. */
   readonly head: string
+  /** It has other engines, which ignore the pace. */
+  readonly hasOwnEngines: boolean
   /** Resolves when its process has ended, or will end by itself. */
   end(): Promise<void>
 }
@@ -38,10 +44,14 @@ export async function startGateway(
   const { engines, model, work, installed, note } = site
   if (name === OWN) {
     const started = await startServed(configFile(site))
-    return { ...started, name, head: '', end: () => Promise.resolve(started.stop()) }
+    return { ...started, name, head: '', hasOwnEngines: false, end: () => Promise.resolve(started.stop()) }
   }
   try {
-    return { ...(await startPeer({ name, engines, model, work, installed, flags })), name }
+    if (name.startsWith(DYNAMO)) {
+      const dynamo = await startDynamo({ mode: name.slice(DYNAMO.length), model, work, installed })
+      return { ...dynamo, name, hasOwnEngines: true }
+    }
+    return { ...(await startPeer({ name, engines, model, work, installed, flags })), name, hasOwnEngines: false }
   } catch (error) {
     note(`SKIPPED ${name}: ${error instanceof Error ? error.message : String(error)}`)
     return null

@@ -80,7 +80,14 @@ async function highest(gateway: Gateway, steps: readonly number[], note: (line: 
 
 /** One request of each client warms it up, the next is measured. */
 async function measure(gateway: Gateway, streams: number): Promise<Step> {
-  const load = { port: gateway.port, head: gateway.head, connections: streams, bytes: BYTES, distinct: true }
+  const load = {
+    port: gateway.port,
+    head: gateway.head,
+    connections: streams,
+    bytes: BYTES,
+    maxTokens: EVENTS,
+    distinct: true,
+  }
   const plan = { ...load, requests: streams, warmRequests: streams, rampMs: STREAM_MS }
   const result = await runLoad(plan, gateway.pid)
   const perS = (1_000 * streams) / result.total_ms_p50

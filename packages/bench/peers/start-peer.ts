@@ -70,7 +70,8 @@ function programOf(word: string, environment: string | undefined, installed: str
   return file !== null && existsSync(file) ? file : word
 }
 
-async function answersChat(port: number, head: string, model: string): Promise<void> {
+/** Rejects if it does not within a minute. */
+export async function answersChat(port: number, head: string, model: string): Promise<void> {
   const [, key, value] = /^([^:]+): (.*)\r\n$/.exec(head) ?? []
   const headers = { 'content-type': 'application/json', ...(key === undefined ? {} : { [key]: value! }) }
   const body = JSON.stringify({ model, stream: true, max_tokens: 1, messages: [{ role: 'user', content: 'hi' }] })
@@ -88,7 +89,8 @@ async function answersChat(port: number, head: string, model: string): Promise<v
   throw new Error(`it did not answer a chat within ${READY_MS / 1000} s`)
 }
 
-async function endOf(child: ChildProcess): Promise<void> {
+/** Ends a process, by force after 3 s. */
+export async function endOf(child: ChildProcess): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
   const gone = once(child, 'exit')
   child.kill('SIGTERM')
@@ -97,4 +99,4 @@ async function endOf(child: ChildProcess): Promise<void> {
   await gone
 }
 
-const freePort = async (): Promise<number> => (await freeAddress({ host: '127.0.0.1', port: 0 })).port
+export const freePort = async (): Promise<number> => (await freeAddress({ host: '127.0.0.1', port: 0 })).port

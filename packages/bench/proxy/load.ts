@@ -20,6 +20,8 @@ interface Plan {
   readonly path?: string
   /** Default: true. */
   readonly stream?: boolean
+  /** `max_tokens` of the requests. Default: none. */
+  readonly maxTokens?: number
   /** Prompts differ from their first word on. Default: they share all but their last words. */
   readonly distinct?: boolean
   /** Time over which the clients start, so that their requests do not arrive together. */
@@ -44,6 +46,7 @@ function request(): Buffer {
   const body = JSON.stringify({
     model: 'fake',
     stream,
+    max_tokens: plan.maxTokens,
     ...(path === '/v1/responses' ? { input: messages } : { messages }),
     ...(plan.pace === undefined ? {} : { user: `pace-${plan.pace[0]}-${plan.pace[1]}` }),
   })

@@ -114,6 +114,8 @@ export interface Load {
   readonly pace?: readonly [ttftMs: number, itlMs: number]
   /** Default: true. */
   readonly stream?: boolean
+  /** `max_tokens` of the requests. Default: none. */
+  readonly maxTokens?: number
   /** Prompts differ from their first word on. Default: they share all but their last words. */
   readonly distinct?: boolean
   /** Time over which the clients start. Default: all at once. */
