@@ -4,7 +4,7 @@
  * `npm run bench -- overload [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--policies all] [--half both] [--json
  * FILE]`. A generated workload always runs; with traces, the figures without `generated` in their name cover the traces alone.
  * `npm run bench -- overload --http` measures refusals over HTTP only, in real time;
- * `--peers [--router PROGRAM]` measures goodput over HTTP beside vllm-router.
+ * `--peers [FOLDER]` measures goodput over HTTP beside vllm-router and SMG, installed as for `npm run bench -- peers`.
  */
 import { basename } from 'node:path'
 import { profileNamed } from '../simulator/src/profiles.ts'
@@ -48,7 +48,8 @@ interface Workload {
 
 const bench: Bench = async ({ flags, args, note }) => {
   if (flags['http'] !== undefined) return refusalsOverHttp(note)
-  if (flags['peers'] !== undefined) return overloadBesidePeers(note, String(flags['router'] ?? 'vllm-router'))
+  const { peers } = flags
+  if (peers !== undefined) return overloadBesidePeers(note, typeof peers === 'string' ? peers : null)
   const seeds = Number(flags['seeds'] ?? 3)
   const others =
     flags['policies'] === 'all'

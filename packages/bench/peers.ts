@@ -1,23 +1,23 @@
 /**
  * Firstlight beside the gateways of today over HTTP, in front of the same engines. Real time; about 20 minutes on two
- * quiet cores.
+ * idle cores. docs/measurements/peers.md has the results.
  * `npm run bench -- peers [MOONCAKE.jsonl AGENTIC.jsonl] [--peers FOLDER] [--only cost,ttft,llm-d] [--json FILE]`
  *
- * Further flags: --pairs 9 · --scenario WORD (cost: only scenarios with it in their name) · --requests 800 (ttft, of each
- * trace; without traces generated ones) · --time-scale 4 (ttft: engines and traffic run so many times faster) · --streams
- * 512 (llm-d: no more at once)
+ * Further flags: --gateways smg:cache_aware,nginx (only Firstlight and these) · --pairs 9 (cost) · --scenario WORD (cost:
+ * scenarios with it in their name) · --requests 800 (ttft, of each trace; without traces generated ones) · --time-scale 4
+ * (ttft: engines and traffic run so many times faster) · --streams 512 (llm-d: no more at once)
  *
- * Install SMG and vllm-router each in an environment of its own:
+ * Install SMG and vllm-router each in an environment of its own, and nginx on the path:
  * `python3 -m venv FOLDER/v-smg && FOLDER/v-smg/bin/pip install smg==1.13.0`,
- * `python3 -m venv FOLDER/v-vllm && FOLDER/v-vllm/bin/pip install vllm-router==0.1.17`, and nginx on the path.
- * For Dynamo's frontend with its own simulated workers: `ai-dynamo==1.6.1` in FOLDER/v-dynamo, and a model's folder
- * without weights (tokenizer and configuration) as FOLDER/dynamo-model. Without `--peers` all programs are taken from the path. A peer that does not start is skipped with its reason, and the
- * figures against it are left out.
+ * `python3 -m venv FOLDER/v-vllm && FOLDER/v-vllm/bin/pip install vllm-router==0.1.17`.
+ * Dynamo's frontend runs with its own simulated workers: `ai-dynamo==1.6.1` in FOLDER/v-dynamo, and a model's folder
+ * without weights (tokenizer and configuration) as FOLDER/dynamo-model. Without `--peers` the other programs are taken
+ * from the path. A peer that does not start is skipped with its reason, and the figures against it are left out.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { GatewaySite } from './peers/gateways.ts'
+import { type GatewaySite, OWN } from './peers/gateways.ts'
 import { measureCost } from './peers/cost.ts'
 import { measureLlmdShape } from './peers/llm-d.ts'
 import { measureFirstTokens } from './peers/first-token.ts'
@@ -51,7 +51,10 @@ export default async function peers(options: BenchOptions): Promise<BenchResult>
   const installed = typeof flags['peers'] === 'string' ? flags['peers'] : null
   try {
     const results: BenchResult[] = []
-    for (const name of names) results.push(await PARTS[name]!({ work: join(work, name), installed, note }, options))
+    for (const name of names)
+      results.push(
+        await PARTS[name]!({ work: join(work, name), installed, chosen: chosenOf(flags['gateways']), note }, options),
+      )
     return {
       rows: results.flatMap(({ rows }) => rows),
       headline: Object.assign({}, ...results.map(({ headline }) => headline)) as BenchResult['headline'],
@@ -59,4 +62,10 @@ export default async function peers(options: BenchOptions): Promise<BenchResult>
   } finally {
     rmSync(work, { recursive: true, force: true })
   }
+}
+
+/** Firstlight and the gateways of a list, such as `smg:cache_aware,nginx`; all without one. */
+function chosenOf(list: string | true | undefined): (name: string) => boolean {
+  const names = typeof list === 'string' ? [OWN, ...list.split(',')] : null
+  return (name) => names?.includes(name) ?? true
 }

@@ -46,6 +46,7 @@ export async function measureFirstTokens(
     site.note(`${trace.name}: computing the load …`)
     const traffic = trafficOf(spread(trace, SEED), timeScale)
     for (const name of SUBJECTS) {
+      if (!site.chosen(name)) continue
       site.note(`${trace.name}, ${name} …`)
       const row = await measure(name, traffic, site)
       if (Number(row?.['sent_late_p99_ms']) > MAX_LATE_MS)

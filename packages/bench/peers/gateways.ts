@@ -32,16 +32,19 @@ export interface GatewaySite {
   readonly work: string
   /** Folder of Python environments; null: programs on the path. */
   readonly installed: string | null
+  /** Whether a gateway is to be measured. */
+  chosen(name: string): boolean
   note(line: string): void
 }
 
-/** null: it does not start. @param flags further flags of a peer */
+/** null: it is not chosen, or does not start. @param flags further flags of a peer */
 export async function startGateway(
   name: string,
   site: GatewaySite,
   flags: readonly string[] = [],
 ): Promise<Gateway | null> {
   const { engines, model, work, installed, note } = site
+  if (!site.chosen(name)) return null
   if (name === OWN) {
     const started = await startServed(configFile(site))
     return { ...started, name, head: '', hasOwnEngines: false, end: () => Promise.resolve(started.stop()) }
