@@ -139,6 +139,7 @@ function peers({ perS, work, installed }: PeerPlan): readonly Contestant[] {
     start: (engines) => startPeer({ name, engines, work, installed, model: MODEL, flags: flags.map(String) }),
   })
   const rate = Math.max(1, Math.round(perS))
+  const limitedRate = ['--max-concurrent-requests', rate, '--rate-limit-tokens-per-second', rate]
   const waits = ['--queue-timeout-secs', Math.max(1, Math.round(SLO.ttftMs / 1_000))]
   const limited = PEERS.flatMap((peer) => {
     const name = `${peer}:cache_aware`
@@ -147,10 +148,7 @@ function peers({ perS, work, installed }: PeerPlan): readonly Contestant[] {
       ...CONCURRENT.map((each) =>
         router(name, `, ${each} concurrent`, ['--max-concurrent-requests', each * ENGINES, ...waits]),
       ),
-      router(name, ', rate limit', [
-        ...['--max-concurrent-requests', rate, '--rate-limit-tokens-per-second', rate],
-        ...waits,
-      ]),
+      router(name, ', rate limit', [...limitedRate, ...waits]),
     ]
   })
   // SMG reads loads every 10 s by default, which is half of a run.

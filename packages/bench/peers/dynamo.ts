@@ -45,9 +45,8 @@ export async function startDynamo({ mode, model, work, installed }: DynamoOption
   const fast = ['--num-workers', String(WORKERS), '--speedup-ratio', '1000', ...limits]
   const workers = start('dynamo.mocker', ['--model-path', modelFolder, '--model-name', model, ...fast])
   const port = await freePort()
-  const frontend = start('dynamo.frontend', [
-    ...['--http-host', '127.0.0.1', '--http-port', String(port), '--router-mode', mode],
-  ])
+  const address = ['--http-host', '127.0.0.1', '--http-port', String(port)]
+  const frontend = start('dynamo.frontend', [...address, '--router-mode', mode])
   const end = async (): Promise<void> => {
     await Promise.all([endOf(frontend), endOf(workers)])
   }
