@@ -84,7 +84,7 @@ const bench: Bench = async ({ flags, args, note }) => {
     }
   }
   note('isolation between two keys …')
-  const isolated = subjects.map(({ trace, fleet }) => isolation(trace, fleet))
+  const isolated = subjects.map(({ trace, fleet }) => isolation(trace, fleet, seeds))
   note('two keys that wait …')
   const weighted = subjects.map(({ trace, fleet }) => workByWeight(trace, fleet))
   return {

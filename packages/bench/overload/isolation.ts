@@ -1,9 +1,9 @@
 /** A key that sends ten times its share beside a quiet one: what the quiet key gets, relative to being alone. */
 import type { FleetPlan } from '../../replay/src/replay/plan.ts'
 import { speedsOn } from '../../replay/src/replay/sustained-speed.ts'
-import { figuresOf } from '../../replay/src/replay/statistics.ts'
+import { type Figures, figuresOf } from '../../replay/src/replay/statistics.ts'
 import type { Job } from '../../replay/src/replay/job.ts'
-import type { Trace } from '../../replay/src/replay/trace.ts'
+import { spread, type Trace } from '../../replay/src/replay/trace.ts'
 import type { BenchRow } from '../result.ts'
 import { overloadKind, runOnce, SLO } from './run.ts'
 
@@ -30,30 +30,49 @@ const of = (jobs: readonly Job[]) =>
     GOOD,
   )
 
-export function isolation(trace: Trace, fleet: FleetPlan): { rows: BenchRow[]; headline: Record<string, number> } {
+interface IsolationRun {
+  readonly alone: Figures
+  readonly quiet: Figures
+  readonly noisy: Figures
+}
+
+function runOf(trace: Trace, fleet: FleetPlan, seed: number): IsolationRun {
   const speedAt = speedsOn(fleet)
   const kind = overloadKind('slo', SLO, { tenantOf })
-  const pace = { closedLoop: false, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
+  const pace = { closedLoop: false, concurrency: Infinity, holdAt: null, seed, clockMs: null }
   const speed = speedAt(LOAD, trace, pace)
   const fixed = (): number => speed
-  const together = runOnce({ trace, fleet, kind, load: LOAD, seed: 1, speedAt: fixed })
+  const together = runOnce({ trace, fleet, kind, load: LOAD, seed, speedAt: fixed })
   const quiet = { ...trace, requests: trace.requests.filter(({ blocks }) => isQuiet(blocks)) }
-  const alone = runOnce({ trace: quiet, fleet, kind, load: LOAD, seed: 1, speedAt: fixed })
-  const mine = of(together.jobs.filter((job) => tenantOf(job) === 'quiet'))
-  const noisy = of(together.jobs.filter((job) => tenantOf(job) === 'noisy'))
-  const own = of(alone.jobs)
-  const row = (key: string, figures: ReturnType<typeof of>): BenchRow => ({
+  const alone = runOnce({ trace: quiet, fleet, kind, load: LOAD, seed, speedAt: fixed })
+  return {
+    alone: of(alone.jobs),
+    quiet: of(together.jobs.filter((job) => tenantOf(job) === 'quiet')),
+    noisy: of(together.jobs.filter((job) => tenantOf(job) === 'noisy')),
+  }
+}
+
+/** Means of several seeds: the ratio of one seed differs from them by up to 0.02. */
+export function isolation(
+  trace: Trace,
+  fleet: FleetPlan,
+  seeds: number,
+): { rows: BenchRow[]; headline: Record<string, number> } {
+  const runs = Array.from({ length: seeds }, (_, at) => runOf(spread(trace, at + 1), fleet, at + 1))
+  const mean = (who: keyof IsolationRun, figure: 'goodput' | 'ttftMeanMs'): number =>
+    runs.reduce((sum, run) => sum + run[who][figure], 0) / seeds
+  const row = (key: string, who: keyof IsolationRun): BenchRow => ({
     trace: trace.name,
     load: LOAD,
     policy: key,
-    goodput: Number(figures.goodput.toFixed(3)),
-    ttft_mean_ms: Math.round(figures.ttftMeanMs),
+    goodput: Number(mean(who, 'goodput').toFixed(3)),
+    ttft_mean_ms: Math.round(mean(who, 'ttftMeanMs')),
   })
   return {
-    rows: [row('quiet key alone', own), row('quiet key', mine), row('noisy key', noisy)],
+    rows: [row('quiet key alone', 'alone'), row('quiet key', 'quiet'), row('noisy key', 'noisy')],
     headline: {
-      quiet_key_goodput_ratio: Number((mine.goodput / own.goodput).toFixed(3)),
-      quiet_key_ttft_ratio: Number((mine.ttftMeanMs / own.ttftMeanMs).toFixed(3)),
+      quiet_key_goodput_ratio: Number((mean('quiet', 'goodput') / mean('alone', 'goodput')).toFixed(3)),
+      quiet_key_ttft_ratio: Number((mean('quiet', 'ttftMeanMs') / mean('alone', 'ttftMeanMs')).toFixed(3)),
     },
   }
 }
