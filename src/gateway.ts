@@ -41,6 +41,7 @@ import { MirrorCounts } from './core/traffic/mirror-counts.ts'
 import { FleetHistory } from './core/reports/fleet-history.ts'
 import { memoryLimiter } from './memory-limiter.ts'
 import { withCanary } from './origin/canary/canary.ts'
+import { withHeartbeatsWhileWaiting } from './origin/waiting-stream.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { FleetProbe } from './origin/probes/fleet-probe.ts'
 import type { Exchange } from './origin/exchange.ts'
@@ -285,9 +286,12 @@ function mirrorsOf(
 
 type Forward = (exchange: Exchange) => Promise<Response>
 
-/** Only gateways with a pool that has a canary repeat requests. */
-const forwarderOf = ({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward =>
-  routes.some(({ pool }) => pool.canary !== null) ? withCanary(plain, ports) : plain
+/** Only gateways with pools in which streams wait send heartbeats then; only those with a canary repeat requests. */
+function forwarderOf({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward {
+  const hasWaits = routes.some(({ pool }) => pool.queue !== null || pool.adapterLoading !== null)
+  const waiting = hasWaits ? withHeartbeatsWhileWaiting(plain, ports) : plain
+  return routes.some(({ pool }) => pool.canary !== null) ? withCanary(waiting, ports) : waiting
+}
 
 interface AccountSources {
   readonly authenticator: Pick<Authenticator, 'hasBudgets'>

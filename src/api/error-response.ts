@@ -1,5 +1,6 @@
-import { Failure, failures, type FailureReason } from '../failure.ts'
-import type { ErrorShape, GatewayError } from '../protocols/error-shape.ts'
+import { type Failure, failures, type FailureReason } from '../failure.ts'
+import { gatewayError } from '../origin/gateway-error.ts'
+import type { ErrorShape } from '../protocols/error-shape.ts'
 
 /**
  * Response of a failure. SDKs obey `x-should-retry`, and wait for `retry-after-ms`, else for `retry-after`
@@ -16,27 +17,6 @@ export function problemResponse(failure: Failure, shape: ErrorShape, requestId: 
     headers.set('retry-after-ms', String(ms))
   }
   return new Response(JSON.stringify(shape.body(gatewayError(failure), requestId)), { status, headers })
-}
-
-/** A failure as the client may see it. */
-const gatewayError = ({ shape: { status, type, code }, param, message }: Failure): GatewayError => ({
-  status,
-  type,
-  code,
-  param,
-  message,
-})
-
-/** Converts anything thrown to a failure. Unexpected errors show no details to the client. */
-export function asFailure(thrown: unknown): Failure {
-  if (thrown instanceof Failure) return thrown
-  return new Failure(
-    'internal',
-    'The gateway failed to handle this request. Its log has the cause under this request id.',
-    {
-      cause: thrown,
-    },
-  )
 }
 
 /** Whether an operator should see the failure, because the client is not its cause. */

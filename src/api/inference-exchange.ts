@@ -67,12 +67,13 @@ export class InferenceExchange implements Exchange {
   readonly pinned: Exchange['pinned']
   readonly regionPreference: RegionPreference | null
   readonly stages: Exchange['stages']
-  readonly scope: Exchange['scope']
+  scope: Exchange['scope']
   /** null: the key has no limits, or traces are off. */
   permit: Permit | null = null
   trace: Trace | null = null
   readonly waits: WaitingRequests | undefined
-  readonly signal: Exchange['signal']
+  signal: Exchange['signal']
+  longWait?: NonNullable<Exchange['longWait']>
   readonly lastComment: boolean
   readonly record: OpenRecord
   storage: ResponseStorage | undefined = undefined

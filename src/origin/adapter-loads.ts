@@ -81,10 +81,11 @@ class AdapterLoads {
       // A client that leaves does not end it: others wait for it, and the pool state expects its result.
       exchange.scope.background(ended.then(() => {}))
     }
-    const { scope, signal } = exchange
+    const { scope, signal, longWait } = exchange
     try {
       const limitMs = Math.max(1, own.endsAt - ports.now())
-      return await withDeadline(limitMs, own.result, { timers: scope.timers ?? ports.timers, signal })
+      const loaded = withDeadline(limitMs, own.result, { timers: scope.timers ?? ports.timers, signal })
+      return await (longWait?.during(loaded) ?? loaded)
     } catch {
       if (signal.aborted) throw signal.reason
       return false

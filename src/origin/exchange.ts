@@ -5,6 +5,7 @@ import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { StoredResponses } from '../ports/stored-responses.ts'
 import type { Protocol } from '../protocols/protocol.ts'
+import type { LongWait } from './long-wait.ts'
 import type { PoolRoute } from './pool-route.ts'
 import type { RequestSource } from './request-source.ts'
 import type { WaitingRequests } from './placement/waiting-requests.ts'
@@ -61,11 +62,14 @@ export interface Exchange {
   readonly stages: StageTimes
   /** Further headers for the client, flat: CORS, the limits of its key, and what an edge may send. */
   readonly clientHeaders: readonly string[]
-  readonly scope: RequestScope
+  /** Replaced when an answer of the gateway's own has begun: the relay of the engine's answer then has no socket. */
+  scope: RequestScope
   /** Where requests that wait for room are known. Absent: requests do not wait. */
   readonly waits?: WaitingRequests | undefined
   /** Aborted when the client disconnects, as far as the runtime reports it. */
-  readonly signal: AbortSignalLike
+  signal: AbortSignalLike
+  /** Watches waits before an engine gets the request. Absent: it is no stream, or its pools have no such waits. */
+  longWait?: LongWait
   /** Present: an engine stores the answer for later requests. */
   readonly storage?: ResponseStorage | undefined
   /** Send the stages to the client in a last SSE comment, if the stream is observed. */

@@ -41,7 +41,9 @@ export async function forward(
     const result = exchange.signal.aborted ? abortReason(exchange.scope) : 'refused'
     if (result === 'refused') exonerate(exchange, retry)
     const unexpected = result === 'client_gone' ? 499 : 500
-    const status = error instanceof Failure ? error.shape.status : unexpected
+    const refusedStatus = error instanceof Failure ? error.shape.status : unexpected
+    // The error is an event of a stream that has begun.
+    const status = exchange.longWait?.hasBegunAnswer === true ? 200 : refusedStatus
     const { refused } = retry
     Object.assign(exchange.record, NOT_PLACED, refused === null ? {} : { notes: [`refused=${refused}`] })
     const failedAttempts = failed.all.map(({ failure }) => failure)

@@ -216,6 +216,10 @@ export function headerOf(flat: readonly string[], name: string): string | null {
   return null
 }
 
+/** Whether a content type is that of server-sent events. */
+export const isEventStream = (contentType: string | null): boolean =>
+  (contentType ?? '').toLowerCase().startsWith('text/event-stream')
+
 /** The body is compressed, so nothing in it can be read. */
 export function isEncoded(flat: readonly string[]): boolean {
   const encoding = headerOf(flat, 'content-encoding')

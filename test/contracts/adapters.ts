@@ -78,10 +78,14 @@ export function adaptersContract(runtime: Runtime): void {
       readonly loaded?: readonly (readonly string[])[]
       readonly settings?: Readonly<Record<string, unknown>>
       readonly type?: string
+      readonly config?: Readonly<Record<string, unknown>>
     }
 
     /** Engines that may load adapters. */
-    async function loadingSite(kind: LoraType, { loaded = [[]], settings = {}, type = kind }: LoadingSite = {}) {
+    async function loadingSite(
+      kind: LoraType,
+      { loaded = [[]], settings = {}, type = kind, config = {} }: LoadingSite = {},
+    ) {
       const engines = await Promise.all(loaded.map((names) => LoraEngine.open(kind, names)))
       const names = ['sql', 'poet', { name: 'code', path: 'org/code', base: MODEL }]
       const gateway = await openGateway({
@@ -91,6 +95,7 @@ export function adaptersContract(runtime: Runtime): void {
           adapters: { names, load: true, path: '/adapters/{name}', max_per_engine: 2, ...settings },
           stats_interval_ms: 100,
         },
+        config,
       })
       opened.push(...engines, gateway)
       const chat = async (model: string): Promise<number> => {
@@ -119,6 +124,21 @@ export function adaptersContract(runtime: Runtime): void {
         expect(engine.type).toBe(kind)
       },
     )
+
+    it.each(typesOn('vllm'))('a stream whose adapter is loaded gets heartbeats meanwhile (%s)', async (kind) => {
+      const { engine, gateway } = await loadingSite(kind, { config: { limits: { heartbeat_ms: 50 } } })
+      const gate = Promise.withResolvers<void>()
+      engine.gate = gate.promise
+      const answer = await gateway.chat({ model: 'sql', stream: true })
+      expect([answer.status, engine.answered]).toEqual([200, []])
+      const reader = answer.body!.getReader()
+      for (let beats = 0; beats < 3; beats++)
+        expect(new TextDecoder().decode((await reader.read()).value)).toMatch(/^(?:: ping\n)+$/)
+      gate.resolve()
+      await until(() => engine.answered.length === 1)
+      await reader.cancel()
+      expect(engine.changes).toEqual(['+sql'])
+    })
 
     it.each(typesOn('sglang'))(
       'the adapter that was not used for longest makes room for another, and comes back (%s)',

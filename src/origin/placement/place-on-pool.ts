@@ -142,7 +142,7 @@ type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & {
 }
 
 async function waitOn(
-  { signal, scope, waits }: Exchange,
+  { signal, scope, waits, longWait }: Exchange,
   ports: Ports,
   route: PoolRoute,
   parts: AdmitContext,
@@ -153,10 +153,8 @@ async function waitOn(
   const { maxWaitMs: roomMs, noEngineWaitMs } = settings.queue!
   const maxWaitMs = noEngineWaitMs > 0 ? noEngineWaitMs + roomMs : roomMs
   const now = (): number => ports.now()
-  return toPlacement(
-    await waitForRoom({ queue: pool.queue!, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }),
-    parts,
-  )
+  const wait = waitForRoom({ queue: pool.queue!, admission, maxWaitMs, signal, scope, timers, waits: waits!, now })
+  return toPlacement(await (longWait?.during(wait) ?? wait), parts)
 }
 
 /** Admits synchronously. null: the ledger is not in this process. */

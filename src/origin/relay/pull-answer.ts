@@ -4,7 +4,7 @@ import { type BodyReader, OriginError, type OriginAnswer } from '../../ports/ori
 import type { RelayResult, RelayOptions } from '../../ports/relay.ts'
 import { concatBytes } from '../../core/bytes.ts'
 import { AnswerStart, type ExpectedAnswer } from './answer-start.ts'
-import { headerOf, headersInit } from '../headers.ts'
+import { headerOf, headersInit, isEventStream } from '../headers.ts'
 import { PullRelay } from './pull-relay.ts'
 
 /** Source of a response's bytes, implemented by the platform. */
@@ -55,7 +55,7 @@ export class PullAnswer implements OriginAnswer {
   constructor(head: AnswerHead, source: ByteSource, limits: AnswerLimits) {
     this.status = head.status
     this.headers = head.headers
-    this.sse = (headerOf(head.headers, 'content-type') ?? '').toLowerCase().startsWith('text/event-stream')
+    this.sse = isEventStream(headerOf(head.headers, 'content-type'))
     this.source = source
     this.limits = limits
     this.start = new AnswerStart(this, limits.expected ?? ANY)

@@ -14,7 +14,8 @@ interface PullRelayParts {
   readonly sse: boolean
   /** Absent: true. */
   readonly reads?: boolean
-  readonly start: AnswerStart
+  /** null: the body has no beginning that was judged. */
+  readonly start: AnswerStart | null
   /** Bytes that were read before the relay starts. */
   readonly held: readonly Uint8Array[]
   /** `held` is the whole body. */

@@ -1,0 +1,26 @@
+/** Waits of a stream before an engine gets it: one that is long starts the answer to the client, with heartbeats. */
+import type { Timers } from '../ports/timers.ts'
+
+export class LongWait {
+  readonly #limitMs: number
+  readonly #timers: Timers
+  readonly #exceeded = Promise.withResolvers<void>()
+  /** The answer to the client has begun. */
+  hasBegunAnswer = false
+
+  constructor(limitMs: number, timers: Timers) {
+    this.#limitMs = limitMs
+    this.#timers = timers
+  }
+
+  /** Resolves when a wait has lasted for the limit. */
+  get exceeded(): Promise<void> {
+    return this.#exceeded.promise
+  }
+
+  /** Watches a wait. Its result is that of `wait`. */
+  during<Value>(wait: Promise<Value>): Promise<Value> {
+    const timer = this.#timers.set(this.#limitMs, () => this.#exceeded.resolve())
+    return wait.finally(() => timer.cancel())
+  }
+}

@@ -1,0 +1,3 @@
+import { waitingStreamsContract } from '../../contracts/waiting-streams.ts'
+
+waitingStreamsContract('node')
