@@ -1,5 +1,6 @@
 /** Schema of `split`: disaggregated prefill and encode stage. */
 import * as z from 'zod/mini'
+import { MOONCAKE_PORT } from '../engines/mooncake-transfer.ts'
 import { BOOTSTRAP_PORT } from '../engines/sglang-bootstrap.ts'
 import { describe, id, int, milliseconds, oneOf, strict, text, withDefault } from './fields.ts'
 import { baseUrl } from './url-fields.ts'
@@ -34,15 +35,25 @@ const lmcacheSplit = strict({
   ),
 })
 
+const bootstrapPorts = describe(
+  'Ports of prefill engines that have another one, by engine id.',
+  withDefault(z.record(id, int(1, 65_535)), {}),
+)
+
 const sglangSplit = strict({
   bootstrap_port: describe(
     'Port of the bootstrap server of prefill engines (`--disaggregation-bootstrap-port`).',
     withDefault(int(1, 65_535), BOOTSTRAP_PORT),
   ),
-  bootstrap_ports: describe(
-    'Ports of prefill engines that have another one, by engine id.',
-    withDefault(z.record(id, int(1, 65_535)), {}),
+  bootstrap_ports: bootstrapPorts,
+})
+
+const mooncakeSplit = strict({
+  bootstrap_port: describe(
+    'Port of the bootstrap server of prefill engines (`VLLM_MOONCAKE_BOOTSTRAP_PORT`).',
+    withDefault(int(1, 65_535), MOONCAKE_PORT),
   ),
+  bootstrap_ports: bootstrapPorts,
 })
 
 const encode = strict({
@@ -74,7 +85,7 @@ export const split = strict({
   ),
   connector: describe(
     'How the KV cache is transferred.',
-    withDefault(oneOf(['nixl', 'lmcache', 'response', 'sglang', 'tensorrt']), 'nixl'),
+    withDefault(oneOf(['nixl', 'mooncake', 'lmcache', 'response', 'sglang', 'tensorrt']), 'nixl'),
   ),
   fallback: describe(
     'What happens if no prefill engine is available.',
@@ -85,6 +96,10 @@ export const split = strict({
     withDefault(text(128), 'disagg_prefill_resp'),
   ),
   lmcache: describe('`lmcache`: where KV caches are pushed to.', z.prefault(lmcacheSplit, {})),
+  mooncake: describe(
+    '`mooncake`: where the gateway and decode engines find the prefill engines.',
+    z.prefault(mooncakeSplit, {}),
+  ),
   sglang: describe('`sglang`: where decode engines find the prefill engines.', z.prefault(sglangSplit, {})),
   encode: describe('Encode stage before the prefill, in pools with encode engines.', z.prefault(encode, {})),
 })

@@ -6,19 +6,25 @@ import type { Path } from './path.ts'
 import { canDecode, canPrefill } from './split-roles.ts'
 import { didYouMean } from './suggest.ts'
 
-/** Checks the receivers of the connector `lmcache`, and the ports of the connector `sglang`. */
+/** Checks the receivers of the connector `lmcache`, and the ports of the connectors `sglang` and `mooncake`. */
 export function checkSplit(findings: Finding[], pool: PoolSettings, at: Path): void {
   const { split, engines } = pool
   checkReceivers(findings, pool, [...at, 'lmcache'])
-  checkBootstrapPorts(findings, pool, [...at, 'sglang', 'bootstrap_ports'])
+  for (const connector of ['sglang', 'mooncake'] as const)
+    checkBootstrapPorts(findings, pool, split[connector].bootstrapPorts, [...at, connector, 'bootstrap_ports'])
   const isDisaggregated = engines.some((engine) => canPrefill(engine) || engine.role === 'decode')
   if (split.connector === 'lmcache' && split.mode !== 'never' && isDisaggregated)
     checkReceiverCoverage(findings, pool, [...at, 'lmcache'])
 }
 
-function checkBootstrapPorts(findings: Finding[], { split, engines }: PoolSettings, at: Path): void {
+function checkBootstrapPorts(
+  findings: Finding[],
+  { engines }: PoolSettings,
+  ports: Readonly<Record<string, number>>,
+  at: Path,
+): void {
   const prefillEngines = engines.filter(canPrefill).map(({ id }) => id)
-  for (const id of Object.keys(split.sglang.bootstrapPorts))
+  for (const id of Object.keys(ports))
     if (!prefillEngines.includes(id))
       findings.push({
         path: [...at, id],

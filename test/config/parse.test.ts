@@ -64,16 +64,19 @@ describe('a configuration', () => {
     expect(parseConfig(withPool({ observe_share: 0.5 }), {}, workers).clusters[0]!.pools[0]!.observeShare).toBe(0.5)
   })
 
-  it('a configuration names bootstrap ports of prefill engines only', () => {
-    const engines = ['prefill', 'decode'].map((role) => engine({ id: role, url: `http://${role}`, role }))
-    const split = (ports: object) =>
-      withPool({ engines, split: { connector: 'sglang', sglang: { bootstrap_ports: ports } } })
-    expect(problems(split({ prefill: 9001 }))).toEqual([])
-    const [path, , rule] = only(split({ decode: 9001 }))
-    expect(path).toBe('clusters[0].pools[0].split.sglang.bootstrap_ports.decode')
-    expect(rule).toContain('is not a prefill engine of this pool')
-    expect(only(split({ prefill: 0 }))[0]).toBe('clusters[0].pools[0].split.sglang.bootstrap_ports.prefill')
-  })
+  it.each(['sglang', 'mooncake'])(
+    'a configuration names bootstrap ports of prefill engines only, with the connector %s',
+    (connector) => {
+      const engines = ['prefill', 'decode'].map((role) => engine({ id: role, url: `http://${role}`, role }))
+      const split = (ports: object) =>
+        withPool({ engines, split: { connector, [connector]: { bootstrap_ports: ports } } })
+      expect(problems(split({ prefill: 9001 }))).toEqual([])
+      const [path, , rule] = only(split({ decode: 9001 }))
+      expect(path).toBe(`clusters[0].pools[0].split.${connector}.bootstrap_ports.decode`)
+      expect(rule).toContain('is not a prefill engine of this pool')
+      expect(only(split({ prefill: 0 }))[0]).toBe(`clusters[0].pools[0].split.${connector}.bootstrap_ports.prefill`)
+    },
+  )
 
   it('a configuration requires a receiver for every engine that may decode if LMCache transfers the cache', () => {
     const receiver = (port: number) => ({ host: 'h', init_ports: [port], alloc_ports: [port + 1] })

@@ -9,6 +9,7 @@ import type { AttemptContext } from '../attempt-context.ts'
 import type { LegResult } from './final-leg.ts'
 import { unsplittableByLmcache } from './lmcache-fields.ts'
 import { lmcacheLeg } from './lmcache-leg.ts'
+import { mooncakeLeg } from './mooncake-leg.ts'
 import { prefillLeg } from './prefill-leg.ts'
 import { sglangLeg, unsplittableBySglang } from './sglang-leg.ts'
 import { tensorrtLeg, unsplittableByTensorrt } from './tensorrt-leg.ts'
@@ -24,7 +25,7 @@ interface Connector {
   readonly isExempt: boolean
   /** Both legs run at once. */
   readonly isPaired: boolean
-  /** Fields that name a transfer, so that no client may set them. NIXL's are removed in all pools. */
+  /** Fields that name a transfer, so that no client may set them. vLLM's are removed in all pools. */
   fields(split: SplitSettings): readonly string[]
 }
 
@@ -39,6 +40,7 @@ export const connectors: Readonly<Record<SplitSettings['connector'], Connector>>
     leg: lmcacheLeg,
     unsplittable: (protocol, json, { lmcache }) => unsplittableByLmcache(protocol, json, lmcache.chat),
   },
+  mooncake: { ...PREFILL_FIRST, leg: mooncakeLeg, isPaired: true },
   sglang: {
     ...PREFILL_FIRST,
     leg: sglangLeg,

@@ -1,0 +1,3 @@
+import { mooncakePairsContract } from '../../contracts/mooncake-pairs.ts'
+
+mooncakePairsContract('node')
