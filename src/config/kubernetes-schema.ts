@@ -35,6 +35,16 @@ export const kubernetesPods = strict({
     'Container port of the server, by name or number. Absent: the port of the URL, or the pool’s target ports.',
     z.optional(z.union([int(1, 65_535), portName])),
   ),
+  ports: describe(
+    'Ports of data-parallel ranks that have one each, as `8000-8007` or as a list: each port of a pod is an engine. ' +
+      'For `discover: kubernetes`. Absent: `port`.',
+    z.optional(
+      z.union([
+        textLike(/^\d{1,5}-\d{1,5}$/, 'must be a range of ports, such as 8000-8007'),
+        z.array(int(1, 65_535)).check(z.minLength(1)),
+      ]),
+    ),
+  ),
   prefill_labels: describe(
     'Labels as `KEY=VALUE`. A pod with one of them has the role `prefill`; without a match it has `role`.',
     labelList,

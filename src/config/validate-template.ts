@@ -4,6 +4,7 @@ import { hostOf } from '../url.ts'
 import { MAX_TEMPLATE_ID_CHARS } from './discover.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
+import { portsProblem } from './pod-ports.ts'
 
 export function checkTemplate(findings: Finding[], engine: EngineConfig, at: Path, listens: boolean): void {
   const addFinding = (key: keyof typeof engine | 'lmcache_instance' | 'kv_events', rule: string) =>
@@ -50,8 +51,13 @@ function checkPods(findings: Finding[], { discover, kubernetes }: EngineConfig, 
   if (kubernetes === null) return
   if (kubernetes[other] !== null)
     addFinding([other], `does not go with \`discover: ${discover}\`: remove it, or change \`discover\``)
-  if (discover === 'inferencepool' && kubernetes.port !== null)
-    addFinding(['port'], 'does not go with `discover: inferencepool`: the pool has target ports. Remove it')
+  for (const key of ['port', 'ports'] as const)
+    if (discover === 'inferencepool' && kubernetes[key] !== null)
+      addFinding([key], 'does not go with `discover: inferencepool`: the pool has target ports. Remove it')
+  if (kubernetes.port !== null && kubernetes.ports !== null)
+    addFinding(['ports'], 'contradicts `port`: leave one of them out')
+  const problem = portsProblem(kubernetes.ports)
+  if (problem !== null) addFinding(['ports'], problem)
 }
 
 const isIP = (host: string): boolean => host.includes(':') || /^\d+(\.\d+){3}$/.test(host)

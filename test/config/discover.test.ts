@@ -288,6 +288,24 @@ describe('an engine template', () => {
     )
   })
 
+  it('an engine template has one port, or the ports of ranks as a range or a list', () => {
+    const withPorts = (ports: unknown, more: object = {}) =>
+      faults({ ...pattern, discover: 'kubernetes', kubernetes: { selector: 'app=vllm', ports, ...more } })
+    expect(withPorts('8000-8007')).toEqual([])
+    expect(withPorts([8000, 9000])).toEqual([])
+    expect(withPorts('8000')).toEqual([`${at}.kubernetes.ports must be a range of ports, such as 8000-8007`])
+    for (const [ports, rule] of [
+      ['8007-8000', 'must be a range whose first port is not above its last'],
+      ['8000-8064', 'must have at most 64 ports'],
+      ['65530-65536', 'must have ports from 1 to 65535'],
+      [[8000, 8000], 'has a port twice'],
+    ] as const)
+      expect(withPorts(ports)).toEqual([`${at}.kubernetes.ports ${rule}`])
+    expect(withPorts('8000-8001', { port: 8000 })).toEqual([
+      `${at}.kubernetes.ports contradicts \`port\`: leave one of them out`,
+    ])
+  })
+
   it('an engine template requires Node', () => {
     expect(faults(pattern, { listens: false })).toEqual([
       `${at}.discover works on Node only. On Workers, list each engine`,

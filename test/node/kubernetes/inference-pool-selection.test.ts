@@ -111,6 +111,23 @@ it('pods of an InferencePool are engines, one for each target port, and the pool
   expect(malformed()).toEqual([])
 })
 
+it('pods of a selector are engines, one for each of their ports, with the ranks behind each', async () => {
+  api.set({ name: 'one', address: '127.0.0.1', annotations: { 'firstlight/kv-events': '5557' } })
+  const kubernetes = { selector: 'app=vllm', ports: [...ports] }
+  const engine = { id: 'e', url: 'http://pods', discover: 'kubernetes', kubernetes, data_parallel: 'auto' }
+  const pools = [{ model: 'm', discover_interval_ms: 100, engines: [engine] }]
+  const runtime = { defaultVersion: 1, defaultObserveShare: 1, listens: true }
+  await follow(parseConfig({ listen: '127.0.0.1:8080', clusters: [{ id: 'c', pools }] }, {}, runtime))
+  await expect.poll(() => urls().toSorted()).toEqual(sorted(at(1, 0), at(1, 1)))
+  const { engines } = present.clusters[0]!.pools[0]!
+  expect(engines.find(({ labels }) => labels['rank'] === '1')).toMatchObject({
+    id: `e-127.0.0.1_${ports[1]}`,
+    labels: { pod: 'one' },
+    kvEvents: { endpoint: 'tcp://127.0.0.1:5558' },
+    dataParallel: 'auto',
+  })
+})
+
 it('an InferencePool that changes its ports or appears late changes the engines, and one that is deleted has none', async () => {
   api.set({ name: 'one', address: '127.0.0.1' })
   await follow(config())

@@ -1,4 +1,5 @@
 /** Discovery of engines in Kubernetes pods: one watch for each selection of a configuration, and of objectives. */
+import { podPorts } from '../../../config/pod-ports.ts'
 import type { Config, DiscoveredResources, EngineConfig } from '../../../config.ts'
 import { type DiscoveredPod, podTemplatesIn } from '../../../config/discover.ts'
 import type { Log } from '../../../ports/log.ts'
@@ -108,9 +109,10 @@ export class PodDiscovery {
 }
 
 function newSelection(template: EngineConfig, parts: PodSelectionParts): PodSelection | InferencePoolSelection {
-  const { namespace, selector, port } = template.kubernetes!
+  const { namespace, selector } = template.kubernetes!
   if (selector === null) return new InferencePoolSelection(template, parts)
-  return new PodSelection(template, { namespace: namespace ?? parts.access.namespace, selector, ports: [port] }, parts)
+  const ports = podPorts(template.kubernetes!)
+  return new PodSelection(template, { namespace: namespace ?? parts.access.namespace, selector, ports }, parts)
 }
 
 const poolTemplatesIn = (written: Config): readonly EngineConfig[] =>
@@ -120,6 +122,6 @@ const poolTemplatesIn = (written: Config): readonly EngineConfig[] =>
 
 /** Templates that differ only in settings of the engines, such as weight and role, share a watch. */
 function keyOf({ url, key, headers, kubernetes }: EngineConfig): string {
-  const { namespace, selector, pool, port, match } = kubernetes!
-  return JSON.stringify([namespace, selector, pool, port, match, url, key, headers])
+  const { namespace, selector, pool, port, ports, match } = kubernetes!
+  return JSON.stringify([namespace, selector, pool, port, ports, match, url, key, headers])
 }
