@@ -121,11 +121,12 @@ class WaitingStream {
       this.#hasBegun = true
       return HEARTBEAT
     }
-    if (this.#answer === null) {
+    if (this.#reader === null) {
+      // Read to its end, also when the answer comes beside a heartbeat: its timers would end the stream later.
       const piece = await this.#wait.read()
       if (piece !== null) return piece
+      this.#reader = this.#answer!.getReader()
     }
-    this.#reader ??= this.#answer!.getReader()
     const { done, value } = await this.#reader.read()
     return done ? null : value
   }
