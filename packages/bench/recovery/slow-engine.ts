@@ -1,4 +1,5 @@
 /** An engine that becomes slower than its siblings under load, in virtual time: who gets its requests, and how late they are. */
+import { predictionErrorMs } from '../../../src/core/pool/condition/owed-tokens.ts'
 import { chance } from '../../replay/src/replay/chance.ts'
 import { engineProfile, inBlocksOf } from '../../replay/src/replay/engine-profile.ts'
 import { quantile } from '../../replay/src/replay/statistics.ts'
@@ -31,6 +32,8 @@ export interface SlowEngine {
   /** Requests on the slow engine while it was slow, of which `ownLater` were more than 20 % later than predicted. */
   readonly placed: number
   readonly ownLater: number
+  /** Seconds from the first overdue sign to the placement of the last of them; null: none was placed after the sign. */
+  readonly followedS: number | null
   /** p99 of the time to first token while it was slow: of its siblings, and of all, ms. */
   readonly siblingsP99Ms: number
   readonly allP99Ms: number
@@ -96,10 +99,21 @@ function figuresOf(served: readonly ServedRequest[], slow: string): Latencies {
   return {
     placed: there.length,
     ownLater: there.filter(isLater).length,
+    followedS: followedS(there.filter(isLater)),
     siblingsP99Ms: p99(during.filter(({ engine }) => engine !== slow)),
     allP99Ms: p99(during),
     shareAfter: last.filter(({ engine }) => engine === slow).length / last.length,
   }
+}
+
+/** The first sign is a first token that comes late, or that is overdue by its published error. */
+function followedS(late: readonly ServedRequest[]): number | null {
+  const signsAt = late.map(({ sentAt, predictedMs, firstTokenAt }) =>
+    Math.min(firstTokenAt ?? Infinity, sentAt + predictedMs! + predictionErrorMs(predictedMs!, true)),
+  )
+  const signAt = Math.min(...signsAt)
+  const after = late.filter(({ sentAt }) => sentAt > signAt)
+  return after.length === 0 ? null : (after.at(-1)!.sentAt - signAt) / SECOND_MS
 }
 
 /** A request without a first token is late, too. */

@@ -22,6 +22,7 @@ export function slowRows(): SlowRow[] {
         fault: `${factor}x slow in virtual time, ${perS}/s`,
         placed: of(({ placed }) => placed),
         later_than_predicted: of(({ ownLater }) => ownLater),
+        predictions_follow_s: of(({ followedS }) => followedS ?? 0),
         ejected_after_s: orNull(of(({ ejectedS }) => ejectedS ?? Infinity)),
         back_in_use_s: orNull(of(({ returnedS }) => returnedS ?? Infinity)),
         sibling_p99_ratio: of(({ siblingsP99Ms }, at) => siblingsP99Ms / without[at]!.siblingsP99Ms),

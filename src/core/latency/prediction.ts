@@ -26,6 +26,8 @@ export interface Prediction {
   /** Time to the first token, seconds: its median and 90th percentile. */
   readonly firstTokenS: number
   readonly firstTokenP90S: number
+  /** Part of it for the prompt itself. */
+  readonly ownS: number
   /** From the work one after the other, and in steps: the two models that are chosen from. */
   readonly workS: number
   readonly inStepsS: number
@@ -40,6 +42,7 @@ export function predict(work: WorkBefore, errors: PredictionErrors): Prediction 
   return {
     firstTokenS,
     firstTokenP90S: work.isBehind ? firstTokenS * errors.spread.factor : firstTokenS,
+    ownS: work.ownS,
     workS,
     inStepsS: workS + work.stepsS,
     baseS,

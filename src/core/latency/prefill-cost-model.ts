@@ -57,6 +57,13 @@ function workSeconds(costModel: PrefillCostModel, size: PromptSize): number {
   return costModel.perTokenS * newTokens(size) + costModel.perPairS * attentionPairs(size)
 }
 
+/** A model that takes a multiple of the time. */
+export function multiplied(costModel: PrefillCostModel, times: number): PrefillCostModel {
+  if (times === 1) return costModel
+  const { fixedS, perTokenS, perPairS } = costModel
+  return { fixedS: times * fixedS, perTokenS: times * perTokenS, perPairS: times * perPairS }
+}
+
 /** Blends two models; `share` is that of the first. */
 export function blend(one: PrefillCostModel, other: PrefillCostModel, share: number): PrefillCostModel {
   return {

@@ -2,9 +2,10 @@ import type { EngineStats } from '../contract/engine-signal.ts'
 import type { EngineSpec } from '../contract/pool-config.ts'
 import type { KvEventCursor } from '../kv-events/event-cursor.ts'
 import { PrefillFitter } from '../latency/prefill-fitter.ts'
-import type { PrefillCostModel } from '../latency/prefill-cost-model.ts'
+import { multiplied, type PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import type { DecodeCostModel } from '../latency/decode-cost-model.ts'
 import { DecodeFitter } from '../latency/decode-fitter.ts'
+import { LatePrefills, type MeasuredPrefill } from '../latency/late-prefills.ts'
 import { ErrorSpread } from '../latency/error-spread.ts'
 import { KvTransferModel } from '../latency/kv-transfer.ts'
 import { PredictionChoice } from '../latency/prediction-choice.ts'
@@ -23,6 +24,9 @@ const USUAL_SHARE = 0.1
 
 /** Warm-up time of a new or restarted engine, milliseconds: CUDA graphs, caches, clocks. */
 const WARM_AFTER_MS = 30_000
+
+/** Samples from which a pace counts as learned. */
+const LEARNED_SAMPLES = 3
 
 const ERROR_DECAY = 0.05
 
@@ -55,6 +59,7 @@ export class EngineEstimators {
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()
+  readonly late = new LatePrefills()
   readonly places = new SequencePlaces()
   readonly kvTransfer = new KvTransferModel()
   /** Limit of its decode step under overload. */
@@ -72,6 +77,8 @@ export class EngineEstimators {
   revivedStamp = 0
   // Every decision reads the models of all engines, and blends change slowly.
   #costModel: PrefillCostModel
+  /** The same without `late`. */
+  #usualCostModel: PrefillCostModel
   #costModelTick = NaN
   #costModelSamples = 0
   #sibling: PrefillCostModel | null = null
@@ -100,6 +107,7 @@ export class EngineEstimators {
     this.learner = new PrefillFitter(prior)
     this.#warmSince = warmSince
     this.#costModel = prior
+    this.#usualCostModel = prior
   }
 
   /**
@@ -111,13 +119,35 @@ export class EngineEstimators {
     const { surest } = this.kind
     const sibling = surest === null || surest === this ? null : surest.learner.costModel
     if (this.#costModelTick !== tick || this.#sibling !== sibling || this.#costModelSamples !== this.learner.samples) {
-      this.#costModel =
+      this.#usualCostModel =
         sibling === null ? this.learner.costModel : this.learner.blendedCostModel(sibling, tick * TICK_MS)
+      this.#costModel = multiplied(this.#usualCostModel, this.late.times(this.#usualCostModel, now))
       this.#costModelTick = tick
       this.#sibling = sibling
       this.#costModelSamples = this.learner.samples
     }
     return this.#costModel
+  }
+
+  /** Learned cost model of the engine alone, as its last first tokens show it. */
+  ownCostModel(now: number): PrefillCostModel {
+    const { costModel } = this.learner
+    return multiplied(costModel, this.late.times(costModel, now))
+  }
+
+  /** Records a prefill that did not wait for others, when its first token came. */
+  measuredPrefill(prefill: MeasuredPrefill): void {
+    const { samples, longestTokens } = this.learner
+    if (samples < LEARNED_SAMPLES || prefill.size.newTokens > longestTokens) return
+    this.costModel(prefill.at)
+    this.late.observe(prefill, this.#usualCostModel)
+    this.#costModelTick = NaN
+  }
+
+  /** The engine is as fast as before. */
+  recovered(): void {
+    this.late.forget()
+    this.#costModelTick = NaN
   }
 
   /** Returns the decode cost model, cached for a moment. */
@@ -189,6 +219,7 @@ export class EngineEstimators {
   restarted(now: number): void {
     this.#warmSince = now
     this.places.restarted()
+    this.recovered()
   }
 
   /**

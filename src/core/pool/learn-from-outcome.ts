@@ -39,11 +39,33 @@ export function prefillEnded(leg: LegEntry, stages: StageTimes, now: number): vo
   // It ended before it was booked again, which is no evidence about the queue.
   if (leg.isResumed && leg.queued.bookedAt === now) return leg.estimators.queue.abandon(leg.queued, now)
   judgePrediction(leg, stages)
+  if (!leg.isResumed) measurePrefill(leg, stages, now)
   leg.busyPeriod = leg.estimators.queue.firstToken(leg.queued, now)
   leg.prefillMs = stages.prefill ?? null
   // Without an end of its own, the prefill leg's time is the response's first token, which is later.
   leg.firstTokenInexact ||= leg.legRole === 'prefill' && stages.prefill_leg === undefined
 }
+
+/** What is later than predicted is time of its own prefill, if no other one was before it. */
+function measurePrefill(
+  { legRole, estimate, estimators, firstTokenInexact, queued }: LegEntry,
+  stages: StageTimes,
+  at: number,
+): void {
+  const { ttft, gateway_queue: heldMs = 0 } = stages
+  const { prediction, behindOthers, cached } = estimate
+  if (legRole !== 'whole' || firstTokenInexact || behindOthers || !isUsual(estimate)) return
+  if (ttft === undefined || prediction === null || queued === null) return
+  const laterS = (ttft - heldMs) / 1000 - prediction.firstTokenS
+  if (!estimators.late.isNews(laterS)) return
+  const promptTokens = queued.newTokens + cached.total
+  const size = { newTokens: promptTokens, pairs: attentionPairs({ promptTokens, cachedTokens: 0 }) }
+  estimators.measuredPrefill({ size, seconds: prediction.ownS + laterS, at })
+}
+
+/** Time to load from slower tiers or to load an adapter is not part of the cost model. */
+const isUsual = ({ cached, adapterFit }: LegEntry['estimate']): boolean =>
+  adapterFit === 1 && cached.host + cached.disk + cached.remote === 0
 
 /** Estimates the prefill end of a short response that does not stream. */
 export function endUnstreamed(
@@ -150,14 +172,13 @@ interface PaceInput {
 
 function learnPace(leg: LegEntry, admission: Admission, { outcome, actual, now }: PaceInput): void {
   if (leg.queued === null) return
-  const { cached, adapterFit } = leg.estimate
+  const { cached } = leg.estimate
   const length = {
     promptTokens: outcome.usage?.promptTokens ?? admission.promptTokens,
     cachedTokens: actual ?? cached.total,
   }
   const size = { newTokens: newTokens(length), pairs: attentionPairs(length) }
-  // Time to load from slower tiers or to load an adapter is not part of the cost model.
-  const usual = adapterFit === 1 && cached.host + cached.disk + cached.remote === 0
+  const usual = isUsual(leg.estimate)
   const reportedMs = outcome.stages.prefill ?? leg.prefillMs
   if (usual && reportedMs !== null)
     leg.estimators.learner.learn({ newTokens: size.newTokens, pairs: size.pairs, seconds: reportedMs / 1000, at: now })

@@ -122,6 +122,9 @@ export class PoolLedger {
   /** The cache of an engine is empty now. */
   readonly emptied = (engine: EngineRef): void => this.#index.flush(this.#estimators(engine).number)
 
+  /** The engine is as fast as before. */
+  readonly recovered = (engine: EngineRef): void => this.#estimators(engine).recovered()
+
   /** What the engine has cached for the adapter is of no use any more. */
   readonly adapterUnloaded = (engine: EngineRef, adapter: string): void =>
     this.#estimators(engine).adapters.unloaded(adapter, this.#index.stamp)

@@ -81,6 +81,7 @@ export class PoolEngines {
       expected: (engine, now) => booked.ledger.expected(engine, now),
       mayTakeOut: (engine) => this.#mayTakeOut(engine),
       hurt: (engine) => bookings.waitingAt(engine),
+      recovered: booked.ledger.recovered,
     })
   }
 

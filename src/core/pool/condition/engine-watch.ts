@@ -58,6 +58,8 @@ interface WatchParts {
   /** Whether one more engine may be taken out of use. */
   readonly mayTakeOut: (engine: EngineState) => boolean
   readonly hurt: (engine: EngineState) => HurtRequests
+  /** A slow engine is as fast as before. */
+  readonly recovered: (engine: EngineState) => void
 }
 
 export class EngineWatch {
@@ -171,6 +173,7 @@ export class EngineWatch {
       engine.downSince ??= now
       return events.raise({ ...base, event: 'engine_down', ...hurt(engine), taken_out: true }, now)
     }
+    this.#parts.recovered(engine)
     if (engine.downSince === null || isDown(engine.condition.condition)) return
     events.raise({ ...base, event: 'engine_up', since: now, down_ms: now - engine.downSince }, now)
     engine.downSince = null

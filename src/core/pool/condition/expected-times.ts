@@ -76,8 +76,10 @@ export class ExpectedTimes {
 
   /** Seconds of a usual prompt by the engine's own pace; null: not learned. */
   get paceS(): number | null {
-    const { learner } = this.#parts.estimators
-    return learner.samples < LEARNED_SAMPLES ? null : prefillSeconds(learner.costModel, USUAL_PROMPT)
+    const { estimators, now } = this.#parts
+    return estimators.learner.samples < LEARNED_SAMPLES
+      ? null
+      : prefillSeconds(estimators.ownCostModel(now), USUAL_PROMPT)
   }
 
   /** Time of a one-token request on the idle engine, ms. */
