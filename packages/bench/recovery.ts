@@ -18,7 +18,7 @@ import { type SlowRow, slowRows } from './recovery/slow-rows.ts'
 import { type PredictedLateness, predictedLateness } from './recovery/predicted-lateness.ts'
 import { medianFigures } from './recovery/median-figures.ts'
 import { warmUpRows } from './recovery/warm-up-rows.ts'
-import { peerHeadline, peerRows, shownPeer } from './recovery/peer-rows.ts'
+import { peerHeadline, peerRows, shownOwn, shownPeer } from './recovery/peer-rows.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
 /** Time without a fault, in which the gateway learns the engines, ms. */
@@ -79,22 +79,30 @@ export default async function recovery({ flags, note }: BenchOptions): Promise<B
     ...(only === null || only.includes(HOURS) ? await hourRows({ seeds, engines: plan.engines }, note) : []),
   ]
   const slow = only === null || only.includes(SLOW) ? slowRows() : []
+  const warmUps = only === null || only.includes(WARM_UP) ? warmUpRows() : []
+  const compared = rows.filter(({ engines }) => engines === plan.engines)
+  const ownOnly =
+    peers.length === 0
+      ? []
+      : [
+          ...rows
+            .filter((row) => !compared.includes(row))
+            .map(({ fault, engines }) => ({ name: `${fault.name}, ${engines} engines`, why: 'peers run one fleet' })),
+          ...healthy.map(({ name }) => ({ name, why: 'engines out of use are read from the API of Firstlight' })),
+          ...[...warmUps, ...slow].map(({ fault }) => ({ name: String(fault), why: 'virtual time' })),
+        ]
   return {
     rows: [
       ...rows.map(shown),
       ...peers.map(shownPeer),
+      ...shownOwn(ownOnly),
       ...healthy.map(({ name, ejections }) => ({ fault: name, false_ejections: ejections })),
-      ...(only === null || only.includes(WARM_UP) ? warmUpRows() : []),
+      ...warmUps,
       ...slow,
     ],
     headline: {
       ...(rows.length === 0 ? {} : headlineOf(rows, reference)),
-      ...(peers.length === 0
-        ? {}
-        : peerHeadline(
-            peers,
-            rows.filter(({ engines }) => engines === plan.engines),
-          )),
+      ...(peers.length === 0 ? {} : peerHeadline(peers, { compared, others: ownOnly.length })),
       ...(slow.length === 0 ? {} : virtualHeadline(slow)),
       ...(healthy.length === 0 ? {} : { false_ejections: healthy.reduce((sum, one) => sum + one.ejections, 0) }),
     },

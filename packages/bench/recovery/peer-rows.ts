@@ -6,11 +6,20 @@ import type { Figures } from './figures.ts'
 /** Peers that are run with `--peers`. */
 const PEERS = ['vllm-router', 'smg', 'nginx', 'sglang-router'] as const
 
-/** A row of one gateway; null: it could not run. */
+/** A row of one gateway. */
 export interface PeerRow {
   readonly peer: string
   readonly fault: Fault
+  /** null: it could not run. */
   readonly figures: Figures | null
+  /** Why it could not. Absent: it ran. */
+  readonly notRun?: string
+}
+
+/** Row of Firstlight that no other gateway runs. */
+interface OwnRow {
+  readonly name: string
+  readonly why: string
 }
 
 /** Seconds by which a time may be worse. */
@@ -24,42 +33,49 @@ export async function peerRows(
   play: Play,
   note: (line: string) => void,
 ): Promise<readonly PeerRow[]> {
-  const figuresOrNull = async (fault: Fault, peer: string): Promise<Figures | null> => {
-    // No other gateway compares answers.
-    if (fault.kind === 'wrong') return null
+  const played = async (fault: Fault, peer: string): Promise<Pick<PeerRow, 'figures' | 'notRun'>> => {
+    if (fault.kind === 'wrong') return { figures: null, notRun: 'it does not compare answers' }
     try {
-      return await play(fault, peer)
+      return { figures: await play(fault, peer) }
     } catch (error) {
-      note(`${peer}: not run: ${String(error)}`)
-      return null
+      const notRun = error instanceof Error ? error.message : String(error)
+      note(`${peer}: not run: ${notRun}`)
+      return { figures: null, notRun }
     }
   }
   const rows: PeerRow[] = []
   for (const peer of PEERS)
     for (const fault of faults) {
       note(`${peer}: ${fault.name}`)
-      rows.push({ peer, fault, figures: await figuresOrNull(fault, peer) })
+      rows.push({ peer, fault, ...(await played(fault, peer)) })
     }
   return rows
 }
 
-export const shownPeer = ({ peer, fault, figures }: PeerRow): BenchRow => ({
+export const shownPeer = ({ peer, fault, figures, notRun = '' }: PeerRow): BenchRow => ({
   fault: `${fault.name}, ${peer}`,
-  ...(figures ?? { not_run: true }),
+  ...(figures ?? { not_run: notRun }),
 })
 
-/** @param own rows of Firstlight in the same run */
-export function peerHeadline(
-  rows: readonly PeerRow[],
-  own: readonly ({ readonly fault: Fault } & Figures)[],
-): Record<string, number> {
+/** Rows of Firstlight that no peer ran, each once for every peer. */
+export const shownOwn = (own: readonly OwnRow[]): BenchRow[] =>
+  PEERS.flatMap((peer) => own.map(({ name, why }) => ({ fault: `${name}, ${peer}`, not_run: why })))
+
+interface OwnRows {
+  /** Those of the same run, which are compared. */
+  readonly compared: readonly ({ readonly fault: Fault } & Figures)[]
+  /** Number of the others. */
+  readonly others: number
+}
+
+export function peerHeadline(rows: readonly PeerRow[], { compared, others }: OwnRows): Record<string, number> {
   const run = rows.filter(({ figures }) => figures !== null)
-  const isBehind = (row: (typeof own)[number]): boolean =>
+  const isBehind = (row: OwnRows['compared'][number]): boolean =>
     run.some(({ fault, figures }) => fault === row.fault && isWorse(row, figures!))
   return {
     peers_run: new Set(run.map(({ peer }) => peer)).size,
-    rows_behind_a_peer: own.filter(isBehind).length,
-    rows_not_run_by_peers: rows.length - run.length,
+    rows_behind_a_peer: compared.filter(isBehind).length,
+    rows_not_run_by_peers: rows.length - run.length + others * PEERS.length,
   }
 }
 

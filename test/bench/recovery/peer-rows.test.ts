@@ -27,7 +27,18 @@ describe('rows of other gateways', () => {
     const rows = await peerRows([reset, named('wrong tokens')], play, () => {})
     const ran = rows.filter((row) => row.figures !== null).map(({ peer, fault }) => `${peer} ${fault.name}`)
     expect(ran).toEqual(['vllm-router reset', 'smg reset', 'sglang-router reset'])
-    expect(peerHeadline(rows, [])).toEqual({ peers_run: 3, rows_behind_a_peer: 0, rows_not_run_by_peers: 5 })
+    expect(peerHeadline(rows, { compared: [], others: 2 })).toEqual({
+      peers_run: 3,
+      rows_behind_a_peer: 0,
+      rows_not_run_by_peers: 5 + 2 * 4,
+    })
+    expect(rows.filter(({ notRun }) => notRun !== undefined).map(({ peer, notRun }) => `${peer}: ${notRun}`)).toEqual([
+      'vllm-router: it does not compare answers',
+      'smg: it does not compare answers',
+      'nginx: not installed',
+      'nginx: it does not compare answers',
+      'sglang-router: it does not compare answers',
+    ])
   })
 
   it.each([
@@ -38,7 +49,7 @@ describe('rows of other gateways', () => {
   ])('rows of other gateways are ahead if Firstlight %s', (_what, changes) => {
     const peers = [{ peer: 'smg', fault: reset, figures: figures() }]
     const behind = (own: Figures): number | undefined =>
-      peerHeadline(peers, [{ fault: reset, ...own }])['rows_behind_a_peer']
+      peerHeadline(peers, { compared: [{ fault: reset, ...own }], others: 0 })['rows_behind_a_peer']
     expect(behind(figures())).toBe(0)
     expect(behind(figures({ last_placement_s: 1.4, back_in_use_s: 1.4 }))).toBe(0)
     expect(behind(figures(changes))).toBe(1)
