@@ -22,6 +22,9 @@ try {
   const gzipBytes = [...files.values()].reduce((sum, bytes) => sum + gzipSync(bytes).length, 0)
   const size = `${files.size} files, ${(gzipBytes / 1000).toFixed(1)} kB gzipped`
   if (gzipBytes > limitBytes) throw new Error(`${size}; the limit is ${limitBytes / 1000} kB`)
+  // The Worker reads its configuration from its assets; no route serves it.
+  if (process.env.FIRSTLIGHT_BUNDLED_CONFIG !== undefined)
+    files.set('firstlight.yaml', readFileSync(process.env.FIRSTLIGHT_BUNDLED_CONFIG))
   mkdirSync(folder, { recursive: true })
   for (const name of readdirSync(folder)) if (!files.has(name)) rmSync(new URL(name, folder), { recursive: true })
   for (const [name, bytes] of files) replace(new URL(name, folder), bytes)

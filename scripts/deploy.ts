@@ -8,6 +8,7 @@ import { deploymentConfig } from './wrangler-config.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const LOCAL = 'wrangler.local.toml'
 const MERGED = 'wrangler.deploy.json'
+const CONFIG = 'firstlight.yaml'
 
 /** Returns the path for `--config` and the regions. Without a local file the tracked one is used as it is. */
 function prepare(): { readonly config: string; readonly regions: readonly string[] } {
@@ -18,13 +19,28 @@ function prepare(): { readonly config: string; readonly regions: readonly string
   return { config: MERGED, regions }
 }
 
-function wrangler(args: readonly string[]): void {
-  const bin = fileURLToPath(new URL('../node_modules/wrangler/bin/wrangler.js', import.meta.url))
-  const { status } = spawnSync(process.execPath, [bin, ...args], { cwd: root, stdio: 'inherit' })
+function run(script: string, args: readonly string[]): void {
+  const { status } = spawnSync(process.execPath, [root + script, ...args], { cwd: root, stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
 }
 
+const wrangler = (args: readonly string[]): void => run('node_modules/wrangler/bin/wrangler.js', args)
+
+/** Checks the configuration, if there is one here, and lets the build of the assets bundle it. */
+function bundleConfig(): void {
+  if (!existsSync(root + CONFIG)) {
+    console.log(`${CONFIG} is not here: the Worker reads the secret FIRSTLIGHT_CONFIG, or KV (docs/deploy-workers.md).`)
+    return
+  }
+  run('bin/firstlight.mjs', ['check', CONFIG, '--workers', '--without-env'])
+  process.env['FIRSTLIGHT_BUNDLED_CONFIG'] = root + CONFIG
+  console.log(
+    `\n${CONFIG} is bundled with the Worker. A secret FIRSTLIGHT_CONFIG, or a document in KV, takes precedence.`,
+  )
+}
+
 const { config, regions } = prepare()
+bundleConfig()
 const given = process.argv.slice(2)
 // The front binds the regions, so they must exist first.
 for (const environment of [...regions, '']) {

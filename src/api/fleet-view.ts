@@ -1,4 +1,4 @@
-import type { PoolDigest } from '../core/contract/pool-digest.ts'
+import type { EngineDigest, PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import { mapYielding } from '../map-yielding.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
@@ -23,13 +23,19 @@ export async function poolViews(
 ): Promise<object[]> {
   const all = await mapYielding(
     ports.yieldToEventLoop,
-    digests.flatMap((digest) => digest?.engines ?? []),
+    digests.flatMap((digest, at) => (digest?.engines ?? []).map((engine) => withRegion(engine, regions[at] ?? null))),
     (engine) => toSnakeCase(engine, convertNumber),
   )
   return models.routes.map((route, at) => ({
     ...poolView(route, digests[at]!, all),
     ...(route.cluster.gateway === null ? {} : { gateway: toSnakeCase(regions[at], convertNumber) }),
   }))
+}
+
+/** A gateway that is unreachable, or has no engine, serves nothing, whatever the ledger here last knew. */
+function withRegion(engine: EngineDigest, region: RegionStatus | null): EngineDigest {
+  if (region === null || (region.reachable && region.engines > 0)) return engine
+  return { ...engine, available: false, healthy: region.reachable && engine.healthy }
 }
 
 const sloFields = ({ slo }: PoolRoute['pool']) =>

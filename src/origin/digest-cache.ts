@@ -8,6 +8,7 @@ import { AffinityKeys } from '../core/routing/affinity-keys.ts'
 import { fallbackPlacement } from '../core/pool/fallback-placement.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
+import { withTimeout } from '../timeout.ts'
 import type { Exchange } from './exchange.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { type Pass, passOverAll } from './placement/placement-passes.ts'
@@ -46,6 +47,11 @@ const LOST_AFTER_MS = 10_000
 /** Time, ms, for which a cluster whose object did not answer is tried last. */
 const UNREACHABLE_MS = 10_000
 
+/** Age, ms, from which a view for operators requests a newer digest of a region. */
+const VIEW_FRESH_MS = 1_000
+/** Time, ms, after which a region that has not answered a request for its digest is shown as unreachable. */
+const VIEW_WAIT_MS = 1_000
+
 class Entry {
   digest: PoolDigest | null = null
   /** null: there is no choice between this pool and another. */
@@ -58,6 +64,8 @@ class Entry {
   receivedAt = 0
   requestedAt: number | null = null
   failedAt: number | null = null
+  /** First request for a digest since the last answer or failure. null: there is none. */
+  unansweredSince: number | null = null
   /** The log has the warning about different block division. */
   hasWarnedOfBlocking = false
   /** The log has the warning about a missing region digest. */
@@ -158,15 +166,15 @@ export class DigestCache implements PoolDigests {
   async regionStatus(route: PoolRoute, waits: boolean): Promise<RegionStatus | null> {
     const { gateway } = route.cluster
     if (gateway === null) return null
-    let refresh: Promise<unknown> | null = null
-    this.#refreshForChoice(route, { background: (work) => (refresh = work) })
-    if (waits) await refresh
-    const { estimator, digest, failedAt, receivedAt } = this.#entry(route)
+    const refresh = this.#refreshForView(route)
+    if (waits && refresh !== null) await withTimeout(VIEW_WAIT_MS, refresh)
+    const { estimator, digest, failedAt, receivedAt, unansweredSince } = this.#entry(route)
     if (!estimator?.hasDigest || digest === null) return null
     const { regionDigests, rttMs, hasSameBlocking: blockingMatch } = estimator
+    const now = this.#ports.now()
     return regionStatusOf(regionDigests, {
-      reachable: failedAt === null,
-      ageMs: this.#ports.now() - receivedAt,
+      reachable: failedAt === null && (unansweredSince === null || now - unansweredSince < VIEW_WAIT_MS),
+      ageMs: now - receivedAt,
       rttMs: gateway.rttMs ?? rttMs,
       blockingMatch,
     })
@@ -215,9 +223,17 @@ export class DigestCache implements PoolDigests {
     this.#refresh(route, scope, true)
   }
 
+  /** As `#refreshForChoice`, for views, which show within 2 s what has become of a region. null: nothing is due. */
+  #refreshForView(route: PoolRoute): Promise<void> | null {
+    const { requestedAt, receivedAt } = this.#entry(route)
+    const last = Math.max(requestedAt ?? -Infinity, receivedAt)
+    return this.#ports.now() - last < VIEW_FRESH_MS ? null : this.#fetch(route, this.#startRefresh(route, true))
+  }
+
   #startRefresh(route: PoolRoute, isChoice: boolean): Entry {
     const entry = this.#entry(route)
     entry.requestedAt = this.#ports.now()
+    entry.unansweredSince ??= entry.requestedAt
     entry.dueAt = entry.requestedAt + LOST_AFTER_MS
     if (isChoice) entry.estimator ??= new RegionEstimator()
     return entry
@@ -233,6 +249,7 @@ export class DigestCache implements PoolDigests {
         estimator && this.#fetchRegionDigests(route, entry),
       ])
       entry.requestedAt = null
+      entry.unansweredSince = null
       entry.failedAt = null
       if (response && estimator)
         estimator.update(response, {
@@ -248,6 +265,7 @@ export class DigestCache implements PoolDigests {
       // `askedAt` stays, so that an unreachable object is asked again only after a pause.
       const isNew = entry.failedAt === null
       entry.failedAt = this.#ports.now()
+      entry.unansweredSince = null
       // Unreachable pools are asked every second; the log gets one warning.
       if (isNew) this.#warn('digest_unreachable', route, error)
     }

@@ -22,7 +22,7 @@ const regionDigest = {
   soonest: { wait_s: 0, cost_model: { fixed_s: 0.01, per_token_s: 0, per_pair_s: 0 } },
   usual: { wait_s: 0, cost_model: { fixed_s: 0.01, per_token_s: 0, per_pair_s: 0 } },
 }
-type Answer = { readonly status: number; readonly body?: object } | 'away'
+type Answer = { readonly status: number; readonly body?: object } | 'away' | 'silent'
 
 function open(fingerprintOf: { fingerprintOf?: () => number } = { fingerprintOf: () => 1 }) {
   let now = 1_000_000
@@ -30,9 +30,13 @@ function open(fingerprintOf: { fingerprintOf?: () => number } = { fingerprintOf:
   const world = {
     answer: { status: 200, body: { cut: 1, region_digests: [regionDigest] } } as Answer,
     warned: [] as string[],
+    /** Requests for digests. */
+    requests: 0,
     pass: (ms: number) => (now += ms),
   }
-  const answer = (): OriginAnswer => {
+  const answer = (): OriginAnswer | Promise<OriginAnswer> => {
+    world.requests += 1
+    if (world.answer === 'silent') return new Promise(() => {})
     if (world.answer === 'away') throw new Error('nobody listens')
     const { status, body = {} } = world.answer
     return { status, read: async () => new TextEncoder().encode(JSON.stringify(body)) } as unknown as OriginAnswer
@@ -130,5 +134,50 @@ describe('a region', () => {
       expect(await cache.refresh(route('paris'))).toBe(now === healthy)
     }
     expect(world.warned).toEqual(['digest_unreachable', 'digest_unreachable'])
+  })
+
+  it('a region that is killed is unreachable without engines in the first view after a second, by one request', async () => {
+    const { world, cache } = open()
+    await cache.refresh(route('paris'))
+    world.answer = 'away'
+    world.pass(999)
+    expect(await cache.regionStatus(route('paris'), true)).toMatchObject({ reachable: true, engines: 2 })
+    expect(world.requests).toBe(1)
+    world.pass(1)
+    expect(await cache.regionStatus(route('paris'), true)).toMatchObject({
+      reachable: false,
+      engines: 0,
+      expectedTtftMs: null,
+    })
+    expect(world.requests).toBe(2)
+  })
+
+  it('a region whose engines are all unavailable is shown so in the first view after a second, and so is their return', async () => {
+    const { world, cache } = open()
+    await cache.refresh(route('paris'))
+    const healthy = world.answer
+    const empty = { ...regionDigest, engines: 0, soonest: null, usual: null }
+    for (const [answer, engines] of [
+      [{ status: 200, body: { cut: 1, region_digests: [{ ...empty }] } }, 0],
+      [healthy, 2],
+    ] as const) {
+      world.answer = answer
+      world.pass(1_000)
+      expect(await cache.regionStatus(route('paris'), true)).toMatchObject({ reachable: true, engines })
+    }
+  })
+
+  it('a region that accepts requests and does not answer is unreachable a second after the request, until it answers', async () => {
+    const { world, cache } = open()
+    await cache.refresh(route('paris'))
+    const healthy = world.answer
+    world.answer = 'silent'
+    world.pass(1_000)
+    expect(await cache.regionStatus(route('paris'), false)).toMatchObject({ reachable: true })
+    world.pass(1_000)
+    expect(await cache.regionStatus(route('paris'), false)).toMatchObject({ reachable: false, engines: 0 })
+    world.answer = healthy
+    world.pass(1_000)
+    expect(await cache.regionStatus(route('paris'), true)).toMatchObject({ reachable: true, engines: 2 })
   })
 })

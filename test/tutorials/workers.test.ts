@@ -122,4 +122,6 @@ it.each(steps.map((step, at) => ({ ...step, at, first: step.commands.split('\n')
 it('the tutorial has ten commands, of which the last is the first request', () => {
   expect(steps.at(-1)!.commands).toContain('# 10')
   expect(readdirSync(join(folder, 'built'))).toContain('worker.js')
+  // The deployment has bundled the configuration of the edge.
+  expect(readFileSync(join(checkout, 'dist/dashboard/firstlight.yaml'), 'utf8')).toContain('gateway:')
 })

@@ -30,6 +30,24 @@ describe('the configuration of a Worker', () => {
     expect(get).not.toHaveBeenCalled()
   })
 
+  it('the configuration of a Worker is the bundled file, dated by the deployment, if neither a variable nor the namespace has it', async () => {
+    const bundled = (text: string | null) => ({
+      ASSETS: {
+        fetch: async () => new Response(text, { status: text === null ? 404 : 200 }),
+      } as ConfigEnv['ASSETS'] & {},
+      CF_VERSION_METADATA: { timestamp: '2026-11-21T00:00:00Z' },
+    })
+    const read = async (env: ConfigEnv) => new ConfigSource(() => 42).current(env, () => {})
+    const own = await read(bundled(documentOf('bundled')))
+    expect([clusterOf(own), 'config' in own && own.config.version]).toEqual([
+      'bundled',
+      Date.parse('2026-11-21T00:00:00Z'),
+    ])
+    expect(clusterOf(await read({ ...bundled(documentOf('bundled')), ...kv(() => documentOf('kv')).env }))).toBe('kv')
+    expect(clusterOf(await read({ ...bundled(documentOf('bundled')), ...kv(() => null).env }))).toBe('bundled')
+    expect(await read(bundled(null))).toEqual({ problem: 'missing' })
+  })
+
   it('the configuration of a Worker has its own version, else the deployment’s, else the time', async () => {
     const versionOf = async (env: ConfigEnv) => {
       const loaded = await new ConfigSource(() => 42).current(env, () => {})

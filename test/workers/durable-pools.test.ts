@@ -1,6 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
 import { durablePools } from '../../src/platform/workers/durable-pools.ts'
+import { workersPorts } from '../../src/platform/workers/ports.ts'
 import { capacityContract } from '../contracts/capacity.ts'
 import { circuitContract } from '../contracts/circuits.ts'
 import { admitted, clusterContract } from '../contracts/cluster.ts'
@@ -33,6 +35,32 @@ it('a pool with a jurisdiction has its object there', async () => {
   for (const jurisdiction of [null, 'eu'])
     await durablePools(namespace, { source: () => ({ ...place, jurisdiction }) })('paris', 'qwen').admit(admission())
   expect(objects).toEqual(['anywhere cluster:paris:qwen:g1', 'eu cluster:paris:qwen:g1'])
+})
+
+it('a pool’s object is opened near the engines of its cluster, as configured, with every call', async () => {
+  const hints: unknown[] = []
+  const stub = { admit: async () => ({ refusal: { reason: 'no_engine', detail: 'x', retryAfterMs: 1 } }) }
+  const CLUSTER = {
+    idFromName: (name: string) => name,
+    get(_: string, options: { readonly locationHint?: string }) {
+      hints.push(options?.locationHint)
+      return stub
+    },
+  } as unknown as typeof env.CLUSTER
+  const cluster = (id: string, more: object) => ({
+    id,
+    ...more,
+    pools: [{ model: 'qwen', engines: [{ id: `of-${id}`, url: `http://${id}` }] }],
+  })
+  const config = parseConfig(
+    { open: true, clusters: [cluster('paris', { location_hint: 'weur' }), cluster('oregon', {})] },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: false },
+  )
+  const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+  const { pool: poolOf } = workersPorts(config, { ...env, CLUSTER }, log, null)
+  for (const name of ['paris', 'paris', 'oregon']) await poolOf(name, 'qwen').admit(admission())
+  expect(hints).toEqual(['weur', 'weur', undefined])
 })
 
 it('an object that refuses 1,000 requests at once is asked for fewer than 400 of them', async () => {

@@ -7,6 +7,22 @@ const TTFT = { workers: ['test/workers/ttft.test.ts'] }
 
 export const objects: readonly Mutation[] = [
   {
+    name: 'pool’s object is opened without its location hint',
+    file: 'src/platform/workers/durable-pools.ts',
+    find: 'return at.objects.get(at.id, hint)',
+    replace: 'return at.objects.get(at.id)',
+    impact: 'the state of a pool is beside the first client instead of its engines',
+    tests: CLUSTER,
+  },
+  {
+    name: 'configuration’s location hint does not reach the pools',
+    file: 'src/platform/workers/ports.ts',
+    find: '        locationHint,\n',
+    replace: '        locationHint: null,\n',
+    impact: 'the state of a pool is beside the first client instead of its engines',
+    tests: CLUSTER,
+  },
+  {
     name: 'cluster object writes nothing down',
     file: 'durable/cluster-object.ts',
     find: 'if (this.#changed) await this.#flush()',

@@ -11,6 +11,7 @@ import { type Lookup, systemLookup } from '../../platform/node/dns-lookup.ts'
 import { withTimeout } from '../../timeout.ts'
 import type { Args, Command, Io } from './command.ts'
 import { UsageError } from '../../platform/node/usage-error.ts'
+import { workerStorageNotes } from '../worker-storage.ts'
 import { table } from './text-table.ts'
 import { asJson, outputOf } from './output-file.ts'
 export const check: Command = {
@@ -20,6 +21,7 @@ export const check: Command = {
     'firstlight check',
     'firstlight check staging.yaml',
     'firstlight check --without-env --json understood.json',
+    'firstlight check --workers --without-env',
   ],
   positionals: '[FILE]',
   flags: {
@@ -30,6 +32,10 @@ export const check: Command = {
       about: 'The file, if not given as an argument. Default: firstlight.yaml.',
     },
     'without-env': { type: 'boolean', about: 'Skip the check that environment variables of secrets are set.' },
+    workers: {
+      type: 'boolean',
+      about: 'Validate it as a Worker does, and print where it can be stored there: KV, secret, or bundled file.',
+    },
     json: { type: 'string', value: 'FILE', about: 'Also write the parsed configuration as JSON, without secrets.' },
   },
   run: runCheck,
@@ -46,13 +52,16 @@ async function runCheck(args: Args, io: Io): Promise<number> {
     )
   const file = named ?? args.text('config')
   const write = outputOf(args, 'json')
-  const { config, from, folder } = loadConfig(file, io.env, args.on('without-env') ? anySecret : io.env)
+  const isForWorkers = args.on('workers')
+  const secrets = args.on('without-env') ? anySecret : io.env
+  const { config, from, folder, text } = loadConfig(file, io.env, secrets, isForWorkers)
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)
   const notes = [
     ...summary.notes,
-    ...(await unreadable(config, folder)),
+    ...(isForWorkers ? workerStorageNotes(text) : []),
+    ...(isForWorkers ? [] : await unreadable(config, folder)),
     ...unusableCertificate(config, folder),
     ...(await singleAddressNotes(config, io.lookup ?? systemLookup)),
   ]

@@ -1,6 +1,6 @@
 /** Status of another gateway, for operators. */
 export interface RegionStatus {
-  /** The last fetch succeeded. */
+  /** The last request for a digest was answered, within a second. */
   readonly reachable: boolean
   /** Age of the last digest, ms. */
   readonly ageMs: number
@@ -8,7 +8,7 @@ export interface RegionStatus {
   readonly rttMs: number
   /** Prompts are divided into blocks as here, so the contents of its caches are known. */
   readonly blockingMatch: boolean
-  /** Available engines. */
+  /** Available engines. 0: none, or the gateway is unreachable. */
   readonly engines: number
   /** Booked requests of all senders. */
   readonly requests: number

@@ -13,9 +13,9 @@ export function regionStatusOf(regionDigests: readonly RegionDigest[], link: Reg
   })
   return {
     ...link,
-    engines: sum(({ engines }) => engines),
+    engines: link.reachable ? sum(({ engines }) => engines) : 0,
     requests: sum(({ requests }) => requests),
     queued: Math.round(sum(({ engines, queued }) => engines * queued)),
-    expectedTtftMs: waits.length === 0 ? null : Math.min(...waits),
+    expectedTtftMs: waits.length === 0 || !link.reachable ? null : Math.min(...waits),
   }
 }

@@ -33,21 +33,14 @@ export function hasConfig(env: Env): boolean {
 /**
  * Reads and validates the configuration. `file` null: the variable, else ./firstlight.yaml. Secrets are read from
  * `secrets`. Throws a UsageError if there is none, a ConfigError if it is invalid.
+ * @param isForWorkers validates it as a Worker does
  */
-export function loadConfig(file: string | null, env: Env, secrets: Env = env): LoadedConfig {
+export function loadConfig(file: string | null, env: Env, secrets: Env = env, isForWorkers = false): LoadedConfig {
   const { text, from, version, folder } = readText(file, env)
-  return {
-    text,
-    from,
-    folder,
-    config: parseConfigText(text, secrets, {
-      defaultVersion: version,
-      defaultObserveShare: 1,
-      environment: env,
-      listens: true,
-      sha256,
-    }),
-  }
+  const runtime = isForWorkers
+    ? { defaultObserveShare: 0.1, environment: {}, listens: false }
+    : { defaultObserveShare: 1, environment: env, listens: true }
+  return { text, from, folder, config: parseConfigText(text, secrets, { defaultVersion: version, ...runtime, sha256 }) }
 }
 
 const firstSteps = 'Write one with "firstlight init", or try "firstlight demo" first.'

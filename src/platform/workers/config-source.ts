@@ -11,6 +11,8 @@ export interface ConfigEnv {
   readonly FIRSTLIGHT_CONFIG?: string
   /** KV namespace with the document under `firstlight.yaml`. The variable takes precedence. */
   readonly CONFIG?: KVNamespace
+  /** Static assets, with the document that `npm run deploy` has bundled. The namespace takes precedence. */
+  readonly ASSETS?: Pick<Fetcher, 'fetch'>
   /** Optional `version_metadata` binding: dates a document without a version. */
   readonly CF_VERSION_METADATA?: { readonly timestamp?: string }
 }
@@ -58,16 +60,17 @@ export class ConfigSource {
   }
 
   async #read(env: ConfigEnv): Promise<LoadedConfig> {
-    const found = await readText(env)
+    const read = await readText(env)
+    const found = read?.text ?? null
     this.#readAt = this.#now()
     const before = this.#loaded
     const good = before !== null && 'config' in before ? before : null
-    if (found === null) return (this.#loaded = good ?? { problem: 'missing' })
+    if (read === null || found === null) return (this.#loaded = good ?? { problem: 'missing' })
     if (good !== null && good.text === found) {
       this.#refusedAt = null
       return good
     }
-    const loaded = await parse(found, env, dateOf(env) ?? this.#now())
+    const loaded = await parse(found, env, (read.isDeployed ? dateOf(env) : null) ?? this.#now())
     const meanwhile = this.#loaded
     // Hashing takes time, and another request may have finished first; a second result for the same text would create a
     // second gateway.
@@ -83,15 +86,32 @@ function logError(event: 'config_invalid' | 'config_unreachable', fields: object
   console.error(JSON.stringify({ level: 'error', event, ...fields, message: logMessage(event) }))
 }
 
+/** A document, and whether it changes with the deployment alone. */
+interface FoundText {
+  readonly text: string
+  readonly isDeployed: boolean
+}
+
 /** null: there is no document, or KV is unreachable. */
-async function readText(env: ConfigEnv): Promise<string | null> {
-  if (typeof env.FIRSTLIGHT_CONFIG === 'string') return env.FIRSTLIGHT_CONFIG
+async function readText(env: ConfigEnv): Promise<FoundText | null> {
+  if (typeof env.FIRSTLIGHT_CONFIG === 'string') return { text: env.FIRSTLIGHT_CONFIG, isDeployed: true }
   try {
-    return (await env.CONFIG?.get(CONFIG_KEY, { cacheTtl: KV_TTL_S })) ?? null
+    const text = (await env.CONFIG?.get(CONFIG_KEY, { cacheTtl: KV_TTL_S })) ?? null
+    return text === null ? await readBundled(env) : { text, isDeployed: false }
   } catch (error) {
+    // A bundled document may be older than the unreachable one.
     logError('config_unreachable', { error: String(error) })
     return null
   }
+}
+
+async function readBundled({ ASSETS }: ConfigEnv): Promise<FoundText | null> {
+  // Any host works here.
+  const response = await ASSETS?.fetch(`https://assets.invalid/${CONFIG_KEY}`)
+  if (response === undefined) return null
+  if (response.status === 200) return { text: await response.text(), isDeployed: true }
+  await response.body?.cancel()
+  return null
 }
 
 async function parse(text: string, env: ConfigEnv, defaultVersion: number): Promise<LoadedConfig> {
@@ -117,9 +137,8 @@ async function parse(text: string, env: ConfigEnv, defaultVersion: number): Prom
   }
 }
 
-/** Upload time of this version of the Worker, because variables change only with a new version. */
+/** Upload time of this version of the Worker. null: unknown. */
 function dateOf(env: ConfigEnv): number | null {
-  if (env.FIRSTLIGHT_CONFIG === undefined) return null
   const at = Date.parse(env.CF_VERSION_METADATA?.timestamp ?? '')
   return Number.isFinite(at) ? at : null
 }
