@@ -10,6 +10,7 @@ import { hasEnded } from '../core/reports/request-record.ts'
 import type { ExchangeParts } from './inference-exchange.ts'
 import { AdmissionBuilder, type AdmissionSources } from './prompt/admission-builder.ts'
 import { audit } from './audit.ts'
+import { drainInRegion, regionEngines, regionRequest } from './region-engines.ts'
 import type { Config } from '../config.ts'
 import type { DigestCache } from '../origin/digest-cache.ts'
 import type { CacheLookups } from '../origin/lmcache/cache-lookups.ts'
@@ -37,7 +38,7 @@ import { toSnakeCase } from '../snake-case.ts'
 
 export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly config: Pick<Config, 'version' | 'limits' | 'ttft'>
-  readonly ports: FleetParts['ports'] & ParseParts['ports'] & Pick<Ports, 'now' | 'ttft'>
+  readonly ports: FleetParts['ports'] & ParseParts['ports'] & Pick<Ports, 'now' | 'ttft' | 'origin'>
   readonly models: ModelRegistry
   readonly chooseModel: ParseParts['chooseModel']
   readonly regionPreference: ExchangeParts['regionPreference']
@@ -57,14 +58,19 @@ export interface WatchParts {
  */
 export async function fleet(parts: AdminParts, incoming: RequestContext): Promise<Response> {
   const { lookups } = await aggregateCounts(parts)
-  const [digests, regions] = await Promise.all([digestsOf(parts), regionsOf(parts, true)])
+  const [digests, regions, engines] = await Promise.all([
+    digestsOf(parts),
+    regionsOf(parts, true),
+    regionEngines(parts, incoming),
+  ])
   const pools = await poolViews(parts, { digests, regions })
   const placement = incoming.request.headers.get('cf-placement')
   return jsonResponse(incoming, {
     ...gatewayView(parts, digests),
     // Cloudflare adds it to requests of placed Workers.
     ...(placement === null ? {} : { placement }),
-    pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at] })),
+    // JSON has no undefined: only pools in regions with an admin key have the field.
+    pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at], region_engines: engines[at] })),
   })
 }
 
@@ -190,7 +196,8 @@ export async function request(parts: AdminParts, incoming: RequestContext, id: s
   const explanation = await findDecision(parts, recent?.record.id ?? requestedId)
   await flushGroup(parts)
   const report = parts.config.ttft.enabled ? ((await parts.ports.ttft?.find(requestedId)) ?? null) : null
-  if (recent === null && explanation === null && report === null) {
+  const region = await regionRequest(parts, incoming, { id: requestedId, cluster: recent?.record.cluster ?? null })
+  if (recent === null && explanation === null && report === null && region === null) {
     throw new Failure('not_found', 'Request not found. This gateway stores the last 1,000 requests in memory.')
   }
   const record = (recent !== null && hasEnded(recent.record) ? recent.record : report?.record) ?? null
@@ -200,6 +207,7 @@ export async function request(parts: AdminParts, incoming: RequestContext, id: s
     record: record === null ? null : toSnakeCase(record),
     ttft_report: report === null ? null : reportView(report),
     decision: explanation === null ? null : toSnakeCase(explanation),
+    ...(region === null ? {} : { region }),
   })
 }
 
@@ -228,12 +236,18 @@ export async function setDraining(
   const moveAt =
     deadlineS === null ? null : parts.ports.now() + secondsParam('deadline_s', deadlineS, MAX_DEADLINE_S) * 1000
   const routes = await routesWith(parts, engine, requestedCluster)
-  if (routes.length === 0)
+  if (routes.length === 0) {
+    const inRegion = await drainInRegion(parts, incoming, { engine, draining, query })
+    if (inRegion !== null) {
+      audit(parts, incoming, { action: draining ? 'drain' : 'undrain', ...inRegion })
+      return jsonResponse(incoming, inRegion)
+    }
     throw new Failure(
       'not_found',
       `There is no engine '${engine}'${requestedCluster === null ? '' : ` in a cluster '${requestedCluster}'`}. GET ` +
         '/v1/firstlight/fleet lists them.',
     )
+  }
   const clusters = [...new Set(routes.map(({ cluster }) => cluster.id))]
   if (clusters.length > 1) {
     throw new Failure(

@@ -56,6 +56,7 @@ const keyView = object({
   'owner?': orNull(text),
   team: orNull(text),
   models: orNull(listOf(text)),
+  regions: orNull(listOf(text)),
   class: { enum: ['critical', 'standard', 'sheddable'] },
   weight: number,
   priority: orNull(number),
@@ -163,6 +164,10 @@ const schemas: Readonly<Record<string, Schema>> = {
     'config_version?': number,
     engines: listOf({ anyOf: [ref('Engine'), ref('UnknownEngine')] }),
     'gateway?': described('Digest of the gateway behind this pool.', { type: 'object' }),
+    'region_engines?': described(
+      'Engines at the gateway behind this pool, each with its cluster there. null: it did not answer.',
+      orNull(listOf({ type: 'object' })),
+    ),
     'lookups?': described('LMCache lookups.', orNull({ type: 'object' })),
   }),
   Fleet: object({ ...gateway, pools: listOf(ref('Pool')) }),
@@ -230,6 +235,7 @@ const schemas: Readonly<Record<string, Schema>> = {
     stages_ms: stages,
     record: orNull({ type: 'object' }),
     ttft_report: orNull({ type: 'object' }),
+    'region?': described('Answer of the region that has the request, with its cluster here.', { type: 'object' }),
     decision: orNull(ref('Decision')),
   }),
   WeightedModels: object({
@@ -252,7 +258,13 @@ const schemas: Readonly<Record<string, Schema>> = {
   NewKey: { allOf: [ref('Key'), object({ key: described('The secret.', text) })] },
   RevokedKey: object({ name: text, revoked: flag }),
   DryRun: object({ decision: orNull(ref('Decision')), refusals: listOf({ type: 'object' }) }),
-  Drain: object({ cluster: text, engine: text, draining: flag, 'move_at?': milliseconds }),
+  Drain: object({
+    cluster: text,
+    'region_cluster?': described('Cluster of the engine at the gateway of its region.', text),
+    engine: text,
+    draining: flag,
+    'move_at?': milliseconds,
+  }),
   Pause: object({ pool: text, mode: { enum: [...PAUSE_MODES] }, paused: flag, engines: ref('PausedEngines') }),
   Resume: object({ pool: text, resumed: flag, engines: ref('PausedEngines') }),
   PausedEngines: listOf(object({ cluster: text, engine: text, state: text, weight_version: orNull(text) })),
@@ -308,7 +320,8 @@ const operations: Readonly<Record<string, Operation>> = {
     summary: 'Removes an engine from routing. Running requests continue.',
     schema: 'Drain',
     query: {
-      cluster: 'Cluster of the engine, if its name is ambiguous.',
+      cluster: 'Cluster of the engine, if its name is ambiguous, or of a region that has the engine.',
+      region_cluster: 'Cluster of the engine at the gateway of its region, if its name is ambiguous there.',
       deadline_s: 'Seconds after which streams that can be continued move to another engine.',
     },
   },
@@ -332,7 +345,10 @@ const operations: Readonly<Record<string, Operation>> = {
   'post /v1/firstlight/engines/{id}/undrain': {
     summary: 'Returns an engine to routing.',
     schema: 'Drain',
-    query: { cluster: 'Cluster of the engine, if its name is ambiguous.' },
+    query: {
+      cluster: 'Cluster of the engine, if its name is ambiguous, or of a region that has the engine.',
+      region_cluster: 'Cluster of the engine at the gateway of its region, if its name is ambiguous there.',
+    },
   },
 }
 

@@ -32,6 +32,11 @@ const regionalModel = strict({
 const regional = strict({
   url: describe('Base URL of the gateway, without `/v1`.', baseUrl),
   key: describe('Bearer token for that gateway. Its configuration has the key with `edge: true`.', z.optional(secret)),
+  admin_key: describe(
+    'Admin key of that gateway. With it, the fleet view here has the engines of the region, and operators drain them ' +
+      'here (docs/regions.md). Absent: neither.',
+    z.optional(secret),
+  ),
   headers: engineShape.headers,
   binding: describe('Workers only: binding to fetch through, for gateways in a private network.', engineShape.binding),
   max_in_flight: describe(

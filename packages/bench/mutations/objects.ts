@@ -17,8 +17,8 @@ export const objects: readonly Mutation[] = [
   {
     name: 'configuration’s location hint does not reach the pools',
     file: 'src/platform/workers/ports.ts',
-    find: '        locationHint,\n',
-    replace: '        locationHint: null,\n',
+    find: '        locationHint,\n        jurisdiction,',
+    replace: '        locationHint: null,\n        jurisdiction,',
     impact: 'the state of a pool is beside the first client instead of its engines',
     tests: CLUSTER,
   },

@@ -1,0 +1,3 @@
+import { regionEnginesContract } from '../../contracts/region-engines.ts'
+
+regionEnginesContract('worker')
