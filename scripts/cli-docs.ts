@@ -36,6 +36,7 @@ Keys of the configuration take precedence over these variables. An invalid value
 `
 
 const TAIL = `| \`FIRSTLIGHT_CONFIG\` | text of the configuration, if there is no \`--config\` |
+| \`FIRSTLIGHT_REGION\` | cluster that this gateway serves, of [one document](regions.md#one-document) for an edge and its regions |
 | \`NO_COLOR\` | any value: no colours in logs and \`firstlight top\` |
 
 Logs are JSON lines, or text for people on a terminal; \`log.format\` selects one of them.

@@ -15,13 +15,22 @@ const NEEDED = ['durable_objects', 'version_metadata']
 /**
  * Merges the two files. Each `[env.NAME]` of the local file becomes a region: a Worker without a public name, which the
  * front reaches by the service binding REGION_NAME. Throws an Error for a region without placement.
+ * @param documented regions of the document, each of which an environment serves by its name
  */
-export function deploymentConfig(base: Table, local: Table): DeploymentConfig {
+export function deploymentConfig(base: Table, local: Table, documented: readonly string[] = []): DeploymentConfig {
   const { env = {}, ...rest } = local
   const regions = env as Readonly<Record<string, Table>>
   const top: Table = rest
   const name = String(top['name'] ?? base['name'])
   const names = Object.keys(regions)
+  for (const region of documented)
+    if (!names.includes(region))
+      throw new Error(`firstlight.yaml has the region ${region}, and wrangler.local.toml no [env.${region}].`)
+  const missing = documented.length === 0 ? undefined : names.find((one) => !documented.includes(one))
+  if (missing !== undefined)
+    throw new Error(
+      `wrangler.local.toml has [env.${missing}], and firstlight.yaml no cluster ${missing} with pools and a gateway.`,
+    )
   const services = names.map((region) => ({
     binding: regionBinding(region),
     service: String(regions[region]!['name'] ?? `${name}-${region}`),
@@ -35,7 +44,10 @@ export function deploymentConfig(base: Table, local: Table): DeploymentConfig {
   const lists = Object.keys(top).filter((key) => Array.isArray(top[key]))
   const own = { ...Object.fromEntries([...lists, 'services'].map((key) => [key, []])), ...needed }
   const environments = Object.fromEntries(
-    names.map((region) => [region, { ...own, ...regionEnv(region, regions[region]!) }]),
+    names.map((region) => {
+      const vars = documented.includes(region) ? { FIRSTLIGHT_REGION: region } : {}
+      return [region, { ...own, ...withVars(regionEnv(region, regions[region]!), vars) }]
+    }),
   )
   const ownServices = (top['services'] as readonly unknown[] | undefined) ?? []
   const { $schema: _, ...tracked } = base
@@ -46,6 +58,11 @@ export function deploymentConfig(base: Table, local: Table): DeploymentConfig {
   }
   return { config, regions: names }
 }
+
+const withVars = (environment: Table, vars: Table): Table =>
+  Object.keys(vars).length === 0
+    ? environment
+    : { ...environment, vars: { ...(environment['vars'] as Table), ...vars } }
 
 function regionEnv(name: string, given: Table): Table {
   if (given['placement'] === undefined)

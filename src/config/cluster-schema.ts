@@ -48,7 +48,10 @@ const regional = strict({
     'Maximum age of the region’s digest. An older one is refreshed in the background.',
     withDefault(milliseconds(100), 2_000),
   ),
-  models: describe('Models that the gateway serves.', z.array(regionalModel).check(z.minLength(1))),
+  models: describe(
+    'Models that the gateway serves. Absent: those of the `pools` of the same cluster.',
+    z.array(regionalModel).check(z.minLength(1)),
+  ),
 })
 
 export const cluster = strict({
@@ -77,7 +80,12 @@ export const cluster = strict({
   ),
   gateway: describe(
     'Another Firstlight next to the engines. It chooses among them, and this gateway chooses among clusters ' +
-      '(docs/regions.md). Alternative to `pools`.',
+      '(docs/regions.md). With `pools`, the document is that of the edge and of the region (docs/regions.md).',
     z.optional(regional),
+  ),
+  settings: describe(
+    'Keys of the document for the region alone, such as `listen` or `replicas`, in a cluster with `pools` and a ' +
+      '`gateway`.',
+    z.optional(z.record(z.string(), z.unknown())),
   ),
 })

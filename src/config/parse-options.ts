@@ -13,6 +13,8 @@ export interface ParseOptions {
   readonly defaultBufferedBytes?: number
   /** Environment whose standard variables (environment.ts) are defaults of the document. Absent: none. */
   readonly environment?: Env
+  /** Cluster that this gateway serves, of one document for an edge and its regions. Absent, null: it is the edge. */
+  readonly region?: string | null
   /** This process opens `listen` itself, so a loopback address is private. false on Workers. */
   readonly listens: boolean
   /**

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import { withEnvironment } from './environment.ts'
 import { type Finding, findings, ruleOf } from './finding.ts'
 import { toConfig } from './normalize.ts'
+import { ownDocument } from './own-document.ts'
 import type { Env, ParseOptions } from './parse-options.ts'
 import { type Path, renderPath } from './path.ts'
 import { ConfigError, type Problem, renderValue } from './problem.ts'
@@ -36,9 +37,17 @@ export function parseConfigText(text: string, env: Env, options: ParseOptions): 
 }
 
 function parseDocument(written: unknown, env: Env, options: ParseOptions, line: LineOf): Config {
-  const document = withEnvironment(written, options.environment ?? {})
+  const whole = withEnvironment(written, options.environment ?? {})
+  const { document, findings: unfit, pathOf } = ownDocument(whole, options.region ?? null)
+  const problemsIn = (found: readonly Finding[]): Problem[] =>
+    problemsOf(
+      whole,
+      found.map(({ path, rule }) => ({ path: pathOf(path), rule })),
+      line,
+    )
+  if (unfit.length > 0) throw new ConfigError(problemsOf(whole, unfit, line))
   const result = documentSchema.safeParse(document, { error: ruleOf, reportInput: true })
-  if (!result.success) throw new ConfigError(problemsOf(document, findings(result.error.issues), line))
+  if (!result.success) throw new ConfigError(problemsIn(findings(result.error.issues)))
   const { document: resolved, findings: unresolved } = resolveSecrets(result.data, document, env)
   const config = toConfig(resolved, options)
   const findingsOfRules = [
@@ -49,7 +58,7 @@ function parseDocument(written: unknown, env: Env, options: ParseOptions, line: 
     ...checkKeyForms(resolved),
     ...checkSecrets(resolved, options.sha256),
   ]
-  if (findingsOfRules.length > 0) throw new ConfigError(problemsOf(document, findingsOfRules, line))
+  if (findingsOfRules.length > 0) throw new ConfigError(problemsIn(findingsOfRules))
   return config
 }
 

@@ -46,13 +46,16 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   return findings
 }
 
-/** Checks that a cluster has either pools or a gateway. */
+/** Checks that a cluster has pools or a gateway. The part of a document with both has one of them. */
 export function checkClusterForms({ clusters }: ConfigDocument): Finding[] {
-  return clusters.flatMap(({ pools, gateway }, index) =>
-    (pools === null) === (gateway === null)
+  return clusters.flatMap(({ pools, gateway, settings }, index): Finding[] => [
+    ...(pools === null && gateway === null
       ? [{ path: ['clusters', index], rule: 'must have either `pools` of engines or a `gateway`' }]
-      : [],
-  )
+      : []),
+    ...(settings === null
+      ? []
+      : [{ path: ['clusters', index, 'settings'], rule: 'belongs to a cluster with `pools` and a `gateway`' }]),
+  ])
 }
 
 function checkLimits(findings: Finding[], { limits }: Config): void {

@@ -31,13 +31,13 @@ ${Array.from(
 `,
 ).join('')}`
 
-async function check(text: string): Promise<{ readonly code: number; readonly out: string }> {
+async function check(text: string, flags = ['--workers']): Promise<{ readonly code: number; readonly out: string }> {
   const file = join(folder, 'firstlight.yaml')
   writeFileSync(file, text)
   const lines: string[] = []
   const [stop, stopNow] = [AbortSignal.abort(), AbortSignal.abort()]
   const write = (line: string): void => void lines.push(line)
-  const code = await main(['check', file, '--workers', '--without-env'], {
+  const code = await main(['check', file, ...flags, '--without-env'], {
     out: write,
     err: write,
     env: {},
@@ -65,6 +65,20 @@ it('check --workers refuses what a Worker refuses', async () => {
   expect(code).not.toBe(0)
   expect(out).toContain('replicas')
   expect(out).toContain('needs `firstlight serve` on Node: leave it out')
+})
+
+it.each([[[]], [['--workers']]])('check %j validates the edge and each region of one document', async (flags) => {
+  const one = (policy: string): string => `keys: [{ name: shop, secret: { env: SHOP_KEY } }]
+clusters:
+  - id: paris
+    gateway: { url: https://paris.example.com, key: { env: PARIS_KEY } }
+    pools: [{ model: m, policy: ${policy}, engines: [{ id: a, url: http://10.0.0.1:8000 }] }]
+`
+  const { code, out } = await check(one('round_robin'), flags)
+  expect([code, out]).toEqual([0, expect.stringContaining('region paris is valid, too: m; engines: 1.')])
+  const wrong = await check(one('nonsense'), flags)
+  expect(wrong.code).not.toBe(0)
+  expect(wrong.out).toContain('clusters[0].pools[0].policy')
 })
 
 it('storage of a document is counted in bytes, and has a limit in KV, too', () => {

@@ -41,6 +41,18 @@ describe('the configuration for wrangler', () => {
     expect(eu.durable_objects).toEqual(base['durable_objects'])
   })
 
+  it('the configuration for wrangler names the cluster of each region of one document, and needs an environment for each', () => {
+    const local = { env: { eu: { ...place('aws:eu-central-1'), vars: { A: 'b' } }, us: place('aws:us-east-1') } }
+    const { config } = deploymentConfig(base, local, ['eu', 'us'])
+    expect(config['env']).toMatchObject({
+      eu: { vars: { A: 'b', FIRSTLIGHT_REGION: 'eu' } },
+      us: { vars: { FIRSTLIGHT_REGION: 'us' } },
+    })
+    expect(config).not.toHaveProperty('vars')
+    expect(() => deploymentConfig(base, local, ['eu', 'us', 'asia'])).toThrow(/region asia, .* no \[env\.asia\]/)
+    expect(() => deploymentConfig(base, local, ['eu'])).toThrow(/has \[env\.us\], and firstlight\.yaml no cluster us/)
+  })
+
   it('the configuration for wrangler needs the placement of a region', () => {
     expect(() => deploymentConfig(base, { env: { eu: {} } })).toThrow(/env\.eu has no placement.*aws:eu-central-1/)
     const placed = { ...place('aws:eu-central-1'), env: { eu: place('aws:eu-central-1') } }

@@ -48,6 +48,19 @@ describe('the configuration of a Worker', () => {
     expect(await read(bundled(null))).toEqual({ problem: 'missing' })
   })
 
+  it('the configuration of a Worker is the part of its region in one document', async () => {
+    const gateway = { url: 'http://paris', key: 'k' }
+    const pools = [{ model: 'm', engines: [{ id: 'e', url: 'http://e' }] }]
+    const text = JSON.stringify({ keys: [{ name: 'a', secret: 'b' }], clusters: [{ id: 'paris', gateway, pools }] })
+    const read = async (env: ConfigEnv) => {
+      const loaded = await new ConfigSource(() => 1).current({ FIRSTLIGHT_CONFIG: text, ...env }, () => {})
+      return 'config' in loaded ? loaded.config : null
+    }
+    const [edge, region] = [await read({}), await read({ FIRSTLIGHT_REGION: 'paris' })]
+    expect(edge).toMatchObject({ keys: [{ name: 'a' }], clusters: [{ gateway: { url: 'http://paris' } }] })
+    expect(region).toMatchObject({ keys: [{ name: 'edge', edge: true }], clusters: [{ gateway: null }] })
+  })
+
   it('the configuration of a Worker has its own version, else the deployment’s, else the time', async () => {
     const versionOf = async (env: ConfigEnv) => {
       const loaded = await new ConfigSource(() => 42).current(env, () => {})

@@ -1,7 +1,9 @@
 import type { Config } from '../../config.ts'
+import { REGION_VARIABLE, regionsIn } from '../../config/own-document.ts'
 import { summarise, type ConfigSummary } from '../../config/summary.ts'
 import { ConfigError, describeProblem } from '../../config/problem.ts'
 import { versionText } from '../../config/units.ts'
+import { parseYaml } from '../../config/yaml.ts'
 import { CertificateFiles } from '../../platform/node/inbound/certificate-files.ts'
 import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
 import { openVocabularies, tokenizersOf } from '../../vocabulary.ts'
@@ -58,6 +60,7 @@ async function runCheck(args: Args, io: Io): Promise<number> {
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)
+  for (const line of regionLines(args, io, text)) io.out(line)
   const notes = [
     ...summary.notes,
     ...(isForWorkers ? workerStorageNotes(text) : []),
@@ -68,6 +71,21 @@ async function runCheck(args: Args, io: Io): Promise<number> {
   for (const [index, note] of notes.entries()) io.out(`${index === 0 ? '\n' : ''}note: ${note}`)
   write(() => asJson(summary))
   return 0
+}
+
+/** The regions of one document for an edge and its regions. Throws a ConfigError if one of them is invalid. */
+function regionLines(args: Args, io: Io, text: string): string[] {
+  if (io.env[REGION_VARIABLE]) return []
+  const regions = regionsIn(parseYaml(text).value)
+  const lines = regions.map((region) => {
+    const env = { ...io.env, [REGION_VARIABLE]: region }
+    const file = args.positionals[0] ?? args.text('config')
+    const { config } = loadConfig(file, env, args.on('without-env') ? anySecret : env, args.on('workers'))
+    const { pools } = config.clusters[0]!
+    const engines = pools.reduce((sum, pool) => sum + pool.engines.length, 0)
+    return `region ${region} is valid, too: ${pools.map(({ model }) => model).join(', ')}; engines: ${engines}.`
+  })
+  return lines.length === 0 ? [] : ['', ...lines]
 }
 
 /** On Workers a vocabulary is a storage key, so a missing local file is no error of the document. */

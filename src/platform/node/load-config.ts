@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from '../../config.ts'
+import { REGION_VARIABLE } from '../../config/own-document.ts'
 import { parseConfigText } from '../../config/parse.ts'
 import type { Env } from '../../config/parse-options.ts'
 import { UsageError, readInput } from './usage-error.ts'
@@ -40,8 +41,17 @@ export function loadConfig(file: string | null, env: Env, secrets: Env = env, is
   const runtime = isForWorkers
     ? { defaultObserveShare: 0.1, environment: {}, listens: false }
     : { defaultObserveShare: 1, environment: env, listens: true }
-  return { text, from, folder, config: parseConfigText(text, secrets, { defaultVersion: version, ...runtime, sha256 }) }
+  return {
+    text,
+    from,
+    folder,
+    config: parseConfigText(text, secrets, { defaultVersion: version, region: regionIn(env), ...runtime, sha256 }),
+  }
 }
+
+/** Cluster that this gateway serves; null: none is named. */
+const regionIn = ({ [REGION_VARIABLE]: region }: Env): string | null =>
+  typeof region === 'string' && region !== '' ? region : null
 
 const firstSteps = 'Write one with "firstlight init", or try "firstlight demo" first.'
 

@@ -9,6 +9,8 @@ import { logMessage } from '../../ports/log.ts'
 export interface ConfigEnv {
   /** Variable or secret: the document as YAML or JSON text. */
   readonly FIRSTLIGHT_CONFIG?: string
+  /** Cluster that this Worker serves, of one document for an edge and its regions. Absent: it is the edge. */
+  readonly FIRSTLIGHT_REGION?: string
   /** KV namespace with the document under `firstlight.yaml`. The variable takes precedence. */
   readonly CONFIG?: KVNamespace
   /** Static assets, with the document that `npm run deploy` has bundled. The namespace takes precedence. */
@@ -123,6 +125,7 @@ async function parse(text: string, env: ConfigEnv, defaultVersion: number): Prom
       defaultObserveShare: 0.1,
       defaultBufferedBytes: BUFFERED_BYTES,
       listens: false,
+      region: env.FIRSTLIGHT_REGION ?? null,
       sha256: hashOf,
     })
   try {
