@@ -167,7 +167,9 @@ export class DigestCache implements PoolDigests {
     const { gateway } = route.cluster
     if (gateway === null) return null
     const refresh = this.#refreshForView(route)
-    if (waits && refresh !== null) await withTimeout(VIEW_WAIT_MS, refresh)
+    // The first digest may need a new connection; without it there is nothing to show.
+    const isFirst = this.#entry(route).estimator?.hasDigest !== true
+    if (waits && refresh !== null) await (isFirst ? refresh : withTimeout(VIEW_WAIT_MS, refresh))
     const { estimator, digest, failedAt, receivedAt, unansweredSince } = this.#entry(route)
     if (!estimator?.hasDigest || digest === null) return null
     const { regionDigests, rttMs, hasSameBlocking: blockingMatch } = estimator

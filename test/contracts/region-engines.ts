@@ -62,15 +62,17 @@ export function regionEnginesContract(runtime: Runtime): void {
     const pools = async (): Promise<readonly Pool[]> => (await edge.fleet()).pools as unknown as readonly Pool[]
     const command = (path: string) =>
       edge.post(`/v1/firstlight/engines/${path}`, {}, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })
+    /** Engines that the region shows. A view of a busy machine may lack them: it does not wait for a late region. */
+    const shown = (): Promise<readonly RegionEngine[]> => until(async () => (await pools())[0]!.region_engines ?? null)
     const draining = async (): Promise<readonly string[]> =>
-      ((await pools())[0]!.region_engines ?? []).filter((one) => one.draining).map(({ id }) => id)
+      (await shown()).filter((one) => one.draining).map(({ id }) => id)
 
     it('engines of a region are in the fleet view with the region’s admin key, and in no other case', async () => {
-      const [paris, closed, wrong] = await pools()
-      expect(paris!.region_engines).toMatchObject([
+      expect(await shown()).toMatchObject([
         { cluster: 'here', id: 'e0', draining: false },
         { cluster: 'here', id: 'e1', draining: false },
       ])
+      const [, closed, wrong] = await pools()
       expect(closed).not.toHaveProperty('region_engines')
       expect(wrong!.region_engines).toBeNull()
       const text = await (await edge.get('/v1/firstlight/fleet')).text()

@@ -18,9 +18,9 @@ interface RegionCall {
   readonly requestId: string
 }
 
-const CONNECT_MS = 2_000
+const CONNECT_MS = 5_000
 
-const ANSWER_MS = 5_000
+const ANSWER_MS = 15_000
 
 /** Limit of an answer, bytes: views of a few thousand engines. */
 const ANSWER_BYTES = 8 * 1024 * 1024
