@@ -76,7 +76,7 @@ export class CacheLookups {
       strategy.skips.count('unsupported')
       return nothing
     }
-    const deadline = openDeadline(lmcache.budgetMs, this.#ports)
+    const deadline = openDeadline(lmcache.budgetMs, () => this.#ports.now())
     try {
       const startedAt = this.#ports.now()
       const { measure, unread } = await this.#withIds(route, input, deadline)

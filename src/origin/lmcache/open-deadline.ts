@@ -1,5 +1,5 @@
 import type { Deadline } from '../../ports/deadline.ts'
-import type { Timer, Timers } from '../../ports/timers.ts'
+import type { Timer } from '../../ports/timers.ts'
 import { DeadlineError } from '../../timeout.ts'
 import { defaultTimers } from '../../timers.ts'
 
@@ -9,32 +9,25 @@ interface OpenDeadline extends Deadline {
 }
 
 /** Starts a deadline. The signal aborts work that takes longer; no caller waits for it. @testing */
-export const openDeadline = (budgetMs: number, clock: Clock): OpenDeadline => new TimedDeadline(budgetMs, clock)
-
-interface Clock {
-  now(): number
-  /** Absent: timers of the runtime. */
-  readonly timers?: Timers
-}
+export const openDeadline = (budgetMs: number, now: () => number): OpenDeadline => new TimedDeadline(budgetMs, now)
 
 class TimedDeadline implements OpenDeadline {
   readonly budgetMs: number
   /** A field, because calls are made with copies of the limits. */
   readonly signal: AbortSignal
-  readonly #clock: Clock
+  readonly #now: () => number
   readonly #endsAt: number
   readonly #controller = new AbortController()
   readonly #over: Promise<null>
   readonly #timer: Timer
 
-  constructor(budgetMs: number, clock: Clock) {
+  constructor(budgetMs: number, now: () => number) {
     this.budgetMs = budgetMs
-    this.#clock = clock
-    this.#endsAt = clock.now() + budgetMs
+    this.#now = now
+    this.#endsAt = now() + budgetMs
     this.signal = this.#controller.signal
     this.#over = new Promise((resolve) => this.signal.addEventListener('abort', () => resolve(null)))
-    const { timers = defaultTimers } = clock
-    this.#timer = timers.set(budgetMs, () => this.#controller.abort(new DeadlineError(budgetMs)))
+    this.#timer = defaultTimers.set(budgetMs, () => this.#controller.abort(new DeadlineError(budgetMs)))
   }
 
   get isOver(): boolean {
@@ -42,7 +35,7 @@ class TimedDeadline implements OpenDeadline {
   }
 
   get leftMs(): number {
-    return Math.max(0, this.#endsAt - this.#clock.now())
+    return Math.max(0, this.#endsAt - this.#now())
   }
 
   within<Value>(work: Promise<Value>): Promise<{ readonly value: Value } | null> {

@@ -96,7 +96,7 @@ function open({ services, legacy = false, model = 'm' }: LmcacheFixtureOptions) 
     names: {},
   })
   const find = async (tokens = ids(600)) => {
-    const deadline = openDeadline(5_000, { now: () => clock.now })
+    const deadline = openDeadline(5_000, () => clock.now)
     const background: Promise<unknown>[] = []
     try {
       return await lookup.find({ tokens, salt: null, deadline, background: (work) => void background.push(work) })
@@ -213,7 +213,7 @@ describe('a lookup that was given next to no time', () => {
     const { lookup, skips, clock } = open({ services: { beside: (request) => fake.fetch(request) } })
     fake.instead = () => new Promise(() => {})
     for (let at = 0; at < 7; at += 1) {
-      const deadline = openDeadline(10, { now: () => clock.now })
+      const deadline = openDeadline(10, () => clock.now)
       clock.now += 9
       expect(await lookup.find({ tokens: ids(600 + at), salt: null, deadline, background: () => {} })).toBeNull()
     }
@@ -261,7 +261,7 @@ describe('lookups that come too late', () => {
   })
 
   it('lookups that come too late take no longer than the rest of the budget', async () => {
-    const deadline = openDeadline(5, { now: () => 0 })
+    const deadline = openDeadline(5, () => 0)
     expect(await deadline.within(new Promise(() => {}))).toBeNull()
     expect([deadline.isOver, deadline.signal.aborted]).toEqual([true, true])
   })
