@@ -2,7 +2,8 @@
  * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has a cache of 200 blocks; `slow-a` and `slow-b` run
  * a model with slow prefills; `file-prefill` and `file-decode` exchange their blocks as files; `left` and `right` keep
  * their blocks in an LMCache server each; `ear` serves speech; `encode` and `eye` serve images and exchange encoded ones as
- * files; `wide-a` and `wide-b` run many requests at once; `ranks` has two data-parallel ranks.
+ * files; `wide-a` and `wide-b` run many requests at once; `ranks` has two data-parallel ranks;
+ * `lora-a` and `lora-b` load LoRA adapters at run time.
  */
 export type EngineName =
   | 'a'
@@ -23,6 +24,8 @@ export type EngineName =
   | 'wide-a'
   | 'wide-b'
   | 'ranks'
+  | 'lora-a'
+  | 'lora-b'
 
 export interface EngineSpec {
   readonly model?: 'tiny' | 'small' | 'whisper' | 'llava'

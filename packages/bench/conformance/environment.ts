@@ -22,6 +22,7 @@ const clientLock = join(here, 'python/clients.lock')
 const modelScript = join(here, 'python/make_model.py')
 const whisperScript = join(here, 'python/make_whisper.py')
 const llavaScript = join(here, 'python/make_llava.py')
+const loraScript = join(here, 'python/make_lora.py')
 const template = join(here, 'python/chat_template.jinja')
 export const cacheFolder = fileURLToPath(new URL('../../../.cache/conformance', import.meta.url))
 
@@ -72,6 +73,25 @@ export async function prepareClients(processes: Processes): Promise<string> {
     return {}
   })
   return python
+}
+
+/** Adapters with random weights for the tiny model. */
+export const adapterNames = ['sql', 'poet', 'code'] as const
+
+export const adapterFolder = (name: string): string => join(cacheFolder, 'adapters', name)
+
+/** Writes the adapters into the cache. */
+export async function prepareAdapters(processes: Processes, { python }: Environment): Promise<void> {
+  await once('adapters', fingerprint([loraScript, modelScript]), async () => {
+    for (const [at, name] of adapterNames.entries())
+      await processes.finish({
+        what: `make the adapter ${name}`,
+        command: [python, loraScript, adapterFolder(name), '--model', 'models/tiny', '--seed', String(at + 1)],
+        limitS: 120,
+        folder: cacheFolder,
+      })
+    return {}
+  })
 }
 
 /** Runs the work unless its stamp shows that it was completed with the same inputs. */
@@ -135,16 +155,19 @@ function sitePackages(venv: string): string {
 }
 
 /** Returns the name of a Python from 3.11 to 3.13. */
-export async function basePython(processes: Processes): Promise<string> {
+export const basePython = (processes: Processes): Promise<string> => pythonFrom(processes, 11)
+
+/** Returns the name of a Python from 3.`minMinor` to 3.13. */
+export async function pythonFrom(processes: Processes, minMinor: number): Promise<string> {
   const named = process.env.FIRSTLIGHT_PYTHON
   for (const name of named === undefined ? ['python3.11', 'python3.12', 'python3.13', 'python3'] : [named]) {
     const answer = await processes
       .output([name, '-c', 'import sys; print(*sys.version_info[:2], sep=".")'])
       .catch(() => null)
     const minor = answer === null ? null : /^3\.(\d+)/.exec(answer)
-    if (minor !== null && Number(minor[1]) >= 11 && Number(minor[1]) <= 13) return name
+    if (minor !== null && Number(minor[1]) >= minMinor && Number(minor[1]) <= 13) return name
   }
-  throw new Error('Python 3.11 to 3.13 is needed to run real engines. Install it, or name one in FIRSTLIGHT_PYTHON.')
+  throw new Error(`Python 3.${minMinor} to 3.13 is needed. Install it, or name one in FIRSTLIGHT_PYTHON.`)
 }
 
 async function versionsOf(processes: Processes, python: string): Promise<Record<string, string>> {

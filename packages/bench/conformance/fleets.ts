@@ -1,6 +1,7 @@
 /** Servers that rows request, the servers of each gateway, and which servers can run at the same time. */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { adapterFolder, adapterNames } from './environment.ts'
 import type { EngineName, EngineSpec } from './engine-spec.ts'
 import { freePorts } from './http.ts'
 import type { LmcacheServers } from './lmcache-servers.ts'
@@ -30,6 +31,7 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
   if (name === 'left' || name === 'right') return (await lmcache()).engineSpec(name)
   if (name === 'ranks') return ranks()
   if (name === 'wide-a' || name === 'wide-b') return { args: wideFlags }
+  if (name === 'lora-a' || name === 'lora-b') return { args: loraFlags, env: { VLLM_ALLOW_RUNTIME_LORA_UPDATING: '1' } }
   if (name === 'encode') return encoded('ec_producer')
   if (name === 'eye') return encoded('ec_consumer')
   if (name === 'ear') return { model: 'whisper', args: earFlags }
@@ -45,6 +47,9 @@ const wideFlags: readonly string[] = [
   '--max-num-batched-tokens',
   '32768',
 ]
+
+/** Room for one adapter more than the gateway loads. */
+const loraFlags: readonly string[] = ['--enable-lora', '--max-loras', '2', '--max-lora-rank', '8']
 
 /**
  * Whisper's texts have at most 448 tokens, and with prefix caching it exits at the first request. Pages may call it.
@@ -148,6 +153,10 @@ export const fleets = {
   plain: { engines: ['a', 'b'] },
   // Whole responses have a time limit: on workerd nothing else ends one whose client has left.
   bounded: { engines: ['a', 'b'], pool: async () => ({ limits: { answer_ms: boundedAnswerMs } }) },
+  sleepers: {
+    engines: ['a', 'b'],
+    pool: async () => ({ policy: 'predicted', wake: 'on_demand', queue: { no_engine_wait_ms: 120_000 } }),
+  },
   nixl: { engines: ['a', 'nixl'] },
   split: { engines: ['prefill', 'decode'] },
   files: {
@@ -184,6 +193,14 @@ export const fleets = {
   continued: {
     engines: ['wide-a', 'wide-b'],
     pool: async () => ({ policy: 'session', retry: { mid_stream: 'ids', share: 1, min_per_s: 100 } }),
+  },
+  // The gateway loads them by name, and keeps one per engine.
+  adapters: {
+    engines: ['lora-a', 'lora-b'],
+    pool: async () => ({
+      policy: 'predicted',
+      adapters: { names: adapterNames, load: true, path: adapterFolder('{name}'), max_per_engine: 1 },
+    }),
   },
   encoded: { engines: ['encode', 'eye'] },
   ear: { engines: ['ear'] },

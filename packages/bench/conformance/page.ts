@@ -10,6 +10,8 @@ export interface RowResult {
   readonly seconds: number
   /** Day of the run, UTC. */
   readonly date: string
+  /** Figures for `--json`. The page does not keep them. */
+  readonly figures?: Readonly<Record<string, number>>
 }
 
 /** Versions in a page. */

@@ -26,15 +26,17 @@ export interface Finding {
   readonly seen: string
   /** Markdown, e.g. a table: a section of the page. Without headings. */
   readonly detail: string
+  /** Measured figures by name, for `--json`. */
+  readonly figures?: Readonly<Record<string, number>>
 }
 
-/** The statement is false; the page shows `detail` in any case. */
+/** The statement is false; the page shows its finding in any case. */
 export class RefutedError extends Error {
-  readonly detail: string
+  readonly finding: Finding
 
-  constructor({ seen, detail }: Finding) {
-    super(seen)
-    this.detail = detail
+  constructor(finding: Finding) {
+    super(finding.seen)
+    this.finding = finding
   }
 }
 

@@ -1,5 +1,6 @@
 /** All rows, in the order in which they run. */
 import type { Row } from './row.ts'
+import { adapterRow } from './rows/adapters.ts'
 import { agentRows } from './rows/agents.ts'
 import { busyRows } from './rows/busy.ts'
 import { clientFaultRows } from './rows/client-faults.ts'
@@ -19,17 +20,21 @@ import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
 import { feedbackRows } from './rows/feedback.ts'
 import { foreignRows } from './rows/foreign.ts'
 import { forwardingRows } from './rows/forwarding.ts'
+import { harnessRows, vllmBenchRow } from './rows/harnesses.ts'
 import { kubernetesRows } from './rows/kubernetes.ts'
 import { llamaRows } from './rows/llama.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
 import { lmcacheRecording } from './rows/record-lmcache.ts'
 import { recordings } from './rows/recordings.ts'
-import { ranksRow } from './rows/ranks.ts'
+import { ranksRows } from './rows/ranks.ts'
 import { reportRow } from './rows/reports.ts'
 import { isolatesRow, regionAnswers, regionRows } from './rows/regions.ts'
 import { predictionRows } from './rows/predictions.ts'
 import { overloadRow } from './rows/overload.ts'
 import { policyRow, routingRows } from './rows/routing.ts'
+import { stoppedCoreRow } from './rows/stopped-core.ts'
+import { poolPauseRow } from './rows/pool-pause.ts'
+import { wakeRow } from './rows/wake.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
 import { ttftRows } from './rows/ttft.ts'
@@ -49,6 +54,11 @@ export const rows: readonly Row[] = [
   hostileRow('node'),
   hostileRow('worker'),
   reportRow,
+  vllmBenchRow,
+  wakeRow('node'),
+  poolPauseRow('node'),
+  wakeRow('worker'),
+  poolPauseRow('worker'),
   ...controllerRows,
   engineDies('node'),
   // Rows that kill engines come last, because the gateway does not use a recovered engine at once.
@@ -76,12 +86,14 @@ export const rows: readonly Row[] = [
   ...feedbackRows,
   eventsFeedback('node'),
   eventsFeedback('worker'),
-  ranksRow,
+  ...ranksRows,
+  adapterRow('node'),
   ...ttftRows,
   ...predictionRows,
   overloadRow,
   ...regionRows('node'),
   ...regionRows('worker'),
+  stoppedCoreRow,
   ...continuationRows('node'),
   ...continuationRows('worker'),
   policyRow,
@@ -90,6 +102,7 @@ export const rows: readonly Row[] = [
   ...eppRows,
   ...agentRows,
   ...clientFaultRows,
+  ...harnessRows,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {

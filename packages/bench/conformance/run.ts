@@ -6,6 +6,7 @@ import { parseArgs } from '../arguments.ts'
 import { table } from '../table.ts'
 import { cacheFolder, prepareEnvironment } from './environment.ts'
 import { createLab } from './lab.ts'
+import { jsonReport } from './json-report.ts'
 import { mergeResults, readPage, readVersions, writePage } from './page.ts'
 import type { RowResult } from './page.ts'
 import { Processes } from './processes.ts'
@@ -15,7 +16,7 @@ import { rows } from './rows.ts'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const page = fileURLToPath(new URL('RESULTS.md', import.meta.url))
-const help = `npm run conformance [-- row…] [--list] [--keep] [--attach a=URL,b=URL]
+const help = `npm run conformance [-- row…] [--list] [--keep] [--attach a=URL,b=URL] [--json FILE]
 
 Checks what Firstlight says about real engines against real engines: vLLM, LMCache and NIXL on this machine's CPU, with
 made-up weights. The first run installs them into .cache/conformance (about 2 minutes, 7 GB); Python 3.11 to 3.13 is needed.
@@ -23,7 +24,8 @@ Writes packages/bench/conformance/RESULTS.md and test/vectors. A row is named in
 
   --list    the rows and what they say
   --keep    leave the servers running after the rows, until Ctrl-C
-  --attach  use engines that run already (from --keep)`
+  --attach  use engines that run already (from --keep)
+  --json    also writes the results to FILE, with the measured figures under \`headline\``
 
 /** Stop requested: later results of rows are ignored. */
 let stopping = false
@@ -36,7 +38,10 @@ const chosen = prefixes.length === 0 ? rows : rows.filter((row) => prefixes.some
 
 if (flags.help !== undefined) console.log(help)
 else if (flags.list !== undefined) for (const row of rows) console.log(`${row.name.padEnd(28)} ${row.says}`)
-else if (chosen.length === 0) {
+else if (flags.json === true) {
+  console.error('--json needs a file name, e.g. --json conformance.json')
+  process.exitCode = 2
+} else if (chosen.length === 0) {
   console.error(`There is no row named '${prefixes.join(' ')}'. npm run conformance -- --list shows them.`)
   process.exitCode = 2
 } else process.exitCode = await main(chosen)
@@ -98,6 +103,7 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
       rows.map(({ name: known }) => known),
     )
     writeFileSync(page, writePage(merged, rows, environment.versions))
+    if (typeof flags.json === 'string') writeFileSync(flags.json, `${JSON.stringify(jsonReport(results), null, 1)}\n`)
   }
   console.log(
     table(
@@ -123,7 +129,7 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
 
 async function runRow(row: Row, lab: Lab): Promise<RowResult> {
   const began = performance.now()
-  const result = (passed: boolean, { seen, detail }: Finding): RowResult => {
+  const result = (passed: boolean, { seen, detail, figures = {} }: Finding): RowResult => {
     lab.note(`${passed ? 'pass' : 'FAIL'} ${row.name}: ${seen.split('\n')[0]}`)
     if (detail !== '') lab.note(detail)
     return {
@@ -133,6 +139,7 @@ async function runRow(row: Row, lab: Lab): Promise<RowResult> {
       detail,
       seconds: (performance.now() - began) / 1000,
       date: new Date().toISOString().slice(0, 10),
+      figures,
     }
   }
   lab.note(`${row.name} …`)
@@ -145,10 +152,8 @@ async function runRow(row: Row, lab: Lab): Promise<RowResult> {
     return result(true, typeof found === 'string' ? { seen: found, detail: '' } : found)
   } catch (error) {
     if (error instanceof Error) lab.note(error.message.split('\n').slice(0, 12).join('\n'))
-    return result(false, {
-      seen: error instanceof Error ? error.message : String(error),
-      detail: error instanceof RefutedError ? error.detail : '',
-    })
+    if (error instanceof RefutedError) return result(false, error.finding)
+    return result(false, { seen: error instanceof Error ? error.message : String(error), detail: '' })
   } finally {
     clearTimeout(timer)
   }
