@@ -13,6 +13,7 @@ import { metricsRoutes } from './api/routes/metrics-routes.ts'
 import { modelRoutes } from './api/routes/model-routes.ts'
 import { ttftRoutes } from './api/routes/ttft-routes.ts'
 import { dashboardSnapshot } from './api/dashboard-snapshot.ts'
+import type { Caller } from './api/auth/caller.ts'
 import { drain, supersede } from './api/drain.ts'
 import { EdgePrompts } from './api/prompt/edge-prompts.ts'
 import type { ExchangeParts } from './api/inference-exchange.ts'
@@ -198,13 +199,15 @@ const newStatus = (startedAt: number): GatewayStatus => ({
 const weightedModelsOf = ({ weightedModels }: Config, ports: Ports): WeightedModels | null =>
   weightedModels.length === 0 ? null : new WeightedModels(weightedModels, ports)
 
+const anywhere = (caller: Caller): Caller => caller
+
 /** Regions that requests prefer, and those that they must not leave. */
 const regionParts = (config: Config): Pick<ExchangeParts, 'regionPreference'> & Pick<ParseParts, 'inRegions'> => {
   const { regionPreference: preference } = config
   const order = preference?.order ?? null
   return {
     regionPreference: preference === null || order === null ? null : { ...preference, order },
-    ...(choosesClusters(config) ? { inRegions: withinEdgeRegions } : {}),
+    inRegions: choosesClusters(config) ? withinEdgeRegions : anywhere,
   }
 }
 

@@ -41,6 +41,7 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly ports: FleetParts['ports'] & ParseParts['ports'] & Pick<Ports, 'now' | 'ttft' | 'origin'>
   readonly models: ModelRegistry
   readonly chooseModel: ParseParts['chooseModel']
+  readonly inRegions: ParseParts['inRegions']
   readonly regionPreference: ExchangeParts['regionPreference']
   readonly storedResponses: StoredResponses
   readonly lookups: CacheLookups | null

@@ -22,8 +22,8 @@ export interface ParseParts extends Pick<StoredResponseParts, 'storedResponses'>
   readonly models: ModelRegistry
   readonly optionsOf: ReadOptions
   readonly chooseModel: ChooseModel
-  /** Reads the regions that an edge names. Absent: requests go to one cluster. */
-  readonly inRegions?: typeof withinEdgeRegions
+  /** Reads the regions that an edge names, in gateways that choose among clusters. */
+  readonly inRegions: typeof withinEdgeRegions
 }
 
 /** Reads and validates a request up to routing. */
@@ -36,7 +36,7 @@ export async function parseInferenceRequest(
   const { form } = endpoint
   const { limits } = parts.config
   const { request, memory } = incoming
-  const caller = parts.inRegions?.(holder, request.headers) ?? holder
+  const caller = parts.inRegions(holder, request.headers)
   const body = form
     ? await readForm(request, limits, memory)
     : await readJson(request, limits, { parseLong: parts.ports.parseLong, memory })
