@@ -126,6 +126,8 @@ export type TlsConfig = NonNullable<ConfigDocument['tls']>
 
 export type EppConfig = NonNullable<ConfigDocument['epp']>
 
+export type KedaConfig = NonNullable<ConfigDocument['keda']>
+
 export type CorsConfig = NonNullable<ConfigDocument['cors']>
 
 export type LogConfig = ConfigDocument['log']

@@ -5,7 +5,8 @@ import { describe, int, oneOf, strict, text, withDefault } from './fields.ts'
 
 const file = text(4096)
 
-const certificate = strict({
+/** Certificate of a gRPC listener. */
+export const certificate = strict({
   cert: describe('File with the certificate and its intermediates, PEM; relative to the configuration.', file),
   key: describe('File with its private key, PEM, without a passphrase.', file),
 })

@@ -21,6 +21,7 @@ import {
   withDefault,
 } from './fields.ts'
 import { epp } from './epp-schema.ts'
+import { keda } from './keda-schema.ts'
 import { issuedKeys, jwt, key, keyLimits, team } from './key-schema.ts'
 import { secret, secretText } from './secret-fields.ts'
 import { tls } from './tls-schema.ts'
@@ -324,6 +325,11 @@ const document = strict({
     'Node only: endpoint picker of the Gateway API Inference Extension for proxies such as Envoy ' +
       '(docs/endpoint-picker.md). Absent: none.',
     z.optional(epp),
+  ),
+  keda: describe(
+    'Node only: external scaler for KEDA, which scales engines by the capacity of pools with `slo` ' +
+      '(docs/kubernetes.md). Absent: none.',
+    z.optional(keda),
   ),
   replicas: describe(
     'Node only: Valkey or Redis server over which gateways in front of the same engines exchange their ' +

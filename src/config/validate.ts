@@ -9,6 +9,7 @@ import { isServerUrl, isWebhookUrl } from './url-fields.ts'
 import { checkAliases } from './validate-aliases.ts'
 import { checkEngineTls, checkEngine, checkHeaders } from './validate-engine.ts'
 import { checkEpp } from './validate-epp.ts'
+import { checkKeda } from './validate-keda.ts'
 import { checkKeys } from './validate-keys.ts'
 import { checkMirrors } from './validate-mirrors.ts'
 import { checkPool } from './validate-pool.ts'
@@ -43,6 +44,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
     findings.push({ path: ['tls'], rule: 'needs `firstlight serve` on Node: leave it out, Cloudflare ends TLS itself' })
   checkReplicas(findings, document, listens)
   checkEpp(findings, document, listens)
+  checkKeda(findings, document, listens)
   return findings
 }
 

@@ -197,6 +197,61 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
     expect(own).toBe('up')
   })
 
+  const withSlo = [
+    'config.keda.tls=off',
+    'config.clusters[0].id=main',
+    'config.clusters[0].pools[0].model=m',
+    'config.clusters[0].pools[0].slo.ttft_ms=5000',
+    'config.clusters[0].pools[0].engines[0].id=a',
+    'config.clusters[0].pools[0].engines[0].url=http://a:8000',
+  ]
+
+  it('the Helm chart scales by the capacity that the gateway reports to KEDA, at a port that its Service has', () => {
+    const pool = ['target=a', 'model=m', 'minReplicas=0', 'maxReplicas=3', 'trigger=external-push', 'role=decode']
+    const objects = rendered('keda.enabled=true', ...withSlo, ...pool.map((one) => `keda.pools[0].${one}`))
+    const [trigger] = named(objects, 'ScaledObject')['spec'].triggers as Fields[]
+    expect(trigger).toEqual({
+      type: 'external-push',
+      metadata: { scalerAddress: 'x-firstlight.llm.svc:9004', model: 'm', role: 'decode' },
+    })
+    const { keda } = configOf(yamlOf(named(objects, 'ConfigMap')['data']['firstlight.yaml']))
+    expect(keda?.listen.port).toBe(9004)
+    const service = named(objects, 'Service')
+    expect(service['metadata'].name).toBe('x-firstlight')
+    expect(service['spec'].ports).toContainEqual({ name: 'scaler', port: 9004, targetPort: 'scaler' })
+  })
+
+  it('the Helm chart opens the ports of the endpoint picker and the scaler only if they are configured', () => {
+    const portsOf = (...sets: string[]): readonly unknown[] => {
+      const objects = rendered('networkPolicy.enabled=true', ...sets)
+      const [container] = named(objects, 'Deployment')['spec'].template.spec.containers as Fields[]
+      return [
+        container!['ports'].map(({ name }: Fields) => name),
+        named(objects, 'Service')['spec'].ports.map(({ name }: Fields) => name),
+        named(objects, 'NetworkPolicy')['spec'].ingress[0].ports.map(({ port }: Fields) => port),
+      ]
+    }
+    expect(portsOf()).toEqual([['http'], ['http'], ['http']])
+    const names = ['http', 'picker', 'scaler']
+    expect(portsOf(...withSlo, 'config.epp.tls=off')).toEqual([names, names, names])
+  })
+
+  it('the Helm chart keeps the data of Valkey on a volume only with persistence', () => {
+    const valkey = (...sets: string[]): Fields =>
+      rendered('valkey.enabled=true', ...sets).find(
+        ({ kind, metadata }) => kind === 'Deployment' && /valkey/.test(metadata.name),
+      )!['spec'].template.spec
+    const argsOf = ({ containers }: Fields): string => containers[0].args.join(' ')
+    expect(argsOf(valkey())).toContain('--appendonly no')
+    expect(valkey()['volumes']).toEqual([{ name: 'data', emptyDir: {} }])
+    const kept = valkey('valkey.persistence.enabled=true')
+    expect(argsOf(kept)).toContain('--appendonly yes')
+    expect(kept['volumes'][0].persistentVolumeClaim.claimName).toBe('x-firstlight-valkey')
+    const claim = named(rendered('valkey.enabled=true', 'valkey.persistence.enabled=true'), 'PersistentVolumeClaim')
+    expect(claim['metadata'].name).toBe('x-firstlight-valkey')
+    expect(claim['spec'].resources.requests.storage).toBe('1Gi')
+  })
+
   it('the Helm chart has one replica by default, which needs no Valkey server', () => {
     const objects = rendered()
     expect(named(objects, 'Deployment')['spec'].replicas).toBe(1)

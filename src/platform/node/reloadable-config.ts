@@ -7,6 +7,7 @@ const FIXED = {
   workers: 'workers',
   replicas: 'replicas',
   epp: 'epp',
+  keda: 'keda',
 } as const satisfies Partial<Record<keyof Config, string>>
 
 const FIXED_TTFT = { enabled: 'ttft.enabled', listen: 'ttft.listen' } as const satisfies Partial<

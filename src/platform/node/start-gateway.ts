@@ -14,6 +14,7 @@ import { CertificateFiles } from './inbound/certificate-files.ts'
 import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { nodePorts, type RuntimeHooks } from './ports.ts'
 import { type EndpointPicker, openPicker } from './epp/endpoint-picker.ts'
+import { type ExternalScaler, openScaler } from './keda/external-scaler.ts'
 import { ReloadableGateway } from './reloadable-gateway.ts'
 import { openReports } from './report-listener.ts'
 import { listen } from './listen.ts'
@@ -27,6 +28,8 @@ export interface RunningGateway {
   readonly reports: string | null
   /** `host:port` of `epp.listen`; null: not configured. */
   readonly picker: string | null
+  /** `host:port` of `keda.listen`; null: not configured. */
+  readonly scaler: string | null
   /**
    * Applies a new configuration within the limits of `reloadable`. Resolves when new requests use it; rejects with a
    * VocabularyError, without effect.
@@ -57,11 +60,13 @@ export async function startGateway(
     const open = await openGateway(config, ports, { vocabularies, folder })
     if (open.reports !== null) log.info('report_listener_ready', { address: open.reports })
     if (open.picker !== null) log.info('endpoint_picker_ready', { address: open.picker })
+    if (open.scaler !== null) log.info('external_scaler_ready', { address: open.scaler })
     const stats = logEngineStats(config, ports)
     return {
       url: open.url,
       reports: open.reports,
       picker: open.picker,
+      scaler: open.scaler,
       async adopt(next, sameFiles) {
         const opened = await vocabulariesOf(next, sameFiles)
         ports.adopt(next)
@@ -141,7 +146,7 @@ export async function openGateway(
     },
     log: ports.log,
   })
-  const { reports, picker } = await openOthers(gateway, config, { folder, shared, ports }).catch(
+  const { reports, picker, scaler } = await openOthers(gateway, config, { folder, shared, ports }).catch(
     async (error: unknown) => {
       await listening.stop(AbortSignal.abort())
       throw error
@@ -151,17 +156,21 @@ export async function openGateway(
     url: listening.url,
     reports: reports?.address ?? null,
     picker: picker?.address ?? null,
+    scaler: scaler?.address ?? null,
     answer: (question) => gateway.answer(question),
     configRefused: (at) => gateway.configRefused(at),
     change(next, opened) {
       gateway.carried.telemetry.export(next.traces)
       gateway.change(create(next, opened, gateway.carried))
       picker?.adopt(next)
+      scaler?.adopt(next)
       limits = next.limits
       certificate?.look()
     },
     async stop(now) {
-      const [drained] = await Promise.all([listening.stop(now), picker?.stop(limits.drainMs, now)])
+      const { drainMs } = limits
+      const ends = [picker?.stop(drainMs, now), scaler?.stop(drainMs, now)] as const
+      const [drained] = await Promise.all([listening.stop(now), ...ends])
       await reports?.close()
       return drained
     },
@@ -174,7 +183,7 @@ interface OtherListenerParts {
   readonly ports: Ports
 }
 
-/** Opens the listeners besides `listen`: those of reports and of the endpoint picker. null: not configured. */
+/** Opens the listeners besides `listen`: of reports, the endpoint picker and the scaler. null: not configured. */
 async function openOthers(
   gateway: ReloadableGateway,
   config: Config,
@@ -182,15 +191,19 @@ async function openOthers(
 ): Promise<{
   readonly reports: Awaited<ReturnType<typeof openReports>>
   readonly picker: EndpointPicker | null
+  readonly scaler: ExternalScaler | null
 }> {
-  const { epp, limits, discovered } = config
+  const { epp, keda, limits, discovered } = config
   const reusePort = shared !== undefined
   const reports = await openReports(gateway, config, reusePort)
-  if (epp === null) return { reports, picker: null }
+  let picker: EndpointPicker | null = null
   try {
-    const options = { epp, discovered, limits, folder, reusePort, now: () => ports.now(), log: ports.log }
-    return { reports, picker: await openPicker(gateway, options) }
+    const common = { folder, reusePort, log: ports.log }
+    if (epp !== null) picker = await openPicker(gateway, { ...common, epp, discovered, limits, now: () => ports.now() })
+    const scaler = keda === null ? null : await openScaler(config, { ...common, keda, ports })
+    return { reports, picker, scaler }
   } catch (error) {
+    await picker?.stop(0, AbortSignal.abort())
     await reports?.close()
     throw error
   }

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { connect } from 'node:tls'
 import { expect, it } from 'vitest'
-import { selfSigned } from '../../../src/platform/node/epp/self-signed.ts'
+import { selfSigned } from '../../../src/platform/node/self-signed.ts'
 import { FULL_DUPLEX, ProxyCall } from '../../kit/ext-proc-client.ts'
 import { type CallEnd, GrpcTestClient } from '../../kit/grpc-client.ts'
 import { openPicker } from '../../kit/open-picker.ts'

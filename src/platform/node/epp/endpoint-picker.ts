@@ -3,15 +3,14 @@ import type { Config, EppConfig, LimitsConfig } from '../../../config.ts'
 import { addressText } from '../../../config/address.ts'
 import type { Gateway } from '../../../gateway.ts'
 import type { Log } from '../../../ports/log.ts'
-import { DeadlineError, withDeadline } from '../../../timeout.ts'
 import { Background } from '../background.ts'
+import { within } from '../within.ts'
 import { type GrpcMethods, GrpcServer } from '../grpc/grpc-server.ts'
 import { HealthService } from '../grpc/health-service.ts'
-import { CertificateFiles } from '../inbound/certificate-files.ts'
+import { grpcCertificate } from '../grpc-certificate.ts'
 import { Conversation, type ConversationParts } from './conversation.ts'
 import { OBJECTIVE_HEADERS } from './destination.ts'
 import type { HeaderMap } from './header-map.ts'
-import { selfSigned } from './self-signed.ts'
 
 const SERVICE = 'envoy.service.ext_proc.v3.ExternalProcessor'
 
@@ -112,15 +111,14 @@ class Picker implements EndpointPicker {
       messageBytes: limits.bodyBytes + ENVELOPE_BYTES,
       failed: (error: unknown) => log.error('endpoint_picker_failed', { error }),
     }
-    const certificate =
-      typeof epp.tls === 'string' ? null : new CertificateFiles({ ...epp.tls, clientCa: null }, options.folder)
+    const certificate = grpcCertificate(epp.tls, options.folder)
     this.#server = new GrpcServer({
       ...common,
       ...epp.listen,
-      tls: certificate?.read() ?? (epp.tls === 'off' ? null : selfSigned(Date.now())),
+      tls: certificate.tls,
       methods: new Map([...health, [`/${SERVICE}/Process`, (call) => this.#opened(new Conversation(call, parts))]]),
     })
-    this.#stopWatching = certificate?.watch((renewed) => this.#server.renew(renewed), log) ?? (() => undefined)
+    this.#stopWatching = certificate.watch(this.#server, log)
     this.#healthServer =
       epp.health === null ? null : new GrpcServer({ ...common, ...epp.health, tls: null, methods: health })
   }
@@ -183,15 +181,5 @@ function objectiveClasses(objectives: EppConfig['objectives']): (headers: Header
     const priority = Object.hasOwn(objectives, named) ? objectives[named]! : 0
     const requestClass = priority > 0 ? 'critical' : priority < 0 ? 'sheddable' : 'standard'
     headers.setDefault(OPTIONS_HEADER, JSON.stringify({ class: requestClass }))
-  }
-}
-
-async function within(work: Promise<unknown>, limitMs: number, abort: AbortSignal | null): Promise<boolean> {
-  try {
-    await withDeadline(limitMs, work, { signal: abort })
-    return true
-  } catch (error) {
-    if (error instanceof DeadlineError) return false
-    throw error
   }
 }

@@ -100,6 +100,15 @@ export class GrpcCall {
     stream.resume()
   }
 
+  /** Ends the call with the status of an error. */
+  fail(error: unknown): void {
+    if (error instanceof GrpcError) return this.end(error.status, error.message)
+    if (error instanceof MalformedMessage)
+      return this.end(GRPC.invalidArgument, `The message is malformed: ${error.message}.`)
+    this.#parts.failed(error)
+    this.end(GRPC.internal, 'The request failed unexpectedly.')
+  }
+
   #take(chunk: Buffer): void {
     if (this.#isEnded) return
     this.#frames.take(chunk)
@@ -116,13 +125,7 @@ export class GrpcCall {
     try {
       step()
     } catch (error) {
-      if (error instanceof GrpcError) this.end(error.status, error.message)
-      else if (error instanceof MalformedMessage)
-        this.end(GRPC.invalidArgument, `The message is malformed: ${error.message}.`)
-      else {
-        this.#parts.failed(error)
-        this.end(GRPC.internal, 'The request failed unexpectedly.')
-      }
+      this.fail(error)
     }
   }
 

@@ -62,6 +62,15 @@ export class MessageWriter {
     this.varint(field * 8 + WIRE.varint)
   }
 
+  /** A double; the default 0 is left out. */
+  double(field: number, value: number): void {
+    if (value === 0) return
+    this.#grow(8)
+    this.#at -= 8
+    this.#buffer.writeDoubleLE(value, this.#at)
+    this.varint(field * 8 + WIRE.fixed64)
+  }
+
   utf8(field: number, text: string): void {
     const size = Buffer.byteLength(text)
     this.#grow(size)

@@ -24,12 +24,13 @@ export function freeAddress({
 
 /** All threads must open the same port, so it is chosen first. */
 export async function withFreeAddresses(config: Config): Promise<Config> {
-  const { ttft, epp } = config
+  const { ttft, epp, keda } = config
   const listen = await freeAddress(config.listen)
   return {
     ...config,
     listen,
     epp: epp === null ? null : { ...epp, listen: await freeAddress(epp.listen) },
+    keda: keda === null ? null : { ...keda, listen: await freeAddress(keda.listen) },
     ttft: !ttft.enabled || ttft.listen === null ? ttft : { ...ttft, listen: await freeAddress(ttft.listen) },
   }
 }

@@ -47,7 +47,8 @@ export async function startThreads(
   let { drainMs } = config.limits
   const adopt = async (next: Config, sameFiles = false) => {
     await checkVocabularies(next, sameFiles)
-    const adopted = { ...next, listen: bound.listen, ttft: { ...next.ttft, listen: bound.ttft.listen }, epp: bound.epp }
+    const { listen, epp, keda } = bound
+    const adopted = { ...next, listen, epp, keda, ttft: { ...next.ttft, listen: bound.ttft.listen } }
     ports.adopt(adopted)
     mainThread.adopt(adopted)
     await configurePools(adopted, ports)
@@ -69,7 +70,7 @@ export async function startThreads(
     const [first] = await Promise.all(threads.map((thread) => thread.start()))
     return {
       ...first!,
-      picker: logListeners(bound, first!.reports, log),
+      ...logListeners(bound, first!.reports, log),
       adopt,
       configRefused: (at) => mainThread.configRefused(at),
       stop,
@@ -81,11 +82,16 @@ export async function startThreads(
   }
 }
 
-/** Logs the listeners that all threads have opened. Returns the address of the endpoint picker; null: there is none. */
-function logListeners({ epp }: Config, reports: string | null, log: Log): string | null {
+/** Logs the listeners that all threads have opened. Returns those for gRPC. */
+function logListeners(
+  { epp, keda }: Config,
+  reports: string | null,
+  log: Log,
+): Pick<RunningGateway, 'picker' | 'scaler'> {
   if (reports !== null) log.info('report_listener_ready', { address: reports })
-  if (epp === null) return null
-  const address = addressText(epp.listen)
-  log.info('endpoint_picker_ready', { address })
-  return address
+  const picker = epp === null ? null : addressText(epp.listen)
+  if (picker !== null) log.info('endpoint_picker_ready', { address: picker })
+  const scaler = keda === null ? null : addressText(keda.listen)
+  if (scaler !== null) log.info('external_scaler_ready', { address: scaler })
+  return { picker, scaler }
 }

@@ -1,0 +1,147 @@
+import { expect, it } from 'vitest'
+import { FakeEngine } from '../../kit/fake-engine.ts'
+import { openGateway, type TestGateway } from '../../kit/gateway.ts'
+import { GrpcTestClient } from '../../kit/grpc-client.ts'
+import { type FieldList, message } from '../../kit/protobuf.ts'
+import { until } from '../../wait.ts'
+
+const SERVICE = '/externalscaler.ExternalScaler'
+
+/** `metadata` of a trigger. */
+const scaledObject = (metadata: Readonly<Record<string, string>>): FieldList => [
+  [1, 'vllm'],
+  [2, 'default'],
+  ...Object.entries(metadata).map(([key, value]): FieldList[number] => [
+    3,
+    [
+      [1, key],
+      [2, value],
+    ],
+  ]),
+]
+
+interface TestScaler extends AsyncDisposable {
+  readonly gateway: TestGateway
+  readonly client: GrpcTestClient
+  readonly engine: FakeEngine
+}
+
+async function openScaler(pool: object = {}): Promise<TestScaler> {
+  const engine = await FakeEngine.open({ 'GET /health': { body: {} } })
+  const gateway = await openGateway({
+    engines: [{ id: 'a', url: engine.url }],
+    pool: { slo: { ttft_ms: 5000 }, ...pool },
+    config: { keda: { listen: '127.0.0.1:0' } },
+  })
+  const client = new GrpcTestClient(gateway.node.scaler!)
+  return {
+    gateway,
+    client,
+    engine,
+    async [Symbol.asyncDispose]() {
+      client.session.destroy()
+      await gateway.close()
+      await engine.close()
+    },
+  }
+}
+
+/** One call with one message. */
+async function ask(
+  client: GrpcTestClient,
+  method: string,
+  fields: FieldList,
+): Promise<{ readonly answers: readonly string[]; readonly status: number | null; readonly text: string }> {
+  const call = client.call(`${SERVICE}/${method}`)
+  call.send(message(fields))
+  call.halfClose()
+  const { status, message: text } = await call.ended
+  return { answers: call.messages.map((one) => one.toString('hex')), status, text }
+}
+
+/** `MetricValue` or `MetricSpec`: name, whole number, double (little endian). */
+function metric(value: number): string {
+  const double = Buffer.alloc(8)
+  double.writeDoubleLE(value)
+  const name = Buffer.from('firstlight-replicas-needed')
+  const number = value === 0 ? [] : [0x10, value, 0x19, ...double]
+  const body = Buffer.from([0x0a, name.length, ...name, ...number])
+  return Buffer.from([0x0a, body.length, ...body]).toString('hex')
+}
+
+const ACTIVE = '0801'
+const INACTIVE = ''
+const model = { model: 'm' }
+
+it('KEDA reads the metric, its target and the replicas that a pool needs', async () => {
+  await using scaler = await openScaler()
+  const { client, gateway } = scaler
+  expect(await ask(client, 'GetMetricSpec', scaledObject(model))).toMatchObject({ answers: [metric(1)], status: 0 })
+  expect(await ask(client, 'GetMetrics', [[1, scaledObject(model)]])).toMatchObject({ answers: [metric(0)], status: 0 })
+  expect(await ask(client, 'IsActive', scaledObject(model))).toMatchObject({ answers: [INACTIVE], status: 0 })
+  await gateway.chat()
+  expect(await ask(client, 'GetMetrics', [[1, scaledObject(model)]])).toMatchObject({ answers: [metric(1)], status: 0 })
+  expect(await ask(client, 'IsActive', scaledObject({ ...model, role: 'any' }))).toMatchObject({ answers: [ACTIVE] })
+})
+
+it('a stream reports the state at once, and the first request', async () => {
+  await using scaler = await openScaler()
+  const call = scaler.client.call(`${SERVICE}/StreamIsActive`)
+  call.send(message(scaledObject(model)))
+  await until(() => call.messages.length === 1)
+  await scaler.gateway.chat()
+  await until(() => call.messages.length === 2)
+  expect(call.messages.map((one) => one.toString('hex'))).toEqual([INACTIVE, ACTIVE])
+  expect(call.isEnded).toBe(false)
+})
+
+it.each([
+  ['without a model', {}, 3, 'has no `model`'],
+  ['with an unknown model', { model: 'other' }, 5, 'no pool "other"'],
+  ['with an unknown cluster', { model: 'm', cluster: 'moon' }, 5, 'no pool "m" in the cluster "moon"'],
+  ['with an unknown role', { model: 'm', role: 'prefill' }, 5, 'no role "prefill"; it has any'],
+])('a request %s is an error of its call alone', async (_, metadata, status, text) => {
+  await using scaler = await openScaler()
+  const { client } = scaler
+  const stream = client.call(`${SERVICE}/StreamIsActive`)
+  stream.send(message(scaledObject(model)))
+  await until(() => stream.messages.length === 1)
+  const refused = await ask(client, 'IsActive', scaledObject(metadata))
+  expect(refused).toMatchObject({ answers: [], status })
+  expect(refused.text).toContain(text)
+  expect(stream.isEnded).toBe(false)
+  expect(await ask(client, 'GetMetricSpec', scaledObject(model))).toMatchObject({ status: 0 })
+})
+
+it('malformed, empty, repeated and oversized messages end their own call', async () => {
+  await using scaler = await openScaler()
+  const { client } = scaler
+  const malformed = client.call(`${SERVICE}/GetMetrics`)
+  malformed.send(Buffer.from([0x0a, 0x7f, 1]))
+  expect(await malformed.ended).toMatchObject({ status: 3, message: expect.stringContaining('malformed') })
+  const empty = client.call(`${SERVICE}/IsActive`)
+  empty.halfClose()
+  expect(await empty.ended).toMatchObject({ status: 3 })
+  const repeated = client.call(`${SERVICE}/StreamIsActive`)
+  repeated.send(message(scaledObject(model)))
+  repeated.send(message(scaledObject(model)))
+  expect(await repeated.ended).toMatchObject({ status: 3, message: expect.stringContaining('more than one') })
+  const large = client.call(`${SERVICE}/IsActive`)
+  large.send(message(scaledObject({ model: 'x'.repeat(70_000) })))
+  expect(await large.ended).toMatchObject({ status: 8 })
+  expect(await ask(client, 'IsActive', scaledObject(model))).toMatchObject({ status: 0 })
+})
+
+it('the health service knows the scaler, and a shutdown ends its streams', async () => {
+  await using scaler = await openScaler()
+  const { client, gateway } = scaler
+  const check = client.call('/grpc.health.v1.Health/Check')
+  check.send(message([[1, 'externalscaler.ExternalScaler']]))
+  await check.ended
+  expect(check.messages[0]!.toString('hex')).toBe('0801')
+  const stream = client.call(`${SERVICE}/StreamIsActive`)
+  stream.send(message(scaledObject(model)))
+  await until(() => stream.messages.length === 1)
+  await gateway.close()
+  expect(await stream.ended).toMatchObject({ status: 14 })
+})
