@@ -207,12 +207,23 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
   ]
 
   it('the Helm chart scales by the capacity that the gateway reports to KEDA, at a port that its Service has', () => {
-    const pool = ['target=a', 'model=m', 'minReplicas=0', 'maxReplicas=3', 'trigger=external-push', 'role=decode']
+    const pool = [
+      'target=a',
+      'model=m',
+      'minReplicas=0',
+      'maxReplicas=3',
+      'trigger=external-push',
+      'role=decode',
+      'stabilizationSeconds=60',
+    ]
     const objects = rendered('keda.enabled=true', ...withSlo, ...pool.map((one) => `keda.pools[0].${one}`))
     const [trigger] = named(objects, 'ScaledObject')['spec'].triggers as Fields[]
     expect(trigger).toEqual({
       type: 'external-push',
       metadata: { scalerAddress: 'x-firstlight.llm.svc:9004', model: 'm', role: 'decode' },
+    })
+    expect(named(objects, 'ScaledObject')['spec'].advanced.horizontalPodAutoscalerConfig.behavior.scaleDown).toEqual({
+      stabilizationWindowSeconds: 60,
     })
     const { keda } = configOf(yamlOf(named(objects, 'ConfigMap')['data']['firstlight.yaml']))
     expect(keda?.listen.port).toBe(9004)
