@@ -146,34 +146,56 @@ export async function openGateway(
     },
     log: ports.log,
   })
-  const { reports, picker, scaler } = await openOthers(gateway, config, { folder, shared, ports }).catch(
-    async (error: unknown) => {
-      await listening.stop(AbortSignal.abort())
-      throw error
-    },
-  )
+  const others = await openOthers(gateway, config, { folder, shared, ports }).catch(async (error: unknown) => {
+    await listening.stop(AbortSignal.abort())
+    throw error
+  })
   return {
     url: listening.url,
-    reports: reports?.address ?? null,
-    picker: picker?.address ?? null,
-    scaler: scaler?.address ?? null,
+    ...others.addresses,
     answer: (question) => gateway.answer(question),
     configRefused: (at) => gateway.configRefused(at),
     change(next, opened) {
       gateway.carried.telemetry.export(next.traces)
       gateway.change(create(next, opened, gateway.carried))
-      picker?.adopt(next)
-      scaler?.adopt(next)
+      others.adopt(next)
       limits = next.limits
       certificate?.look()
     },
     async stop(now) {
-      const { drainMs } = limits
-      const ends = [picker?.stop(drainMs, now), scaler?.stop(drainMs, now)] as const
-      const [drained] = await Promise.all([listening.stop(now), ...ends])
-      await reports?.close()
+      const [drained] = await Promise.all([listening.stop(now), others.stop(limits.drainMs, now)])
+      await others.close()
       return drained
     },
+  }
+}
+
+interface OtherListeners {
+  readonly addresses: Pick<RunningGateway, 'reports' | 'picker' | 'scaler'>
+  adopt(config: Config): void
+  /** Ends what runs at the gRPC listeners. */
+  stop(drainMs: number, now: AbortSignal): Promise<unknown>
+  /** Closes the listener of reports. */
+  close(): Promise<void>
+}
+
+function listenersOf(
+  reports: Awaited<ReturnType<typeof openReports>>,
+  picker: EndpointPicker | null,
+  scaler: ExternalScaler | null,
+): OtherListeners {
+  return {
+    addresses: {
+      reports: reports?.address ?? null,
+      picker: picker?.address ?? null,
+      scaler: scaler?.address ?? null,
+    },
+    adopt(next) {
+      picker?.adopt(next)
+      scaler?.adopt(next)
+    },
+    stop: (drainMs, now) => Promise.all([picker?.stop(drainMs, now), scaler?.stop(drainMs, now)]),
+    close: async () => reports?.close(),
   }
 }
 
@@ -188,11 +210,7 @@ async function openOthers(
   gateway: ReloadableGateway,
   config: Config,
   { folder, shared, ports }: OtherListenerParts,
-): Promise<{
-  readonly reports: Awaited<ReturnType<typeof openReports>>
-  readonly picker: EndpointPicker | null
-  readonly scaler: ExternalScaler | null
-}> {
+): Promise<OtherListeners> {
   const { epp, keda, limits, discovered } = config
   const reusePort = shared !== undefined
   const reports = await openReports(gateway, config, reusePort)
@@ -201,7 +219,7 @@ async function openOthers(
     const common = { folder, reusePort, log: ports.log }
     if (epp !== null) picker = await openPicker(gateway, { ...common, epp, discovered, limits, now: () => ports.now() })
     const scaler = keda === null ? null : await openScaler(config, { ...common, keda, ports })
-    return { reports, picker, scaler }
+    return listenersOf(reports, picker, scaler)
   } catch (error) {
     await picker?.stop(0, AbortSignal.abort())
     await reports?.close()
