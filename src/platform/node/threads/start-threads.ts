@@ -47,8 +47,7 @@ export async function startThreads(
   let { drainMs } = config.limits
   const adopt = async (next: Config, sameFiles = false) => {
     await checkVocabularies(next, sameFiles)
-    const { listen, epp, keda } = bound
-    const adopted = { ...next, listen, epp, keda, ttft: { ...next.ttft, listen: bound.ttft.listen } }
+    const adopted = withBoundAddresses(next, bound)
     ports.adopt(adopted)
     mainThread.adopt(adopted)
     await configurePools(adopted, ports)
@@ -81,6 +80,15 @@ export async function startThreads(
     throw error
   }
 }
+
+/** A new configuration with the addresses that the threads have opened. */
+const withBoundAddresses = (next: Config, { listen, epp, keda, ttft }: Config): Config => ({
+  ...next,
+  listen,
+  epp,
+  keda,
+  ttft: { ...next.ttft, listen: ttft.listen },
+})
 
 /** Logs the listeners that all threads have opened. Returns those for gRPC. */
 function logListeners(
