@@ -24,17 +24,24 @@ interface PickerChanges {
   /** Further keys of `epp`. */
   readonly epp?: object
   readonly pool?: object
+  /** Further keys of both engines. */
+  readonly engine?: object
   readonly config?: object
 }
 
-export async function openPicker({ epp = {}, pool = {}, config = {} }: PickerChanges = {}): Promise<TestPicker> {
+export async function openPicker({
+  epp = {},
+  pool = {},
+  engine = {},
+  config = {},
+}: PickerChanges = {}): Promise<TestPicker> {
   const routes = { 'GET /health': { body: {} }, 'GET *': { status: 404, body: {} } }
   const engines = [await FakeEngine.open(routes), await FakeEngine.open(routes)] as const
   const [a, b] = engines.map(({ url }) => new URL(url).host) as [string, string]
   const options = {
     engines: [
-      { id: 'a', url: engines[0].url, key: ENGINE_KEY },
-      { id: 'b', url: engines[1].url, key: ENGINE_KEY },
+      { id: 'a', url: engines[0].url, key: ENGINE_KEY, ...engine },
+      { id: 'b', url: engines[1].url, key: ENGINE_KEY, ...engine },
     ],
     pool: { policy: 'least_loaded', ...pool },
     config: { epp: { listen: '127.0.0.1:0', tls: 'off', ...epp }, ...config },
