@@ -43,12 +43,14 @@ import { FleetHistory } from './core/reports/fleet-history.ts'
 import { memoryLimiter } from './memory-limiter.ts'
 import { withCanary } from './origin/canary/canary.ts'
 import { withHeartbeatsWhileWaiting } from './origin/waiting-stream.ts'
+import { CurrentRoutes } from './origin/current-routes.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { FleetProbe } from './origin/probes/fleet-probe.ts'
 import type { Exchange } from './origin/exchange.ts'
 import type { PoolRoute } from './origin/pool-route.ts'
 import { forward } from './origin/forward.ts'
 import { OnePoolDigests } from './origin/one-pool-digests.ts'
+import type { PoolDigests } from './origin/pool-digests.ts'
 import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
 import { requestedModel, weightedModel } from './api/body/choose-model.ts'
 import { WeightedModels } from './api/weighted-models.ts'
@@ -119,6 +121,7 @@ export interface CarriedState {
   /** Start of the first gateway, ms since the epoch. */
   readonly startedAt: number
   readonly runningIds: RunningIds
+  readonly currentRoutes: CurrentRoutes
 }
 
 export interface GatewayOptions {
@@ -266,7 +269,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     waits: new WaitingRequests(),
     history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
-    forward: forwarderOf(models, ports, (exchange) => forward(exchange, ports, digests, { suspect, stepsOf })),
+    ...forwardParts(models, ports, { digests, suspect, stepsOf, carried }),
   }
 }
 
@@ -284,10 +287,32 @@ function mirrorsOf(
   const stepsOf = stepsByPool({ comments: false, choosesClusters: choosesClusters(config), once: true })
   const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
   const options = { suspect, stepsOf, maxAttempts: 1 }
-  return new Mirrors({ ...parts, mirrorCounts, forwardOnce: (exchange) => forward(exchange, ports, digests, options) })
+  return new Mirrors({ ...parts, mirrorCounts, forwardOnce: forwardBy(ports, digests, options) })
 }
 
 type Forward = (exchange: Exchange) => Promise<Response>
+
+const forwardBy =
+  (ports: Ports, digests: PoolDigests, options: Parameters<typeof forward>[3]): Forward =>
+  (exchange) =>
+    forward(exchange, ports, digests, options)
+
+interface ForwardSources {
+  readonly digests: PoolDigests
+  readonly suspect: Suspect
+  readonly stepsOf: ReturnType<typeof stepsByPool>
+  readonly carried: CarriedState | undefined
+}
+
+/** Forwarding of requests. The predecessors of this gateway use its routes, too. */
+function forwardParts(models: ModelRegistry, ports: Ports, { digests, carried, ...steps }: ForwardSources) {
+  const currentRoutes = carried?.currentRoutes ?? new CurrentRoutes()
+  currentRoutes.adopt(models.routes)
+  return {
+    currentRoutes,
+    forward: forwarderOf(models, ports, forwardBy(ports, digests, { ...steps, currentRoutes })),
+  }
+}
 
 /** Only gateways with pools in which streams wait send heartbeats then; only those with a canary repeat requests. */
 function forwarderOf({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward {
@@ -316,15 +341,15 @@ type GatewayParts = ReturnType<typeof gatewayParts> & { readonly mirrors: Mirror
 
 /** Inference routes whose requests are placed once, because a proxy delivers them. */
 function placingRoutes(parts: GatewayParts): App {
-  const { config, ports, digests, prober } = parts
+  const { config, ports, digests, prober, currentRoutes } = parts
   const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
   const stepsOf = stepsByPool({
     comments: config.ttft.comment,
     choosesClusters: choosesClusters(config),
     delivers: true,
   })
-  const options = { suspect, stepsOf, maxAttempts: 1 }
-  return inferenceRoutes({ ...parts, mirrors: null, forward: (exchange) => forward(exchange, ports, digests, options) })
+  const options = { suspect, stepsOf, currentRoutes, maxAttempts: 1 }
+  return inferenceRoutes({ ...parts, mirrors: null, forward: forwardBy(ports, digests, options) })
 }
 
 const routesOf = (parts: GatewayParts): Gateway['routes'] => ({

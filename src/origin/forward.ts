@@ -6,6 +6,7 @@ import type { Ports } from '../ports.ts'
 import { abortReason } from './abort-reason.ts'
 import { answerOfAll } from './answer-of-all.ts'
 import type { Suspect } from './attempt-context.ts'
+import type { CurrentRoutes } from './current-routes.ts'
 import { endExchange, type Exchange } from './exchange.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { exonerate, reportFailure } from './failure-reports.ts'
@@ -29,12 +30,13 @@ export async function forward(
   exchange: Exchange,
   ports: Ports,
   digests: PoolDigests,
-  { suspect, stepsOf = DEFAULT_STEPS, maxAttempts = MAX_ATTEMPTS }: ForwardOptions = {},
+  { suspect, currentRoutes, stepsOf = DEFAULT_STEPS, maxAttempts = MAX_ATTEMPTS }: ForwardOptions = {},
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
   const failed = new FailedAttempts(enginesWithoutRoute(exchange, ports))
   const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
-  const retry: RetryState = { ports, digests, suspect, stepsOf, placeOf, maxAttempts, stages, failed, refused: null }
+  const shared = { ports, digests, suspect, currentRoutes }
+  const retry: RetryState = { ...shared, stepsOf, placeOf, maxAttempts, stages, failed, refused: null }
   try {
     return await retryLoop(exchange, retry)
   } catch (error) {
@@ -55,6 +57,8 @@ export async function forward(
 interface ForwardOptions {
   /** Called with each engine that failed an attempt, so that its health is checked soon. */
   readonly suspect?: Suspect
+  /** Absent: the configuration does not change while requests run. */
+  readonly currentRoutes?: CurrentRoutes
   readonly stepsOf?: (route: PoolRoute) => PoolSteps
   /** Attempts of a request, at most. */
   readonly maxAttempts?: number
@@ -63,9 +67,14 @@ interface ForwardOptions {
 const DEFAULT_STEPS = stepsByPool({ comments: true, choosesClusters: true })
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
-  const { ports, digests, stepsOf, placeOf, maxAttempts, stages, failed } = retry
+  const { ports, digests, stepsOf, placeOf, currentRoutes, maxAttempts, stages, failed } = retry
   while (failed.all.length < maxAttempts && !failed.isTooLate) {
-    const placed = await acquirePlacement(exchange, ports, digests, { ...failed.history(), stages, placeOf })
+    const placed = await acquirePlacement(exchange, ports, digests, {
+      ...failed.history(),
+      stages,
+      placeOf,
+      currentRoutes,
+    })
     if ('refused' in placed) {
       retry.refused = placed.refused.reason
       if (!failed.shiftBlame()) return answerOfAll(exchange, retry, placed.refused)

@@ -2,6 +2,7 @@
 import type { RefusalReason } from '../core/contract/refusal.ts'
 import type { Ports } from '../ports.ts'
 import { alone, type AttemptContext, type Suspect } from './attempt-context.ts'
+import type { CurrentRoutes } from './current-routes.ts'
 import type { Exchange } from './exchange.ts'
 import type { FailedAttempts } from './failed-attempts.ts'
 import type { AcquiredPlacement } from './placement/acquired-placement.ts'
@@ -17,6 +18,7 @@ export interface RetryState {
   readonly stepsOf: (route: PoolRoute) => PoolSteps
   readonly placeOf: AttemptContext['placeOf']
   readonly maxAttempts: number
+  readonly currentRoutes: CurrentRoutes | undefined
   readonly stages: StageTimer
   readonly failed: FailedAttempts
   /** Why the clusters refused another attempt; null: they did not. */

@@ -93,12 +93,18 @@ function answered(
   history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - startedAt)
   if ('refusal' in admitted) return admitted
   const { placement } = admitted
-  const engine = finalTarget(route, placement)
+  const engine = finalTarget(route, placement) ?? laterTarget(history, route, placement)
   if (engine !== null) return acquired(admitted, route, engine, admission)
   void admitted.booking.release(endedAs('abandoned'))
   ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement })
   search.unknown = [...search.unknown, ...consideredIn(placement).filter((id) => !targetOf(route.targets, id))]
   return null
+}
+
+/** Target of an engine that was discovered while the request waited. null: there is none. */
+function laterTarget({ currentRoutes }: AttemptHistory, route: PoolRoute, placement: Placement): EngineTarget | null {
+  currentRoutes?.extend(route)
+  return finalTarget(route, placement)
 }
 
 function acquired(

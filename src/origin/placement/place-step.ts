@@ -2,6 +2,7 @@ import type { EarlyLegRole } from '../../core/contract/legs.ts'
 import type { Refusal } from '../../core/contract/refusal.ts'
 import type { Ports } from '../../ports.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { CurrentRoutes } from '../current-routes.ts'
 import type { PoolDigests } from '../pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
@@ -39,6 +40,8 @@ export interface AttemptHistory {
   /** Receives the time of lookups and admits. */
   readonly stages: StageTimer
   readonly placeOf: (route: PoolRoute) => PlaceStep
+  /** Absent: the configuration does not change while requests run. */
+  readonly currentRoutes?: CurrentRoutes | undefined
   /** The earlier attempt still runs in this pool, which is asked for a second engine. Absent: it failed. */
   readonly hedgeIn?: PoolRoute
   /** Engine of the earlier attempt: another one is wanted only if this one is wedged. */
