@@ -25,7 +25,7 @@ export interface ApiServer {
   /** Removes a pod, as a kubelet does when its containers have ended. */
   removePod(name: string): Promise<void>
   /** Sends a request as the administrator. Resolves with status and body. */
-  request(call: Call): Promise<Answer>
+  request(call: Call): Promise<ApiAnswer>
   stop(): Promise<void>
 }
 
@@ -43,7 +43,7 @@ export interface Call {
   readonly type?: string
 }
 
-export interface Answer {
+export interface ApiAnswer {
   readonly status: number
   readonly body: string
 }
@@ -60,7 +60,7 @@ export async function startApiServer({ processes }: { readonly processes: Proces
     processes.start({ what: 'kube-apiserver', command: apiServer(folder, store, port), folder }),
   ]
   const certificate = join(folder, 'certs/apiserver.crt')
-  const call = (what: Call): Promise<Answer> => send(port, certificate, what)
+  const call = (what: Call): Promise<ApiAnswer> => send(port, certificate, what)
   await until(async () => {
     if (running.some((one) => one.exitCode() !== null)) throw new Error(running.map((one) => one.tail(10)).join('\n'))
     return (await call({ method: 'GET', path: '/readyz' }).catch(() => null))?.status === 200
@@ -127,7 +127,7 @@ const apiServer = (folder: string, store: number, port: number): string[] => [
   '--disable-admission-plugins=ServiceAccount',
 ]
 
-function send(port: number, certificate: string, what: Call): Promise<Answer> {
+function send(port: number, certificate: string, what: Call): Promise<ApiAnswer> {
   const { method, path, body, type = 'application/json' } = what
   return new Promise((resolve, reject) => {
     const sentBody = body === undefined ? '' : typeof body === 'string' ? body : JSON.stringify(body)
@@ -150,7 +150,7 @@ const RULES = [
   { apiGroups: ['llm-d.ai'], resources: ['inferenceobjectives'], verbs: ['list', 'watch'] },
 ]
 
-async function allow(call: (what: Call) => Promise<Answer>): Promise<void> {
+async function allow(call: (what: Call) => Promise<ApiAnswer>): Promise<void> {
   const metadata = { name: 'gateway' }
   const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${NAMESPACE}`
   await call({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: NAMESPACE } } })

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds kube-apiserver and fetches Debian's etcd into .cache/conformance/kubernetes (8 minutes of CPU time, 2 GB of Go caches).
+# Builds kube-apiserver, and fetches Debian's etcd and the definition of InferencePools, into .cache/conformance/kubernetes (8 minutes of CPU time, 2 GB of Go caches).
 # Needs Go 1.26 or newer and apt-get; installs nothing on the system.
 set -euo pipefail
 OUT=$(cd "$(dirname "$0")/../../.." && pwd)/.cache/conformance/kubernetes
@@ -18,3 +18,6 @@ LABEL=k8s.io/component-base/version
 CGO_ENABLED=0 go build -p "${JOBS:-1}" -trimpath \
   -ldflags "-s -w -X $LABEL.gitVersion=$VERSION -X $LABEL.gitMajor=1 -X $LABEL.gitMinor=$(echo "$VERSION" | cut -d. -f2)" \
   -o "$OUT/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver
+POOLS=sigs.k8s.io/gateway-api-inference-extension
+CRDS=$(go mod download -json "$POOLS@v1.5.0" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
+install -m 644 "$CRDS/config/crd/bases/inference.networking.k8s.io_inferencepools.yaml" "$OUT/inferencepools.yaml"

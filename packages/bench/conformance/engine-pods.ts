@@ -10,6 +10,8 @@ export interface EnginePod {
   firstRequestAt: number | null
   deletedAt: number | null
   lastRequestAt: number
+  /** Requests that are being answered. */
+  running: number
 }
 
 export class EnginePods {
@@ -17,8 +19,11 @@ export class EnginePods {
   readonly #byIp = new Map<string, EnginePod>()
   readonly #servers: Server[] = []
   requests = 0
+
   /** Requests that are being answered. */
-  running = 0
+  get running(): number {
+    return [...this.pods.values()].reduce((sum, { running }) => sum + running, 0)
+  }
 
   /** Opens one more port of all pods. */
   async open(): Promise<number> {
@@ -29,7 +34,7 @@ export class EnginePods {
   }
 
   add(name: string, ip: string): EnginePod {
-    const pod = { ip, readyAt: performance.now(), firstRequestAt: null, deletedAt: null, lastRequestAt: 0 }
+    const pod = { ip, readyAt: performance.now(), firstRequestAt: null, deletedAt: null, lastRequestAt: 0, running: 0 }
     this.pods.set(name, pod)
     this.#byIp.set(ip, pod)
     return pod
@@ -57,10 +62,10 @@ export class EnginePods {
       pod.firstRequestAt ??= now
       pod.lastRequestAt = now
       this.requests++
-      this.running++
+      pod.running++
       request.resume()
       return void setTimeout(() => {
-        this.running--
+        pod.running--
         json({ choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } })
       }, ANSWER_MS)
     }

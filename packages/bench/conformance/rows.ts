@@ -21,6 +21,7 @@ import { feedbackRows } from './rows/feedback.ts'
 import { foreignRows } from './rows/foreign.ts'
 import { forwardingRows } from './rows/forwarding.ts'
 import { harnessRows, vllmBenchRow } from './rows/harnesses.ts'
+import { inferencePoolRow } from './rows/inference-pool.ts'
 import { kubernetesRows } from './rows/kubernetes.ts'
 import { llamaRows } from './rows/llama.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
@@ -35,6 +36,7 @@ import { policyRow, routingRows } from './rows/routing.ts'
 import { stoppedCoreRow } from './rows/stopped-core.ts'
 import { poolPauseRow } from './rows/pool-pause.ts'
 import { wakeRow } from './rows/wake.ts'
+import { scaleFromZeroRow } from './rows/scale-from-zero.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
 import { ttftRows } from './rows/ttft.ts'
@@ -99,6 +101,8 @@ export const rows: readonly Row[] = [
   policyRow,
   ...llamaRows,
   ...kubernetesRows,
+  inferencePoolRow,
+  scaleFromZeroRow,
   ...eppRows,
   ...agentRows,
   ...clientFaultRows,
