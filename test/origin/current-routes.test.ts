@@ -31,9 +31,9 @@ it('a request that waits for an engine is served by one that is discovered meanw
   const answer = gateway.chat()
   await until(async () => (await waiting(gateway)) === 1)
   const { version } = nodeConfig(gatewayDocument(options))
-  const adopt = (engines: GatewayOptions['engines'], at: number): Promise<void> =>
+  const adopt = (engines: NonNullable<GatewayOptions['engines']>, at: number): Promise<void> =>
     gateway.node.adopt({ ...nodeConfig(gatewayDocument({ ...options, engines })), version: version + at })
-  await adopt(options.engines, 1)
+  await adopt(options.engines!, 1)
   await adopt([...options.engines!, { id: 'new', url: engine.url }], 2)
   expect((await answer).status).toBe(200)
   expect(engine.posts).toHaveLength(1)
