@@ -32,7 +32,7 @@ interface PickerChanges {
 export async function openPicker({
   epp = {},
   pool = {},
-  engine = {},
+  engine: own = {},
   config = {},
 }: PickerChanges = {}): Promise<TestPicker> {
   const routes = { 'GET /health': { body: {} }, 'GET *': { status: 404, body: {} } }
@@ -40,8 +40,8 @@ export async function openPicker({
   const [a, b] = engines.map(({ url }) => new URL(url).host) as [string, string]
   const options = {
     engines: [
-      { id: 'a', url: engines[0].url, key: ENGINE_KEY, ...engine },
-      { id: 'b', url: engines[1].url, key: ENGINE_KEY, ...engine },
+      { id: 'a', url: engines[0].url, key: ENGINE_KEY, ...own },
+      { id: 'b', url: engines[1].url, key: ENGINE_KEY, ...own },
     ],
     pool: { policy: 'least_loaded', ...pool },
     config: { epp: { listen: '127.0.0.1:0', tls: 'off', ...epp }, ...config },
