@@ -9,6 +9,7 @@ import { dashboardRoutes } from './api/routes/dashboard-routes.ts'
 import { healthRoutes } from './api/routes/health-routes.ts'
 import { inferenceRoutes } from './api/routes/inference-routes.ts'
 import { lmcacheRoutes } from './api/routes/lmcache-routes.ts'
+import { metricsText } from './api/metrics.ts'
 import { metricsRoutes } from './api/routes/metrics-routes.ts'
 import { modelRoutes } from './api/routes/model-routes.ts'
 import { ttftRoutes } from './api/routes/ttft-routes.ts'
@@ -81,6 +82,8 @@ export interface Gateway {
   answer(question: GroupQuery): Promise<unknown>
   /** View of the fleet for the dashboard, as JSON. */
   view(): Promise<unknown>
+  /** All metrics in the Prometheus text format, as `/metrics`. */
+  metricsText(): Promise<string>
   /** Starts the drain: `/ready` returns 503 and new requests are refused; running ones continue. */
   drain(): void
   /** Records when a newer configuration was refused, for views. null: none was. */
@@ -380,6 +383,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     probe: () => prober.round(),
     answer: (question) => answerGroupQuery(parts, question),
     view: () => dashboardSnapshot(parts),
+    metricsText: () => metricsText(parts),
     drain: () => drain(parts),
     configRefused: (at) => void (status.configRefusedAt = at),
     supersede: (next, endsWaits = true) => supersede(parts, next.config, endsWaits),

@@ -34,6 +34,9 @@ export async function metrics(parts: MetricsParts, incoming: RequestContext): Pr
   })
 }
 
+/** All metrics with a sample, in the Prometheus text format. */
+export const metricsText = async (parts: MetricsParts): Promise<string> => exposition(await collect(parts))
+
 /** The text in parts, which are sent as the client reads them: the text of 200 engines may have ten megabytes. */
 function textOf(all: MetricsInput, yieldToEventLoop: Ports['yieldToEventLoop']): string | ReadableStream<Uint8Array> {
   if (yieldToEventLoop === undefined) return exposition(all)

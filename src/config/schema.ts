@@ -104,6 +104,21 @@ const gatewayLimits = strict({
   ),
 })
 
+const collector = {
+  endpoint: describe('OTLP/HTTP collector, e.g. `http://127.0.0.1:4318`.', baseUrl),
+  headers: describe(
+    'Headers sent to the collector, such as its key.',
+    z.prefault(z.record(headerName, secretText), {}),
+  ),
+}
+
+const logExport = strict(collector)
+
+const metricsExport = strict({
+  ...collector,
+  interval_s: describe('Seconds between two exports.', withDefault(int(1, 3_600), 60)),
+})
+
 const log = strict({
   level: describe(
     'Minimum log level. Prompts and keys are never logged.',
@@ -122,6 +137,11 @@ const log = strict({
     'Log the line `Routing request … with session id … to …` that tests of production-stack read. It contains ' +
       'engines’ URLs.',
     withDefault(z.boolean(), false),
+  ),
+  otlp: describe(
+    'Node only: also send the lines to a collector (docs/traces.md). `service.name` is `traces.service`. ' +
+      'Absent: none.',
+    z.optional(logExport),
   ),
 })
 
@@ -166,6 +186,11 @@ const metrics = strict({
   key: describe(
     'Bearer token for `/metrics`. Absent: the admin key, or none if only this machine can connect.',
     z.optional(secret),
+  ),
+  otlp: describe(
+    'Node only: also send the metrics to a collector (docs/traces.md). `service.name` is `traces.service`. ' +
+      'Absent: none.',
+    z.optional(metricsExport),
   ),
 })
 

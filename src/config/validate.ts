@@ -39,6 +39,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
         checkEngineTls(findings, engine, { at: ['clusters', cluster, 'pools', pool, 'engines', index], listens })
   if (!listens && document.record !== null)
     findings.push({ path: ['record'], rule: 'needs `firstlight serve` on Node: leave it out' })
+  checkExports(findings, document, listens)
   checkWebhook(findings, document)
   if (!listens && document.tls !== null)
     findings.push({ path: ['tls'], rule: 'needs `firstlight serve` on Node: leave it out, Cloudflare ends TLS itself' })
@@ -58,6 +59,20 @@ export function checkClusterForms({ clusters }: ConfigDocument): Finding[] {
       ? []
       : [{ path: ['clusters', index, 'settings'], rule: 'belongs to a cluster with `pools` and a `gateway`' }]),
   ])
+}
+
+function checkExports(findings: Finding[], { log, metrics }: Config, listens: boolean): void {
+  for (const [section, { otlp }] of Object.entries({ log, metrics })) {
+    if (otlp === null) continue
+    if (listens) checkHeaders(findings, otlp.headers, [section, 'otlp'])
+    else findings.push({ path: [section, 'otlp'], rule: `needs \`firstlight serve\` on Node: ${ON_WORKERS[section]}` })
+  }
+}
+
+/** What replaces an export there. */
+const ON_WORKERS: Readonly<Record<string, string>> = {
+  log: 'leave it out, Cloudflare exports the logs of Workers',
+  metrics: 'leave it out, and let the collector read `/metrics`',
 }
 
 function checkLimits(findings: Finding[], { limits }: Config): void {

@@ -7,7 +7,8 @@ import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import { BatchExporter } from './batch-exporter.ts'
 import { ExportError, exportFailureLog, requireAccepted } from './export-error.ts'
-import { type TracedRequest, traceExportBody, tracesUrl } from './otlp.ts'
+import { otlpUrl } from './otlp-fields.ts'
+import { type TracedRequest, traceExportBody } from './otlp-spans.ts'
 import type { Trace } from './trace-context.ts'
 
 const SPANS_DELAY_MS = 2_000
@@ -21,11 +22,13 @@ export class Telemetry {
   #tracesConfig: TracesConfig
   /** Requests rejected before routing, by reason. */
   readonly refusals: Partial<Record<FailureReason, number>> = {}
+  /** Id of this gateway among all that export. */
+  readonly source: string
   readonly endedHistory = new EndedHistory()
   readonly #now: () => number
 
-  /** @param source id of this gateway among all that write to the same store */
   constructor(ports: Ports, traces: TracesConfig, source: string) {
+    this.source = source
     const { ttft, now, log, post, timers } = ports
     const epoch = now()
     this.#now = () => now()
@@ -104,7 +107,7 @@ async function sendSpans(
 ): Promise<void> {
   if (endpoint === null) throw new ExportError('traces are off', { status: null, isPermanent: true })
   const status = await post(
-    tracesUrl(endpoint),
+    otlpUrl(endpoint, 'traces'),
     { ...headers, 'content-type': 'application/json' },
     JSON.stringify(traceExportBody(traced, { service, instance: source })),
   )

@@ -189,7 +189,7 @@ export const features: readonly Feature[] = [
   },
   {
     name: 'traces',
-    files: ['telemetry/trace-context.ts', 'telemetry/otlp.ts'],
+    files: ['telemetry/trace-context.ts', 'telemetry/otlp-spans.ts'],
     on: { root: { traces: { endpoint: 'http://127.0.0.1:9' } } },
   },
   {

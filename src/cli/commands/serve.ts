@@ -10,6 +10,7 @@ import { ownAddresses, systemLookup } from '../../platform/node/dns-lookup.ts'
 import { fileFingerprint } from '../../platform/node/file-fingerprint.ts'
 import { configVariable, loadConfig } from '../../platform/node/load-config.ts'
 import { openLog } from '../../platform/node/log.ts'
+import { LogExport } from '../../platform/node/otlp/log-export.ts'
 import type { RuntimeHooks } from '../../platform/node/ports.ts'
 import { Recording, type RecordingChange } from '../../platform/node/recording.ts'
 import { Replicas } from '../../platform/node/replicas/replicas.ts'
@@ -88,6 +89,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, here: ownAddresses, env: io.env })
   const config = await discovery.resolve(document)
   discovery.settle(document)
+  const logExport = new LogExport(log, config)
   const recording = new Recording(recordOf(config, args, folder), log)
   // Register the handler first. Without one, SIGUSR2 would end the process.
   let reload: (() => void) | null = null
@@ -102,6 +104,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const adopt = async (next: Config, sameFiles?: boolean): Promise<void> => {
     await keepIf(recording.adopt(recordOf(next, args, folder)), gateway.adopt(next, sameFiles))
     log.setLevel(next.log.level)
+    logExport.adopt(next)
   }
   const reloader = new Reloader({
     gateway: { adopt, configRefused: (at) => gateway.configRefused(at) },
@@ -122,6 +125,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   await replicas?.close()
   recording.close()
   log.info('stopped', { cut: timedOut })
+  await logExport.end()
   return 0
 }
 

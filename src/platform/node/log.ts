@@ -8,6 +8,8 @@ import { type LogTarget, standardOutput } from './standard-output.ts'
 
 interface NodeLog extends Log {
   setLevel(level: LogConfig['level']): void
+  /** Each line is also written to `target`, as JSON. null: to none. */
+  copyTo(target: LogTarget | null): void
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
@@ -25,13 +27,16 @@ export function openLog(
   const clock = new LogClock()
   const common = base === null ? '' : `${members(base)},`
   let lowest = LEVELS.indexOf(level)
+  let copy: LogTarget | null = null
   // Most events of a busy gateway are below the level: they must cost nothing.
   const at = (name: Exclude<LogConfig['level'], 'silent'>) => {
     const rank = LEVELS.indexOf(name)
     const start = `{"level":"${name}",${common}"time":`
     return (event: string, fields: Fields = {}): void => {
       if (rank < lowest) return
-      written.write(logLine(start, clock.time(), event, fields))
+      const line = logLine(start, clock.time(), event, fields)
+      written.write(line)
+      copy?.write(line)
       if (rank > LEVELS.indexOf('info')) output.flush?.()
     }
   }
@@ -43,6 +48,9 @@ export function openLog(
     error: at('error'),
     setLevel: (next) => {
       lowest = LEVELS.indexOf(next)
+    },
+    copyTo: (next) => {
+      copy = next
     },
   }
 }

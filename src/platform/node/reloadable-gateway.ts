@@ -38,6 +38,10 @@ export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view' | '
     return this.#current.answer(...args)
   }
 
+  metricsText(): Promise<string> {
+    return this.#current.metricsText()
+  }
+
   configRefused(at: number | null): void {
     this.#current.configRefused(at)
   }

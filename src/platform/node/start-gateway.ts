@@ -15,6 +15,8 @@ import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { nodePorts, type RuntimeHooks } from './ports.ts'
 import { type EndpointPicker, openPicker } from './epp/endpoint-picker.ts'
 import { type ExternalScaler, openScaler } from './keda/external-scaler.ts'
+import { post } from '../post.ts'
+import { MetricsExport } from './otlp/metrics-export.ts'
 import { ReloadableGateway } from './reloadable-gateway.ts'
 import { openReports } from './report-listener.ts'
 import { listen } from './listen.ts'
@@ -62,6 +64,7 @@ export async function startGateway(
     if (open.picker !== null) log.info('endpoint_picker_ready', { address: open.picker })
     if (open.scaler !== null) log.info('external_scaler_ready', { address: open.scaler })
     const stats = logEngineStats(config, ports)
+    const metricsExport = new MetricsExport(open.gateway, { log, now: () => ports.now(), post }, config)
     return {
       url: open.url,
       reports: open.reports,
@@ -73,11 +76,13 @@ export async function startGateway(
         open.change(next, opened)
         await configurePools(next, ports)
         stats.adopt(next)
+        metricsExport.adopt(next)
       },
       configRefused: (at) => open.configRefused(at),
       async stop(now) {
         const drained = await open.stop(now)
         stats.stop()
+        await metricsExport.stop()
         ports.close()
         return drained
       },
@@ -99,7 +104,8 @@ interface OpenOptions {
 }
 
 /** @testing */
-export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway, 'answer'> {
+export interface OpenGateway extends Omit<RunningGateway, 'adopt'> {
+  readonly gateway: Pick<Gateway, 'answer' | 'metricsText' | 'carried'>
   change(config: Config, vocabularies: OpenOptions['vocabularies']): void
 }
 
@@ -153,7 +159,7 @@ export async function openGateway(
   return {
     url: listening.url,
     ...others.addresses,
-    answer: (question) => gateway.answer(question),
+    gateway,
     configRefused: (at) => gateway.configRefused(at),
     change(next, opened) {
       gateway.carried.telemetry.export(next.traces)

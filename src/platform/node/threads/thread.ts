@@ -5,6 +5,7 @@ import type { Config } from '../../../config.ts'
 import { webhookFor } from '../../webhook-for.ts'
 import { post } from '../../post.ts'
 import { openLog } from '../log.ts'
+import { startExports } from '../otlp/thread-exports.ts'
 import { threadOutput } from '../standard-output.ts'
 import { openGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary-files.ts'
@@ -54,21 +55,23 @@ export async function runThread(): Promise<void> {
   const machine = { ...threadPorts(numbers, log, channel), post }
   const ports = { ...machine, bodyCount: countIn(slots, number - 1), alerts: webhookFor(config, machine) }
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
-  const gateway = await openGateway(config, ports, {
+  const open = await openGateway(config, ports, {
     folder,
     vocabularies: await vocabulariesOf(config),
     threads: slots.length,
     shared: threadGroup(numbers, channel, startedAt),
   })
-  gateway.configRefused(configRefusedAt)
+  const exported = startExports(config, { log, gateway: number === 1 ? open.gateway : null })
+  open.configRefused(configRefusedAt)
   const now = new AbortController()
 
   async function adopt(next: Config, names: readonly PoolName[], sameFiles: boolean): Promise<void> {
     const vocabularies = await vocabulariesOf(next, sameFiles)
     numbers.adopt(names)
     ports.alerts = webhookFor(next, machine)
-    gateway.change(next, vocabularies)
+    open.change(next, vocabularies)
     log.setLevel(next.log.level)
+    exported.adopt(next)
   }
 
   function onMessage(message: ToThread): unknown {
@@ -76,17 +79,20 @@ export async function runThread(): Promise<void> {
       case 'adopt':
         return adopt(message[1], message[2], message[3])
       case 'config_refused':
-        return gateway.configRefused(message[1])
+        return open.configRefused(message[1])
       case 'sibling':
-        return gateway.answer(message[1])
+        return open.gateway.answer(message[1])
       case 'sync':
         return null
       case 'stop':
-        return gateway.stop(now.signal).finally(() => ports.close())
+        return open
+          .stop(now.signal)
+          .finally(() => exported.stop())
+          .finally(() => ports.close())
       case 'stop_now':
         return now.abort()
     }
   }
 
-  channel.notify(['listening', gateway.url, gateway.reports])
+  channel.notify(['listening', open.url, open.reports])
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { RequestRecord } from '../../src/core/reports/request-record.ts'
-import { traceExportBody } from '../../src/telemetry/otlp.ts'
+import { traceExportBody } from '../../src/telemetry/otlp-spans.ts'
 import type { Trace } from '../../src/telemetry/trace-context.ts'
 import { record } from '../contracts/ttft.ts'
 

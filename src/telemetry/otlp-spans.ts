@@ -1,6 +1,14 @@
 /** Spans in OTLP/HTTP JSON. https://opentelemetry.io/docs/specs/otlp/#otlphttp */
 import { protocolOf } from '../protocols/protocols.ts'
 import type { RequestRecord } from '../core/reports/request-record.ts'
+import {
+  attributes,
+  type AttributeValues,
+  otlpResource,
+  type OtlpResource,
+  OTLP_SCOPE,
+  toNanoseconds,
+} from './otlp-fields.ts'
 import type { Trace } from './trace-context.ts'
 
 const KIND_INTERNAL = 1
@@ -11,23 +19,11 @@ const KIND_CLIENT = 3
 
 const STATUS_ERROR = 2
 
-/** Appends the path of the specification to a base URL. */
-export function tracesUrl(endpoint: string): string {
-  return endpoint.endsWith('/v1/traces') ? endpoint : `${endpoint}/v1/traces`
-}
-
 /** Encodes an ExportTraceServiceRequest. Ids are hex and 64-bit numbers are strings, as in the JSON mapping. */
-export function traceExportBody(
-  traced: readonly TracedRequest[],
-  { service, instance }: { readonly service: string; readonly instance: string },
-): unknown {
-  const resource = { attributes: attributes({ 'service.name': service, 'service.instance.id': instance }) }
-  return {
-    resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'firstlight' }, spans: traced.flatMap(spansOf) }] }],
-  }
+export function traceExportBody(traced: readonly TracedRequest[], resource: OtlpResource): unknown {
+  const scopeSpans = [{ scope: OTLP_SCOPE, spans: traced.flatMap(spansOf) }]
+  return { resourceSpans: [{ resource: otlpResource(resource), scopeSpans }] }
 }
-
-type AttributeValues = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>
 
 interface SpanFields {
   readonly name: string
@@ -154,32 +150,6 @@ function engineValues({ cluster, engine, prefillEngine }: RequestRecord): Attrib
 }
 
 const operationOf = (path: string): string => protocolOf(path)?.operation ?? path.split('/').at(-1) ?? path
-
-function attributes(values: AttributeValues): unknown[] {
-  const out: unknown[] = []
-  for (const [key, value] of Object.entries(values)) {
-    if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) continue
-    out.push({ key, value: attributeValue(key, value as string | number | boolean | readonly string[]) })
-  }
-  return out
-}
-
-/** Times, which are always doubles: stores keep one type per name and reject another. */
-const IS_DURATION = /_ms$|time_to_first_chunk/
-
-function attributeValue(key: string, value: string | number | boolean | readonly string[]): unknown {
-  if (typeof value === 'string') return { stringValue: value }
-  if (typeof value === 'boolean') return { boolValue: value }
-  if (typeof value === 'number')
-    return Number.isInteger(value) && !IS_DURATION.test(key) ? { intValue: String(value) } : { doubleValue: value }
-  return { arrayValue: { values: value.map((one) => ({ stringValue: one })) } }
-}
-
-/** Converts milliseconds to nanoseconds as a string, because a double is not exact. */
-function toNanoseconds(ms: number): string {
-  const micros = Math.round(ms * 1000)
-  return `${micros}000`
-}
 
 /** Derives an id from a random one. */
 function derivedSpanId(spanId: string): string {

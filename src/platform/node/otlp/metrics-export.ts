@@ -1,0 +1,58 @@
+import type { Config } from '../../../config.ts'
+import type { Gateway } from '../../../gateway.ts'
+import type { Ports } from '../../../ports.ts'
+import { exportFailureLog, requireAccepted } from '../../../telemetry/export-error.ts'
+import { otlpUrl } from '../../../telemetry/otlp-fields.ts'
+import { metricExportBody } from '../../../telemetry/otlp-metrics.ts'
+
+/** Sends all metrics to the collector of `metrics.otlp` at an interval, and a last time at the end. */
+export class MetricsExport {
+  readonly #gateway: Pick<Gateway, 'metricsText' | 'carried'>
+  readonly #ports: Pick<Ports, 'log' | 'now'> & Required<Pick<Ports, 'post'>>
+  #config: Pick<Config, 'metrics' | 'traces'>
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(
+    gateway: Pick<Gateway, 'metricsText' | 'carried'>,
+    ports: Pick<Ports, 'log' | 'now'> & Required<Pick<Ports, 'post'>>,
+    config: Pick<Config, 'metrics' | 'traces'>,
+  ) {
+    this.#gateway = gateway
+    this.#ports = ports
+    this.#config = config
+    this.adopt(config)
+  }
+
+  /** Applies a configuration. The next export is an interval later. */
+  adopt(config: Pick<Config, 'metrics' | 'traces'>): void {
+    this.#config = config
+    clearInterval(this.#timer)
+    const { otlp } = config.metrics
+    if (otlp !== null) this.#timer = setInterval(() => void this.send(), otlp.intervalS * 1000).unref()
+  }
+
+  /** Sends the metrics now. Never rejects. */
+  async send(): Promise<void> {
+    const { metrics, traces } = this.#config
+    if (metrics.otlp === null) return
+    const { post, now, log } = this.#ports
+    const { telemetry, startedAt } = this.#gateway.carried
+    try {
+      const text = await this.#gateway.metricsText()
+      const resource = { service: traces.service, instance: telemetry.source }
+      const status = await post(
+        otlpUrl(metrics.otlp.endpoint, 'metrics'),
+        { ...metrics.otlp.headers, 'content-type': 'application/json' },
+        JSON.stringify(metricExportBody(text, resource, { startedAt, now: now() })),
+      )
+      requireAccepted(status, 'the collector')
+    } catch (error) {
+      exportFailureLog(log, 'metrics')({ tries: 1, waiting: 0, error })
+    }
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.send()
+  }
+}
