@@ -45,6 +45,7 @@ const NOT_RUN: readonly (readonly [page: string, begin: string, reason: string])
   ['docs/lmcache.md', 'lmcache server', 'needs LMCache'],
   ['docs/recovery.md', 'npm run bench', 'takes 20 minutes'],
   ['docs/regions.md', 'npx firstlight check', 'needs regions: test/tutorials/workers.test.ts'],
+  ['docs/regions.md', 'curl -H', 'needs regions: test/contracts/region-engines.ts'],
   ['docs/tokens.md', 'firstlight vocab', 'needs a model folder: test/cli/vocab.test.ts'],
 ]
 
