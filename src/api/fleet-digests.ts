@@ -45,6 +45,7 @@ const EDGE_FIELDS = [
   'draining',
   'asleep',
   'circuit',
+  'changes',
   'requests',
   'ttftMs',
   'requestsTotal',

@@ -86,6 +86,10 @@ const schemas: Readonly<Record<string, Schema>> = {
     'last_failure?': described('Last failed attempt.', object({ failure: text, at: milliseconds })),
     'condition?': { enum: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'] },
     'condition_since?': milliseconds,
+    'changes?': described(
+      'Last changes of its state, oldest first: health, circuit, use (draining, asleep, paused) and condition.',
+      listOf(object({ at: milliseconds, aspect: text, to: text, 'reason?': text })),
+    ),
     'abandoned_total?': described('Requests whose client left before the first token.', number),
     'residents?': described(
       'Adapters that the gateway has loaded on demand on the server, and counts of loads, unloads and failures.',

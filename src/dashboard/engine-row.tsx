@@ -10,9 +10,12 @@ import { Sparkline } from './sparkline.tsx'
 interface RowProps {
   readonly line: EngineLine
   readonly shown: ShownColumns
+  /** Whether the last changes of its state are shown below the row. */
+  readonly isOpen: boolean
+  readonly onToggle: () => void
 }
 
-export function EngineRow({ line, shown }: RowProps) {
+export function EngineRow({ line, shown, isOpen, onToggle }: RowProps) {
   const { engine, pool, state, text } = line
   const reason = reasonOf(line)
   return (
@@ -37,7 +40,21 @@ export function EngineRow({ line, shown }: RowProps) {
       <Cell label="last TTFTs">
         <Sparkline values={engine.recent_ttft_ms ?? []} />
       </Cell>
-      <td class="act">{engine.available !== null && <DrainButton line={line} />}</td>
+      <td class="act">
+        {engine.changes !== undefined && (
+          <button
+            type="button"
+            class="small"
+            aria-expanded={isOpen}
+            aria-label={`history of ${engine.id}`}
+            title="Last changes of its state"
+            onClick={onToggle}
+          >
+            {isOpen ? 'close' : 'history'}
+          </button>
+        )}
+        {engine.available !== null && <DrainButton line={line} />}
+      </td>
     </tr>
   )
 }

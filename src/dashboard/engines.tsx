@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { EngineFilter } from './engine-filter.tsx'
 import { EngineHeads } from './engine-heads.tsx'
-import { EngineRow } from './engine-row.tsx'
+import { EngineRows } from './engine-rows.tsx'
 import { type Column, type Selection, selectLines } from './engine-selection.ts'
 import type { EngineLine } from './engine-state.ts'
 import { plural } from './format.ts'
@@ -40,11 +40,7 @@ export function Engines({ lines }: { readonly lines: readonly EngineLine[] }) {
         <table class="lines engines">
           <caption class="hidden">Engines with their load. The heads sort.</caption>
           <EngineHeads selection={selection} shown={shown} onSort={sort} />
-          <tbody>
-            {drawn.map((line) => (
-              <EngineRow key={`${line.pool.cluster} ${line.pool.model} ${line.engine.id}`} line={line} shown={shown} />
-            ))}
-          </tbody>
+          <EngineRows lines={drawn} shown={shown} />
         </table>
       )}
       {drawn.length < rows.length && (

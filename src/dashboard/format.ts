@@ -29,6 +29,12 @@ export const number = (value: Maybe): string => (value === null || value === und
 
 export const clock = (at: number): string => new Date(at).toLocaleTimeString('en-GB')
 
+/** With the date, if it is another day. */
+export function dayAndClock(at: number): string {
+  const day = new Date(at).toDateString()
+  return day === new Date().toDateString() ? clock(at) : `${new Date(at).toISOString().slice(0, 10)} ${clock(at)}`
+}
+
 export const plural = (value: number, one: string, many = `${one}s`): string =>
   `${count(value)} ${value === 1 ? one : many}`
 

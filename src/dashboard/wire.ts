@@ -1,6 +1,6 @@
 /** Types of the gateway's views, derived from its own types: on the wire every key is snake_case. */
 import type { Decision as KeptDecision } from '../core/contract/decision.ts'
-import type { EngineDigest, ReplicaDigest } from '../core/contract/pool-digest.ts'
+import type { EngineDigest, ReplicaDigest, StateChange } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import type { Stage } from '../core/contract/stages.ts'
 import type { HistoryView, Figures as KeptFigures } from '../core/reports/fleet-history.ts'
@@ -15,7 +15,7 @@ export type Wire<Value> = Value extends readonly (infer Item)[]
     ? { readonly [Key in keyof Value as Snake<Key & string>]: Wire<Value[Key]> }
     : Value
 
-export type { Stage }
+export type { Stage, StateChange }
 
 /** An engine whose Durable Object is unreachable has an id, a role and `available: null`. */
 export type Engine = Pick<Wire<EngineDigest>, 'id' | 'role'> &

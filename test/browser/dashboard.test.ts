@@ -167,6 +167,25 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await expect.poll(() => cell(page, 'engine-1', 'state').innerText(), slow).toBe('up')
   })
 
+  it('the dashboard of a fleet with traffic shows the last changes of an engine, newest first', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    for (const verb of ['drain', 'undrain'])
+      await fetch(`${world.url}/v1/firstlight/engines/engine-0/${verb}?cluster=paris`, { method: 'POST' })
+    const button = page.getByRole('button', { name: 'history of engine-0' })
+    await button.click(slow)
+    const changes = page.locator('.changes li')
+    const uses = async () => (await changes.allInnerTexts()).filter((text) => /use|draining/.test(text))
+    await expect
+      .poll(uses, slow)
+      .toEqual([
+        expect.stringMatching(/^\d\d:\d\d:\d\d in use again$/),
+        expect.stringMatching(/^\d\d:\d\d:\d\d draining$/),
+      ])
+    await button.click()
+    expect(await changes.count()).toBe(0)
+  })
+
   it('the dashboard of a fleet with traffic explains a decision: every candidate with every term of its cost', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)

@@ -937,6 +937,27 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await opened.cluster.digest()).engines[0]?.recentTtftMs).toBeUndefined()
     })
 
+    it('a pool keeps the last changes of the state of each engine, with time and reason', async () => {
+      await restart({ engines: engines('a', 'b') })
+      const changes = async () =>
+        (await opened.cluster.digest()).engines.map(({ changes: all }) =>
+          all?.map(({ aspect, to, reason }) => [aspect, to, reason]),
+        )
+      expect(await changes()).toEqual([undefined, undefined])
+      const from = opened.now()
+      await opened.cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
+      await opened.cluster.observe([probe('b', opened.now(), { healthy: false, problem: 'connect' })])
+      await opened.cluster.observe([{ kind: 'drain', engine: 'a', draining: false }])
+      const seen = await changes()
+      expect(seen[0]).toEqual([
+        ['use', 'draining', undefined],
+        ['use', 'serving', undefined],
+      ])
+      expect(seen[1]![0]).toEqual(['health', 'unhealthy', 'connect'])
+      const { engines: own } = await opened.cluster.digest()
+      for (const { at } of own[0]!.changes!) expect(at).toBeGreaterThanOrEqual(from)
+    })
+
     it('a pool keeps the requests, first tokens and output of the last 15 minutes in steps', async () => {
       const slo = { ttftMs: 50, ttftMsPer1kTokens: null, itlMs: null }
       // The third block is not full.

@@ -54,6 +54,17 @@ interface EngineLearned {
  */
 export type Condition = 'well' | 'suspect' | 'wedged' | 'unreachable' | 'faulty' | 'saturated' | 'slow'
 
+/** Change of one aspect of an engine's state. */
+export interface StateChange {
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  readonly aspect: 'health' | 'circuit' | 'use' | 'condition'
+  /** New state of the aspect. A half-open circuit counts as open. */
+  readonly to: 'healthy' | 'unhealthy' | 'closed' | 'open' | 'serving' | 'draining' | 'asleep' | 'paused' | Condition
+  /** Failure of the health check or of the last attempt. Absent: none. */
+  readonly reason?: string
+}
+
 type CircuitState = 'closed' | 'open' | 'probing'
 
 /** Comparisons of an engine's answers by the semantic canary. */
@@ -85,6 +96,8 @@ export interface EngineDigest {
   readonly condition?: Condition
   /** Start of the condition, ms since the epoch. Absent: `well` since the start. */
   readonly conditionSince?: number
+  /** Last changes of its state, oldest first. Absent: none, or the object is older. */
+  readonly changes?: readonly StateChange[]
   /** Requests whose client left before the first token. Absent from older objects. */
   readonly abandonedTotal?: number
   /** Requests that another engine got because this one was wedged. Absent from older objects. */

@@ -11,6 +11,7 @@ import { OwedTokens } from './condition/owed-tokens.ts'
 import { ReportedWork } from './condition/reported-work.ts'
 import { StalledStreams } from './condition/stalled-streams.ts'
 import { UsualPace } from './condition/usual-pace.ts'
+import { StateChanges } from './state-changes.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
@@ -67,6 +68,7 @@ export class EngineState implements EngineRef {
   readonly streams = new StalledStreams()
   readonly reported = new ReportedWork()
   condition: ConditionState = wellSince(0)
+  readonly changes = new StateChanges()
   /** It is wedged and gets no requests. */
   isTakenOut = false
   /** It is many times slower than its siblings, and gets requests only if no other engine can serve them. */

@@ -165,12 +165,18 @@ export class PoolEngines {
    * bookings: health is no evidence about live requests.
    */
   observe(signal: EngineSignal, now: number): void {
-    if (!this.#ranks.isUsed) return this.#observe(signal, now)
+    if (!this.#ranks.isUsed) return this.#applied(signal, now)
     if (this.#pool !== null && this.#ranks.probed(signal, now)) {
       this.adopt(this.#pool, now)
-      for (const drain of this.#ranks.drainsOf(signal.engine)) this.#observe(drain, now)
+      for (const drain of this.#ranks.drainsOf(signal.engine)) this.#applied(drain, now)
     }
-    for (const one of this.#ranks.signalsOf(signal)) this.#observe(one, now)
+    for (const one of this.#ranks.signalsOf(signal)) this.#applied(one, now)
+  }
+
+  #applied(signal: EngineSignal, now: number): void {
+    this.#observe(signal, now)
+    const engine = this.table.get(signal.engine)
+    engine?.changes.observe(engine, now)
   }
 
   #observe(signal: EngineSignal, now: number): void {
@@ -397,13 +403,14 @@ export class PoolEngines {
   /** Restores a snapshot. Call after `adopt` and before the bookings are restored. */
   restore(snapshots: readonly EngineSnapshot[], now: number): void {
     if (this.#pool !== null && this.#ranks.restore(snapshots, this.#pool)) this.adopt(this.#pool, now)
-    for (const { spec, ...kept } of snapshots) {
+    for (const { spec, changes = [], ...kept } of snapshots) {
       const engine = this.table.get(spec.id) ?? this.#add(spec, now)
       const circuit = circuits.restored(kept.circuit, now)
       Object.assign(engine, kept, {
         circuit,
         countedBefore: { requests: kept.requestsTotal, failures: kept.failuresTotal },
       })
+      engine.changes.restore(changes, engine)
     }
   }
 

@@ -3,6 +3,7 @@ import type { PausedEngine } from '../contract/engine-signal.ts'
 import type { EarlyLegRole } from '../contract/legs.ts'
 import type { Placement } from '../contract/placement.ts'
 import type { EngineSpec, PoolConfig } from '../contract/pool-config.ts'
+import type { StateChange } from '../contract/pool-digest.ts'
 import type { Circuit } from './circuit.ts'
 import type { EngineState } from './engine-state.ts'
 
@@ -32,6 +33,8 @@ export interface EngineSnapshot {
   /** As in EngineDigest. */
   readonly moveAt?: number
   readonly paused?: PausedEngine
+  /** Absent: none, or an older snapshot. */
+  readonly changes?: readonly StateChange[]
   readonly ttftMs: number | null
   readonly requestsTotal: number
   readonly failuresTotal: number
@@ -46,6 +49,7 @@ export const engineSnapshot = ({
   draining,
   moveAt,
   paused,
+  changes,
   ttftMs,
   requestsTotal,
   failuresTotal,
@@ -58,6 +62,7 @@ export const engineSnapshot = ({
   draining,
   ...(moveAt === undefined ? {} : { moveAt }),
   ...(paused === null ? {} : { paused }),
+  ...(changes.list.length === 0 ? {} : { changes: changes.list }),
   ttftMs,
   requestsTotal,
   failuresTotal,

@@ -84,6 +84,7 @@ export class EngineWatch {
     const paces = new SiblingPaces(engines, (engine) => this.#parts.expected(engine, now).paceS)
     for (const engine of engines) this.#judge(engine, paces, now)
     this.#judgePool(engines, now)
+    for (const engine of engines) engine.changes.observe(engine, now)
   }
 
   /** Several engines that wedge together have a common cause, such as their network or file system. */
