@@ -30,7 +30,10 @@ const BODY_BYTES = 65_536
 export async function listKeys(parts: IssuedKeyParts, incoming: RequestContext): Promise<Response> {
   const [{ usage }, issued] = await Promise.all([aggregateCounts(parts), issuedKeys(parts)])
   const configured = (parts.config.keys ?? []).map((key) => configuredView(key, usage))
-  return jsonResponse(incoming, { keys: [...configured, ...issued.map((key) => issuedView(key, usage))] })
+  return jsonResponse(incoming, {
+    issued_keys: canIssue(parts),
+    keys: [...configured, ...issued.map((key) => issuedView(key, usage))],
+  })
 }
 
 /** Makes a key. The answer alone has its secret: only the hash is stored. */
@@ -77,6 +80,10 @@ async function issuedKeys(parts: IssuedKeyParts): Promise<readonly IssuedKey[]> 
   if (store === undefined) return []
   return (await reached(parts, () => store.read(null)))?.keys ?? []
 }
+
+/** Whether keys can be made at run time. */
+const canIssue = ({ config, ports }: IssuedKeyParts): boolean =>
+  config.issuedKeys !== null && ports.issuedKeys !== undefined
 
 /** Fails with `not_configured` if no keys are made at run time. */
 function storeOf({ config, ports }: IssuedKeyParts): IssuedKeyStore {

@@ -257,7 +257,7 @@ const schemas: Readonly<Record<string, Schema>> = {
     mean_token_ms: orNull(number),
     mean_output_tokens: orNull(number),
   }),
-  Keys: object({ keys: listOf(ref('Key')) }),
+  Keys: object({ issued_keys: described('Keys can be created at run time.', flag), keys: listOf(ref('Key')) }),
   Key: keyView,
   NewKey: { allOf: [ref('Key'), object({ key: described('The secret.', text) })] },
   RevokedKey: object({ name: text, revoked: flag }),

@@ -6,12 +6,16 @@ import { type EngineLine, linesOf, needsCards } from './engine-state.ts'
 import { Engines } from './engines.tsx'
 import { Feed, type Link } from './feed.ts'
 import { savedKey, saveKey } from './gateway.ts'
+import { Keys } from './keys.tsx'
+import { modelNames } from './model-names.ts'
+import { Playground } from './playground.tsx'
 import { Pools } from './pools.tsx'
 import { Prediction } from './prediction.tsx'
 import { addSample, type TrafficSample } from './rejections.ts'
 import { Status } from './status.tsx'
 import { Summary } from './summary.tsx'
 import { addDecisions, type DecisionHistory, noHistory } from './decision-history.ts'
+import { type Tab, useTab } from './tab.ts'
 import { Unlock } from './unlock.tsx'
 import { Verdict } from './verdict-line.tsx'
 import { verdictOf } from './verdict.ts'
@@ -46,6 +50,7 @@ function nextState(last: PageState | null, view: View): PageState {
 export function App() {
   const [link, setLink] = useState<Link>({ state: 'connecting' })
   const [state, setState] = useState<PageState | null>(null)
+  const tab = useTab()
   const feed = useRef<Feed | null>(null)
   useEffect(() => {
     const own = new Feed({
@@ -63,18 +68,36 @@ export function App() {
   }
   return (
     <>
-      <Status link={link} view={state?.view ?? null} onForget={savedKey() === null ? null : () => unlock(null)} />
+      <Status
+        link={link}
+        view={state?.view ?? null}
+        tab={tab}
+        onForget={savedKey() === null ? null : () => unlock(null)}
+      />
       <main>
         {link.state === 'locked' ? (
           <Unlock message={link.message} onKey={unlock} />
         ) : state === null ? (
           <Waiting link={link} />
         ) : (
-          <Fleet {...state} />
+          <Page tab={tab} state={state} />
         )}
       </main>
     </>
   )
+}
+
+function Page({ tab, state }: { readonly tab: Tab; readonly state: PageState }) {
+  const [clientKey, setClientKey] = useState('')
+  const models = modelNames(state.view.pools)
+  switch (tab) {
+    case 'fleet':
+      return <Fleet {...state} />
+    case 'keys':
+      return <Keys models={models} />
+    case 'playground':
+      return <Playground models={models} clientKey={clientKey} onClientKey={setClientKey} />
+  }
 }
 
 function Waiting({ link }: { readonly link: Link }) {

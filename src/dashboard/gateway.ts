@@ -25,13 +25,15 @@ export class RequestError extends Error {
 /** Sends a request. `path` is relative to the gateway's root, including a URL prefix. Throws Refused. */
 export async function call(path: string, init: RequestInit = {}): Promise<Response> {
   const key = savedKey()
-  const headers = key === null ? {} : { authorization: `Bearer ${key}` }
+  const headers = new Headers(init.headers)
+  if (key !== null) headers.set('authorization', `Bearer ${key}`)
   const response = await fetch(path, { ...init, headers, cache: 'no-store' })
   if (response.ok) return response
   throw new RequestError(response.status, await messageOf(response))
 }
 
-async function messageOf(response: Response): Promise<string> {
+/** The gateway's message about a failed request. */
+export async function messageOf(response: Response): Promise<string> {
   try {
     const { error } = (await response.json()) as { readonly error: { readonly message: string } }
     return error.message

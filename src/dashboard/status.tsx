@@ -1,5 +1,6 @@
 import { needsCards } from './engine-state.ts'
 import type { Link } from './feed.ts'
+import { type Tab, TABS } from './tab.ts'
 import type { View } from './wire.ts'
 
 const WORDS: Readonly<Record<Link['state'], string>> = {
@@ -13,6 +14,7 @@ const WORDS: Readonly<Record<Link['state'], string>> = {
 interface StatusProps {
   readonly link: Link
   readonly view: View | null
+  readonly tab: Tab
   /** null: no stored key. */
   readonly onForget: (() => void) | null
 }
@@ -23,7 +25,7 @@ const replicasOf = (view: View | null, expected: 'following' | 'away') =>
 const replicaCount = (view: View): number => replicasOf(view, 'following').length
 
 /** Page header: name of the fleet, and whether the data is current. */
-export function Status({ link, view, onForget }: StatusProps) {
+export function Status({ link, view, tab, onForget }: StatusProps) {
   const away = replicasOf(view, 'away')
     .map(({ host }) => host)
     .join(', ')
@@ -43,6 +45,11 @@ export function Status({ link, view, onForget }: StatusProps) {
             {replicaCount(view) > 0 && ` · ${replicaCount(view)} other gateway${replicaCount(view) === 1 ? '' : 's'}`}
           </span>
         )}
+        {TABS.map(([name, title]) => (
+          <a key={name} href={`#${name}`} aria-current={name === tab ? 'page' : undefined}>
+            {title}
+          </a>
+        ))}
         <a href=".">Welcome</a>
         {onForget !== null && (
           <button type="button" class="quiet" onClick={onForget}>

@@ -26,6 +26,8 @@ export interface Pool {
   readonly region: string | null
   readonly model: string
   readonly aliases: readonly string[]
+  /** Absent from older gateways. */
+  readonly adapters?: readonly string[]
   readonly policy: string
   /** null: no objectives. */
   readonly slo: {

@@ -32,6 +32,8 @@ export interface WorldOptions {
   readonly statsIntervalMs?: number
   /** Its engines refuse connections and recover on request. */
   readonly faults?: boolean
+  /** Other settings of the gateway. */
+  readonly config?: object
 }
 
 /** Every cluster serves `sim`. */
@@ -72,7 +74,7 @@ export async function startWorld(clusters: readonly Cluster[], options: WorldOpt
 export function documentOf(
   clusters: readonly Cluster[],
   fleet: RunningFleet,
-  { locked = false, statsIntervalMs = 1000 }: WorldOptions,
+  { locked = false, statsIntervalMs = 1000, config = {} }: WorldOptions,
 ) {
   const urls = new Map(fleet.engines.map(({ settings }, index) => [settings.id, fleet.urls[index]]))
   return {
@@ -89,6 +91,7 @@ export function documentOf(
     })),
     ...(locked ? { admin: { secret: adminKey } } : {}),
     limits: { drain_ms: 2000 },
+    ...config,
   }
 }
 

@@ -81,6 +81,7 @@ export function issuedKeysContract(runtime: Runtime): void {
       const secret = json.key
       await chat(secret)
       const listed = await list()
+      expect(await (await gateway.get('/v1/firstlight/keys')).json()).toHaveProperty('issued_keys', true)
       expect(listed.map(({ name, source }) => `${source} ${name}`)).toEqual(['configuration configured', 'issued ada'])
       expect(listed[1]!.usage).toMatchObject({ requests: 1, refused: 0 })
       for (const path of ['keys', 'fleet', 'usage'])
