@@ -2,14 +2,10 @@
  * `npm run screenshots`: takes the pictures of docs/dashboard.md in a real browser, with simulated engines and
  * traffic.
  */
-import { mkdirSync, statSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { startRecordedWorld } from '../test/browser/recorded.ts'
 import { chat, openBrowser, openPage } from '../test/browser/world.ts'
-
-const folder = new URL('../docs/images/', import.meta.url)
-const limitBytes = 150_000
+import { shoot } from './screenshot.ts'
 
 const whole = ['paris-0', 'paris-1', 'paris-2', 'paris-3'].map((id) => ({ id }))
 const split = [
@@ -19,19 +15,9 @@ const split = [
   { id: 'tokyo-d1', role: 'decode' },
 ] as const
 
-async function shoot(page: Page, name: string): Promise<void> {
-  const path = fileURLToPath(new URL(name, folder))
-  await page.screenshot({ path })
-  const { size } = statSync(path)
-  console.log(`docs/images/${name}: ${Math.round(size / 1000)} kB`)
-  if (size > limitBytes)
-    throw new Error(`${name} has ${size} bytes; pictures in the documentation have at most ${limitBytes}`)
-}
-
 /** Traffic that rises and falls, as by day and night. */
 const shareAt = (second: number): number => 0.75 + 0.25 * Math.sin(second / 140)
 
-mkdirSync(folder, { recursive: true })
 const world = await startRecordedWorld(
   [
     { id: 'paris', region: 'eu-west', engines: whole },

@@ -86,6 +86,10 @@ const schemas: Readonly<Record<string, Schema>> = {
     'last_failure?': described('Last failed attempt.', object({ failure: text, at: milliseconds })),
     'condition?': { enum: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'] },
     'condition_since?': milliseconds,
+    'hurt?': described(
+      'Requests without a first token that wait there, and the number of their keys and models. Absent: it is well.',
+      object({ requests: number, keys: number, models: number }),
+    ),
     'changes?': described(
       'Last changes of its state, oldest first: health, circuit, use (draining, asleep, paused) and condition.',
       listOf(object({ at: milliseconds, aspect: text, to: text, 'reason?': text })),

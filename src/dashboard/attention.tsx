@@ -6,14 +6,15 @@ import { RunbookLink } from './runbook-link.tsx'
 export function Attention({ concerns, since }: { readonly concerns: readonly Concern[]; readonly since: Since }) {
   if (concerns.length === 0) return null
   return (
-    <section aria-labelledby="attention">
+    <section aria-labelledby="attention" class="attention">
       <h2 id="attention">Needs attention</h2>
       <ul class="concerns">
-        {concerns.map(({ key, tone, subject, reason, next, href, help }) => {
+        {concerns.map(({ key, tone, subject, reason, next, href, help, hurts }) => {
           const start = since.get(key)
           return (
             <li key={key} class={tone}>
               {href === null ? <b>{subject}</b> : <a href={href}>{subject}</a>}: {reason}.{' '}
+              {hurts !== undefined && <span class="hurts">{hurts}. </span>}
               <span class="dim">
                 {start !== undefined && `Since ${start.isAtLeast ? 'before ' : ''}${clock(start.at)}. `}
                 {next} <RunbookLink help={help} />

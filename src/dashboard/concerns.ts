@@ -16,6 +16,8 @@ export interface Concern {
   readonly href: string | null
   /** Section of the runbook. */
   readonly help: string
+  /** Clients that it hurts. Absent: none is known. */
+  readonly hurts?: string
   /** Start, ms since the epoch, if the gateway knows it. */
   readonly at?: number
 }
@@ -114,6 +116,7 @@ function adderOf(line: EngineLine, found: Concern[]): Add {
   return (kind, tone, [reason, next]) => {
     const startedAt = kind === 'disagrees' ? engine.compared?.stands_out_since : null
     const isOfCondition = conditionsOf[kind]?.includes(engine.condition) === true
+    const hurts = isOfCondition ? hurtText(engine) : null
     found.push({
       key: `${kind} ${pool.cluster} ${pool.model} ${engine.id}`,
       tone,
@@ -124,8 +127,22 @@ function adderOf(line: EngineLine, found: Concern[]): Add {
       help: kind,
       ...(isOfCondition && engine.condition_since !== undefined ? { at: engine.condition_since } : {}),
       ...(startedAt == null ? {} : { at: startedAt }),
+      ...(hurts === null ? {} : { hurts }),
     })
   }
+}
+
+/** Clients that wait for a first token of the engine, and those that no longer do. null: none. */
+function hurtText({ hurt, abandoned_total: gaveUp = 0 }: Engine): string | null {
+  const { requests = 0, keys = 0, models = 0 } = hurt ?? {}
+  const parts = [...(keys > 1 ? [plural(keys, 'key')] : []), ...(models > 1 ? [plural(models, 'model')] : [])].join(
+    ', ',
+  )
+  const verb = requests === 1 ? 'waits' : 'wait'
+  const waiting = `${plural(requests, 'client')} ${verb}${parts === '' ? '' : ` (${parts})`}`
+  const left = `${plural(gaveUp, 'client')} gave up since the start`
+  const all = [...(requests > 0 ? [waiting] : []), ...(gaveUp > 0 ? [left] : [])]
+  return all.length === 0 ? null : all.join('; ')
 }
 
 /** Problems of an engine that answers. */

@@ -1,3 +1,4 @@
+import { costTermText } from './cost-terms.ts'
 import { number } from './format.ts'
 import type { DecisionDetail } from './wire.ts'
 
@@ -13,11 +14,11 @@ export function DecisionCandidates({ detail: { candidates, placement } }: { read
         <thead>
           <tr>
             <th scope="col">candidate</th>
-            <th scope="col" class="number">
+            <th scope="col" class="number" title="Sum of the terms as the policy weights them; the lowest is chosen.">
               cost
             </th>
             {terms.map((term) => (
-              <th key={term} scope="col" class="number">
+              <th key={term} scope="col" class="number" title={costTermText(term)}>
                 {term.replaceAll('_', ' ')}
               </th>
             ))}

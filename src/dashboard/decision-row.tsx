@@ -1,14 +1,16 @@
 import { cachedTokensOf, engineOf, keyOf, ttftOf } from './decision.ts'
-import { clock, count, ms } from './format.ts'
+import { clock, count, type DurationUnit, inUnit } from './format.ts'
 import type { Decision } from './wire.ts'
 
 interface RowProps {
   readonly decision: Decision
+  /** Of the times to the first token. */
+  readonly unit: DurationUnit
   readonly isOpen: boolean
   readonly onToggle: () => void
 }
 
-export function DecisionRow({ decision, isOpen, onToggle }: RowProps) {
+export function DecisionRow({ decision, unit, isOpen, onToggle }: RowProps) {
   const { actual } = decision
   return (
     <tr data-decision={decision.id}>
@@ -28,7 +30,7 @@ export function DecisionRow({ decision, isOpen, onToggle }: RowProps) {
         {count(decision.predicted_cached_tokens)} / {count(cachedTokensOf(decision))}
       </td>
       <td data-label="TTFT, predicted / actual" class="number">
-        {ms(decision.predicted_ttft_ms)} / {ms(ttftOf(decision))}
+        {inUnit(decision.predicted_ttft_ms, unit)} / {inUnit(ttftOf(decision), unit)}
       </td>
       <td data-label="result">
         {actual === null ? (

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { DecisionCandidates } from './decision-candidates.tsx'
+import { errorText } from './error-text.ts'
 import { ms } from './format.ts'
 import { call } from './gateway.ts'
 import { sentenceOf } from './sentence.ts'
@@ -16,7 +17,7 @@ export function DecisionWhy({ id }: { readonly id: string }) {
         const response = await call(`v1/firstlight/decisions/${encodeURIComponent(id)}`, { signal: unmounted.signal })
         setDetail((await response.json()) as DecisionDetail)
       } catch (error) {
-        if (!unmounted.signal.aborted) setProblem(error instanceof Error ? error.message : String(error))
+        if (!unmounted.signal.aborted) setProblem(errorText(error))
       }
     }
     void load()

@@ -4,7 +4,8 @@ import { type DecisionHistory, decisionsToList } from './decision-history.ts'
 import { DecisionRow } from './decision-row.tsx'
 import { DecisionSearch } from './decision-search.tsx'
 import { DecisionWhy } from './decision-why.tsx'
-import { keyOf } from './decision.ts'
+import { keyOf, ttftOf } from './decision.ts'
+import { durationUnit } from './format.ts'
 import type { Decision } from './wire.ts'
 
 const ROWS = 20
@@ -15,6 +16,7 @@ export function Decisions({ history }: { readonly history: DecisionHistory }) {
   const newer = new Map([...history.latest, ...history.measured].map((decision) => [keyOf(decision), decision]))
   const rows =
     open === null ? decisionsToList(history, ROWS) : open.list.map((decision) => newer.get(keyOf(decision)) ?? decision)
+  const unit = durationUnit(rows.flatMap((decision) => [decision.predicted_ttft_ms, ttftOf(decision)]))
   const toggle = (key: string) => setOpen(open?.key === key ? null : { key, list: rows })
   return (
     <section aria-labelledby="decisions">
@@ -34,6 +36,7 @@ export function Decisions({ history }: { readonly history: DecisionHistory }) {
               <Fragment key={keyOf(decision)}>
                 <DecisionRow
                   decision={decision}
+                  unit={unit}
                   isOpen={open?.key === keyOf(decision)}
                   onToggle={() => toggle(keyOf(decision))}
                 />
@@ -53,23 +56,25 @@ export function Decisions({ history }: { readonly history: DecisionHistory }) {
   )
 }
 
+const HEADS: readonly (readonly [title: string, isNumber: boolean, about: string])[] = [
+  ['time', false, 'When the request was placed.'],
+  ['engine', false, 'Engine that answers; of a split request, prefill → decode.'],
+  ['policy', false, 'Routing policy that chose it.'],
+  ['prompt', true, 'Prompt tokens.'],
+  ['cached: predicted / actual', true, 'Prompt tokens cached at the engine: predicted, and as it reported.'],
+  ['TTFT: predicted / actual', true, 'Time to the first token: predicted, and measured by the gateway.'],
+  ['result', false, 'How the attempt ended.'],
+]
+
 function DecisionHeads() {
   return (
     <thead>
       <tr>
-        <th scope="col">time</th>
-        <th scope="col">engine</th>
-        <th scope="col">policy</th>
-        <th scope="col" class="number">
-          prompt
-        </th>
-        <th scope="col" class="number">
-          cached: predicted / actual
-        </th>
-        <th scope="col" class="number">
-          TTFT: predicted / actual
-        </th>
-        <th scope="col">result</th>
+        {HEADS.map(([title, isNumber, about]) => (
+          <th key={title} scope="col" class={isNumber ? 'number' : ''} title={about}>
+            {title}
+          </th>
+        ))}
         <th scope="col">
           <span class="hidden">why</span>
         </th>

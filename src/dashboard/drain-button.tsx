@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { EngineLine } from './engine-state.ts'
+import { errorText } from './error-text.ts'
 import { call } from './gateway.ts'
 
 /** Drains or undrains the engine. The new state arrives with the next view. */
@@ -16,7 +17,7 @@ export function DrainButton({ line: { engine, pool } }: { readonly line: EngineL
         { method: 'POST' },
       )
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      setProblem(errorText(error))
     } finally {
       setAsking(false)
     }

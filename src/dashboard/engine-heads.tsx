@@ -1,21 +1,32 @@
 import type { Column, Selection } from './engine-selection.ts'
 import { isShown, type ShownColumns } from './shown-columns.ts'
 
-const HEADS: readonly (readonly [column: Column, title: string, isNumber: boolean])[] = [
-  ['engine', 'engine', false],
-  ['cluster', 'cluster', false],
-  ['role', 'role', false],
-  ['state', 'state', false],
-  ['running', 'running', true],
-  ['blocks', 'active blocks', true],
-  ['queue', 'prefill queue', true],
-  ['waiting', 'waiting', true],
-  ['kv', 'KV use', true],
-  ['hits', 'hit rate', true],
-  ['ttft', 'TTFT', true],
-  ['error', 'prediction error', true],
-  ['requests', 'requests', true],
-  ['failures', 'failures', true],
+interface HeadOf {
+  readonly column: Column
+  readonly title: string
+  readonly isNumber: boolean
+  readonly about: string
+}
+
+const words = (column: Column, title: string, about: string): HeadOf => ({ column, title, about, isNumber: false })
+
+const numbers = (column: Column, title: string, about: string): HeadOf => ({ column, title, about, isNumber: true })
+
+const HEADS: readonly HeadOf[] = [
+  words('engine', 'engine', 'Name of the engine and version of its server.'),
+  words('cluster', 'cluster', 'Cluster and model of its pool.'),
+  words('role', 'role', 'Legs of requests that it computes.'),
+  words('state', 'state', 'Whether it may get requests, and if not, why.'),
+  numbers('running', 'running', 'Requests of this gateway that run or wait there.'),
+  numbers('blocks', 'active blocks', 'KV blocks of these requests.'),
+  numbers('queue', 'prefill queue', 'Predicted time until the queued prompts are computed.'),
+  numbers('waiting', 'waiting', 'Requests that wait inside the engine, as it reports.'),
+  numbers('kv', 'KV use', 'KV cache in use, as the engine reports.'),
+  numbers('hits', 'hit rate', 'Share of prompt tokens that were cached, decayed mean.'),
+  numbers('ttft', 'TTFT', 'Time to the first token, decayed mean.'),
+  numbers('error', 'prediction error', 'Error of the predicted TTFT as a share of the actual one, decayed mean.'),
+  numbers('requests', 'requests', 'Requests that were placed there since the start.'),
+  numbers('failures', 'failures', 'Attempts that failed there since the start.'),
 ]
 
 export function EngineHeads({
@@ -30,16 +41,19 @@ export function EngineHeads({
   return (
     <thead>
       <tr>
-        {HEADS.filter(([column]) => isShown(shown, column)).map(([column, title, isNumber]) => (
+        {HEADS.filter(({ column }) => isShown(shown, column)).map(({ column, title, isNumber, about }) => (
           <Head
             key={column}
             title={title}
+            about={about}
             isNumber={isNumber}
             direction={selection.column === column ? (selection.descending ? 'descending' : 'ascending') : 'none'}
             onSort={() => onSort(column, isNumber)}
           />
         ))}
-        <th scope="col">last TTFTs</th>
+        <th scope="col" title="The last 40 times to the first token, oldest first.">
+          last TTFTs
+        </th>
         <th scope="col">
           <span class="hidden">drain</span>
         </th>
@@ -50,15 +64,16 @@ export function EngineHeads({
 
 interface HeadProps {
   readonly title: string
+  readonly about: string
   readonly isNumber: boolean
   readonly direction: 'ascending' | 'descending' | 'none'
   readonly onSort: () => void
 }
 
-function Head({ title, isNumber, direction, onSort }: HeadProps) {
+function Head({ title, about, isNumber, direction, onSort }: HeadProps) {
   return (
     <th scope="col" aria-sort={direction} class={isNumber ? 'number' : ''}>
-      <button type="button" onClick={onSort}>
+      <button type="button" title={about} onClick={onSort}>
         {title}
         <span aria-hidden="true">{direction === 'none' ? '' : direction === 'ascending' ? ' ↑' : ' ↓'}</span>
       </button>

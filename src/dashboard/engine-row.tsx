@@ -3,8 +3,8 @@ import { anchorOf, isStale } from './concerns.ts'
 import { DrainButton } from './drain-button.tsx'
 import { type EngineLine, roleOf } from './engine-state.ts'
 import { reasonOf } from './failure-text.ts'
-import { count, ms, percent, seconds } from './format.ts'
-import type { ShownColumns } from './shown-columns.ts'
+import { count, inUnit, percent } from './format.ts'
+import { queueMs, type ShownColumns } from './shown-columns.ts'
 import { Sparkline } from './sparkline.tsx'
 
 interface RowProps {
@@ -36,7 +36,7 @@ export function EngineRow({ line, shown, isOpen, onToggle }: RowProps) {
         <span class={`state ${state}`}>{text}</span>
         {reason !== null && <span class="reason">{reason}</span>}
       </Cell>
-      <LoadCells engine={engine} />
+      <LoadCells line={line} shown={shown} />
       <Cell label="last TTFTs">
         <Sparkline values={engine.recent_ttft_ms ?? []} />
       </Cell>
@@ -59,7 +59,8 @@ export function EngineRow({ line, shown, isOpen, onToggle }: RowProps) {
   )
 }
 
-function LoadCells({ engine }: Pick<EngineLine, 'engine'>) {
+function LoadCells({ line, shown }: Pick<RowProps, 'line' | 'shown'>) {
+  const { engine } = line
   return (
     <>
       <Cell label="running" number>
@@ -69,7 +70,7 @@ function LoadCells({ engine }: Pick<EngineLine, 'engine'>) {
         {count(engine.active_blocks)}
       </Cell>
       <Cell label="prefill queue" number>
-        {seconds(engine.queued_prefill_s)}
+        {inUnit(queueMs(line), shown.queueUnit)}
       </Cell>
       <Cell label="waiting" number>
         <Reported engine={engine}>{count(engine.stats?.waiting)}</Reported>
@@ -82,7 +83,7 @@ function LoadCells({ engine }: Pick<EngineLine, 'engine'>) {
         <SilentMissMark engine={engine} />
       </Cell>
       <Cell label="TTFT" number>
-        {ms(engine.ttft_ms)}
+        {inUnit(engine.ttft_ms, shown.ttftUnit)}
       </Cell>
       <Cell label="prediction error" number>
         {percent(engine.learned?.ttft_error)}

@@ -17,6 +17,17 @@ export function ms(value: Maybe): string {
   return value >= 10_000 ? `${short(value / 1000)} s` : `${short(value)} ms`
 }
 
+export type DurationUnit = 'ms' | 's'
+
+/** One unit for a column of durations, ms, so that they compare. */
+export const durationUnit = (valuesMs: readonly Maybe[]): DurationUnit =>
+  valuesMs.some((value) => (value ?? 0) >= 10_000) ? 's' : 'ms'
+
+export function inUnit(valueMs: Maybe, unit: DurationUnit): string {
+  if (valueMs === null || valueMs === undefined) return UNKNOWN
+  return unit === 's' ? `${short(valueMs / 1000)} s` : `${short(valueMs)} ms`
+}
+
 export function seconds(value: Maybe): string {
   if (value === null || value === undefined) return UNKNOWN
   return value > 0 && value < 1 ? `${short(value * 1000)} ms` : `${short(value)} s`

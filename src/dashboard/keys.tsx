@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
+import { errorText } from './error-text.ts'
 import { call } from './gateway.ts'
 import { KeyTable } from './key-table.tsx'
 import { KeyUsage } from './key-usage.tsx'
@@ -22,7 +23,7 @@ export function Keys({ models }: { readonly models: readonly string[] }) {
       setLoaded({ list, usage })
       setProblem(null)
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      setProblem(errorText(error))
     }
   }, [])
   useEffect(() => void load(), [load])

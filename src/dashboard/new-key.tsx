@@ -1,4 +1,6 @@
 import { useState } from 'preact/hooks'
+import { errorText } from './error-text.ts'
+import { Field } from './field.tsx'
 import { call } from './gateway.ts'
 import { newKeyBody } from './key-text.ts'
 import type { KeyList } from './key-wire.ts'
@@ -34,7 +36,7 @@ export function NewKey({ list, models, onChange }: NewKeyProps) {
       form.reset()
       await onChange()
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      setProblem(errorText(error))
     } finally {
       setAsking(false)
     }
@@ -93,41 +95,5 @@ function Fields({ list, models }: Pick<NewKeyProps, 'list' | 'models'>) {
       <Field name="tokens_per_day" label="Tokens per day" type="number" hint="no limit" />
       <Field name="concurrent" label="Requests at once" type="number" hint="no limit" />
     </>
-  )
-}
-
-interface FieldProps {
-  readonly name: string
-  readonly label: string
-  readonly type?: 'text' | 'date' | 'number'
-  readonly hint?: string
-  readonly required?: boolean
-  readonly options?: readonly string[]
-}
-
-function Field({ name, label, type = 'text', hint, required = false, options = [] }: FieldProps) {
-  const list = options.length === 0 ? undefined : `known-${name}`
-  return (
-    <label>
-      {label}
-      <input
-        name={name}
-        type={type}
-        min={type === 'number' ? 1 : undefined}
-        placeholder={hint}
-        aria-label={label}
-        autocomplete="off"
-        spellcheck={false}
-        required={required}
-        list={list}
-      />
-      {list !== undefined && (
-        <datalist id={list}>
-          {options.map((option) => (
-            <option key={option} value={option} />
-          ))}
-        </datalist>
-      )}
-    </label>
   )
 }

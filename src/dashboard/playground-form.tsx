@@ -1,4 +1,3 @@
-import { useState } from 'preact/hooks'
 import type { ChatRequest } from './chat-request.ts'
 
 interface PlaygroundFormProps {
@@ -12,24 +11,30 @@ interface PlaygroundFormProps {
 
 const MAX_TOKENS = 256
 
+function requestOf(form: HTMLFormElement): ChatRequest {
+  const fields = new FormData(form)
+  const text = (name: string) => String(fields.get(name) ?? '')
+  return {
+    model: text('model'),
+    message: text('message'),
+    maxTokens: Number(text('max_tokens')),
+    key: text('key').trim(),
+  }
+}
+
 /** Model, key and message of a request. */
-export function PlaygroundForm(props: PlaygroundFormProps) {
-  const { models, clientKey, onClientKey, isRunning, onSend, onStop } = props
-  const [model, setModel] = useState<string | null>(null)
-  const [message, setMessage] = useState('')
-  const [maxTokens, setMaxTokens] = useState(MAX_TOKENS)
-  const chosen = model ?? models[0] ?? ''
+export function PlaygroundForm({ models, isRunning, onSend, onStop, ...key }: PlaygroundFormProps) {
   return (
     <form
       class="fields panel"
       onSubmit={(event) => {
         event.preventDefault()
-        onSend({ model: chosen, message, maxTokens, key: clientKey.trim() })
+        onSend(requestOf(event.currentTarget))
       }}
     >
       <label>
         Model
-        <select aria-label="Model" value={chosen} onChange={(event) => setModel(event.currentTarget.value)}>
+        <select name="model" aria-label="Model">
           {models.map((one) => (
             <option key={one} value={one}>
               {one}
@@ -37,40 +42,23 @@ export function PlaygroundForm(props: PlaygroundFormProps) {
           ))}
         </select>
       </label>
-      <label>
-        Client key
-        <input
-          type="password"
-          aria-label="Client key"
-          autocomplete="off"
-          spellcheck={false}
-          placeholder="forgotten when the page closes"
-          value={clientKey}
-          onInput={(event) => onClientKey(event.currentTarget.value)}
-        />
-      </label>
+      <ClientKey {...key} />
       <label>
         Tokens at most
         <input
+          name="max_tokens"
           type="number"
           aria-label="Tokens at most"
           min={1}
           required
-          value={maxTokens}
-          onInput={(event) => setMaxTokens(event.currentTarget.valueAsNumber)}
+          defaultValue={`${MAX_TOKENS}`}
         />
       </label>
       <label class="wide">
         Message
-        <textarea
-          aria-label="Message"
-          rows={3}
-          required
-          value={message}
-          onInput={(event) => setMessage(event.currentTarget.value)}
-        />
+        <textarea name="message" aria-label="Message" rows={3} required />
       </label>
-      <button type="submit" class="primary" disabled={isRunning || chosen === ''}>
+      <button type="submit" class="primary" disabled={isRunning || models.length === 0}>
         Send
       </button>
       {isRunning && (
@@ -79,5 +67,23 @@ export function PlaygroundForm(props: PlaygroundFormProps) {
         </button>
       )}
     </form>
+  )
+}
+
+function ClientKey({ clientKey, onClientKey }: Pick<PlaygroundFormProps, 'clientKey' | 'onClientKey'>) {
+  return (
+    <label>
+      Client key
+      <input
+        name="key"
+        type="password"
+        aria-label="Client key"
+        autocomplete="off"
+        spellcheck={false}
+        placeholder="forgotten when the page closes"
+        value={clientKey}
+        onInput={(event) => onClientKey(event.currentTarget.value)}
+      />
+    </label>
   )
 }

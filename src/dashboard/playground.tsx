@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type Chat, type ChatRequest, streamChat } from './chat-request.ts'
 import { DecisionWhy } from './decision-why.tsx'
+import { errorText } from './error-text.ts'
 import { count, ms } from './format.ts'
 import { PlaygroundForm } from './playground-form.tsx'
 
@@ -28,7 +29,7 @@ export function Playground({ models, clientKey, onClientKey }: PlaygroundProps) 
     try {
       await streamChat(request, { signal: own.signal, onProgress: setChat })
     } catch (error) {
-      if (!own.signal.aborted) setProblem(error instanceof Error ? error.message : String(error))
+      if (!own.signal.aborted) setProblem(errorText(error))
     } finally {
       if (running.current === own) setRunning(false)
     }

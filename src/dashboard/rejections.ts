@@ -1,5 +1,5 @@
 /** Reasons of the latest rejections. */
-import type { Traffic, View } from './wire.ts'
+import type { Figures, Traffic, View } from './wire.ts'
 
 /** Totals of a view. */
 export interface TrafficSample {
@@ -25,3 +25,15 @@ export function rejectionReasons(samples: readonly TrafficSample[]): readonly st
     .toSorted(([, a], [, b]) => b - a)
     .map(([reason]) => reason.replaceAll('_', ' '))
 }
+
+/** Share of rejected requests from which they are a problem and no warning. */
+const HIGH_SHARE = 0.05
+
+/** Share of the requests that the gateway rejects now, 0..1; null: not known. */
+export function rejectedShare(now: Partial<Figures> | undefined): number | null {
+  const { rejected_per_s: rejected = null, requests_per_s: placed = null } = now ?? {}
+  if (rejected === null || placed === null || rejected + placed === 0) return null
+  return rejected / (rejected + placed)
+}
+
+export const isHighRejection = (now: Partial<Figures> | undefined): boolean => (rejectedShare(now) ?? 0) >= HIGH_SHARE

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { errorText } from './error-text.ts'
 import { call } from './gateway.ts'
 
 interface RevokeButtonProps {
@@ -17,7 +18,7 @@ export function RevokeButton({ name, onRevoked }: RevokeButtonProps) {
       await call(`v1/firstlight/keys/${encodeURIComponent(name)}`, { method: 'DELETE' })
       await onRevoked()
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      setProblem(errorText(error))
       setState('idle')
     }
   }

@@ -1,7 +1,7 @@
 import { type EngineLine, objectiveOf } from './engine-state.ts'
 import { FigureHistory } from './figure-history.tsx'
 import { count, ms, number, percent, plural, seconds } from './format.ts'
-import { rejectionReasons, type TrafficSample } from './rejections.ts'
+import { isHighRejection, rejectionReasons, type TrafficSample } from './rejections.ts'
 import type { Tone } from './verdict.ts'
 import type { Figure, View } from './wire.ts'
 
@@ -141,7 +141,10 @@ function FigureTile({ tile, view }: { readonly tile: Tile; readonly view: View }
   const value = view.now?.[figure] ?? null
   const objective = figure.startsWith('ttft') ? objectiveOf(view.pools) : null
   const within = figure === 'ttft_p95_ms' ? (view.now?.within_slo_share ?? null) : null
-  const isBad = (figure === 'failed_share' && (value ?? 0) > 0) || (objective !== null && (value ?? 0) > objective)
+  const isBad =
+    (figure === 'failed_share' && (value ?? 0) > 0) ||
+    (figure === 'rejected_per_s' && isHighRejection(view.now)) ||
+    (objective !== null && (value ?? 0) > objective)
   return (
     <div class="tile" title={objective === null ? about : `${about} Objective: ${ms(objective)}.`} data-figure={figure}>
       <dt>{name}</dt>

@@ -10,7 +10,7 @@ export const TABS: readonly (readonly [tab: Tab, title: string])[] = [
 ]
 
 /** Other anchors are rows and sections of the fleet. */
-export const tabOf = (hash: string): Tab => TABS.find(([tab]) => hash === `#${tab}`)?.[0] ?? 'fleet'
+const tabOf = (hash: string): Tab => TABS.find(([tab]) => hash === `#${tab}`)?.[0] ?? 'fleet'
 
 export function useTab(): Tab {
   const [tab, setTab] = useState(tabOf(location.hash))

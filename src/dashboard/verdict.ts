@@ -2,6 +2,7 @@
 import type { Concern } from './concerns.ts'
 import { type EngineLine, objectiveOf } from './engine-state.ts'
 import { ms, number, percent, plural } from './format.ts'
+import { isHighRejection, rejectedShare } from './rejections.ts'
 import type { View } from './wire.ts'
 
 export type Tone = 'good' | 'warn' | 'bad'
@@ -50,8 +51,14 @@ function trafficFindings({ now, pools }: View): Finding[] {
     ...(objectiveMs !== null && (ttftMs ?? 0) > objectiveMs
       ? [warn(`TTFT p95 of ${ms(ttftMs)} is above the objective of ${ms(objectiveMs)}`, 'slow')]
       : []),
-    ...((rejected ?? 0) > 0 ? [warn(`${number(rejected)} requests/s are rejected`, 'rejected')] : []),
+    ...((rejected ?? 0) > 0 ? [rejectedFinding(now, number(rejected))] : []),
   ]
+}
+
+function rejectedFinding(now: View['now'], perS: string): Finding {
+  const share = rejectedShare(now)
+  const text = `${perS} requests/s are rejected${share === null ? '' : ` (${percent(share)})`}`
+  return isHighRejection(now) ? bad(text, 'rejected') : warn(text, 'rejected')
 }
 
 function warnings(concerns: readonly Concern[]): Finding[] {

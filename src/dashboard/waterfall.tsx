@@ -1,5 +1,5 @@
 import { engineOf, keyOf, stagesOf } from './decision.ts'
-import { clock, ms } from './format.ts'
+import { clock, durationUnit, inUnit, ms } from './format.ts'
 import { type Span, spansOf, TONES } from './stage-spans.ts'
 import type { Decision, View } from './wire.ts'
 
@@ -125,7 +125,7 @@ function Bar({ row: { decision, spans, totalMs }, maxMs }: { readonly row: Row; 
         {engineOf(decision)}
       </span>
       <StageBar spans={spans} maxMs={maxMs} />
-      <span class="total">{ms(totalMs)}</span>
+      <span class="total">{inUnit(totalMs, durationUnit([maxMs]))}</span>
     </li>
   )
 }

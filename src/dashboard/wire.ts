@@ -75,7 +75,6 @@ export interface View {
   readonly ttft_errors?: Wire<HistoryView['ttftErrors']>
 }
 
-/** @testing */
 export type Figures = Wire<KeptFigures>
 
 export type Figure = keyof Figures

@@ -148,6 +148,34 @@ describe('the dashboard of two clusters with 64 engines and several problems', {
     },
   )
 
+  it('the dashboard of 64 engines shows what needs attention before the figures on a phone, and uses a wide screen', async () => {
+    const { page } = await openLive(world, { viewport: { width: 390, height: 844 } })
+    await page.locator('.concerns li').first().waitFor(slow)
+    const box = async (selector: string) => (await page.locator(selector).boundingBox())!
+    expect((await box('.attention')).y).toBeLessThan((await box('.tiles')).y)
+    await page.setViewportSize({ width: 1920, height: 1080 })
+    expect((await box('main')).width).toBeGreaterThan(1800)
+    const [stages, prediction] = [
+      await box('[aria-labelledby="waterfall"]'),
+      await box('[aria-labelledby="prediction"]'),
+    ]
+    expect(prediction.x).toBeGreaterThan(stages.x + stages.width)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    await page.context().close()
+  })
+
+  it('the dashboard of 64 engines explains its columns in tooltips, and those of the cost of a decision', async () => {
+    const { page } = await openLive(world)
+    for (const head of await page.locator('.engines thead button').all())
+      expect(await head.getAttribute('title')).toBeTruthy()
+    await page.locator('tr[data-decision] button').first().click()
+    await page.locator('.candidates').waitFor(slow)
+    const heads = await page.locator('.candidates thead th').all()
+    expect(heads.length).toBeGreaterThan(5)
+    for (const head of heads.slice(1)) expect(await head.getAttribute('title')).toBeTruthy()
+    await page.context().close()
+  })
+
   it('the dashboard of 64 engines lists each problem with its reason, start and next step, and no intended drain', async () => {
     const { page } = await openLive(world)
     await page.locator('.concerns li').nth(1).waitFor(slow)

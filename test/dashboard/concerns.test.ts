@@ -67,6 +67,21 @@ describe('what needs attention', () => {
     for (const section of listed) expect(runbook).toContain(`<h2 id="${section}">`)
   })
 
+  it('the list of concerns says whom a problem of an engine hurts', () => {
+    const hurts = (engine: Partial<Engine>) => concerns(engine).map((concern) => concern.hurts)
+    const hurt = { requests: 4, keys: 2, models: 1 }
+    expect(hurts({ condition: 'wedged', hurt, abandoned_total: 3 })).toEqual([
+      '4 clients wait (2 keys); 3 clients gave up since the start',
+    ])
+    const one = { requests: 1, keys: 1, models: 1 }
+    expect(hurts({ condition: 'slow', hurt: one })).toEqual(['1 client waits'])
+    expect(hurts({ healthy: false, condition: 'unreachable', hurt: { ...hurt, models: 3 } })).toEqual([
+      '4 clients wait (2 keys, 3 models)',
+    ])
+    expect(hurts({ condition: 'slow', hurt: { requests: 0, keys: 0, models: 0 } })).toEqual([undefined])
+    expect(hurts({ ignores_ranks: true, abandoned_total: 3 })).toEqual([undefined])
+  })
+
   it('the list of concerns names an engine that does not move, with what the gateway has done and since when', () => {
     const wedged = { condition: 'wedged', condition_since: 77, rescued_total: 3, requests: 1 } as const
     const [concern] = concerns({ ...wedged, available: false, healthy: true })

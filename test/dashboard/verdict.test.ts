@@ -28,6 +28,9 @@ describe('the first line', () => {
     [view({ failed_share: 0.02 }), up, [], 'bad', '2% of requests fail'],
     [view({ ttft_p95_ms: 900 }, 500), up, [], 'warn', 'TTFT p95 of 900 ms is above the objective of 500 ms'],
     [view({ rejected_per_s: 1.5 }), up, [], 'warn', '1.5 requests/s are rejected'],
+    [view({ rejected_per_s: 1, requests_per_s: 99 }), up, [], 'warn', '1 requests/s are rejected (1%)'],
+    [view({ rejected_per_s: 5, requests_per_s: 95 }), up, [], 'bad', '5 requests/s are rejected (5%)'],
+    [view({ rejected_per_s: 5, requests_per_s: 0 }), up, [], 'bad', '5 requests/s are rejected (100%)'],
     [view({}), up, [concern('warn')], 'warn', '1 warning'],
     [view({}), [], [], 'warn', 'No engine is configured'],
   ] as const)('the first line names a finding (%#)', (seen, lines, concerns, tone, headline) => {

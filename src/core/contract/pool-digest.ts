@@ -65,6 +65,13 @@ export interface StateChange {
   readonly reason?: string
 }
 
+/** Requests without a first token that wait at an engine, and the number of their keys and models. */
+export interface HurtRequests {
+  readonly requests: number
+  readonly keys: number
+  readonly models: number
+}
+
 type CircuitState = 'closed' | 'open' | 'probing'
 
 /** Comparisons of an engine's answers by the semantic canary. */
@@ -96,6 +103,8 @@ export interface EngineDigest {
   readonly condition?: Condition
   /** Start of the condition, ms since the epoch. Absent: `well` since the start. */
   readonly conditionSince?: number
+  /** Whom its condition hurts. Absent: it is well, or the object is older. */
+  readonly hurt?: HurtRequests
   /** Last changes of its state, oldest first. Absent: none, or the object is older. */
   readonly changes?: readonly StateChange[]
   /** Requests whose client left before the first token. Absent from older objects. */

@@ -7,7 +7,7 @@ import type { BookingRef, Leg } from './booking-ref.ts'
 import type { LoggedDecision } from './decision-log.ts'
 import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
-import type { HurtRequests } from './condition/engine-watch.ts'
+import type { HurtRequests } from '../contract/pool-digest.ts'
 import type { SignalReader } from './signal-reader.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 

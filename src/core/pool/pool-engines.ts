@@ -56,7 +56,7 @@ type ProbeReport = Extract<EngineSignal, { readonly kind: 'probe' }>
 export class PoolEngines {
   readonly table = new EngineTable()
   readonly #booked: BookedLoad
-  readonly #bookings: Pick<Bookings, 'fence'>
+  readonly #bookings: Pick<Bookings, 'waitingAt' | 'fence'>
   readonly #events: PoolEvents
   readonly #watch: EngineWatch
   readonly #ranks: RankServers
@@ -350,13 +350,17 @@ export class PoolEngines {
 
   /** Digest with the last TTFTs, for the dashboard. */
   summary(now: number): EngineDigest[] {
-    return this.table
-      .all()
-      .map((engine) => ({ ...engineDigest(engine, this.#booked, now), recentTtftMs: [...engine.recentTtftMs] }))
+    return this.table.all().map((engine) => ({ ...this.#digest(engine, now), recentTtftMs: [...engine.recentTtftMs] }))
   }
 
   digest(now: number): EngineDigest[] {
-    return this.table.all().map((engine) => engineDigest(engine, this.#booked, now))
+    return this.table.all().map((engine) => this.#digest(engine, now))
+  }
+
+  #digest(engine: EngineState, now: number): EngineDigest {
+    const digest = engineDigest(engine, this.#booked, now)
+    if (engine.condition.condition === 'well' && !engine.isTooSlow) return digest
+    return { ...digest, hurt: this.#bookings.waitingAt(engine) }
   }
 
   /** Longest prefill queue and highest KV cache use. null: no engine has reported. */

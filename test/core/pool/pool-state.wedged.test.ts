@@ -23,6 +23,15 @@ describe('a pool with an engine that does not move', () => {
     for (let at = 0; at < 30; at++) expect(site.send()).not.toBe('a')
   })
 
+  it('a pool with a stuck engine counts the requests, keys and models that wait there, and none at engines that are well', () => {
+    const site = withStopped()
+    for (const tenant of ['x', 'y']) for (let at = 0; at < 3; at++) site.send({ tenant })
+    site.pass(TTFT_MS + 3_000)
+    const [stuck, well] = site.state.digest(site.now).engines
+    expect(stuck!.hurt).toEqual({ requests: 3, keys: 3, models: 1 })
+    expect(well!.hurt).toBeUndefined()
+  })
+
   it('a pool with a stuck engine opens its circuit at a timeout, although it has answered a trial that was sent later', () => {
     const site = withStopped()
     site.stopped.delete('a')

@@ -1,7 +1,7 @@
 /** Watches the engines of a pool: their condition, trials of silent ones, and events for the log. */
 import type { EngineSignal } from '../../contract/engine-signal.ts'
 import { isOpaque } from '../../contract/pool-config.ts'
-import type { Condition } from '../../contract/pool-digest.ts'
+import type { Condition, HurtRequests } from '../../contract/pool-digest.ts'
 import { ownTrialAt } from '../circuit.ts'
 import { isDown, observed } from './engine-condition.ts'
 import type { EngineState } from '../engine-state.ts'
@@ -41,13 +41,6 @@ export type TrialSignal = Extract<EngineSignal, { readonly kind: 'trial' }>
 export interface TrialOrder {
   readonly engine: string
   readonly limitMs: number
-}
-
-/** Requests that wait at an engine. */
-export interface HurtRequests {
-  readonly requests: number
-  readonly keys: number
-  readonly models: number
 }
 
 interface WatchParts {

@@ -1,0 +1,2 @@
+/** Message of anything that was thrown. */
+export const errorText = (error: unknown): string => (error instanceof Error ? error.message : String(error))
