@@ -57,6 +57,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   #changed = false
   #requestedAt = 0
   #probedAt = 0
+  #firstProbe: Promise<void> | null = null
   #isTicking = false
   #isWatching = false
   #isSick = false
@@ -145,6 +146,7 @@ export class ClusterObject<Env = Cloudflare.Env>
 
   async digest(): Promise<PoolDigest> {
     this.#alarm.restoreIfLost()
+    if (this.#state.pool?.reportsAdapters === true) await this.#readAdapters()
     return this.#state.digest(this.now())
   }
 
@@ -252,10 +254,17 @@ export class ClusterObject<Env = Cloudflare.Env>
     }
   }
 
-  async #probeIfDue(): Promise<void> {
+  /** Probes without traffic, because names that clients may request come from probes. Waits for the first one. */
+  async #readAdapters(): Promise<void> {
+    const probing = this.#probeIfDue(true)
+    this.#firstProbe ??= probing
+    await this.#firstProbe
+  }
+
+  async #probeIfDue(withoutTraffic = false): Promise<void> {
     const { pool } = this.#state
     const now = this.now()
-    if (pool === null || !this.#hasTraffic(pool, now) || now < this.#probeAt()) return
+    if (pool === null || !(withoutTraffic || this.#hasTraffic(pool, now)) || now < this.#probeAt()) return
     this.#probedAt = now
     try {
       const signals = await this.probe(pool)

@@ -71,6 +71,8 @@ export type PoolSettings = Redefine<
     readonly session: SessionSettings
     /** Names. */
     readonly adapters: readonly string[]
+    /** Clients may also request the adapters that engines report. */
+    readonly reportsAdapters: boolean
     /** null: engines load no adapters on demand. */
     readonly adapterLoading: AdapterLoadingSettings | null
   }

@@ -31,6 +31,7 @@ import { type MirrorParts, Mirrors } from './api/mirrors.ts'
 import { PromptAnalyzers, type VocabularyOf } from './api/prompt/prompt-analyzers.ts'
 import type { HttpRequest } from './api/request-context.ts'
 import { RequestHistory } from './api/request-history.ts'
+import { ReportedAdapters } from './api/reported-adapters.ts'
 import { ResponseAffinity } from './origin/response-affinity.ts'
 import type { WorkerGroup, GroupQuery } from './worker-group.ts'
 import { answerGroupQuery } from './api/group-queries.ts'
@@ -218,9 +219,10 @@ const regionParts = (config: Config): Pick<ExchangeParts, 'regionPreference'> & 
 }
 
 /** How a requested name becomes a model with its pools. */
-const modelParts = (config: Config, models: ModelRegistry, weighted: WeightedModels | null) => ({
+const modelParts = (config: Config, ports: Ports, models: ModelRegistry, weighted: WeightedModels | null) => ({
   ...regionParts(config),
   weighted,
+  adapters: ReportedAdapters.of({ ports, models }),
   chooseModel: weighted === null ? requestedModel(models) : weightedModel(weighted, models),
 })
 
@@ -261,7 +263,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
     ...requests,
     ...bodyParts(authenticator),
-    ...modelParts(config, models, weighted),
+    ...modelParts(config, ports, models, weighted),
     mirrorCounts,
     observer: new InferenceObserver({ ...requests, ...accounts, end: requestEnd(ends) }),
     bodyMemory: bodyMemoryFor(config, ports, carried),

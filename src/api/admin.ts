@@ -40,6 +40,7 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly config: Pick<Config, 'version' | 'limits' | 'ttft'>
   readonly ports: FleetParts['ports'] & ParseParts['ports'] & Pick<Ports, 'now' | 'ttft' | 'origin'>
   readonly models: ModelRegistry
+  readonly adapters: ParseParts['adapters']
   readonly chooseModel: ParseParts['chooseModel']
   readonly inRegions: ParseParts['inRegions']
   readonly regionPreference: ExchangeParts['regionPreference']

@@ -48,7 +48,7 @@ function poolView({ cluster, pool }: PoolRoute, digest: PoolDigest | null, encod
     region: cluster.region,
     model: pool.model,
     aliases: pool.aliases,
-    adapters: pool.adapters,
+    adapters: [...pool.adapters, ...new Set(digest?.engines.flatMap((engine) => engine.loadedAdapters ?? []))],
     policy: pool.policy.name,
     slo: sloFields(pool),
   }

@@ -31,7 +31,7 @@ function isMatchedIn(name: string, { aliases, adapters, engines }: PoolSettings)
   return !adapters.includes(name) && !engines.some(({ models }) => models?.includes(name) === true)
 }
 
-/** All names of the configuration. */
+/** All names of the configuration, and the adapters that engines report. */
 export class ModelRegistry {
   readonly routes: readonly PoolRoute[]
   /** Several pools serve one name. */
@@ -41,6 +41,7 @@ export class ModelRegistry {
   readonly #weighted = new Map<string, ServedModel>()
   /** Aliases that are patterns, the narrowest first. */
   readonly #patterns: readonly ServedModel[]
+  #reported: ReadonlyMap<string, ServedModel> = new Map()
 
   constructor(config: Pick<Config, 'clusters' | 'weightedModels'>) {
     this.routes = config.clusters.flatMap((cluster) =>
@@ -56,15 +57,29 @@ export class ModelRegistry {
     }
   }
 
+  /** Whether the configuration has the name, or a pattern that matches it. */
+  isConfigured(name: string): boolean {
+    return (
+      this.#offers.has(name) ||
+      this.#weighted.has(name) ||
+      this.#patterns.some((pattern) => matchesPattern(name, pattern.name))
+    )
+  }
+
+  /** Replaces the adapters that engines report, which have names that the configuration has not. */
+  adoptAdapters(reported: ReadonlyMap<string, ServedModel>): void {
+    this.#reported = reported
+  }
+
   /** Names that this caller may use, in the order of the configuration, without patterns. */
   offers(caller: Caller): ServedModel[] {
-    return [...this.#offers.values(), ...this.#weighted.values()].filter(
+    return [...this.#offers.values(), ...this.#weighted.values(), ...this.#reported.values()].filter(
       (offer) => mayUseModel(caller, offer.name) && offer.routes.some(({ cluster }) => mayServe(cluster, caller)),
     )
   }
 
   #find(name: string, caller: Caller): ServedModel | undefined {
-    const exact = this.#offers.get(name) ?? this.#weighted.get(name)
+    const exact = this.#offers.get(name) ?? this.#weighted.get(name) ?? this.#reported.get(name)
     if (exact !== undefined) return mayUseModel(caller, name) ? exact : undefined
     const pattern = this.#patterns.find((one) => matchesPattern(name, one.name))
     if (pattern === undefined) return undefined

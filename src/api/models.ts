@@ -5,10 +5,13 @@ import type { ContextLengths } from './context-lengths.ts'
 import type { GatewayStatus } from './gateway-status.ts'
 import { jsonResponse } from './json-response.ts'
 import type { ModelRegistry, ServedModel } from './model-registry.ts'
+import type { ReportedAdapters } from './reported-adapters.ts'
 import type { RequestContext } from './request-context.ts'
 
 export interface ModelParts {
   readonly models: Pick<ModelRegistry, 'offer' | 'offers'>
+  /** null: all names are configured. */
+  readonly adapters: Pick<ReportedAdapters, 'refresh' | 'refreshFor'> | null
   readonly status: Pick<GatewayStatus, 'startedAt'>
 }
 
@@ -19,8 +22,9 @@ interface ModelRequest {
   readonly caller: Caller
 }
 
-/** Lists the models of the configuration; asks no engine. */
+/** Lists the models of the configuration, and the adapters that engines have reported; asks no engine. */
 export async function listModels(parts: ListParts, { incoming, caller }: ModelRequest): Promise<Response> {
+  await parts.adapters?.refresh()
   const offers = parts.models.offers(caller)
   const length = await parts.lengths.read()
   const listed = offers.map((offer) => listedModel(parts, offer, length(offer)))
@@ -28,6 +32,7 @@ export async function listModels(parts: ListParts, { incoming, caller }: ModelRe
 }
 
 export async function oneModel(parts: ListParts, { incoming, caller }: ModelRequest, name: string): Promise<Response> {
+  await parts.adapters?.refreshFor(name)
   const offer = parts.models.offer(name, caller)
   const length = await parts.lengths.read()
   return jsonResponse(

@@ -1,4 +1,4 @@
-/** Schema of the LoRA adapters of a pool: their names, or also how engines load them. */
+/** Schema of the LoRA adapters of a pool: their names, also how engines load them, or those that engines report. */
 import * as z from 'zod/mini'
 import { describe, int, milliseconds, modelName, strict, text, withDefault } from './fields.ts'
 
@@ -26,4 +26,4 @@ const loadable = strict({
   load_ms: describe('Maximum time for which a request waits for its adapter.', withDefault(milliseconds(), 60_000)),
 })
 
-export const adapters = z.union([z.array(modelName), loadable])
+export const adapters = z.union([z.literal('auto'), z.array(modelName), loadable])

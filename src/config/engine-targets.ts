@@ -1,4 +1,5 @@
 import type { ClusterConfig, EngineConfig, PoolSettings } from '../config.ts'
+import { hasAdapters } from './pool-names.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { isProvider } from './is-provider.ts'
 import { ranksOf } from './ranks.ts'
@@ -10,7 +11,7 @@ export function toTargets(
 ): ReadonlyMap<string, EngineTarget> {
   const more = {
     ...(gateway === null ? {} : { isGateway: true }),
-    ...(pool.adapters.length === 0 ? {} : { hasAdapters: true }),
+    ...(hasAdapters(pool) ? { hasAdapters: true } : {}),
   }
   return new Map(pool.engines.map((engine) => [engine.id, { ...toTarget(engine, pool.model), ...more }]))
 }

@@ -94,9 +94,13 @@ export const id = textLike(
 /** Model name or alias of clients; an alias may be a pattern. */
 export const clientModel = textLike(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name: 1 to 255 characters without spaces')
 
+const MODEL_NAME = /^[^\s\p{Cc}*]{1,255}$/u
+
+export const isModelName = (name: string): boolean => MODEL_NAME.test(name)
+
 /** Model name of engines. */
 export const modelName = textLike(
-  /^[^\s\p{Cc}*]{1,255}$/u,
+  MODEL_NAME,
   'must be a model name: 1 to 255 characters without spaces and *; only aliases may be patterns',
 )
 

@@ -77,6 +77,7 @@ function toPool(pool: PoolDocument, options: ParseOptions): PoolSettings {
   return {
     ...pool,
     adapters: adapterNames(adapters),
+    reportsAdapters: adapters === 'auto',
     adapterLoading: adapterLoadingOf(adapters),
     observeShare: pool.observeShare ?? options.defaultObserveShare,
     session: { ...session, header: [session.header].flat(), body: [session.body].flat() },

@@ -102,6 +102,8 @@ function edgeModel(pool: unknown): unknown {
 
 /** Names of the adapters: how engines load them is the region's part. */
 function adaptersOf(adapters: unknown): unknown {
+  // An edge reads no lists of engines.
+  if (adapters === 'auto') return undefined
   const names = isJsonObject(adapters) ? adapters['names'] : adapters
   return Array.isArray(names) ? names.map((one: unknown) => (isJsonObject(one) ? one['name'] : one)) : names
 }

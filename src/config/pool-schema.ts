@@ -154,7 +154,8 @@ export const poolShape = {
     withDefault(oneOf(['served', 'requested']), 'served'),
   ),
   adapters: describe(
-    'LoRA adapters of the model: names, or an object that also lets engines load them (docs/engines.md).',
+    'LoRA adapters of the model: names, an object that also lets engines load them, or `auto`: those that engines ' +
+      'have loaded (docs/engines.md).',
     z.prefault(adapters, []),
   ),
   policy: describe('Routing policy: a name, or `{ name: …, option: value }`.', z.prefault(policy, defaultPolicy)),

@@ -31,6 +31,7 @@ export function summarisePool(pool: PoolSettings): PoolConfigSummary {
     settings: {
       ...(pool.aliases.length > 0 && { aliases: pool.aliases.join(', ') }),
       ...(pool.adapters.length > 0 && { adapters: pool.adapters.join(', ') }),
+      ...(pool.reportsAdapters && { adapters: 'those that engines have loaded' }),
       policy: policyText(pool.policy),
       ...(pool.shadow !== null && { shadow: policyText(pool.shadow) }),
       tokens: `${pool.tokenizer ?? 'from bytes, ratio learned'}; blocks of ${pool.blockTokens}`,

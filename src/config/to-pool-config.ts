@@ -35,6 +35,7 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
             maxPerEngine: adapterLoading.maxPerEngine,
           },
         }),
+    ...(pool.reportsAdapters ? { reportsAdapters: true } : {}),
     ...(pool.cost === null ? {} : { countsCosts: true }),
     ...(canary === null ? {} : { canary: { eject: canary.eject } }),
     engines: pool.engines.map((engine) =>

@@ -1,5 +1,6 @@
 /** Rules for adapters that engines load on demand. */
 import type { ConfigDocument, PoolDocument } from '../config.ts'
+import { adapterListOf } from './adapters.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
 
@@ -13,8 +14,9 @@ export function checkAdapters({ clusters }: ConfigDocument): Finding[] {
 }
 
 function checkPoolAdapters(pool: PoolDocument, at: Path): Finding[] {
-  const { adapters, model, aliases, engines } = pool
-  if (!('names' in adapters)) return []
+  const { model, aliases, engines } = pool
+  const adapters = adapterListOf(pool.adapters)
+  if (adapters === null) return []
   const findings: Finding[] = []
   const path = [...at, 'adapters']
   const { names, load, path: template } = adapters

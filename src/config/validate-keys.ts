@@ -80,6 +80,8 @@ export function checkGrantedModels(
     ...weightedModels.map(({ name }) => name),
   ])
   const patterns = [...served].filter(isPattern)
+  // Adapters that engines report are known later.
+  if (clusters.some(({ pools }) => pools.some(({ reportsAdapters }) => reportsAdapters))) return
   for (const [index, model] of models.entries()) {
     if (!served.has(model) && !patterns.some((pattern) => matchesPattern(model, pattern)))
       findings.push({ path: [...at, 'models', index], rule: `is served by no pool${didYouMean(model, [...served])}` })

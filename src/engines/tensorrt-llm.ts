@@ -43,7 +43,7 @@ export const tensorrtLlm: EngineType = {
   checksModel: false,
   kvEvents: {
     sources: null,
-    signedHashes: null,
+    signedHashes: true,
     deviceMediums: ['GPU'],
     enabledBy: 'kv_cache_config.kv_events_config, with KV cache manager V2',
   },

@@ -7,6 +7,7 @@ import { bookingKey } from '../core/pool/bookings.ts'
 import type { Renewal } from '../core/contract/renewal.ts'
 import type { Resume } from '../core/contract/resume.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
+import type { Ports } from '../ports.ts'
 import type { Timer, Timers } from '../ports/timers.ts'
 import type { PoolPort } from '../ports/pool.ts'
 import type { Lease } from '../ports/lease.ts'
@@ -25,6 +26,7 @@ export interface BookingParts {
   readonly placement: Placement
   readonly leaseMs: number
   readonly log: Log
+  readonly ports: Pick<Ports, 'now'>
   readonly timers?: Timers | undefined
   /** Keeps messages of the booking alive. */
   readonly scope?: RequestScope | undefined
@@ -70,6 +72,8 @@ export class LeaseKeeper {
   #outputBlocks = 0
   #progressQueued = false
   #released = false
+  /** Time of the placement, ms since the epoch. */
+  #placedAt: number
   #endInFlight: () => void = nothingSent
   #isFenced = false
   #onFence: () => void = nothingSent
@@ -77,6 +81,7 @@ export class LeaseKeeper {
 
   constructor(parts: BookingParts) {
     this.#parts = parts
+    this.#placedAt = parts.ports.now()
     this.#charge = parts.charge ?? noCharge
     parts.place?.running.add(this)
     this.#lease = parts.lease
@@ -148,12 +153,14 @@ export class LeaseKeeper {
   moveTo(placement: Placement, outcome: Outcome): void {
     if (this.#released) return
     this.#send((lease) => lease.release(outcome))
-    const { admission } = this.#parts
+    const { admission, ports } = this.#parts
+    const placedAt = ports.now()
     this.#charge(bookingKey(admission))
     this.#enqueue(
       async () => undefined,
       () => {
         this.#lease = null
+        this.#placedAt = placedAt
         this.#parts = { ...this.#parts, placement, admission: { ...admission, attempt: admission.attempt + 1 } }
       },
     )
@@ -236,10 +243,11 @@ export class LeaseKeeper {
   }
 
   #asResume(): Resume {
-    const { admission, placement } = this.#parts
+    const { admission, placement, ports } = this.#parts
     return {
       admission,
       placement,
+      ageMs: ports.now() - this.#placedAt,
       firstTokenSeen: this.#firstTokenSeen,
       legsDone: this.#legsDone,
       outputBlocks: this.#outputBlocks,

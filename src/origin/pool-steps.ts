@@ -1,4 +1,5 @@
 /** Upstream path of one pool, composed of what the pool has configured. */
+import { hasAdapters } from '../config/pool-names.ts'
 import { withAdapters } from './adapter-loads.ts'
 import type { AttemptContext, AttemptStep } from './attempt-context.ts'
 import { attemptWith } from './attempt.ts'
@@ -53,7 +54,7 @@ function stepsOf(pool: PoolRoute['pool'], options: StepOptions): PoolSteps {
   if (pool.responseModel === 'requested') relay = renamed(relay)
   const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
   const ownLegs = splits ? preparatoryLegs : onlyLeg
-  const legs = pool.adapters.length > 0 ? withAdapters(ownLegs) : ownLegs
+  const legs = hasAdapters(pool) ? withAdapters(ownLegs) : ownLegs
   const send = delivers ? deliver : dispatch
   const isPaired = splits && connectors[pool.split.connector].isPaired
   const again = attemptWith({

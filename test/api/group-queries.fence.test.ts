@@ -10,6 +10,7 @@ const origin = {} as Origin
 
 function running(placement: Placement): { readonly booking: LeaseKeeper; readonly ended: string[] } {
   const booking = new LeaseKeeper({
+    ports: { now: () => 0 },
     pool: {} as never,
     lease: null,
     admission: admission(),

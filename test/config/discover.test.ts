@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type DiscoveredPod, namesIn, withDiscovered } from '../../src/config/discover.ts'
+import { toTargets } from '../../src/config/engine-targets.ts'
 import { ConfigError } from '../../src/config/problem.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
@@ -38,6 +39,15 @@ describe('discovered engines', () => {
       },
       { id: 'e-fd00--7', url: 'http://[fd00::7]:8000/base', discover: null, weight: 2, maxInFlight: 7 },
     ])
+  })
+
+  it('discovered engines are asked for their adapters if clients may request those that engines report', () => {
+    for (const adapters of ['auto', ['sql']]) {
+      const [pool] = found([poolOf([pattern], { adapters })], { 'vllm.default.svc': ['10.0.0.1', '10.0.0.2'] })
+      expect([...toTargets(pool!).values()].map(({ hasAdapters }) => hasAdapters)).toEqual([true, true])
+    }
+    const [pool] = found([poolOf([pattern])], { 'vllm.default.svc': ['10.0.0.1'] })
+    expect(toTargets(pool!).get('e-10.0.0.1')).not.toHaveProperty('hasAdapters')
   })
 
   it('discovered engines may be an empty list', () => {

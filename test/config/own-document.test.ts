@@ -58,6 +58,16 @@ it('the edge of one document has the gateways of the regions, with the models of
   expect(pool!.engines.map(({ id }) => id)).toEqual(['paris'])
 })
 
+it('the edge of one document gets no adapters of a region whose engines report them', () => {
+  const auto = region('paris', {
+    pools: [{ model: 'm', adapters: 'auto', engines: [{ id: 'a', url: 'http://10.0.0.1' }] }],
+  })
+  const pools = (options_: object) =>
+    parseConfig(documentOf(auto, region('tokyo')), EDGE_ENV, { ...options, ...options_ }).clusters[0]!.pools
+  expect(pools({})[0]).toMatchObject({ model: 'm', adapters: [], reportsAdapters: false })
+  expect(pools({ region: 'paris' })[0]).toMatchObject({ adapters: [], reportsAdapters: true })
+})
+
 it('a region of one document has its pools, the key of the edge and common settings, and needs no other variable', () => {
   const settings = { listen: '0.0.0.0:9000', log: { level: 'debug' }, keys: [{ name: 'local', secret: 'local-key' }] }
   const document = documentOf(region('paris'), region('tokyo', { settings }))

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Config } from '../../src/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
+import { summarisePool } from '../../src/config/pool-summary.ts'
+import { toTargets } from '../../src/config/engine-targets.ts'
 import { ConfigError } from '../../src/config/problem.ts'
 import { toPoolConfig } from '../../src/config/to-pool-config.ts'
 
@@ -30,6 +32,28 @@ describe('adapters', () => {
     const [pool] = cluster!.pools
     expect(pool).toMatchObject({ adapters: ['sql'], adapterLoading: null })
     expect(toPoolConfig(cluster!, pool!)).not.toHaveProperty('adapterLoading')
+  })
+
+  it('adapters that engines report have no names in the configuration, and keys may name any', () => {
+    const key = { name: 'one', secret: 'secret-of-one', models: ['sql'] }
+    const config = (adapters: unknown) =>
+      parseConfig(
+        { keys: [key], clusters: [{ id: 'c', pools: [{ model: 'm', engines: [ENGINE], adapters }] }] },
+        {},
+        options,
+      )
+    const [cluster] = config('auto').clusters
+    const [pool] = cluster!.pools
+    expect(pool).toMatchObject({ adapters: [], reportsAdapters: true, adapterLoading: null })
+    expect(toPoolConfig(cluster!, pool!)).toMatchObject({ reportsAdapters: true })
+    expect(toTargets(pool!).get('a')).toMatchObject({ hasAdapters: true })
+    expect(summarisePool(pool!).settings).toMatchObject({ adapters: 'those that engines have loaded' })
+    expect(() => config(['poet'])).toThrow('is served by no pool')
+    expect(toPoolConfig(cluster!, { ...pool!, reportsAdapters: false })).not.toHaveProperty('reportsAdapters')
+  })
+
+  it.each(['all', 'AUTO', { names: 'auto' }, [['sql']]])('adapters that are %j are refused', (adapters) => {
+    expect(problemsOf(adapters).join()).toMatch(/^adapters/)
   })
 
   it('adapters that may be loaded have a path each, and the pool state gets none of them', () => {

@@ -159,6 +159,25 @@ export function engineWaitContract(name: string, open: (source: Source) => Promi
       await again.release(outcome())
     })
 
+    it('a booking that is made again after the end of the pause may not go on if it is older than the fence', async () => {
+      await start({ engines: [engine('a')] })
+      const [older, newer] = [admission(), admission()]
+      const first = await opened.cluster.admit(older)
+      if ('refusal' in first) throw new Error(first.refusal.detail)
+      await opened.advance(61_000)
+      await observe({ kind: 'pause', engine: 'a', paused: { keeps: true, weights: 'v1' } })
+      await observe({ kind: 'fence', engine: 'a' })
+      await observe({ kind: 'pause', engine: 'a', paused: null, isCold: true })
+      await opened.advance(1_000)
+      const { placement } = first
+      const progress = { placement, firstTokenSeen: true, outputBlocks: 1 }
+      const again = await opened.cluster.resume({ ...progress, admission: older, ageMs: 62_000 })
+      const after = await opened.cluster.resume({ ...progress, admission: newer, ageMs: 500 })
+      expect(await again.renew()).toBe('fenced')
+      expect((await after.renew()) ?? true).toBe(true)
+      for (const lease of [again, after]) await lease.release(outcome())
+    })
+
     it('a pause outlives what a probe finds, and a check from before its end does not bring it back', async () => {
       await start()
       await observe({ kind: 'pause', engine: 'a', paused: { keeps: true, weights: 'v1' } })

@@ -153,6 +153,32 @@ export function sglangPairsContract(runtime: Runtime): void {
       expect(await failures('d0')).toBe(answer === failing ? refused : 0)
     })
 
+    it('stream on if the prefill engine dies after the transfer', async () => {
+      const { engines, gateway, failures } = await site(['p0', 'p1', 'd0'])
+      const [begun, died] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      for (const id of ['p0', 'p1'])
+        engines[id]!.routes['POST *'] = async () => {
+          await begun.promise
+          return { raw: '', end: 'reset' }
+        }
+      engines['d0']!.routes['POST *'] = sseAnswer([token('from d0'), died.promise, DONE])
+      const answer = await gateway.chat({ stream: true })
+      const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader()
+      expect((await reader.read()).value).toBe(token('from d0'))
+      begun.resolve()
+      await until(() => engines['p0']!.running + engines['p1']!.running === 0)
+      // The gateway sees the end of the connection before it answers another request.
+      expect((await gateway.get('/health')).status).toBe(200)
+      died.resolve()
+      let rest = ''
+      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) rest += piece.value
+      expect(rest).toBe(DONE)
+      await gateway.idle()
+      expect(engines['p0']!.posts.length + engines['p1']!.posts.length).toBe(1)
+      expect(engines['d0']!.posts).toHaveLength(1)
+      expect(await failures('d0')).toBe(0)
+    })
+
     it('send the refusal of a prefill engine to the client, and do not wait for the decode engine', async () => {
       const { engines, gateway, failures } = await site(['p0', 'd0'])
       engines['p0']!.routes['POST *'] = refusing

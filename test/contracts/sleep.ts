@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
 import { openGateway, type Runtime, runtimeNames, type TestGateway } from '../kit/gateway.ts'
-import { completion } from '../kit/sse.ts'
+import { completion, DONE, sseAnswer, token } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 
 const AWAY = {
@@ -22,16 +22,22 @@ const metricsOf = (isAsleep: boolean): string =>
 class SleepingEngine {
   asleep = false
   paused = false
+  /** It wakes up after this. */
+  gate: Promise<void> = Promise.resolve()
   engine!: FakeEngine
 
   static async open(): Promise<SleepingEngine> {
     const one = new SleepingEngine()
     one.engine = await FakeEngine.open({
-      'POST /v1/chat/completions': () => (one.asleep || one.paused ? AWAY : { body: completion('hello') }),
+      'POST /v1/chat/completions': ({ json }) => {
+        if (one.asleep || one.paused) return AWAY
+        return json['stream'] === true ? sseAnswer([token('hello'), DONE]) : { body: completion('hello') }
+      },
       'GET /metrics': () => ({ body: metricsOf(one.asleep) }),
       'GET /is_sleeping': () => ({ body: { is_sleeping: one.asleep } }),
       'GET /is_paused': () => ({ body: { is_paused: one.paused } }),
-      'POST /wake_up': () => {
+      'POST /wake_up': async () => {
+        await one.gate
         one.asleep = false
         return { body: {} }
       },
@@ -56,12 +62,17 @@ export function sleepContract(runtime: Runtime): void {
       for (const one of opened.splice(0).reverse()) await one.close()
     })
 
-    async function site(count: number, pool: Readonly<Record<string, unknown>> = { wake: 'on_demand' }) {
+    async function site(
+      count: number,
+      pool: Readonly<Record<string, unknown>> = { wake: 'on_demand' },
+      config: Readonly<Record<string, unknown>> = {},
+    ) {
       const engines = await Promise.all(Array.from({ length: count }, () => SleepingEngine.open()))
       const gateway = await openGateway({
         runtime,
         engines: engines.map(({ engine: { url } }, at) => ({ id: `e${at}`, url, type: 'vllm' })),
         pool: { queue: { no_engine_wait_ms: 120_000 }, stats_interval_ms: 100, policy: 'round_robin', ...pool },
+        config,
       })
       opened.push(...engines.map(({ engine }) => engine), gateway)
       return { engines, gateway }
@@ -78,6 +89,23 @@ export function sleepContract(runtime: Runtime): void {
       const answers = await Promise.all([gateway.chat(), gateway.chat(), gateway.chat()])
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
       expect(engines.map((one) => one.calls('/wake_up')).toSorted()).toEqual([0, 1])
+    })
+
+    it('a stream that waits for a sleeping engine gets heartbeats until it is awake, and then its answer', async () => {
+      const { engines, gateway } = await site(1, { wake: 'on_demand' }, { limits: { heartbeat_ms: 50 } })
+      const gate = Promise.withResolvers<void>()
+      engines[0]!.asleep = true
+      engines[0]!.gate = gate.promise
+      const answer = await gateway.chat({ stream: true })
+      expect(answer.status).toBe(200)
+      const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader()
+      for (let beats = 0; beats < 3; beats++) expect((await reader.read()).value).toMatch(/^(?:: ping\n)+$/)
+      await until(() => engines[0]!.calls('/wake_up') === 1)
+      gate.resolve()
+      let text = ''
+      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) text += piece.value
+      expect(text.replaceAll(': ping\n', '')).toBe(token('hello') + DONE)
+      await gateway.idle()
     })
 
     it('stay asleep if the operator does not let requests wake them', async () => {

@@ -11,6 +11,10 @@ import { defaultTimers } from '../../src/timers.ts'
 import { turns } from '../wait.ts'
 
 const ending: Outcome = { ...endedAs('complete'), status: 200, outputEvents: 3 }
+/** Time of the gateway, ms since the epoch. */
+let nowMs = 0
+const clock = { now: () => nowMs }
+
 const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
 
 /** Timers that fire when a test calls them out of `rings`. */
@@ -62,6 +66,7 @@ class FakePool {
     } as Partial<PoolPort> as PoolPort
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
     return new LeaseKeeper({
+      ports: clock,
       pool: cluster,
       lease,
       admission: { id: 'x' } as Admission,
@@ -119,6 +124,7 @@ describe('a booking in this process', () => {
     } as Partial<PoolPort> as PoolPort
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
     return new LeaseKeeper({
+      ports: clock,
       pool: cluster,
       lease,
       admission: { id: 'x' } as Admission,
@@ -177,6 +183,23 @@ describe('a booking in this process', () => {
 })
 
 describe('a booking', () => {
+  it('a booking that is made again names the time since its placement, and since its last move', async () => {
+    const pool = new FakePool()
+    const booking = pool.booking(null)
+    nowMs += 90_000
+    booking.sendBooking()
+    await turns()
+    nowMs += 1_000
+    booking.moveTo({ ...placement, engine: 'b' }, ending)
+    nowMs += 5_000
+    await turns()
+    expect(pool.resumes).toMatchObject([
+      { placement: { engine: 'a' }, ageMs: 90_000 },
+      { placement: { engine: 'b' }, ageMs: 5_000 },
+    ])
+    await booking.release(ending)
+  })
+
   it('a booking sends every event in order and its end exactly once', async () => {
     const pool = new FakePool()
     const booking = pool.booking()

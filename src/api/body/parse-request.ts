@@ -14,12 +14,15 @@ import type { RequestContext } from '../request-context.ts'
 import type { ReadOptions } from './requested-options.ts'
 import { enforceLimits } from './request-limits.ts'
 import type { ModelRegistry } from '../model-registry.ts'
+import type { ReportedAdapters } from '../reported-adapters.ts'
 import { type StoredResponseParts, storedResponseOf } from '../stored-responses.ts'
 
 export interface ParseParts extends Pick<StoredResponseParts, 'storedResponses'> {
   readonly config: Pick<Config, 'limits'>
   readonly ports: Pick<Ports, 'parseLong'>
   readonly models: ModelRegistry
+  /** null: all names are configured. */
+  readonly adapters: ReportedAdapters | null
   readonly optionsOf: ReadOptions
   readonly chooseModel: ChooseModel
   /** Reads the regions that an edge names, in gateways that choose among clusters. */
@@ -46,7 +49,9 @@ export async function parseInferenceRequest(
   const header = request.headers.get('x-firstlight-options')
   const options = parts.optionsOf({ json, isForm: form, header }, caller)
   const stored = endpoint.storesResponses ? await storedResponseOf(parts, fields, caller) : null
-  const offer = parts.models.offer(modelOf(parts.models, fields, caller, stored), caller)
+  const name = modelOf(parts.models, fields, caller, stored)
+  if (parts.adapters !== null) await parts.adapters.refreshFor(name)
+  const offer = parts.models.offer(name, caller)
   enforceLimits(body, limits)
   const read = { incoming, endpoint, caller, body, fields, options }
   const { model, routes, chosen } = parts.chooseModel(offer, read, stored)

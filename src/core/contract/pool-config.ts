@@ -133,6 +133,8 @@ export interface PoolConfig {
   readonly queue?: QueueConfig | null
   /** Absent, null: engines load no adapters on demand. */
   readonly adapterLoading?: AdapterLoading | null
+  /** Clients may request the adapters that engines report, and no others. Absent: those of the configuration. */
+  readonly reportsAdapters?: boolean
   /** The engine seconds of requests are counted. Absent: they are not. */
   readonly countsCosts?: boolean
   readonly engines: readonly EngineSpec[]

@@ -5,6 +5,9 @@ import type { PoolCapacity } from './pool-capacity.ts'
 import type { Role } from './pool-config.ts'
 import type { PoolHistory } from './pool-history.ts'
 
+/** Adapters that engines report and clients may request, of one pool, at most. */
+export const maxReportedAdapters = 256
+
 /** Another gateway in front of the same engines. */
 export interface ReplicaDigest {
   /** Name of its machine or pod. */
@@ -118,6 +121,8 @@ export interface EngineDigest {
     readonly unloads: number
     readonly failures: number
   }
+  /** Adapters that it reports, at most `maxReportedAdapters`. Absent: the pool does not serve them by it, or unknown. */
+  readonly loadedAdapters?: readonly string[]
   /** Comparisons of its answers with those of others. Absent: none. */
   readonly compared?: EngineCompared
   /** Longest prompt with output, as configured or reported. Absent: unknown. */

@@ -9,6 +9,8 @@ export interface Resume {
   /** Legs that ended before the first token. Absent from older edges. */
   readonly legsDone?: readonly ('encode' | 'prefill')[]
   readonly outputBlocks: number
+  /** Time since the placement, ms: answers that began before a fence may not go on. Absent: unknown. */
+  readonly ageMs?: number
   /**
    * Set if another replica decided and counts the request: `now`, or `before` the connection. Absent: decided here and
    * lost.

@@ -19,8 +19,9 @@ export class AdapterServers {
   }
 
   /** Gives each engine the adapters of its server, if the pool loads adapters. */
-  adopt({ adapterLoading = null }: PoolConfig): void {
+  adopt({ adapterLoading = null, reportsAdapters = false }: PoolConfig): void {
     const engines = this.#engines.all()
+    for (const engine of engines) engine.offersAdapters = reportsAdapters && engine.spec.models === null
     const servers = new Set(engines.map(serverOf))
     for (const id of this.#byServer.keys()) if (adapterLoading === null || !servers.has(id)) this.#byServer.delete(id)
     for (const engine of engines) engine.residents = adapterLoading === null ? null : this.#of(serverOf(engine))

@@ -20,6 +20,11 @@ import { predictionOf } from './ledger-entry.ts'
 import type { LoadStats } from './load-stats.ts'
 import type { BookedLoad } from './booked-load.ts'
 
+/** Progress of a request that is booked again. */
+type BookingProgress = Pick<Booking, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'> & {
+  readonly ageMs?: number | undefined
+}
+
 interface LifecycleParts extends BookedLoad {
   readonly engines: PoolEngines
   readonly decisions: DecisionLog
@@ -182,11 +187,9 @@ export class BookingLifecycle {
   }
 
   /** Restores the progress of a booking that was made again. */
-  catchUp(
-    booking: Booking,
-    { firstTokenSeen, legsDone, outputBlocks }: Pick<Booking, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>,
-    now: number,
-  ): void {
+  catchUp(booking: Booking, { firstTokenSeen, legsDone, outputBlocks, ageMs = 0 }: BookingProgress, now: number): void {
+    // The fence did not reach a booking that had expired by then.
+    if (booking.legs.some(({ engine }) => engine.fencedAt > now - ageMs)) booking.isFenced = true
     for (const legRole of legsDone) this.legDone(booking, { legRole, stages: {} }, now)
     if (firstTokenSeen) this.firstToken(booking, {}, now)
     // Its output was counted before.

@@ -1,4 +1,4 @@
-import type { EngineDigest } from '../contract/pool-digest.ts'
+import { type EngineDigest, maxReportedAdapters } from '../contract/pool-digest.ts'
 import { unavailability } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
 import type { BookedLoad } from './booked-load.ts'
@@ -47,12 +47,17 @@ const detailsOf = ({
   contextTokens,
   compared,
   residents,
+  offersAdapters,
+  loadedAdapters,
 }: EngineState): Partial<EngineDigest> => ({
   ...(spec.server === undefined ? {} : { server: spec.server }),
   ...(spec.ignoresRanks === true ? { ignoresRanks: true } : {}),
   ...(problem === undefined ? {} : { problem }),
   ...(compared === undefined ? {} : { compared }),
   ...(residents?.shownBy !== spec.id ? {} : { residents: { loaded: residents.loaded, ...residents.counts } }),
+  ...(offersAdapters && loadedAdapters !== null
+    ? { loadedAdapters: loadedAdapters.slice(0, maxReportedAdapters) }
+    : {}),
   ...(lastFailure === undefined ? {} : { lastFailure }),
   ...(version === undefined ? {} : { engineVersion: version }),
   ...(contextTokens === null ? {} : { contextTokens }),

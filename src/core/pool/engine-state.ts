@@ -57,6 +57,8 @@ export class EngineState implements EngineRef {
   reportedContextTokens: number | null = null
   /** Adapters that it had loaded at its last good probe; null: not reported. */
   loadedAdapters: readonly string[] | null = null
+  /** Clients may request the adapters that it reports. */
+  offersAdapters = false
   /** Adapters that gateways load on its server; null: none. */
   residents: AdapterResidents | null = null
   lastFailure: EngineDigest['lastFailure'] = undefined
@@ -80,6 +82,8 @@ export class EngineState implements EngineRef {
   isQuarantined = false
   /** Its answers may not go on. Ends with the pause. */
   isFenced = false
+  /** When its answers were ended last, ms since the epoch. */
+  fencedAt = -Infinity
   /** Since when it serves no requests; null: it does. */
   downSince: number | null = null
   /** The gateway's own request that is on its way to it. */

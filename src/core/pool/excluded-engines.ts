@@ -31,7 +31,7 @@ export function excludedFrom({ engines, admission, pool, now }: ExclusionInput, 
   let hasTooSlow = false
   const neededTokens = contextNeeded(engines, admission)
   const isLoadable = mayBeLoaded(engines, admission)
-  const adapter = isLoadable ? null : loadedAdapter(engines, admission)
+  const adapter = isLoadable ? null : neededAdapter(engines, admission, pool)
   for (let at = 0; at < engines.length; at++) {
     const engine = engines[at]!
     const reason =
@@ -65,11 +65,17 @@ function tooSlow(usable: readonly EngineState[], excluded: readonly Exclusion[])
   })
 }
 
-/** Adapter of the request, if an engine reports that it has loaded it; else null: any engine may load it. */
-function loadedAdapter(engines: readonly EngineState[], { adapter }: Admission): string | null {
-  return adapter !== null && engines.some(({ loadedAdapters }) => loadedAdapters?.includes(adapter) === true)
-    ? adapter
-    : null
+/**
+ * Adapter that an engine must have loaded: that of the request, if an engine reports it, or if clients may request no
+ * others; else null: any engine may load it.
+ */
+function neededAdapter(
+  engines: readonly EngineState[],
+  { adapter }: Admission,
+  { reportsAdapters = false }: PoolConfig,
+): string | null {
+  if (adapter === null || reportsAdapters) return adapter
+  return engines.some(({ loadedAdapters }) => loadedAdapters?.includes(adapter) === true) ? adapter : null
 }
 
 const lacksAdapter = ({ loadedAdapters }: EngineState, adapter: string | null): boolean =>

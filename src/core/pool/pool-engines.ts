@@ -194,6 +194,7 @@ export class PoolEngines {
         return
       case 'fence':
         engine.isFenced = true
+        engine.fencedAt = now
         return this.#bookings.fence(engine)
       case 'adapter':
         return engine.residents?.settled(signal.adapter, signal.loaded, now)

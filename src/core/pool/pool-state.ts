@@ -287,7 +287,7 @@ export class PoolState {
 
   /** Books again without ranking, after an eviction. No effect for live or released bookings. */
   resume(
-    { admission, placement, firstTokenSeen, legsDone = [], outputBlocks, elsewhere }: Resume,
+    { admission, placement, firstTokenSeen, legsDone = [], outputBlocks, ageMs, elsewhere }: Resume,
     now: number,
   ): BookingHandle | { readonly refusal: Refusal } {
     if (this.#configured === null) return { refusal: unconfigured }
@@ -299,7 +299,7 @@ export class PoolState {
     const booking =
       known ??
       this.#add(admission, placement, elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now) } : terms)
-    this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
+    this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks, ageMs }, now)
     return { key }
   }
 

@@ -35,6 +35,8 @@ export interface EngineSnapshot {
   readonly paused?: PausedEngine
   /** Absent: none, or an older snapshot. */
   readonly changes?: readonly StateChange[]
+  /** Absent: its answers were not ended. */
+  readonly fencedAt?: number
   readonly ttftMs: number | null
   readonly requestsTotal: number
   readonly failuresTotal: number
@@ -50,6 +52,7 @@ export const engineSnapshot = ({
   moveAt,
   paused,
   changes,
+  fencedAt,
   ttftMs,
   requestsTotal,
   failuresTotal,
@@ -63,6 +66,7 @@ export const engineSnapshot = ({
   ...(moveAt === undefined ? {} : { moveAt }),
   ...(paused === null ? {} : { paused }),
   ...(changes.list.length === 0 ? {} : { changes: changes.list }),
+  ...(fencedAt === -Infinity ? {} : { fencedAt }),
   ttftMs,
   requestsTotal,
   failuresTotal,

@@ -214,7 +214,7 @@ function toPlacement(
     placement,
     policy,
     predictedTtftMs,
-    booking: new LeaseKeeper({ pool, admission, leaseMs, log, timers, scope, lease, placement, place, charge }),
+    booking: new LeaseKeeper({ ports, pool, admission, leaseMs, log, timers, scope, lease, placement, place, charge }),
     notes: none,
   }
 }

@@ -54,6 +54,7 @@ function checkNames(cards: readonly ModelCard[], { pool, engine }: ExpectedEngin
         : `Start it with --served-model-name ${name}, or use the name it serves as the pool’s \`model\`.`,
     })
   }
+  if (pool.reportsAdapters) return
   const unknown = cards.filter(({ id, parent }) => parent !== null && !pool.adapters.includes(id)).map(({ id }) => id)
   if (unknown.length > 0)
     found.note('adapters', `not in the configuration: ${unknown.join(', ')}`, {

@@ -1,0 +1,3 @@
+import { adaptersAutoContract } from '../../contracts/adapters-auto.ts'
+
+adaptersAutoContract('worker')
