@@ -121,7 +121,7 @@ export interface EngineDigest {
     readonly unloads: number
     readonly failures: number
   }
-  /** Adapters that it reports, at most `maxReportedAdapters`. Absent: the pool does not serve them by it, or unknown. */
+  /** Adapters that it reports, at most `maxReportedAdapters`. Absent: unknown, or clients cannot request them. */
   readonly loadedAdapters?: readonly string[]
   /** Comparisons of its answers with those of others. Absent: none. */
   readonly compared?: EngineCompared
