@@ -146,7 +146,8 @@ export class ClusterObject<Env = Cloudflare.Env>
 
   async digest(): Promise<PoolDigest> {
     this.#alarm.restoreIfLost()
-    if (this.#state.pool?.reportsAdapters === true) await this.#readAdapters()
+    const { pool } = this.#state
+    if (pool?.reportsAdapters === true) await this.#readAdapters(pool)
     return this.#state.digest(this.now())
   }
 
@@ -255,16 +256,24 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   /** Probes without traffic, because names that clients may request come from probes. Waits for the first one. */
-  async #readAdapters(): Promise<void> {
-    const probing = this.#probeIfDue(true)
-    this.#firstProbe ??= probing
+  async #readAdapters(pool: PoolConfig): Promise<void> {
+    const now = this.now()
+    if (now >= this.#probeAt()) {
+      const probing = this.#probeAll(pool, now)
+      this.#firstProbe ??= probing
+    }
     await this.#firstProbe
   }
 
-  async #probeIfDue(withoutTraffic = false): Promise<void> {
+  async #probeIfDue(): Promise<void> {
     const { pool } = this.#state
     const now = this.now()
-    if (pool === null || !(withoutTraffic || this.#hasTraffic(pool, now)) || now < this.#probeAt()) return
+    if (pool === null || !this.#hasTraffic(pool, now) || now < this.#probeAt()) return
+    await this.#probeAll(pool, now)
+  }
+
+  /** Never rejects. */
+  async #probeAll(pool: PoolConfig, now: number): Promise<void> {
     this.#probedAt = now
     try {
       const signals = await this.probe(pool)
