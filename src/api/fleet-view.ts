@@ -60,13 +60,14 @@ function poolView({ cluster, pool }: PoolRoute, digest: PoolDigest | null, encod
       engines: pool.engines.map(({ id, role }) => ({ id, role, available: null })),
     }
   }
-  const { bookings, queue, capacity, at, seq, configVersion, engines } = digest
+  const { bookings, queue, capacity, capacityError, at, seq, configVersion, engines } = digest
   return {
     ...view,
     reachable: true,
     bookings,
     ...(queue === undefined ? {} : { queue: { requests: queue.requests, oldest_ms: queue.oldestMs } }),
     ...(capacity === undefined ? {} : { capacity: toSnakeCase(capacity) }),
+    ...(capacityError === undefined ? {} : { capacity_error: capacityError }),
     at,
     seq,
     config_version: configVersion,

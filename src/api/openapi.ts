@@ -167,6 +167,10 @@ const schemas: Readonly<Record<string, Schema>> = {
         }),
       ),
     ),
+    'capacity_error?': described(
+      'Minutes of the last hour in which requests came, and in how many of them the capacity was wrong.',
+      object({ minutes: number, overstated: number, understated: number }),
+    ),
     'at?': milliseconds,
     'seq?': number,
     'config_version?': number,

@@ -40,4 +40,24 @@ export const CAPACITY_METRICS: readonly Metric[] = [
     value: ({ exhaustionS }) => exhaustionS,
     panel: 'Capacity',
   },
+  {
+    from: 'pool',
+    type: 'gauge',
+    name: 'firstlight_pool_capacity_overstated_ratio',
+    help:
+      'Share of the minutes of the last hour in which more than 1 % of the requests were refused or late, though the ' +
+      'stated capacity had room for them. Minutes without requests do not count. No sample: none was compared.',
+    value: ({ capacityError: error }) => (error === undefined ? undefined : error.overstated / error.minutes),
+    panel: 'Capacity',
+  },
+  {
+    from: 'pool',
+    type: 'gauge',
+    name: 'firstlight_pool_capacity_understated_ratio',
+    help:
+      'Share of the minutes of the last hour in which at most 1 % of the requests were refused or late, though they ' +
+      'exceeded the stated capacity. Minutes without requests do not count. No sample: none was compared.',
+    value: ({ capacityError: error }) => (error === undefined ? undefined : error.understated / error.minutes),
+    panel: 'Capacity',
+  },
 ]

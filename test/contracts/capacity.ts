@@ -1,6 +1,7 @@
 /** Capacity of pools in terms of their objective, on any runtime. */
 import { afterEach, describe, expect, it } from 'vitest'
 import type { PoolCapacity, RoleCapacity } from '../../src/core/contract/pool-capacity.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
 import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
 import { admission, engine, engines, outcome, pool, probe } from '../kit/pool-fixtures.ts'
 import { until } from '../wait.ts'
@@ -101,6 +102,26 @@ export function capacityContract(name: string, open: (source: Source) => Promise
       expect(await only()).toMatchObject({ replicas: 1, spareRequestsPerS: null })
       await opened.cluster.configure(2, pool({ slo: SLO, engines: engines('a') }))
       await answer
+    })
+
+    it('minutes in which requests are refused or late within the stated capacity are errors of it', async () => {
+      await start({ engines: [engine('a', { maxInFlight: 1 })] })
+      const error = async (): Promise<PoolDigest['capacityError']> => (await opened.cluster.digest()).capacityError
+      await minute(6)
+      await opened.advance(MINUTE_MS - (opened.now() % MINUTE_MS))
+      await minute(6)
+      // The present minute is not complete, so it has no error yet.
+      const { overstated = 0, minutes: before = 0 } = (await error()) ?? {}
+      expect(overstated).toBe(0)
+      const held = await admitted(opened.cluster.admit(admission()))
+      expect('refusal' in (await opened.cluster.admit(admission()))).toBe(true)
+      await held.lease.firstToken({ ttft: SLO.ttftMs + 1 })
+      await held.lease.release(outcome())
+      await opened.advance(MINUTE_MS)
+      const after = await error()
+      expect(after).toEqual({ minutes: before + 1, overstated: 1, understated: 0 })
+      await opened.advance(70 * MINUTE_MS)
+      expect(await error()).toBeUndefined()
     })
 
     it('engines that may get no request have no spare rate', async () => {

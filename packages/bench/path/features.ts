@@ -98,6 +98,7 @@ export const features: readonly Feature[] = [
       'api/middleware/refuse-repeated.ts',
       'api/repeated-requests.ts',
       'core/capacity/arrivals.ts',
+      'core/capacity/capacity-checks.ts',
       'core/capacity/engine-rate.ts',
       'core/capacity/merge-capacities.ts',
       'core/capacity/rate-slope.ts',

@@ -1,10 +1,12 @@
 import type { Admission } from '../contract/admission.ts'
 import type { Role, SloConfig } from '../contract/pool-config.ts'
 import type { Refusal } from '../contract/refusal.ts'
+import { CapacityChecks } from './capacity-checks.ts'
 import { rateSlope } from './rate-slope.ts'
 import { type RoleWork, WorkSums } from './request-mix.ts'
 
 const SLICE_MS = 10_000
+const MINUTE_MS = 60_000
 
 /** Five minutes, and the latest one: the higher rate counts, so that growth is seen soon and a decline is awaited. */
 const SLICES = 30
@@ -16,6 +18,8 @@ const MIN_SLACK_S = 0.1
 interface Slice {
   readonly at: number
   arrivals: number
+  /** Requests that were refused, or whose first token was late. */
+  missed: number
   /** Requests with known work. */
   sampled: number
   readonly work: Map<Role, WorkSums>
@@ -35,6 +39,8 @@ export interface ArrivalRates {
 /** Counts requests of a pool with an objective, admitted and refused, and their work. */
 export class Arrivals {
   slo: SloConfig
+  /** Checks of the capacity that was computed from these arrivals. */
+  readonly checks = new CapacityChecks((minuteAt) => this.#minute(minuteAt))
   readonly #since: number
   readonly #slices: Slice[] = []
 
@@ -43,14 +49,21 @@ export class Arrivals {
     this.#since = now
   }
 
-  /** Counts requests whose work is unknown. */
+  /** Counts requests that found no room, and whose work is unknown. */
   add(requests: number, now: number): void {
-    this.#slice(now).arrivals += requests
+    const slice = this.#slice(now)
+    slice.arrivals += requests
+    slice.missed += requests
+  }
+
+  /** Counts an admitted request whose first token came later than the objective. */
+  late(now: number): void {
+    this.#slice(now).missed += 1
   }
 
   /** Counts an admitted request. Its parts go to engines of these roles. */
   booked(parts: Iterable<readonly [Role, RoleWork]>, now: number): void {
-    this.add(1, now)
+    this.#slice(now).arrivals += 1
     this.sampled(parts, now)
   }
 
@@ -91,6 +104,15 @@ export class Arrivals {
     }
   }
 
+  /** Counts of a minute. null: it began before the pool, or its slices are gone. */
+  #minute(from: number): { readonly arrivals: number; readonly missed: number } | null {
+    const last = this.#slices.at(-1)
+    if (from < this.#since || (last !== undefined && from <= last.at - SLICES * SLICE_MS)) return null
+    const own = this.#slices.filter(({ at }) => at >= from && at < from + MINUTE_MS)
+    const sum = (count: 'arrivals' | 'missed'): number => own.reduce((total, slice) => total + slice[count], 0)
+    return { arrivals: sum('arrivals'), missed: sum('missed') }
+  }
+
   /** Mean rate over the last slices. */
   #rate(recent: readonly Slice[], slices: number, now: number): number {
     const from = sliceAt(now) - (slices - 1) * SLICE_MS
@@ -113,7 +135,7 @@ export class Arrivals {
     const last = this.#slices.at(-1)
     // A clock that went back adds to the last slice.
     if (last !== undefined && at <= last.at) return last
-    const slice: Slice = { at, arrivals: 0, sampled: 0, work: new Map() }
+    const slice: Slice = { at, arrivals: 0, missed: 0, sampled: 0, work: new Map() }
     this.#slices.push(slice)
     if (this.#slices.length > SLICES) this.#forgetOldest()
     return slice

@@ -1,9 +1,16 @@
-import type { PoolCapacity, RoleCapacity } from '../contract/pool-capacity.ts'
+import type { CapacityError, PoolCapacity, RoleCapacity } from '../contract/pool-capacity.ts'
 
 /** Joins the capacities of the parts of one pool, by role. */
 export function mergeCapacities(all: readonly PoolCapacity[]): PoolCapacity {
   const byRole = Map.groupBy(all.flat(), ({ role }) => role)
   return [...byRole.values()].map((parts) => parts.reduce(joined))
+}
+
+/** Adds the compared minutes of the parts of one pool. Each part has its own engines and arrivals. */
+export function mergeCapacityErrors(all: readonly CapacityError[]): CapacityError | null {
+  if (all.length === 0) return null
+  const sum = (field: keyof CapacityError): number => all.reduce((total, one) => total + one[field], 0)
+  return { minutes: sum('minutes'), overstated: sum('overstated'), understated: sum('understated') }
 }
 
 function joined(one: RoleCapacity, other: RoleCapacity): RoleCapacity {

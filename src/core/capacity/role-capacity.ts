@@ -41,7 +41,7 @@ export function roleCapacity(load: RoleLoad): RoleCapacity {
       spareRequestsPerS: null,
       exhaustionS: null,
     }
-  const rate = engines.reduce((sum, engine) => sum + engineRate(mix, engine, itlS), 0)
+  const rate = servedRate(mix, engines, itlS)
   const perEngine = engines.length > 0 ? rate / engines.length : engineRate(mix, joining, itlS)
   const neededEngines = requestsPerS / perEngine
   const spareRequestsPerS = Math.max(0, rate - requestsPerS)
@@ -54,6 +54,10 @@ export function roleCapacity(load: RoleLoad): RoleCapacity {
     exhaustionS: exhaustionS(spareRequestsPerS, load.slopePerS2, isBusy),
   }
 }
+
+/** Requests per second of this mix that the engines serve within the objective. */
+export const servedRate = (mix: RequestMix, engines: readonly EnginePace[], itlS: number): number =>
+  engines.reduce((sum, engine) => sum + engineRate(mix, engine, itlS), 0)
 
 function exhaustionS(spareRequestsPerS: number, slopePerS2: number, isBusy: boolean): number | null {
   if (spareRequestsPerS === 0) return isBusy ? 0 : null

@@ -15,5 +15,15 @@ export interface RoleCapacity {
   readonly exhaustionS: number | null
 }
 
+/** Minutes of the last hour in which the capacity of a pool was compared with the requests that came. */
+export interface CapacityError {
+  /** Compared minutes: those with requests. */
+  readonly minutes: number
+  /** Minutes in which requests were refused or late, though their rate was within the stated capacity. */
+  readonly overstated: number
+  /** Minutes in which none was, though their rate exceeded the stated capacity. */
+  readonly understated: number
+}
+
 /** One entry for each role that serves requests. */
 export type PoolCapacity = readonly RoleCapacity[]

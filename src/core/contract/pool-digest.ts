@@ -1,7 +1,7 @@
 import type { Decision } from './decision.ts'
 import type { EngineStats, PausedEngine } from './engine-signal.ts'
 import type { AttemptFailure } from './outcome.ts'
-import type { PoolCapacity } from './pool-capacity.ts'
+import type { CapacityError, PoolCapacity } from './pool-capacity.ts'
 import type { Role } from './pool-config.ts'
 import type { PoolHistory } from './pool-history.ts'
 
@@ -189,6 +189,8 @@ export interface PoolDigest {
   readonly queue?: { readonly requests: number; readonly oldestMs: number }
   /** Capacity in terms of `slo`. Absent: the pool has none, or the object is older. */
   readonly capacity?: PoolCapacity
+  /** Error of the capacity in the last hour. Absent: not known yet, or as above. */
+  readonly capacityError?: CapacityError
   readonly engines: readonly EngineDigest[]
   /** Absent from older objects. */
   readonly decisions?: readonly DecisionCount[]

@@ -127,7 +127,8 @@ export class BookingLifecycle {
     if (!booking.elsewhere) {
       const { promptTokens } = booking.admission
       const predictedTtftMs = booking.logged === null ? null : this.#decisions.firstToken(booking.logged, stages)
-      this.#history.firstToken({ stages, promptTokens, predictedTtftMs: isFirst ? predictedTtftMs : null }, now)
+      const token = { stages, promptTokens, predictedTtftMs: isFirst ? predictedTtftMs : null }
+      if (this.#history.firstToken(token, now)) this.#overload.arrivals?.late(now)
     }
     const ttftMs = own.ttft ?? own.first_byte ?? null
     for (const { engine, legRole } of booking.legs) {

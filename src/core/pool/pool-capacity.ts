@@ -1,6 +1,6 @@
 import type { ArrivalRates, Arrivals } from '../capacity/arrivals.ts'
 import type { EnginePace } from '../capacity/engine-rate.ts'
-import { roleCapacity, type RoleLoad } from '../capacity/role-capacity.ts'
+import { roleCapacity, type RoleLoad, servedRate } from '../capacity/role-capacity.ts'
 import type { PoolCapacity } from '../contract/pool-capacity.ts'
 import { isOpaque, type PoolConfig, type Role } from '../contract/pool-config.ts'
 import { decodeCostModelAt } from '../latency/decode-cost-model.ts'
@@ -35,6 +35,23 @@ export function poolCapacity(query: CapacityQuery): PoolCapacity | null {
   return (roles.length === 0 ? (['any'] as const) : roles).map((role) =>
     roleCapacity(loadOf(role, { ...query, engines: own }, rates)),
   )
+}
+
+/**
+ * Requests per second of the pool that its engines serve within the objective: the role that is exhausted first limits
+ * it. null: unknown, as no request has been seen.
+ */
+export function statedRate(query: CapacityQuery): number | null {
+  const engines = query.engines.filter(({ spec }) => !isOpaque(spec))
+  const rates = query.arrivals.rates(query.now)
+  if (rates.sampled === 0 || (engines.length === 0 && query.engines.length > 0)) return null
+  const serving = [...rates.roles].filter(([role]) => SERVING.includes(role))
+  const limits = serving.map(([role, work]) => {
+    const load = loadOf(role, { ...query, engines }, rates)
+    const perS = load.mix === null ? Infinity : servedRate(load.mix, load.engines, load.itlS)
+    return (perS * rates.sampled) / work.requests
+  })
+  return Math.min(...limits)
 }
 
 function loadOf(

@@ -16,7 +16,7 @@ import { EngineWatch, type TrialOrder, type TrialSignal } from './condition/engi
 import { CanaryResults } from './canary-results.ts'
 import type { BookedLoad } from './booked-load.ts'
 import { paused } from './engine-pause.ts'
-import { poolCapacity } from './pool-capacity.ts'
+import { poolCapacity, statedRate } from './pool-capacity.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import { RankServers } from './rank-servers.ts'
 import { overlaps, supportsRole } from './roles.ts'
@@ -379,12 +379,21 @@ export class PoolEngines {
   }
 
   /** Capacity in terms of the pool's objective. `arrivals`: null: it has none. */
-  capacity(arrivals: Arrivals | null, waiting: number, now: number): Pick<PoolDigest, 'capacity'> {
+  capacity(arrivals: Arrivals | null, waiting: number, now: number): Pick<PoolDigest, 'capacity' | 'capacityError'> {
     if (arrivals === null || this.#pool === null) return {}
-    const { load, ledger } = this.#booked
-    const query = { load, ledger, pool: this.#pool, engines: this.table.all(), arrivals, waiting, now }
-    const capacity = poolCapacity(query)
-    return capacity === null ? {} : { capacity }
+    this.stateCapacity(arrivals, now)
+    const engines = this.table.all()
+    const capacity = poolCapacity({ ...this.#booked, pool: this.#pool, engines, arrivals, waiting, now })
+    const capacityError = arrivals.checks.error(now)
+    return { ...(capacity === null ? {} : { capacity }), ...(capacityError === null ? {} : { capacityError }) }
+  }
+
+  /** States the capacity, if that is due, for the comparison with the requests that come. */
+  stateCapacity(arrivals: Arrivals | null, now: number): void {
+    if (arrivals === null || this.#pool === null || !arrivals.checks.isDue(now)) return
+    const engines = this.table.all()
+    const perS = statedRate({ ...this.#booked, pool: this.#pool, engines, arrivals, waiting: 0, now })
+    arrivals.checks.stated(perS, now)
   }
 
   /** Estimates for a new prompt, of each engine that is available for prefill. */

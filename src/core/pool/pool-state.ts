@@ -307,6 +307,7 @@ export class PoolState {
   observe(signals: readonly EngineSignal[], now: number): readonly string[] {
     for (const signal of signals) this.#engines.observe(signal, now)
     this.#history.gaugeBy(this.#engines, now)
+    this.#engines.stateCapacity(this.#overload.arrivals, now)
     this.#waiting.wake(now)
     return signals
       .filter((signal) => signal.kind === 'probe' && this.#engines.changesSoon(signal.engine))

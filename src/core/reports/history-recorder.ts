@@ -33,10 +33,10 @@ interface Slice {
   readonly errors: number[]
 }
 
-type JudgeFirstToken = (step: Step, ttftMs: number, promptTokens: number) => void
+type JudgeFirstToken = (step: Step, ttftMs: number, promptTokens: number) => boolean
 
 /** Step of a pool without an objective. */
-const notJudged: JudgeFirstToken = () => undefined
+const notJudged: JudgeFirstToken = () => false
 
 interface FirstToken {
   readonly stages: StageTimes
@@ -49,7 +49,7 @@ interface FirstToken {
 export class HistoryRecorder {
   readonly #steps: Step[] = []
   readonly #slices: Slice[] = []
-  /** Counts a first token against the objective. */
+  /** Counts a first token against the objective. Returns whether it is late. */
   #judge: JudgeFirstToken = notJudged
   #lastGaugesAt = -Infinity
 
@@ -65,17 +65,19 @@ export class HistoryRecorder {
     this.#step(now).outputTokens += tokens
   }
 
-  firstToken({ stages, promptTokens, predictedTtftMs }: FirstToken, now: number): void {
+  /** Returns whether the first token is later than the objective. */
+  firstToken({ stages, promptTokens, predictedTtftMs }: FirstToken, now: number): boolean {
     const ttftMs = stages.ttft ?? stages.first_byte
-    if (ttftMs === undefined) return
+    if (ttftMs === undefined) return false
     const step = this.#step(now)
     step.ttft.add(ttftMs)
-    this.#judge(step, ttftMs, promptTokens)
+    const isLate = this.#judge(step, ttftMs, promptTokens)
     const slice = this.#slice(now)
     const times: Readonly<Record<string, number>> = stages
     for (const stage in times) sketchOf(slice, stage).add(times[stage]!)
     const sentMs = ttftMs - (stages.gateway_queue ?? 0)
     if (predictedTtftMs !== null && sentMs > 0) slice.errors[errorBin(predictedTtftMs / sentMs)]! += 1
+    return isLate
   }
 
   /** Reads the gauges once a second, because that takes a pass over all engines. */
@@ -143,7 +145,9 @@ function judgeBy({ ttftMs: limitMs, ttftMsPer1kTokens }: SloConfig): JudgeFirstT
   if (limitMs === null) return notJudged
   return (step, ttftMs, promptTokens) => {
     step.judged += 1
-    if (ttftMs > limitMs + ((ttftMsPer1kTokens ?? 0) * promptTokens) / 1000) step.late += 1
+    const isLate = ttftMs > limitMs + ((ttftMsPer1kTokens ?? 0) * promptTokens) / 1000
+    if (isLate) step.late += 1
+    return isLate
   }
 }
 

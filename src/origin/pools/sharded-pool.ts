@@ -8,7 +8,7 @@ import { serverIdOf } from '../../core/contract/rank-id.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { RegionDigest } from '../../core/contract/region-digest.ts'
 import type { CostAnswer } from '../../core/cost/request-cost.ts'
-import { mergeCapacities } from '../../core/capacity/merge-capacities.ts'
+import { mergeCapacities, mergeCapacityErrors } from '../../core/capacity/merge-capacities.ts'
 import { mergeDecisions } from '../../core/edge/merge-digests.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../../core/kv-events/event-delta.ts'
 import { mergeHistories } from '../../core/reports/merge-histories.ts'
@@ -193,9 +193,15 @@ function mergeDigests(all: readonly PoolDigest[]): PoolDigest {
     ...(all.some(({ capacity }) => capacity !== undefined)
       ? { capacity: mergeCapacities(all.flatMap(({ capacity }) => (capacity === undefined ? [] : [capacity]))) }
       : {}),
+    ...capacityErrorOf(all),
     engines: all.flatMap(({ engines }) => engines),
     decisions: mergeDecisions(all.flatMap(({ decisions = [] }) => decisions)),
   }
+}
+
+function capacityErrorOf(all: readonly PoolDigest[]): Pick<PoolDigest, 'capacityError'> {
+  const capacityError = mergeCapacityErrors(all.flatMap((digest) => digest.capacityError ?? []))
+  return capacityError === null ? {} : { capacityError }
 }
 
 function mergeQueues(queues: readonly NonNullable<PoolDigest['queue']>[]): Pick<PoolDigest, 'queue'> {

@@ -64,6 +64,34 @@ describe('Arrivals', () => {
     expect(arrivals.rates(START).requestsPerS).toBeCloseTo(0.1)
   })
 
+  it('a minute with refused or late requests is compared with the capacity that was stated in it', () => {
+    const arrivals = new Arrivals(SLO, START - 1)
+    const minute = (at: number, lateOrRefused: () => void): void => {
+      arrivals.checks.stated(10, START + 60_000 * at)
+      arrivals.booked([['any', WORK]], START + 60_000 * at)
+      lateOrRefused()
+    }
+    minute(0, () => undefined)
+    minute(1, () => arrivals.late(START + 119_999))
+    minute(2, () => arrivals.refused(REFUSAL, admission(), START + 179_999))
+    arrivals.checks.stated(10, START + 180_000)
+    expect(arrivals.checks.error(START + 180_000)).toEqual({ minutes: 3, overstated: 2, understated: 0 })
+  })
+
+  it('a minute that began before the pool, or that ended too long ago, is not compared', () => {
+    const early = new Arrivals(SLO, START + 1)
+    early.checks.stated(10, START + 1)
+    early.add(1, START + 1)
+    early.checks.stated(10, START + 60_000)
+    expect(early.checks.error(START + 60_000)).toBeNull()
+    const idle = open()
+    idle.checks.stated(10, START)
+    idle.add(1, START)
+    idle.add(1, START + 300_000)
+    idle.checks.stated(10, START + 300_000)
+    expect(idle.checks.error(START + 300_000)).toBeNull()
+  })
+
   it('the slack of a prompt is its objective without its prefill, and at least 100 ms', () => {
     expect(open().slackS(5_000, 0.5)).toBeCloseTo(1)
     expect(open().slackS(5_000, 3)).toBe(0.1)

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { mergeCapacities } from '../../../src/core/capacity/merge-capacities.ts'
+import { mergeCapacities, mergeCapacityErrors } from '../../../src/core/capacity/merge-capacities.ts'
 import type { RoleCapacity } from '../../../src/core/contract/pool-capacity.ts'
 
 const part = (changes: Partial<RoleCapacity> = {}): RoleCapacity => ({
@@ -35,4 +35,14 @@ it('roles of the parts are joined by their names, and no traffic needs no engine
     ['any', 5],
     ['decode', 0],
   ])
+})
+
+it('compared minutes of the parts are added, and none are no error', () => {
+  expect(mergeCapacityErrors([])).toBeNull()
+  expect(
+    mergeCapacityErrors([
+      { minutes: 60, overstated: 3, understated: 1 },
+      { minutes: 10, overstated: 1, understated: 0 },
+    ]),
+  ).toEqual({ minutes: 70, overstated: 4, understated: 1 })
 })
