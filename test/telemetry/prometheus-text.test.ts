@@ -147,6 +147,7 @@ const digest = (changes: Partial<PoolDigest> = {}): PoolDigest => ({
   bookings: 0,
   queue: { requests: 3, oldestMs: 1500 },
   capacity: [{ role: 'any', replicas: 3, neededEngines: 2.5, requestsPerS: 5, spareRequestsPerS: 1, exhaustionS: 60 }],
+  capacityError: { minutes: 40, overstated: 4, understated: 1 },
   engines: [engine()],
   decisions: [
     {

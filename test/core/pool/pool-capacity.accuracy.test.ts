@@ -6,7 +6,7 @@ import { GatewayRouter } from '../../../packages/replay/src/replay/gateway-route
 import { fleetOf, replay } from '../../../packages/replay/src/replay/plan.ts'
 import type { RouterKind } from '../../../packages/replay/src/replay/router.ts'
 import type { Trace, TraceRequest } from '../../../packages/replay/src/replay/trace.ts'
-import type { RoleCapacity } from '../../../src/core/contract/pool-capacity.ts'
+import type { CapacityError, RoleCapacity } from '../../../src/core/contract/pool-capacity.ts'
 
 const ENGINES = 2
 const BLOCK_TOKENS = 64
@@ -32,6 +32,8 @@ interface Figures {
   readonly refusedShare: number
   /** At the last request. */
   readonly capacity: RoleCapacity
+  /** After the last request. */
+  readonly error: CapacityError | undefined
 }
 
 function serve(perS: number): Figures {
@@ -52,10 +54,11 @@ function serve(perS: number): Figures {
   const fleet = fleetOf(ENGINES, { kind: 'vllm', profile: engineProfile('h100-8b') })
   const { jobs } = replay(trace, fleet, router, pace)
   const counted = jobs.filter(({ request }) => request.atMs > COLD_MS)
-  const last = trace.requests.at(-1)!.atMs
+  const { capacity, capacityError } = state!.digest(trace.requests.at(-1)!.atMs)
   return {
     refusedShare: counted.filter(({ endedAt }) => endedAt < 0).length / counted.length,
-    capacity: state!.digest(last).capacity![0]!,
+    capacity: capacity![0]!,
+    error: capacityError,
   }
 }
 
@@ -63,8 +66,9 @@ it('the capacity that a pool publishes at a quarter of its load is where refusal
   const { capacity } = serve(2)
   const total = capacity.requestsPerS + capacity.spareRequestsPerS!
   expect(capacity.replicas).toBe(1)
-  expect(serve(0.85 * total).refusedShare).toBeLessThan(0.01)
-  const { refusedShare, capacity: over } = serve(1.5 * total)
+  const below = serve(0.85 * total)
+  expect(below.refusedShare).toBeLessThan(0.01)
+  const { refusedShare, capacity: over, error } = serve(1.5 * total)
   expect(refusedShare).toBeGreaterThan(0.1)
   // With as many engines as it asks for, each has the load that two can serve.
   expect([over.replicas, over.spareRequestsPerS, over.exhaustionS]).toEqual([
@@ -72,4 +76,5 @@ it('the capacity that a pool publishes at a quarter of its load is where refusal
     0,
     0,
   ])
+  for (const one of [below.error, error]) expect(one).toEqual({ minutes: 2, overstated: 0, understated: 0 })
 })
