@@ -16,6 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), 'screenshots-'))
 const configured = { name: 'batch', secret: 'batch-secret', team: 'data', expires: '2027-06-30' }
 const world = await startWorld([{ id: 'paris', engines: [{ id: 'paris-0' }, { id: 'paris-1' }] }], {
   locked: true,
+  pool: { cost: { price_per_engine_hour: 2.5 } },
   config: {
     keys: [configured],
     teams: [{ name: 'data', limits: { tokens_per_min: 100_000 } }, { name: 'search' }],

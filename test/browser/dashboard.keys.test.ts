@@ -19,6 +19,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'dashboard-keys-'))
   world = await startWorld([{ id: 'paris', engines: [{ id: 'engine-0' }, { id: 'engine-1' }] }], {
     locked: true,
+    pool: { cost: { price_per_engine_hour: 3600 } },
     config: {
       keys: [{ name: 'configured', secret, team: 'research' }],
       teams: [{ name: 'research', limits: { requests_per_min: 1000 } }],
@@ -133,14 +134,30 @@ describe('the keys page of the dashboard', { timeout: 60_000 }, () => {
     expect(await row(page, 'configured').innerText()).toContain('in the configuration')
   })
 
-  it('the keys page sums the usage by key and team', async () => {
+  it('the keys page sums the usage by key, team and model', async () => {
     for (let at = 0; at < 3; at++) expect(await chat(secret)).toBe(200)
     const page = await open('keys')
-    const usageOf = (by: string, name: string) =>
-      page.locator(`[data-usage="${by}"] tr`, { hasText: name }).locator('[data-label="requests"]')
-    await usageOf('key', 'configured').waitFor(slow)
-    expect(Number(await usageOf('key', 'configured').innerText())).toBeGreaterThanOrEqual(3)
-    expect(Number(await usageOf('team', 'research').innerText())).toBeGreaterThanOrEqual(3)
+    const usageOf = async (by: string, name: string, label: string) =>
+      Number(
+        await page.locator(`[data-usage="${by}"] tr`, { hasText: name }).locator(`[data-label="${label}"]`).innerText(),
+      )
+    await page.locator('[data-usage="model"] tr', { hasText: 'sim' }).waitFor(slow)
+    const refreshed = async () => {
+      await page.getByRole('button', { name: 'Refresh' }).click()
+      return usageOf('key', 'configured', 'requests')
+    }
+    await expect.poll(refreshed, slow).toBeGreaterThanOrEqual(3)
+    expect(await usageOf('team', 'research', 'requests')).toBeGreaterThanOrEqual(3)
+    // One unit of money is one engine second.
+    for (const [by, name] of [
+      ['key', 'configured'],
+      ['team', 'research'],
+      ['model', 'sim'],
+    ] as const) {
+      const money = await usageOf(by, name, 'money')
+      expect(money).toBeGreaterThan(0)
+      expect(await usageOf(by, name, 'engine seconds')).toBeCloseTo(money, 5)
+    }
   })
 
   it('the keys page shows nothing without the admin key', async () => {
@@ -163,6 +180,7 @@ describe('the keys page of the dashboard', { timeout: 60_000 }, () => {
       const page = await open('keys', {}, other.url)
       await page.getByText('Keys cannot be created here').waitFor(slow)
       expect(await row(page, 'configured').count()).toBe(1)
+      expect(await page.getByText('Usage by model').count()).toBe(1)
       expect(await page.getByRole('button', { name: 'Create key' }).count()).toBe(0)
     } finally {
       await other.close()
@@ -188,6 +206,7 @@ describe('the playground of the dashboard', { timeout: 60_000 }, () => {
   it('the playground streams an answer with the key of a client, and explains the decision', async () => {
     const page = await open('playground')
     await page.getByLabel('Client key').fill(secret)
+    await page.getByLabel('Tokens at most').fill('16')
     await page.getByLabel('Message').fill('When does the sun rise?')
     await page.getByRole('button', { name: 'Send' }).click()
     await page.getByText(/^ended · first text after/).waitFor(slow)

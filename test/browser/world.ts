@@ -32,8 +32,9 @@ export interface WorldOptions {
   readonly statsIntervalMs?: number
   /** Its engines refuse connections and recover on request. */
   readonly faults?: boolean
-  /** Other settings of the gateway. */
+  /** Other settings of the gateway, and of its pools. */
   readonly config?: object
+  readonly pool?: object
 }
 
 /** Every cluster serves `sim`. */
@@ -74,7 +75,7 @@ export async function startWorld(clusters: readonly Cluster[], options: WorldOpt
 export function documentOf(
   clusters: readonly Cluster[],
   fleet: RunningFleet,
-  { locked = false, statsIntervalMs = 1000, config = {} }: WorldOptions,
+  { locked = false, statsIntervalMs = 1000, config = {}, pool = {} }: WorldOptions,
 ) {
   const urls = new Map(fleet.engines.map(({ settings }, index) => [settings.id, fleet.urls[index]]))
   return {
@@ -85,6 +86,7 @@ export function documentOf(
         {
           model: 'sim',
           stats_interval_ms: statsIntervalMs,
+          ...pool,
           engines: engines.map(({ id: name, role = 'any' }) => ({ id: name, role, url: urls.get(name!) })),
         },
       ],
