@@ -29,6 +29,8 @@ export const otherPlainChats: readonly Switch[] = [
   { engineCount: 1 },
   { pool: { adapters: ['other'] }, engine: { models: ['other'] } },
   { engine: { prefix_caching: 'off' } },
+  // Its context length is not read.
+  { engine: { type: 'ollama' } },
   { pool: { observe_share: 0 } },
   { pool: { response_model: 'requested' } },
   { pool: { policy: 'kv_aware' } },
