@@ -21,3 +21,14 @@ it.each([
   const [pool] = await poolViews(parts, { digests: [digest], regions: [region] })
   expect(pool).toMatchObject({ engines: [{ id: 'paris', ...expected }] })
 })
+
+it('a pool has the error of its capacity as soon as it is known', async () => {
+  const own = { ...route, cluster: { id: 'paris', region: null } } as unknown as PoolRoute
+  const parts = { ports: {}, models: { routes: [own] } } as unknown as Parameters<typeof poolViews>[0]
+  const capacityError = { minutes: 40, overstated: 4, understated: 1 }
+  const known = { ...digest, engines: [], capacityError }
+  const [pool] = await poolViews(parts, { digests: [known], regions: [null] })
+  expect(pool).toMatchObject({ capacity_error: capacityError })
+  const [unknown] = await poolViews(parts, { digests: [{ ...digest, engines: [] }], regions: [null] })
+  expect(unknown).not.toHaveProperty('capacity_error')
+})

@@ -162,6 +162,8 @@ test('firstlight replay --autoscale compares the rules and writes the replicas o
   expect(rows.get('queue, all wait')!.refused).toBe(0)
   expect(rows.get('optimum')!.slo_kept).toBeGreaterThanOrEqual(rows.get('capacity')!.slo_kept)
   expect(rows.get('capacity')!.replicas_max).toBeGreaterThan(1)
+  expect(rows.get('capacity')!.capacity_error!.minutes).toBeGreaterThanOrEqual(5)
+  expect(rows.get('queue, all wait')!.capacity_error).toBeNull()
 })
 
 test('firstlight replay --autoscale rejects engines that differ', async () => {

@@ -105,3 +105,19 @@ describe('cells of a pool', () => {
     expect(drained.map(({ id }) => id)).toEqual([ids[7]])
   })
 })
+
+it('a divided pool has the errors of the capacities of all its cells', async () => {
+  const { cluster } = open()
+  const digest = await cluster.digest()
+  expect(digest).not.toHaveProperty('capacityError')
+  const cells = [
+    { minutes: 60, overstated: 3, understated: 1 },
+    undefined,
+    { minutes: 2, overstated: 0, understated: 1 },
+  ]
+  const parts = cells.map((capacityError) => ({
+    digest: async () => ({ ...digest, ...(capacityError === undefined ? {} : { capacityError }) }),
+  }))
+  const divided = new ShardedPool({ cells: parts as unknown as PoolPort[], engines: () => ids, now: () => 0 })
+  expect(await divided.digest()).toMatchObject({ capacityError: { minutes: 62, overstated: 3, understated: 2 } })
+})

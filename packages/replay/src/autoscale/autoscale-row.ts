@@ -1,3 +1,4 @@
+import type { CapacityError } from '../../../../src/core/contract/pool-capacity.ts'
 import type { AutoscaledResult } from './autoscaled-replay.ts'
 
 /** Interval of `replicas_by_minute`. */
@@ -16,10 +17,12 @@ export interface AutoscaleRow {
   readonly replicas_max: number
   /** Replicas that serve at the start of each minute. */
   readonly replicas_by_minute: readonly number[]
+  /** Error of the published capacity in the last hour of the trace. null: without `slo`, or not known. */
+  readonly capacity_error: CapacityError | null
 }
 
 export function autoscaleRow(rule: string, result: AutoscaledResult, optimumHours: number): AutoscaleRow {
-  const { keptShare, refusedShare, engineHours, spanMs, changes } = result
+  const { keptShare, refusedShare, engineHours, spanMs, changes, capacityError } = result
   const minutes = Array.from({ length: Math.ceil(spanMs / MINUTE_MS) }, (_, minute) => {
     const last = changes.findLast(({ atMs }) => atMs <= minute * MINUTE_MS)
     return last?.ready ?? 0
@@ -33,5 +36,6 @@ export function autoscaleRow(rule: string, result: AutoscaledResult, optimumHour
     replicas_mean: engineHours / (spanMs / 3_600_000),
     replicas_max: Math.max(...changes.map(({ ready, starting, draining }) => ready + starting + draining)),
     replicas_by_minute: minutes,
+    capacity_error: capacityError,
   }
 }

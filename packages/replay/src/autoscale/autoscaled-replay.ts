@@ -1,3 +1,4 @@
+import type { CapacityError } from '../../../../src/core/contract/pool-capacity.ts'
 import type { SloConfig } from '../../../../src/core/contract/pool-config.ts'
 import { GatewayRouter } from '../replay/gateway-router.ts'
 import type { Job } from '../replay/job.ts'
@@ -39,16 +40,20 @@ export interface AutoscaledResult {
   readonly engineHours: number
   readonly spanMs: number
   readonly changes: readonly FleetChange[]
+  /** Error of the published capacity in the last hour. null: no objective, or no minute was compared. */
+  readonly capacityError: CapacityError | null
 }
 
 /** Replays a trace on a fleet whose size a scaler sets. */
 export function autoscaledReplay(given: AutoscaledReplay, scaler: Scaler): AutoscaledResult {
   const { trace, fleet, slo, beginsWith, startS } = given
   let elastic: ElasticFleet | null = null
+  let gateway: GatewayRouter | null = null
   const scale: NonNullable<Pace['scale']> = (running, router) => {
-    elastic = new ElasticFleet(running, router as GatewayRouter, startS * 1000)
+    gateway = router as GatewayRouter
+    elastic = new ElasticFleet(running, gateway, startS * 1000)
     elastic.begin(beginsWith)
-    scaler(elastic, router as GatewayRouter, running.at)
+    scaler(elastic, gateway, running.at)
   }
   const { jobs, refused, spanMs } = replay(trace, fleet, routerKind(given.refuses ? slo : null), {
     ...given.pace,
@@ -61,6 +66,7 @@ export function autoscaledReplay(given: AutoscaledReplay, scaler: Scaler): Autos
     engineHours: elastic!.engineHours(spanMs),
     spanMs,
     changes: elastic!.changes,
+    capacityError: gateway!.state.digest(spanMs).capacityError ?? null,
   }
 }
 
