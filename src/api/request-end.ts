@@ -73,9 +73,9 @@ const chargeTokens =
     if (tokens > 0) budgets.charge(caller, { tokens }, scope)
   }
 
-/** null: unknown. */
+/** null: unknown, or an estimate from other requests, which would blur a comparison. */
 export const outputTokensOf = ({ used, usage }: RequestRecord): number | null =>
-  used?.outputTokens ?? usage?.completionTokens ?? null
+  used?.isEstimated === true ? null : (used?.outputTokens ?? usage?.completionTokens ?? null)
 
 const countTarget =
   (weighted: WeightedModels): RequestEnd =>

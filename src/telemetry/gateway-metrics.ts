@@ -73,7 +73,11 @@ export const GATEWAY_METRICS: readonly Metric[] = [
     'Prompt tokens that engines found in their caches, by key.',
     ({ cachedTokens }) => cachedTokens,
   ),
-  keyCounter('output_tokens', 'Output tokens, by key.', ({ outputTokens }) => outputTokens),
+  keyCounter(
+    'output_tokens',
+    'Output tokens, by key. Those of streams that are not read are an estimate.',
+    ({ outputTokens }) => outputTokens,
+  ),
   ...costCounters(
     'engine_seconds',
     'Share of requests in the busy time of engines, seconds,',

@@ -958,6 +958,25 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       for (const { at } of own[0]!.changes!) expect(at).toBeGreaterThanOrEqual(from)
     })
 
+    it('a pool counts the output of streams that are not parsed by their estimate, or as long as usual', async () => {
+      await restart({ engines: engines('a') })
+      const usage = { promptTokens: 128, completionTokens: 8, cachedTokens: 0 }
+      const ends = [
+        ['unknown', { estimatedTokens: null }],
+        ['read', { usage }],
+        ['estimated', { estimatedTokens: 5 }],
+        ['usual', { estimatedTokens: null }],
+        ['broken', { estimatedTokens: null, result: 'client_gone' }],
+      ] as const
+      for (const [id, end] of ends) {
+        const { lease } = await admitted(opened.cluster.admit(admission({ id })))
+        await lease.firstToken({ ttft: 20, admit: 1 })
+        await lease.release(outcome(end))
+      }
+      const { history } = await opened.cluster.overview!.summary(0)
+      expect(mergeSteps(history!.steps).outputTokens).toBe(8 + 5 + 8)
+    })
+
     it('a pool keeps the requests, first tokens and output of the last 15 minutes in steps', async () => {
       const slo = { ttftMs: 50, ttftMsPer1kTokens: null, itlMs: null }
       // The third block is not full.

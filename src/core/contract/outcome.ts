@@ -52,6 +52,8 @@ export interface Outcome {
   /** Number of `data:` events, the fallback for output length without usage. 0 for native relays. */
   readonly outputEvents: number
   readonly stages: StageTimes
+  /** Estimated output of a stream that is not parsed; null: nothing is known of it. Absent: it is parsed. */
+  readonly estimatedTokens?: number | null
   /** The end of the stream was not parsed, so it may have been cut. Absent: parsed, or not a stream. */
   readonly endUnseen?: boolean
 }

@@ -2,4 +2,6 @@
 export interface UsedTokens {
   readonly promptTokens: number
   readonly outputTokens: number
+  /** The output was not read: `outputTokens` is an estimate. */
+  readonly isEstimated?: boolean
 }

@@ -207,7 +207,7 @@ export class BookingLifecycle {
     if (!booking.elsewhere) {
       if (booking.logged !== null) this.#decisions.settle(booking.logged, outcome)
       // What progress has not counted: the last block, and responses without progress.
-      const tokens = outcome.usage?.completionTokens ?? 0
+      const tokens = outcome.usage?.completionTokens ?? this.#estimatedTokens(booking, outcome)
       this.#history.output(Math.max(0, tokens - this.#tokensOf(booking.outputBlocks)), now)
     }
     for (const [at, { engine, legRole }] of booking.legs.entries()) {
@@ -220,6 +220,13 @@ export class BookingLifecycle {
       if (engine.spec.server !== undefined && isServed(booking, outcome)) engine.servedTotal += 1
       this.#engines.left(engine)
     }
+  }
+
+  /** Output of a stream that was not parsed; of others, progress has counted it. */
+  #estimatedTokens({ admission }: Booking, { result, estimatedTokens }: Outcome): number {
+    if (estimatedTokens !== null) return estimatedTokens ?? 0
+    if (result !== 'complete') return 0
+    return Math.round((admission.sequences ?? 1) * (this.#ledger.sources.output.tokens ?? 0))
   }
 
   /** A block counts from its first token, so all but the last are full. */

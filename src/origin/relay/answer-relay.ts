@@ -20,6 +20,7 @@ import { serverTiming } from '../stage-timer.ts'
 import { type AnswerTransform, relayTransformed } from './answer-transform.ts'
 import type { Renaming } from './requested-model.ts'
 import { OutputBlocks } from './output-blocks.ts'
+import { OutputLength } from './output-length.ts'
 import { TokensPerEvent } from './tokens-per-event.ts'
 import { errorEvent } from './truncation-event.ts'
 
@@ -40,6 +41,8 @@ interface RelayInput {
 
 /** Learned per process or isolate. The entries end with the engines of a configuration. */
 const tokensPerEvent = new TokensPerEvent()
+
+const outputLength = new OutputLength()
 
 /** One response on its way to the client, with its booking and its record. */
 export class AnswerRelay implements RequestRelay {
@@ -309,7 +312,26 @@ export class AnswerRelay implements RequestRelay {
       if (end === 'complete') return null
       if (end === 'client_gone') return abortedUse(this.#attempt, this.#engine, this.#sinceDispatchMs)
     }
-    return usedTokens(reported, { promptTokens: this.#attempt.placed.promptTokens, outputEvents: outputs })
+    const { promptTokens } = this.#attempt.placed
+    if (this.#isUnparsed) return { promptTokens, outputTokens: this.#estimatedTokens(end) ?? 0, isEstimated: true }
+    return usedTokens(reported, { promptTokens, outputEvents: outputs })
+  }
+
+  /** A stream with a successful status whose events are not read. */
+  get #isUnparsed(): boolean {
+    const { protocol } = this.#attempt.exchange
+    return this.#answer.sse && protocol.stream !== null && !this.#observed && this.#answer.status < 300
+  }
+
+  /** Output of a stream that was not read. null: unknown. */
+  #estimatedTokens(end: RelayResult['end']): number | null {
+    if (!this.#hasBegun) return 0
+    const { exchange, placed } = this.#attempt
+    return outputLength.of(this.#engine, exchange.path, {
+      sequences: placed.sequences ?? 1,
+      limitTokens: exchange.source.admission(placed.route).outputLimitTokens ?? Infinity,
+      truncatedAtMs: end === 'complete' ? null : this.#sinceDispatchMs,
+    })
   }
 
   get #sinceDispatchMs(): number {
@@ -325,6 +347,8 @@ export class AnswerRelay implements RequestRelay {
       const { completionTokens: tokens } = usage
       if (this.#answer.sse) tokensPerEvent.learn(this.#engine, exchange.path, { tokens, events: end.events })
       else outputPace.learn(this.#engine, exchange.path, { tokens, ms: this.#sinceDispatchMs })
+      const { sequences = 1 } = placed
+      outputLength.learn(this.#engine, exchange.path, { tokens, sequences, ms: this.#sinceDispatchMs })
     }
     const outcome: Outcome = {
       version: PAYLOAD_VERSION,
@@ -335,6 +359,7 @@ export class AnswerRelay implements RequestRelay {
       usage,
       outputEvents: end.events,
       stages: stages.snapshot(),
+      ...(this.#isUnparsed ? { estimatedTokens: this.#estimatedTokens(end.end) } : {}),
       ...(result === 'complete' && this.#isEndUnparsed ? END_UNPARSED : {}),
     }
     const released = placed.booking.release(outcome)

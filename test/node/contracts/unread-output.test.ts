@@ -1,0 +1,3 @@
+import { unreadOutputContract } from '../../contracts/unread-output.ts'
+
+unreadOutputContract('node')
