@@ -1,18 +1,8 @@
 /** Frames of SGLang's publisher (disaggregation/kv_events.py) beside vLLM's for the same prompts. */
 import { describe, expect, it } from 'vitest'
 import { pack, type Packable, type Wide } from '../../../packages/simulator/src/message-pack.ts'
-import { BlockTranslator } from '../../../src/core/kv-events/block-translator.ts'
-import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
 import { publishedFrames, replayedFrames, seqFrame } from '../../../src/core/kv-events/event-frames.ts'
-import { engineHashes, framed, removed, span, stored, type StoredBlocks } from './events.ts'
-
-const POOL_BLOCK = 64
-
-/** Python's signed 64-bit integer. */
-const signed = (hash: ReturnType<typeof engineHashes>[number]): Wide => {
-  const { hi, lo } = hash as Wide
-  return { hi, lo, signed: hi >= 2 ** 31 }
-}
+import { engineHashes, framed, indexOf, removed, signed, span, stored, type StoredBlocks } from './events.ts'
 
 const batch = (fields: readonly (readonly [string, Packable])[]): Uint8Array =>
   pack([{ float: 1000 }, [{ map: fields }], 0])
@@ -42,44 +32,29 @@ function removedBySglang(what: StoredBlocks, at: number, medium = 'GPU'): Uint8A
   ])
 }
 
-function index(...payloads: readonly Uint8Array[]): readonly string[] {
-  const held = new Map<string, number>()
-  const count = (lo: number, hi: number, by: number): void => {
-    const left = (held.get(`${lo}:${hi}`) ?? 0) + by
-    if (left === 0) held.delete(`${lo}:${hi}`)
-    else held.set(`${lo}:${hi}`, left)
-  }
-  const translator = new BlockTranslator(
-    { model: 'm', blockTokens: POOL_BLOCK },
-    { hold: (lo, hi) => count(lo, hi, 1), drop: (lo, hi) => count(lo, hi, -1), clear: () => held.clear() },
-  )
-  for (const payload of payloads) for (const event of readEventBatch(payload).events) translator.apply(event)
-  return [...held.keys()]
-}
-
-const byVllm = (what: StoredBlocks): readonly string[] => index(framed(0, [stored(what)]).payload)
+const byVllm = (what: StoredBlocks): readonly string[] => indexOf(framed(0, [stored(what)]).payload)
 
 describe('frames of SGLang', () => {
   it.each([1, 16, 64])('SGLang’s frames give the same index as vLLM’s, with pages of %i tokens', (blockTokens) => {
     const what = { prompt: span(5, 200), blockTokens }
     const expected = byVllm({ ...what, blockTokens: 16 })
     expect(expected).toHaveLength(3)
-    expect(index(storedBySglang(what))).toEqual(expected)
+    expect(indexOf(storedBySglang(what))).toEqual(expected)
   })
 
   it('SGLang’s frames name hashes by signed integers, of which a removal drops the right one', () => {
     const what = { prompt: span(5, 256), blockTokens: 64 }
     expect(engineHashes(what).some((hash) => (hash as Wide).hi >= 2 ** 31)).toBe(true)
     for (const at of [0, 1, 2, 3])
-      expect(index(storedBySglang(what), removedBySglang(what, at))).toEqual(
-        index(framed(0, [stored(what)]).payload, framed(1, [removed(what, at)]).payload),
+      expect(indexOf(storedBySglang(what), removedBySglang(what, at))).toEqual(
+        indexOf(framed(0, [stored(what)]).payload, framed(1, [removed(what, at)]).payload),
       )
-    expect(index(storedBySglang(what), removedBySglang(what, 3))).toHaveLength(3)
+    expect(indexOf(storedBySglang(what), removedBySglang(what, 3))).toHaveLength(3)
   })
 
   it('SGLang’s frames of a removal at page size 1 end the block that lost a token', () => {
     const what = { prompt: span(5, 128), blockTokens: 1 }
-    expect(index(storedBySglang(what), removedBySglang(what, 127))).toEqual(
+    expect(indexOf(storedBySglang(what), removedBySglang(what, 127))).toEqual(
       byVllm({ ...what, prompt: span(5, 64), blockTokens: 16 }),
     )
   })
@@ -90,16 +65,16 @@ describe('frames of SGLang', () => {
     ['both', { salt: 'pepper', adapter: 'sql' }],
   ])('SGLang’s frames of prompts with %s give the same index as vLLM’s', (_, scope) => {
     const what = { prompt: span(5, 200), blockTokens: 64, ...scope }
-    expect(index(storedBySglang(what))).toEqual(byVllm(what))
-    expect(index(storedBySglang(what))).not.toEqual(byVllm({ prompt: span(5, 200), blockTokens: 64 }))
+    expect(indexOf(storedBySglang(what))).toEqual(byVllm(what))
+    expect(indexOf(storedBySglang(what))).not.toEqual(byVllm({ prompt: span(5, 200), blockTokens: 64 }))
   })
 
   it.each(['CPU_PINNED', 'DISK', 'EXTERNAL'])(
     'SGLang’s frames of the medium %s change nothing on the device',
     (medium) => {
       const what = { prompt: span(5, 128), blockTokens: 64 }
-      expect(index(storedBySglang(what, medium))).toEqual([])
-      expect(index(storedBySglang(what), removedBySglang(what, 0, medium))).toEqual(byVllm(what))
+      expect(indexOf(storedBySglang(what, medium))).toEqual([])
+      expect(indexOf(storedBySglang(what), removedBySglang(what, 0, medium))).toEqual(byVllm(what))
     },
   )
 

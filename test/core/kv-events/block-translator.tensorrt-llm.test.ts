@@ -4,17 +4,9 @@
  */
 import { describe, expect, it } from 'vitest'
 import { pack, type Packable, type Wide } from '../../../packages/simulator/src/message-pack.ts'
-import { BlockTranslator } from '../../../src/core/kv-events/block-translator.ts'
 import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
 import { publishedFrames, replayedFrames, seqFrame } from '../../../src/core/kv-events/event-frames.ts'
-import { engineHashes, framed, removed, span, stored, type StoredBlocks } from './events.ts'
-
-const POOL_BLOCK = 64
-
-const signed = (hash: ReturnType<typeof engineHashes>[number]): Wide => {
-  const { hi, lo } = hash as Wide
-  return { hi, lo, signed: hi >= 2 ** 31 }
-}
+import { engineHashes, framed, indexOf, removed, signed, span, stored, type StoredBlocks } from './events.ts'
 
 const batch = (rank: number, ...events: readonly (readonly (readonly [string, Packable])[])[]): Uint8Array =>
   pack([{ float: 1000.5 }, events.map((fields) => ({ map: fields })), rank])
@@ -40,30 +32,14 @@ const removedFields = (what: StoredBlocks, ...at: readonly number[]): readonly (
   ['medium', 'GPU'],
 ]
 
-/** Blocks that the pool takes for cached after these batches. */
-function index(...payloads: readonly Uint8Array[]): readonly string[] {
-  const held = new Map<string, number>()
-  const count = (lo: number, hi: number, by: number): void => {
-    const left = (held.get(`${lo}:${hi}`) ?? 0) + by
-    if (left === 0) held.delete(`${lo}:${hi}`)
-    else held.set(`${lo}:${hi}`, left)
-  }
-  const translator = new BlockTranslator(
-    { model: 'm', blockTokens: POOL_BLOCK },
-    { hold: (lo, hi) => count(lo, hi, 1), drop: (lo, hi) => count(lo, hi, -1), clear: () => held.clear() },
-  )
-  for (const payload of payloads) for (const event of readEventBatch(payload).events) translator.apply(event)
-  return [...held.keys()]
-}
-
-const byVllm = (what: StoredBlocks): readonly string[] => index(framed(0, [stored(what)]).payload)
+const byVllm = (what: StoredBlocks): readonly string[] => indexOf(framed(0, [stored(what)]).payload)
 
 describe('frames of TensorRT-LLM', () => {
   it.each([32, 64])('TensorRT-LLM’s frames give the same index as vLLM’s, with blocks of %i tokens', (blockTokens) => {
     const what = { prompt: span(5, 200), blockTokens }
     const expected = byVllm({ ...what, blockTokens: 16 })
     expect(expected).toHaveLength(3)
-    expect(index(batch(0, storedFields(what)))).toEqual(expected)
+    expect(indexOf(batch(0, storedFields(what)))).toEqual(expected)
   })
 
   it('TensorRT-LLM’s frames of a later iteration continue a prompt, and a removal drops the right blocks', () => {
@@ -71,11 +47,11 @@ describe('frames of TensorRT-LLM', () => {
     expect(engineHashes(what).some((hash) => (hash as Wide).hi >= 2 ** 31)).toBe(true)
     const first = batch(0, storedFields({ ...what, prompt: span(5, 128) }))
     const rest = batch(0, storedFields({ ...what, from: 4 }))
-    expect(index(first, rest)).toEqual(byVllm({ ...what, blockTokens: 64 }))
-    expect(index(first, rest, batch(0, removedFields(what, 6, 7)))).toEqual(
-      index(framed(0, [stored(what)]).payload, framed(1, [removed(what, 6), removed(what, 7)]).payload),
+    expect(indexOf(first, rest)).toEqual(byVllm({ ...what, blockTokens: 64 }))
+    expect(indexOf(first, rest, batch(0, removedFields(what, 6, 7)))).toEqual(
+      indexOf(framed(0, [stored(what)]).payload, framed(1, [removed(what, 6), removed(what, 7)]).payload),
     )
-    expect(index(first, rest, batch(0, [['type', 'AllBlocksCleared']]))).toEqual([])
+    expect(indexOf(first, rest, batch(0, [['type', 'AllBlocksCleared']]))).toEqual([])
   })
 
   it('TensorRT-LLM’s frames name the attention rank, and have vLLM’s frames and end of a replay', () => {

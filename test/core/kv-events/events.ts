@@ -1,5 +1,8 @@
 /** Event batches of simulated engines, for tests. */
 import { createHash } from 'node:crypto'
+import type { Wide } from '../../../packages/simulator/src/message-pack.ts'
+import { BlockTranslator } from '../../../src/core/kv-events/block-translator.ts'
+import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
 import {
   batchBytes,
   type BlockHash,
@@ -86,3 +89,27 @@ export const framed = (seq: number, events: readonly WireEvent[], atS = 1000 + s
 })
 
 export const span = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)
+
+/** Python's signed 64-bit integer. */
+export const signed = (hash: BlockHash): Wide => {
+  const { hi, lo } = hash as Wide
+  return { hi, lo, signed: hi >= 2 ** 31 }
+}
+
+const POOL_BLOCK_TOKENS = 64
+
+/** Blocks that a pool takes for cached after these batches. */
+export function indexOf(...payloads: readonly Uint8Array[]): readonly string[] {
+  const held = new Map<string, number>()
+  const count = (lo: number, hi: number, by: number): void => {
+    const left = (held.get(`${lo}:${hi}`) ?? 0) + by
+    if (left === 0) held.delete(`${lo}:${hi}`)
+    else held.set(`${lo}:${hi}`, left)
+  }
+  const translator = new BlockTranslator(
+    { model: 'm', blockTokens: POOL_BLOCK_TOKENS },
+    { hold: (lo, hi) => count(lo, hi, 1), drop: (lo, hi) => count(lo, hi, -1), clear: () => held.clear() },
+  )
+  for (const payload of payloads) for (const event of readEventBatch(payload).events) translator.apply(event)
+  return [...held.keys()]
+}
