@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { EngineLine } from './engine-state.ts'
 import { errorText } from './error-text.ts'
 import { call } from './gateway.ts'
+import { ProblemLine } from './problem-line.tsx'
 
 /** Drains or undrains the engine. The new state arrives with the next view. */
 export function DrainButton({ line: { engine, pool } }: { readonly line: EngineLine }) {
@@ -33,11 +34,7 @@ export function DrainButton({ line: { engine, pool } }: { readonly line: EngineL
       >
         {verb}
       </button>
-      {problem !== null && (
-        <span class="wrong" role="alert">
-          {problem}
-        </span>
-      )}
+      <ProblemLine text={problem} />
     </>
   )
 }

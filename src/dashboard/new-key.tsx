@@ -4,6 +4,7 @@ import { Field } from './field.tsx'
 import { call } from './gateway.ts'
 import { newKeyBody } from './key-text.ts'
 import type { KeyList } from './key-wire.ts'
+import { ProblemLine } from './problem-line.tsx'
 import { Secret } from './secret.tsx'
 
 interface NewKeyProps {
@@ -55,11 +56,7 @@ export function NewKey({ list, models, onChange }: NewKeyProps) {
           }}
         >
           <Fields list={list} models={models} />
-          {problem !== null && (
-            <p class="wrong" role="alert">
-              {problem}
-            </p>
-          )}
+          <ProblemLine text={problem} />
           <button type="submit" class="primary" disabled={isAsking}>
             Create key
           </button>

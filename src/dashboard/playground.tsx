@@ -4,6 +4,7 @@ import { DecisionWhy } from './decision-why.tsx'
 import { errorText } from './error-text.ts'
 import { count, ms } from './format.ts'
 import { PlaygroundForm } from './playground-form.tsx'
+import { ProblemLine } from './problem-line.tsx'
 
 interface PlaygroundProps {
   readonly models: readonly string[]
@@ -49,11 +50,7 @@ export function Playground({ models, clientKey, onClientKey }: PlaygroundProps) 
         onSend={(request) => void send(request)}
         onStop={() => running.current?.abort()}
       />
-      {problem !== null && (
-        <p class="wrong" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemLine text={problem} />
       {chat !== null && <Answer chat={chat} isRunning={isRunning} />}
     </section>
   )
@@ -72,11 +69,7 @@ function Answer({ chat, isRunning }: { readonly chat: Chat; readonly isRunning: 
       <div class="answer panel" aria-live="polite" aria-busy={isRunning}>
         {reasoning !== '' && <p class="dim">{reasoning}</p>}
         <p data-answer>{text}</p>
-        {problem !== null && (
-          <p class="wrong" role="alert">
-            {problem}
-          </p>
-        )}
+        <ProblemLine text={problem} />
         <p class="dim" role="status">
           {facts.join(' · ')}
         </p>

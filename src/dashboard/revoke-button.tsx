@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { errorText } from './error-text.ts'
 import { call } from './gateway.ts'
+import { ProblemLine } from './problem-line.tsx'
 
 interface RevokeButtonProps {
   readonly name: string
@@ -28,11 +29,7 @@ export function RevokeButton({ name, onRevoked }: RevokeButtonProps) {
         <button type="button" class="small" aria-label={`revoke ${name}`} onClick={() => setState('confirm')}>
           revoke
         </button>
-        {problem !== null && (
-          <span class="wrong" role="alert">
-            {problem}
-          </span>
-        )}
+        <ProblemLine text={problem} />
       </>
     )
   return (
