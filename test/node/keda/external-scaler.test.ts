@@ -1,8 +1,16 @@
-import { expect, it } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startThreads } from '../../../src/platform/node/threads/start-threads.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { openGateway, type TestGateway } from '../../kit/gateway.ts'
 import { GrpcTestClient } from '../../kit/grpc-client.ts'
+import { localhost } from '../../kit/localhost-certificate.ts'
 import { type FieldList, message } from '../../kit/protobuf.ts'
+import { completion } from '../../kit/sse.ts'
 import { until } from '../../wait.ts'
 
 const SERVICE = '/externalscaler.ExternalScaler'
@@ -26,12 +34,12 @@ interface TestScaler extends AsyncDisposable {
   readonly engine: FakeEngine
 }
 
-async function openScaler(pool: object = {}): Promise<TestScaler> {
+async function openScaler(pool: object = {}, keda: object = {}): Promise<TestScaler> {
   const engine = await FakeEngine.open({ 'GET /health': { body: {} } })
   const gateway = await openGateway({
     engines: [{ id: 'a', url: engine.url }],
     pool: { slo: { ttft_ms: 5000 }, ...pool },
-    config: { keda: { listen: '127.0.0.1:0' } },
+    config: { keda: { listen: '127.0.0.1:0', ...keda } },
   })
   const client = new GrpcTestClient(gateway.node.scaler!)
   return {
@@ -144,4 +152,48 @@ it('the health service knows the scaler, and a shutdown ends its streams', async
   await until(() => stream.messages.length === 1)
   await gateway.close()
   expect(await stream.ended).toMatchObject({ status: 14 })
+})
+
+it('KEDA reads the replicas over TLS, with the certificate of the configured files', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'scaler-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const tls = { cert: join(folder, 'tls.crt'), key: join(folder, 'tls.key') }
+  writeFileSync(tls.cert, localhost.cert)
+  writeFileSync(tls.key, localhost.key)
+  await using scaler = await openScaler({}, { tls })
+  const address = scaler.gateway.node.scaler!
+  await using client = new GrpcTestClient(address, { ca: localhost.cert })
+  await scaler.gateway.chat()
+  expect(await ask(client, 'GetMetrics', [[1, scaledObject(model)]])).toMatchObject({ answers: [metric(1)], status: 0 })
+  // Without TLS there is no answer.
+  expect(await ask(scaler.client, 'GetMetrics', [[1, scaledObject(model)]])).toMatchObject({
+    answers: [],
+    status: null,
+  })
+})
+
+it('each of two threads reports the replicas for the requests of both', async () => {
+  await using engine = await FakeEngine.open({ 'GET /health': { body: {} }, '*': { body: completion() } })
+  const document = {
+    listen: '127.0.0.1:0',
+    keda: { listen: '127.0.0.1:0' },
+    log: { level: 'silent' },
+    clusters: [{ id: 'c', pools: [{ model: 'm', slo: { ttft_ms: 5000 }, engines: [{ id: 'a', url: engine.url }] }] }],
+  }
+  const config = parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  const gateway = await startThreads(config, openLog('silent'), { count: 2 })
+  onTestFinished(async () => void (await gateway.stop(AbortSignal.abort())))
+  /** By new connections, which the system distributes over the threads. */
+  const everywhere = (): Promise<readonly (readonly string[])[]> =>
+    Promise.all(
+      Array.from({ length: 32 }, async () => {
+        await using client = new GrpcTestClient(gateway.scaler!)
+        return (await ask(client, 'GetMetrics', [[1, scaledObject(model)]])).answers
+      }),
+    )
+  expect(await everywhere()).toEqual(Array(32).fill([metric(0)]))
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+  const headers = { 'content-type': 'application/json' }
+  expect((await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers, body })).status).toBe(200)
+  expect(await everywhere()).toEqual(Array(32).fill([metric(1)]))
 })
