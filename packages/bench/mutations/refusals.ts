@@ -44,6 +44,22 @@ export const refusals: readonly Mutation[] = [
     tests: { ...EDGES, ...POOLS },
   },
   {
+    name: 'late first tokens are no error of the capacity',
+    file: 'src/core/pool/booking-lifecycle.ts',
+    find: 'if (this.#history.firstToken(token, now)) this.#overload.arrivals?.late(now)',
+    replace: 'this.#history.firstToken(token, now)',
+    impact: 'a pool that is late everywhere seems to have the capacity that it states',
+    tests: { node: ['contracts/cluster.test'], workers: ['workers/durable-pools.test'] },
+  },
+  {
+    name: 'engines that leave within a minute are an error of the capacity',
+    file: 'src/core/capacity/capacity-checks.ts',
+    find: 'servedPerS <= lowestPerS ?',
+    replace: 'servedPerS <= highestPerS ?',
+    impact: 'operators distrust the capacity after each restart of an engine',
+    tests: { node: ['core/capacity/'] },
+  },
+  {
     name: 'edge does not report its refusals',
     file: 'src/origin/pools/remote-pool.ts',
     find: 'if (edgeRefusals === 0)',
