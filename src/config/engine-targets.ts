@@ -12,6 +12,7 @@ export function toTargets(
   const more = {
     ...(gateway === null ? {} : { isGateway: true }),
     ...(hasAdapters(pool) ? { hasAdapters: true } : {}),
+    ...(pool.reportsAdapters ? { reportsAdapters: true } : {}),
   }
   return new Map(pool.engines.map((engine) => [engine.id, { ...toTarget(engine, pool.model), ...more }]))
 }

@@ -25,6 +25,8 @@ export interface EngineTarget {
   readonly model?: string
   /** The pool has adapters, so probes read which ones the engine has loaded. Absent: it has none. */
   readonly hasAdapters?: boolean
+  /** Clients may request the adapters that it reports, so they are read more often. Absent: no. */
+  readonly reportsAdapters?: boolean
   /** Configured type. Absent: detected. */
   readonly type?: EngineKind
   /** Its data-parallel ranks are engines of their own. Absent: it is one engine. */

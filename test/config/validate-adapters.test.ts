@@ -46,7 +46,7 @@ describe('adapters', () => {
     const [pool] = cluster!.pools
     expect(pool).toMatchObject({ adapters: [], reportsAdapters: true, adapterLoading: null })
     expect(toPoolConfig(cluster!, pool!)).toMatchObject({ reportsAdapters: true })
-    expect(toTargets(pool!).get('a')).toMatchObject({ hasAdapters: true })
+    expect(toTargets(pool!).get('a')).toMatchObject({ hasAdapters: true, reportsAdapters: true })
     expect(summarisePool(pool!).settings).toMatchObject({ adapters: 'those that engines have loaded' })
     expect(() => config(['poet'])).toThrow('is served by no pool')
     expect(toPoolConfig(cluster!, { ...pool!, reportsAdapters: false })).not.toHaveProperty('reportsAdapters')

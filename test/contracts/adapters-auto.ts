@@ -67,13 +67,14 @@ export function adaptersAutoContract(runtime: Runtime): void {
       },
     )
 
-    it('adapters that no engine reports any more are unknown again', async () => {
+    it('adapters that no engine reports any more are unknown again, and new ones can be requested', async () => {
       const { engines, chat, listed } = await site([['sql', 'poet']])
       await until(async () => 'sql' in (await listed()))
       engines[0]!.loaded.delete('sql')
+      engines[0]!.loaded.add('late')
       await until(async () => (await chat('sql')).status === 404)
-      expect(await listed()).toEqual({ [MODEL]: null, poet: MODEL })
-      expect((await chat('poet')).status).toBe(200)
+      expect(await listed()).toEqual({ [MODEL]: null, poet: MODEL, late: MODEL })
+      for (const model of ['poet', 'late']) expect((await chat(model)).status).toBe(200)
       expect(engines[0]!.changes).toEqual([])
     })
 

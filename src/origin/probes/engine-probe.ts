@@ -23,6 +23,9 @@ const KEPT_MS = 600_000
 /** The same for a value that the route exists for, but lacks: the engine may yet load the model. */
 const UNLISTED_MS = 30_000
 
+/** The same for adapters whose names clients may request because the engine reports them. */
+const REPORTED_MS = 5_000
+
 /** Limit of metrics, bytes. A vLLM engine sends about 100 KB, with many adapters more. */
 const METRICS_BYTES = 4 * 1024 * 1024
 
@@ -224,7 +227,7 @@ async function adaptersOf(
     path: '/v1/models',
     key: target.url,
     found: context.adapters,
-    keptMs: UNLISTED_MS,
+    keptMs: target.reportsAdapters === true ? REPORTED_MS : UNLISTED_MS,
     read: (text) => adaptersFromModels(jsonOf(text)),
   })
 }
