@@ -319,9 +319,11 @@ function forwardParts(models: ModelRegistry, ports: Ports, { digests, carried, .
   }
 }
 
+const hasRoles = ({ engines }: PoolRoute['pool']): boolean => engines.some(({ role }) => role !== 'any')
+
 /** Only gateways with pools in which streams wait send heartbeats then; only those with a canary repeat requests. */
 function forwarderOf({ routes }: ModelRegistry, ports: Ports, plain: Forward): Forward {
-  const hasWaits = routes.some(({ pool }) => pool.queue !== null || pool.adapterLoading !== null)
+  const hasWaits = routes.some(({ pool }) => pool.queue !== null || pool.adapterLoading !== null || hasRoles(pool))
   const waiting = hasWaits ? withHeartbeatsWhileWaiting(plain, ports) : plain
   return routes.some(({ pool }) => pool.canary !== null) ? withCanary(waiting, ports) : waiting
 }

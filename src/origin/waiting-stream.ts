@@ -18,7 +18,7 @@ type Forward = (exchange: Exchange) => Promise<Response>
 /** Longest error of an engine that is read for its event, characters. */
 const ERROR_CHARS = 16_384
 
-/** Adds heartbeats to streams that wait in the gateway, for room, for an engine or for an adapter. */
+/** Adds heartbeats to streams that wait in the gateway, for room, for an engine, for an adapter or for a leg. */
 export const withHeartbeatsWhileWaiting =
   (next: Forward, ports: Pick<Ports, 'timers' | 'now'>): Forward =>
   (exchange) => {
@@ -60,6 +60,12 @@ class WaitingStream {
     this.#parts = parts
     parts.longWait.hasBegunAnswer = true
     const { protocol, scope, heartbeatMs, writeMs } = exchange
+    // On Workers nothing else runs on after the client has left: bookings would stay until their lease.
+    const over = parts.forwarded.then(
+      () => {},
+      () => {},
+    )
+    scope.background(over)
     const encoder = new TextEncoder()
     this.#wait = new PullRelay({
       options: {

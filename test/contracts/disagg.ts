@@ -77,6 +77,7 @@ export function disaggContract(runtime: Runtime): void {
   forged(name, runtime)
   legs(name, runtime)
   walks(name, runtime)
+  departures(name, runtime)
   plans(name, runtime)
 }
 
@@ -488,6 +489,56 @@ function walks(name: string, runtime: Runtime): void {
       bench.heal()
       expect((await bench.ask(chat, { model, messages: hello, max_tokens: 3 })).status).toBe(200)
       expect(reused()).toBe(before)
+    })
+  })
+}
+
+/** Clients of streams that leave before the final leg: Workers detect it at the next heartbeat. */
+function departures(name: string, runtime: Runtime): void {
+  describe(`${name}, clients that leave during the legs before the final one`, () => {
+    const all = ['e0', 'p0', 'd0']
+    let bench: SplitBench
+    beforeAll(async () => {
+      bench = await SplitBench.open(runtime, 'nixl', { left: { engines: all }, served: { engines: all } }, 50)
+    })
+    afterAll(() => bench.close())
+    afterEach(() => bench.heal())
+
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,aaaa' } }
+    const messages = [{ role: 'user', content: [{ type: 'text', text: 'what is it' }, image] }]
+
+    it.each([
+      ['encode', 'e0', ['p0', 'd0']],
+      ['prefill', 'p0', ['d0']],
+    ] as const)(
+      'the %s leg ends with a stream whose client leaves, and so do its bookings',
+      async (_leg, id, later) => {
+        bench.engine(id).setFault({ kind: 'hang', where: 'head' })
+        const client = new AbortController()
+        const answer = await fetch(`${bench.gateway.url}${chat}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ model: 'left', messages, max_tokens: 3, stream: true }),
+          signal: client.signal,
+        })
+        const { value } = await answer.body!.getReader().read()
+        expect([answer.status, new TextDecoder().decode(value)]).toEqual([200, expect.stringMatching(/^: ping\n/)])
+        await expect.poll(() => bench.engine(id).log.running).toBe(1)
+        client.abort()
+        await bench.quiet()
+        for (const other of later) expect(bench.bodies(other, 'left')).toEqual([])
+      },
+    )
+
+    it('a stream whose prefill leg is longer than the heartbeat interval gets its answer', async () => {
+      bench.engine('p0').setFault({ kind: 'slow', delayMs: 300 })
+      const body = { model: 'served', messages: hello, max_tokens: 3, temperature: 0, stream: true }
+      const answer = await bench.ask(chat, body)
+      expect([answer.status, answer.text]).toEqual([200, expect.stringMatching(/data: \[DONE\]\n\n$/)])
+      const whole = await bench.whole(chat, body, 'w')
+      expect(wordsOf({ ...answer, text: answer.text.replaceAll(/: ping\n+/g, '') })).toBe(wordsOf(whole))
+      expect(bench.bodies('p0', 'served')).toHaveLength(1)
+      await bench.quiet()
     })
   })
 }

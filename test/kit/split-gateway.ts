@@ -45,6 +45,7 @@ export class SplitBench {
     runtime: Runtime,
     connector: 'nixl' | 'response' | 'lmcache',
     pools: Readonly<Record<string, SplitPool>>,
+    heartbeatMs = 0,
   ): Promise<SplitBench> {
     const ids = [...new Set(Object.values(pools).flatMap(({ engines }) => engines))].sort()
     const options = ids.map((id): EngineOptions => {
@@ -103,7 +104,7 @@ export class SplitBench {
       open: true,
       admin: { secret: ADMIN },
       log: { level: 'silent' },
-      limits: { heartbeat_ms: 0 },
+      limits: { heartbeat_ms: heartbeatMs },
       clusters,
     })
     if (runtime === 'node') await probed(gateway.url)

@@ -1,4 +1,5 @@
 /** Order of the legs before the final one. */
+import type { Placement } from '../../core/contract/placement.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { connectors } from './connectors.ts'
 import { encodeStage } from './encode-stage.ts'
@@ -7,10 +8,17 @@ import { targetOf } from '../rank-targets.ts'
 
 /**
  * Runs the legs before the final one of a split or staged placement, in order. Rejects only if the client disconnects.
+ * A stream gets heartbeats meanwhile: on Workers, only a write shows that its client has left.
  */
-export async function preparatoryLegs(attempt: AttemptContext): Promise<LegResult> {
-  const { placement, route } = attempt.placed
+export function preparatoryLegs(attempt: AttemptContext): LegResult | Promise<LegResult> {
+  const { placement } = attempt.placed
   if (placement.kind === 'whole') return { last: wholeLeg(attempt) }
+  const legs = runLegs(attempt, placement)
+  return attempt.exchange.longWait?.during(legs) ?? legs
+}
+
+async function runLegs(attempt: AttemptContext, placement: Exclude<Placement, { kind: 'whole' }>): Promise<LegResult> {
+  const { route } = attempt.placed
   if (placement.kind === 'staged') {
     const encoded = await encodeStage(attempt, placement.encode)
     if (encoded !== null) return encoded
