@@ -5,21 +5,15 @@ import { fleetOf, replay } from '../../packages/replay/src/replay/plan.ts'
 import { type ReplicasOptions, ReplicatedRouter } from '../../packages/replay/src/replay/replicated-router.ts'
 import type { RouterContext, RouterKind } from '../../packages/replay/src/replay/router.ts'
 import { gatewayKind } from '../../packages/replay/src/replay/routers.ts'
-import { sharedPrefixes } from '../../packages/replay/src/replay/workloads.ts'
+import { longSharedPrefixes } from '../../packages/replay/src/replay/workloads.ts'
 
 const policy: PolicyConfig = { name: 'predicted', options: {} }
 const fleet = fleetOf(4, { kind: 'vllm', profile: profileNamed('agentic') })
 const pace = { speed: 1, closedLoop: false, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
-const prompts = sharedPrefixes({
+const prompts = longSharedPrefixes({
   name: 'p',
   requests: 120,
-  promptTokens: 7000,
-  outputTokens: 200,
   prefixes: 8,
-  prefixShare: 0.5,
-  varyPrompt: 0.8,
-  varyOutput: 0.8,
-  blockTokens: 512,
   seed: 1,
 })
 /** Ends before the second scrape, so that gateways differ only by their choices. */

@@ -5,7 +5,7 @@ import { chance } from '../../replay/src/replay/chance.ts'
 import { engineProfile } from '../../replay/src/replay/engine-profile.ts'
 import { fleetOf, type FleetPlan } from '../../replay/src/replay/plan.ts'
 import { readTrace, type Trace } from '../../replay/src/replay/trace.ts'
-import { sharedPrefixes } from '../../replay/src/replay/workloads.ts'
+import { longSharedPrefixes } from '../../replay/src/replay/workloads.ts'
 
 /** Name of the generated workload in place of a path. */
 export const GENERATED = 'generated'
@@ -39,16 +39,10 @@ const REQUESTS = 9_000
 
 /** An hour whose rate rises sixfold and falls again, with a sudden rush of five minutes on the way down. */
 function generatedHour(): Trace {
-  const trace = sharedPrefixes({
+  const trace = longSharedPrefixes({
     name: GENERATED,
     requests: REQUESTS,
-    promptTokens: 7_000,
-    outputTokens: 200,
     prefixes: 40,
-    prefixShare: 0.5,
-    varyPrompt: 0.8,
-    varyOutput: 0.8,
-    blockTokens: 512,
     seed: 1,
   })
   const random = chance(11)

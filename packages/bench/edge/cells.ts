@@ -10,7 +10,7 @@ import { speedsOn } from '../../replay/src/replay/sustained-speed.ts'
 import type { RouterKind } from '../../replay/src/replay/router.ts'
 import { figuresOf } from '../../replay/src/replay/statistics.ts'
 import type { Trace } from '../../replay/src/replay/trace.ts'
-import { sharedPrefixes } from '../../replay/src/replay/workloads.ts'
+import { longSharedPrefixes } from '../../replay/src/replay/workloads.ts'
 import { median } from '../median.ts'
 import { arriving } from '../policies/workloads.ts'
 import type { BenchOptions, BenchRow } from '../result.ts'
@@ -75,16 +75,10 @@ const kindOf = (cells: number): RouterKind => ({
 
 /** The rate is set by the speed of the replay. */
 function traceOf(requests: number, shape: { readonly hotShare?: number }, seed: number): Trace {
-  const trace = sharedPrefixes({
+  const trace = longSharedPrefixes({
     name: 'cells',
     requests,
-    promptTokens: 7000,
-    outputTokens: 200,
     prefixes: 320,
-    prefixShare: 0.5,
-    varyPrompt: 0.8,
-    varyOutput: 0.8,
-    blockTokens: 512,
     seed,
     ...shape,
   })

@@ -6,7 +6,7 @@ import { chance } from '../../replay/src/replay/chance.ts'
 import { engineProfile, withCacheTokens } from '../../replay/src/replay/engine-profile.ts'
 import { fleetOf, type FleetPlan } from '../../replay/src/replay/plan.ts'
 import { readTrace, type Trace } from '../../replay/src/replay/trace.ts'
-import { multiRound, type RoundsWorkload, sharedPrefixes } from '../../replay/src/replay/workloads.ts'
+import { multiRound, type RoundsWorkload, longSharedPrefixes } from '../../replay/src/replay/workloads.ts'
 import { type Halves, halvesIn } from '../trace-halves.ts'
 
 export interface Workload {
@@ -55,16 +55,10 @@ const makers: Readonly<Record<string, () => Workload>> = {
   prefixes: () =>
     on(
       arriving(
-        sharedPrefixes({
+        longSharedPrefixes({
           name: 'prefixes',
           requests: 1500,
-          promptTokens: 7000,
-          outputTokens: 200,
           prefixes: 40,
-          prefixShare: 0.5,
-          varyPrompt: 0.8,
-          varyOutput: 0.8,
-          blockTokens: 512,
           seed: 1,
         }),
         3,

@@ -6,7 +6,7 @@ import { chance } from '../../replay/src/replay/chance.ts'
 import { engineProfile } from '../../replay/src/replay/engine-profile.ts'
 import { type FleetPlan, fleetOf } from '../../replay/src/replay/plan.ts'
 import { keysOf, spread, type Trace, type TraceRequest } from '../../replay/src/replay/trace.ts'
-import { sharedPrefixes } from '../../replay/src/replay/workloads.ts'
+import { longSharedPrefixes } from '../../replay/src/replay/workloads.ts'
 import { arriving, type Workload, workloadIn, workloadNamed } from '../policies/workloads.ts'
 
 export interface SeededWorkload {
@@ -28,16 +28,10 @@ const makers: Readonly<Record<string, () => SeededWorkload>> = {
     fleet: fleetOf(64, { kind: 'vllm', profile: engineProfile('h100-8b') }),
     traceOf: (seed) =>
       arriving(
-        sharedPrefixes({
+        longSharedPrefixes({
           name: 'prefixes_64',
           requests: 6000,
-          promptTokens: 7000,
-          outputTokens: 200,
           prefixes: 320,
-          prefixShare: 0.5,
-          varyPrompt: 0.8,
-          varyOutput: 0.8,
-          blockTokens: BLOCK_TOKENS,
           seed,
         }),
         100,

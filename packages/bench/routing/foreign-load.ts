@@ -13,7 +13,7 @@ import { speedsOn } from '../../replay/src/replay/sustained-speed.ts'
 import type { ReplayRouter, Route, RouterContext, RouterKind } from '../../replay/src/replay/router.ts'
 import type { Job } from '../../replay/src/replay/job.ts'
 import type { Trace } from '../../replay/src/replay/trace.ts'
-import { sharedPrefixes } from '../../replay/src/replay/workloads.ts'
+import { longSharedPrefixes } from '../../replay/src/replay/workloads.ts'
 import { arriving } from '../policies/workloads.ts'
 import type { BenchResult } from '../result.ts'
 
@@ -95,16 +95,10 @@ function meanTtftMs({ fleet, speedAt }: Setting, { foreignEngines }: Case, knows
 }
 
 function traceOf(seed: number): Trace {
-  const trace = sharedPrefixes({
+  const trace = longSharedPrefixes({
     name: 'prefixes',
     requests: REQUESTS,
-    promptTokens: 7000,
-    outputTokens: 200,
     prefixes: 40,
-    prefixShare: 0.5,
-    varyPrompt: 0.8,
-    varyOutput: 0.8,
-    blockTokens: 512,
     seed,
   })
   return arriving(trace, 3, chance(10 + seed))

@@ -66,6 +66,20 @@ export function sharedPrefixes(workload: PrefixWorkload): Trace {
   return { name: workload.name, blockTokens, requests }
 }
 
+/** Prompts of about 7,000 tokens, half of them a shared prefix, with outputs of about 200: a usual case of benches. */
+export const longSharedPrefixes = (
+  workload: Pick<PrefixWorkload, 'name' | 'requests' | 'prefixes' | 'hotShare' | 'seed'>,
+): Trace =>
+  sharedPrefixes({
+    promptTokens: 7000,
+    outputTokens: 200,
+    prefixShare: 0.5,
+    varyPrompt: 0.8,
+    varyOutput: 0.8,
+    blockTokens: 512,
+    ...workload,
+  })
+
 export interface RoundsWorkload {
   readonly name: string
   readonly users: number
