@@ -6,9 +6,9 @@ import type { FailureReason } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import { BatchExporter } from './batch-exporter.ts'
-import { ExportError, exportFailureLog, requireAccepted } from './export-error.ts'
-import { otlpUrl } from './otlp-fields.ts'
+import { ExportError, exportFailureLog } from './export-error.ts'
 import { type TracedRequest, traceExportBody } from './otlp-spans.ts'
+import { sendOtlp } from './send-otlp.ts'
 import type { Trace } from './trace-context.ts'
 
 const SPANS_DELAY_MS = 2_000
@@ -106,10 +106,6 @@ async function sendSpans(
   { traced, source }: { readonly traced: readonly TracedRequest[]; readonly source: string },
 ): Promise<void> {
   if (endpoint === null) throw new ExportError('traces are off', { status: null, isPermanent: true })
-  const status = await post(
-    otlpUrl(endpoint, 'traces'),
-    { ...headers, 'content-type': 'application/json' },
-    JSON.stringify(traceExportBody(traced, { service, instance: source })),
-  )
-  requireAccepted(status, 'the collector')
+  const body = traceExportBody(traced, { service, instance: source })
+  await sendOtlp(post, { endpoint, headers }, 'traces', body)
 }

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { Config } from '../../../config.ts'
 import type { Log } from '../../../ports/log.ts'
 import { BatchExporter } from '../../../telemetry/batch-exporter.ts'
-import { exportFailureLog, requireAccepted } from '../../../telemetry/export-error.ts'
-import { otlpUrl } from '../../../telemetry/otlp-fields.ts'
+import { exportFailureLog } from '../../../telemetry/export-error.ts'
 import { logExportBody } from '../../../telemetry/otlp-logs.ts'
+import { sendOtlp } from '../../../telemetry/send-otlp.ts'
 import { post } from '../../post.ts'
 import type { LogTarget } from '../standard-output.ts'
 import { steadyNow } from '../steady-clock.ts'
@@ -60,11 +60,6 @@ export class LogExport implements LogTarget {
     const { log, traces } = this.#config
     // Switched off by a reload: the lines are in the log itself.
     if (log.otlp === null) return
-    const status = await post(
-      otlpUrl(log.otlp.endpoint, 'logs'),
-      { ...log.otlp.headers, 'content-type': 'application/json' },
-      JSON.stringify(logExportBody(lines, { service: traces.service, instance })),
-    )
-    requireAccepted(status, 'the collector')
+    await sendOtlp(post, log.otlp, 'logs', logExportBody(lines, { service: traces.service, instance }))
   }
 }

@@ -1,9 +1,9 @@
 import type { Config } from '../../../config.ts'
 import type { Gateway } from '../../../gateway.ts'
 import type { Ports } from '../../../ports.ts'
-import { exportFailureLog, requireAccepted } from '../../../telemetry/export-error.ts'
-import { otlpUrl } from '../../../telemetry/otlp-fields.ts'
+import { exportFailureLog } from '../../../telemetry/export-error.ts'
 import { metricExportBody } from '../../../telemetry/otlp-metrics.ts'
+import { sendOtlp } from '../../../telemetry/send-otlp.ts'
 
 /** Sends all metrics to the collector of `metrics.otlp` at an interval, and a last time at the end. */
 export class MetricsExport {
@@ -40,12 +40,8 @@ export class MetricsExport {
     try {
       const text = await this.#gateway.metricsText()
       const resource = { service: traces.service, instance: telemetry.source }
-      const status = await post(
-        otlpUrl(metrics.otlp.endpoint, 'metrics'),
-        { ...metrics.otlp.headers, 'content-type': 'application/json' },
-        JSON.stringify(metricExportBody(text, resource, { startedAt, now: now() })),
-      )
-      requireAccepted(status, 'the collector')
+      const body = metricExportBody(text, resource, { startedAt, now: now() })
+      await sendOtlp(post, metrics.otlp, 'metrics', body)
     } catch (error) {
       exportFailureLog(log, 'metrics')({ tries: 1, waiting: 0, error })
     }
