@@ -1,7 +1,7 @@
 /** Shutdown: no new requests, running ones may finish, and every booking is released. */
 import type { Server } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
-import { DeadlineError, withDeadline } from '../../timeout.ts'
+import { within } from './within.ts'
 import type { Background } from './background.ts'
 import type { Http1Server } from './http1/server.ts'
 
@@ -67,15 +67,4 @@ async function acceptPending(server: Server | TlsServer): Promise<void> {
     for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
   server.off('connection', onConnection)
-}
-
-/** Resolves with true if the work ended within the limit and before `abort` was aborted. */
-async function within(work: Promise<void>, limitMs: number, abort: AbortSignal | null): Promise<boolean> {
-  try {
-    await withDeadline(limitMs, work, { signal: abort })
-    return true
-  } catch (error) {
-    if (error instanceof DeadlineError) return false
-    throw error
-  }
 }
