@@ -27,7 +27,7 @@ export class DrainWatch {
     this.#lookedAt = isFull ? now : Infinity
   }
 
-  /** @returns false between two looks, or while nothing may move it; else whether the engine drains and its deadline has passed */
+  /** Returns whether the engine drains and its deadline has passed; false between two looks, or if nothing may move. */
   mustLeave({ placed, exchange, ports }: AttemptContext): boolean {
     const now = ports.now()
     if (now - this.#lookedAt < LOOK_EVERY_MS || !this.#mayMove()) return false
