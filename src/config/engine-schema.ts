@@ -82,18 +82,16 @@ export const engineShape = {
     withDefault(oneOf(['auto', ...SERVER_KINDS]), 'auto'),
   ),
   data_parallel: describe(
-    'Data-parallel ranks behind the URL (vLLM, SGLang). Each rank is an engine `ID/RANK` with its own queue and ' +
-      'cache; address, health checks, drains and `max_in_flight` are those of the server. `auto`: as many as its ' +
-      'metrics show. `{ ranks, first }`: `first` is the number of the first rank, which is not 0 on further nodes of ' +
-      'a deployment. `off` (default): the server chooses the rank. See docs/engines.md.',
+    'Data-parallel ranks behind the URL (vLLM, SGLang), each an engine `ID/RANK` (docs/engines.md). `auto`: as many as ' +
+      'its metrics show. `{ ranks, first }`: `first` is the number of the first rank, which is not 0 on further nodes ' +
+      'of a deployment. `off`: the server chooses the rank.',
     withDefault(dataParallel, 'off'),
   ),
   provider_model: describe('`external`: name of the model at the provider. Absent: the pool’s.', z.optional(modelName)),
   discover: describe(
-    'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS`, which comes and goes ' +
-      'with the address. `kubernetes`: every ready pod that `kubernetes` selects is one; its address replaces ' +
-      'the URL’s host. `inferencepool`: the same for pods and ports of an `InferencePool`; each target port is an ' +
-      'engine. Absent: the URL is one engine.',
+    'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS` (docs/deploy-node.md). ' +
+      '`kubernetes`: every ready pod that `kubernetes` selects (docs/kubernetes.md). `inferencepool`: every pod and ' +
+      'target port of an `InferencePool`. Absent: the URL is one engine.',
     z.optional(oneOf(['dns', 'kubernetes', 'inferencepool'])),
   ),
   kubernetes: describe('Pods of `discover: kubernetes` and `inferencepool`.', z.optional(kubernetesPods)),

@@ -90,10 +90,9 @@ const retry = strict({
   share: describe('Retry budget, as a share of requests.', withDefault(number(0, 1), 0.2)),
   min_per_s: describe('Retries per second that are always allowed.', withDefault(number(0, 1000), 1)),
   mid_stream: describe(
-    'What happens to a stream whose engine fails after the first byte. `off`: it ends with an error event. `ids`: ' +
-      'another engine continues it by its token ids (docs/continuation.md). `replay`: requests with a grammar, tools ' +
-      'or images are also repeated from the start, if they are greedy or have a seed; what the client has is not ' +
-      'sent again.',
+    'What happens to a stream whose engine fails after the first byte (docs/continuation.md). `off`: it ends with an ' +
+      'error event. `ids`: another engine continues it by its token ids. `replay`: greedy and seeded requests with a ' +
+      'grammar, tools or images are also repeated.',
     withDefault(z.enum(['off', 'ids', 'replay']), 'off'),
   ),
   mid_stream_replay_ms: describe(

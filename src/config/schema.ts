@@ -290,7 +290,7 @@ const document = strict({
   tls: describe('Node only: HTTPS at `listen` (docs/deploy-node.md). Absent: plain HTTP.', z.optional(tls)),
   workers: describe(
     'Node only: number of I/O threads, or `auto`: the number of cores less one. From 2 on, a separate thread ' +
-      'does the bookkeeping of the pools (docs/scale.md).',
+      'keeps the state of the pools (docs/scale.md).',
     withDefault(threads, 1),
   ),
   open: describe('Accept requests without keys from anyone who can connect.', withDefault(z.boolean(), false)),
