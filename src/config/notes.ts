@@ -97,7 +97,8 @@ function poolNotes(
   const notes: string[] = []
   if (typeof hedgeMs === 'number' && heartbeatMs > 0 && hedgeMs >= heartbeatMs)
     notes.push('`retry.hedge_ms` is not below `limits.heartbeat_ms`: streams that have a heartbeat are not hedged.')
-  if (engines.every((engine) => engine.weight === 0)) notes.push('every engine has weight 0: the pool serves no requests.')
+  if (engines.every((engine) => engine.weight === 0))
+    notes.push('every engine has weight 0: the pool serves no requests.')
   if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill'))
     notes.push('`split.mode` is never: prefill engines receive no requests.')
   if (split.thresholdTokens !== THRESHOLD_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {
