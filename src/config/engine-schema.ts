@@ -82,9 +82,9 @@ export const engineShape = {
     withDefault(oneOf(['auto', ...SERVER_KINDS]), 'auto'),
   ),
   data_parallel: describe(
-    'Data-parallel ranks behind the URL (vLLM, SGLang), each an engine `ID/RANK` (docs/engines.md). `auto`: as many as ' +
-      'its metrics show. `{ ranks, first }`: `first` is the number of the first rank, which is not 0 on further nodes ' +
-      'of a deployment. `off`: the server chooses the rank.',
+    'Data-parallel ranks behind the URL (vLLM, SGLang), each an engine `ID/RANK` (docs/engines.md). `auto`: as many ' +
+      'as its metrics show. `{ ranks, first }`: `first` is the number of the first rank, which is not 0 on further ' +
+      'nodes of a deployment. `off`: the server chooses the rank.',
     withDefault(dataParallel, 'off'),
   ),
   provider_model: describe('`external`: name of the model at the provider. Absent: the pool’s.', z.optional(modelName)),
