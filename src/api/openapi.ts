@@ -87,7 +87,7 @@ const schemas: Readonly<Record<string, Schema>> = {
     'condition?': { enum: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'] },
     'condition_since?': milliseconds,
     'hurt?': described(
-      'Requests that wait there for a first token, and the number of their keys and models. Absent: the engine is well.',
+      'Requests that wait there for a first token, with the number of their keys and models. Absent: it is `well`.',
       object({ requests: number, keys: number, models: number }),
     ),
     'changes?': described(
