@@ -8,7 +8,7 @@ import { ADMIN_KEY, MODEL } from '../../kit/gateway.ts'
 import { openPicker, type TestPicker } from '../../kit/open-picker.ts'
 import { message } from '../../kit/protobuf.ts'
 import { DONE, sseEvent, token } from '../../kit/sse.ts'
-import { until } from '../../wait.ts'
+import { turns, until } from '../../wait.ts'
 
 const SSE = { 'content-type': 'text/event-stream', server: 'uvicorn', date: 'now' }
 
@@ -77,6 +77,21 @@ it('a request gets 504 when the proxy reports no response of the engine within `
   expect(await call.next(({ kind }) => kind === 'immediate_response')).toMatchObject({ status: 504 })
   await call.ended
   await picker.gateway.idle()
+})
+
+it('a request gets its response although the picker did not run while its `first_byte_ms` passed', async () => {
+  await using picker = await openPicker({ pool: { limits: { first_byte_ms: 200 } } })
+  const call = new ProxyCall(picker.client, FULL_DUPLEX)
+  expect((await call.request({ body: chat() })).metadata).not.toBe('')
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000)
+  // The response comes only after the timer has fired.
+  await turns()
+  call.responseHead(200, SSE)
+  call.responseBody(token('hello') + DONE, true)
+  await call.next(({ kind, endOfStream }) => kind === 'response_body' && endOfStream)
+  expect(call.text('response_body')).toBe(token('hello') + DONE)
+  call.call.halfClose()
+  await call.ended
 })
 
 it('usage that only the gateway requested is removed from a stream, wherever its pieces end', async () => {

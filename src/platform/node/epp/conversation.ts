@@ -7,6 +7,7 @@ import { headersForTarget, headersOfAnswer } from '../../../origin/headers.ts'
 import type { Delivery } from '../../../ports/delivery.ts'
 import { type DeliveredRequest, OriginError, type ResponseHandler } from '../../../ports/origin.ts'
 import type { RelayOptions } from '../../../ports/relay.ts'
+import { PatientTimer } from '../patient-timer.ts'
 import { WheelTimer } from '../wheel-timer.ts'
 import type { CallHandler, GrpcCall } from '../grpc/grpc-call.ts'
 import { GRPC, GrpcError } from '../grpc/grpc-status.ts'
@@ -61,7 +62,7 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   /** The last message of the response body has come. */
   #isAnswerEnded = false
   #subset: ReadonlySet<string> | null = null
-  readonly #firstByte = new WheelTimer(() => this.#giveUp(new OriginError('first_byte_timeout', 'no output in time')))
+  readonly #firstByte = new PatientTimer(() => this.#firstByteDue())
   readonly #patience = new WheelTimer(() => this.#answer?.beginEarly())
 
   constructor(call: GrpcCall, parts: ConversationParts) {
@@ -170,7 +171,7 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
       isUnchanged: request.body?.length === 1 && request.body[0] === inbound.body,
       isDuplex: this.#modes.request === 'duplex',
     })
-    if (request.firstByteMs > 0) this.#firstByte.set(request.firstByteMs)
+    if (request.firstByteMs > 0) this.#firstByte.limit(request.firstByteMs)
   }
 
   // Response
@@ -295,7 +296,9 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     this.#patience.cancel()
   }
 
-  #giveUp(error: OriginError): void {
+  #firstByteDue(): void {
+    if (this.#firstByte.extend() > 0) return
+    const error = new OriginError('first_byte_timeout', 'no output in time')
     if (this.#answer === null) this.#handler?.failed(error)
     else this.#answer.fail(error)
   }

@@ -3,13 +3,13 @@
  * for a reader that pulls or passed to a sink in the tick of its read. All bytes of a request that wait are here.
  */
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
-import { Patience } from '../../../origin/patience.ts'
 import { type ByteSource, PullAnswer } from '../../../origin/relay/pull-answer.ts'
 import { expectedOf, type ExpectedAnswer } from '../../../origin/relay/answer-start.ts'
 import type { AbortSignalLike } from '../../../ports/abort-signal.ts'
 import { OriginError, type OriginRequest, type ResponseHandler, STALE_CONNECTION_MS } from '../../../ports/origin.ts'
 import type { RelayOptions } from '../../../ports/relay.ts'
-import { stalledMs, WheelTimer } from '../wheel-timer.ts'
+import { PatientTimer } from '../patient-timer.ts'
+import { stalledMs } from '../wheel-timer.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
 import { BodyQueue } from './body-queue.ts'
 import type { BodyRead, BodySink, PendingBody, RelayedRequest } from './body-sink.ts'
@@ -86,15 +86,12 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #retried = false
   framing: BodyFraming | null = null
   #answer: SocketAnswer | null = null
-  readonly #timer = new WheelTimer(() => this.#onTimeout())
+  readonly #timer = new PatientTimer(() => this.#onTimeout())
   /** `performance.now()` at which the first byte is due. */
   #firstByteBy: number
   /** `performance.now()` and `stalledMs()` when the request was sent. */
   #sentAt = 0
   #sentStalled = 0
-  #waitMs = 0
-  /** Extensions of the wait. null: there was none. */
-  #patience: Patience | null = null
   readonly #onAbort = (): void => this.#aborted()
   #reusable = false
   /** Payload without a reader; created with its first piece. */
@@ -208,9 +205,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   }
 
   wakeIn(ms: number): void {
-    this.#waitMs = ms
-    this.#patience = null
-    this.#timer.set(ms)
+    this.#timer.limit(ms)
   }
 
   passTo(sink: BodySink): PendingBody {
@@ -293,7 +288,9 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
 
   #onTimeout(): void {
     if (this.#sink !== null) return this.#sink.due(this.#timer.stalledMs)
-    if (this.#extendByStall()) return
+    const extensionMs = this.#timer.extend()
+    this.#firstByteBy += extensionMs
+    if (extensionMs > 0) return
     const leftMs = this.firstByteInMs
     if (leftMs <= 0)
       return this.stop(new OriginError('first_byte_timeout', `no byte of a body from ${this.#host} in time`))
@@ -305,17 +302,6 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     if (early === null) return
     this.#handler = null
     early.firstByte(this.#answer!, true)
-  }
-
-  /** Extends the timeout by the time in which this process did not run: the engine is not at fault for it. */
-  #extendByStall(): boolean {
-    // The timer fires after sockets have been read.
-    this.#patience ??= new Patience(this.#waitMs, 0)
-    const extensionMs = this.#patience.extensionMs(this.#timer.stalledMs)
-    if (extensionMs === 0) return false
-    this.#firstByteBy += extensionMs
-    this.#timer.set(extensionMs)
-    return true
   }
 
   #unconnected(error: NodeJS.ErrnoException | null): void {
