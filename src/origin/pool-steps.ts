@@ -6,7 +6,6 @@ import { attemptWith } from './attempt.ts'
 import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
 import { connectors } from './disagg/connectors.ts'
 import { paired } from './disagg/paired-legs.ts'
-import { watched } from './disagg/watched-leg.ts'
 import { preparatoryLegs } from './disagg/preparatory-legs.ts'
 import { oncePerPool } from './once-per-pool.ts'
 import type { PoolRoute } from './pool-route.ts'
@@ -58,16 +57,15 @@ function stepsOf(pool: PoolRoute['pool'], options: StepOptions): PoolSteps {
   const legs = hasAdapters(pool) ? withAdapters(ownLegs) : ownLegs
   const send = delivers ? deliver : dispatch
   const isPaired = splits && connectors[pool.split.connector].isPaired
-  const sendLeg = isPaired ? paired(send) : send
-  const again = attemptWith({
+  const single = attemptWith({
     legs,
     relay: delivers ? unlessUnchanged(relay) : relay,
-    send: splits ? watched(sendLeg) : sendLeg,
+    send: isPaired ? paired(send) : send,
   })
   return {
     place: pool.lmcache === null ? placed : withLookups(placed),
-    first: once ? again : raced(again, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),
-    again,
+    first: once ? single : raced(single, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),
+    again: once ? single : raced(single, [rescue]),
   }
 }
 

@@ -48,7 +48,7 @@ type RaceOutcome = Response | { readonly failures: readonly FailedAttempt[] }
 /** An attempt on one engine. */
 type SingleAttempt = (attempt: AttemptContext) => Promise<Response | AttemptFailed>
 
-/** Whether a second engine may be asked while the attempt, the first of its request, still runs. @testing */
+/** Whether a second engine may be asked while the attempt still runs. @testing */
 export function mayRace({ exchange, placed }: AttemptContext): boolean {
   const { engine, placement, route } = placed
   const isAlone = !hasOtherEngine(route, engine)
@@ -68,6 +68,8 @@ class Race implements OpenRace {
   #resolve!: (outcome: RaceOutcome) => void
   #triggers: readonly RaceTrigger[] = []
   #second: Promise<Response | FailedAttempt | null> | null = null
+  /** Rescues that had no room at a second engine. */
+  readonly #refused: FailedAttempt[] = []
   #winner: RacingAttempt | null = null
   #firstFailed = false
   #isRescue = false
@@ -106,14 +108,23 @@ class Race implements OpenRace {
     const second = this.#runSecond(rescueFrom)
     this.#second = second
     try {
-      if ((await second) !== null) return true
+      const outcome = await second
+      if (outcome !== null && !this.#asksAgain(outcome, rescueFrom)) return true
+      // Another one may be asked for, unless it was already.
+      if (this.#second !== second || rescueFrom === undefined) return false
+      if (outcome !== null) this.#refused.push(outcome)
+      this.#second = null
+      return false
     } catch {
       // The client left: the first attempt ends the race.
       return true
     }
-    // Another one may be asked for, unless it was already.
-    if (this.#second === second && rescueFrom !== undefined) this.#second = null
-    return false
+  }
+
+  /** A full engine may have room later, while the engine of the first attempt is wedged. */
+  #asksAgain(outcome: Response | FailedAttempt, rescueFrom?: string): outcome is FailedAttempt {
+    const isFull = 'outcome' in outcome && outcome.outcome.failure === 'busy'
+    return isFull && rescueFrom !== undefined && !this.#isOver && !this.#firstFailed
   }
 
   /** The first entry that claims the response answers. A second engine's refusal does not, while the first may. */
@@ -123,7 +134,8 @@ class Race implements OpenRace {
     early: boolean,
   ): 'won' | 'lost' | 'refused' {
     if (entry.lost) return 'lost'
-    if (status >= 300 && entry !== this.#entries[0] && !this.#firstFailed) return 'refused'
+    const mayFirstAnswer = !this.#firstFailed && !this.#isRescue
+    if (status >= 300 && entry !== this.#entries[0] && mayFirstAnswer) return 'refused'
     this.#winner = entry
     if (sse && status < 300 && !early) for (const trigger of this.#triggers) trigger.began(entry, this.#entries)
     if (this.#entries.length > 1 && !this.#isRescue)
@@ -153,8 +165,8 @@ class Race implements OpenRace {
 
   async #afterSecond(first: FailedAttempt): Promise<RaceOutcome> {
     const second = await this.#second
-    if (second === null) return { failures: [first] }
-    return 'outcome' in second ? { failures: [first, second] } : second
+    if (second === null) return { failures: [first, ...this.#refused] }
+    return 'outcome' in second ? { failures: [first, ...this.#refused, second] } : second
   }
 
   /** Aborts all but the winner. */
@@ -203,15 +215,16 @@ class Race implements OpenRace {
 
   /** Books a second engine. null: none takes the request, or it is not needed any more. */
   async #place(stages: StageTimer, rescueFrom?: string): Promise<AcquiredPlacement | null> {
-    const { exchange, ports, digests, placeOf, placed: first } = this.first
+    const { exchange, ports, digests, placeOf, placed: first, earlier } = this.first
     if (this.#isOver || exchange.signal.aborted) return null
     const { route } = first
-    const others = [...route.targets.values()].filter((engine) => !isOwnEngine(engine)).map(({ id }) => id)
+    const foreign = [...route.targets.values()].filter((engine) => !isOwnEngine(engine)).map(({ id }) => id)
+    const failed = earlier.filter(({ failure }) => failure !== 'busy').map(({ engine }) => engine.id)
     const placed = await acquirePlacement(exchange, ports, digests, {
       attempt: this.booked,
       moved: false,
       failedLegs: null,
-      avoid: new Map([[route.cluster.id, [first.engine.id, ...others]]]),
+      avoid: new Map([[route.cluster.id, [first.engine.id, ...failed, ...foreign]]]),
       stages,
       placeOf,
       hedgeIn: route,

@@ -16,6 +16,9 @@ class StoppableEngine {
   isStopped = false
   /** Requests that do not move while it is stopped. Default: all. */
   stops: (request: EngineRequest) => boolean = () => true
+  /** Answer to requests of clients instead of a completion; null: a completion. */
+  refusal: FakeAnswer | null = null
+  refused = 0
   /** Requests of clients that it got. */
   posts = 0
   /** Requests of the gateway itself. */
@@ -54,11 +57,26 @@ class StoppableEngine {
   #serve(request: EngineRequest): FakeAnswer | Promise<FakeAnswer> {
     if (request.isTrial) this.trials += 1
     else this.posts += 1
+    if (this.refusal !== null && !request.isTrial) {
+      this.refused += 1
+      return this.refusal
+    }
     if (!this.isStopped || !this.stops(request)) return answerOf(this.id, request)
     const held = new HeldAnswer(request)
     this.#held.push(held)
     return held.answer
   }
+}
+
+const FULL: FakeAnswer = {
+  status: 503,
+  headers: { 'retry-after': '1' },
+  body: { error: { message: 'The request queue is full.', type: 'ServiceUnavailableError', code: 503 } },
+}
+
+const BAD_GRAMMAR: FakeAnswer = {
+  status: 400,
+  body: { error: { message: 'The grammar is not valid.', type: 'BadRequestError', code: 400 } },
 }
 
 function answerOf(text: string, { json }: EngineRequest): FakeAnswer {
@@ -149,6 +167,31 @@ export function wedgedContract(runtime: Runtime): void {
       },
       120_000,
     )
+
+    it('no request that waits at a wedged engine is lost because the other engine is full for a while', async () => {
+      const { engines, ask } = await site(['a', 'b'])
+      const [a, b] = engines as [StoppableEngine, StoppableEngine]
+      a.isStopped = true
+      b.refusal = FULL
+      // One of two is placed at the full engine, and moves to the other one.
+      const before = a.posts
+      const asking = Promise.all([ask(true), ask(true)])
+      await until(() => a.posts === before + 2)
+      await until(() => b.refused >= 4)
+      b.refusal = null
+      expect(await asking).toEqual(['b', 'b'])
+    }, 120_000)
+
+    it('a request that waits at a wedged engine gets the refusal of another engine', async () => {
+      const { engines, ask } = await site(['a', 'b'])
+      const [a, b] = engines as [StoppableEngine, StoppableEngine]
+      a.isStopped = true
+      b.refusal = BAD_GRAMMAR
+      const before = a.posts
+      const answers = await Promise.all([ask(true), ask(true)])
+      expect(a.posts).toBe(before + 1)
+      expect(answers).toEqual(['status 400', 'status 400'])
+    }, 120_000)
 
     it('a silent engine is asked for its counters again and again, however rarely metrics are read', async () => {
       const { engines, ask } = await site(['a', 'b'], { stats_interval_ms: 600_000 })

@@ -117,12 +117,12 @@ export class PoolEngines {
     return engine.owed.overdueSince(engine.movedAt, { now, isLearned }) !== null
   }
 
-  /** Whether the request of a booking is lost at an engine that answers trials. */
+  /** Whether the request of a booking is lost at an engine that answers trials, or whose trial takes long. */
   isLost(id: string, key: string, now: number): boolean {
     const engine = this.table.get(id)
     if (engine === undefined) return false
     const { isLearned } = this.#booked.ledger.expected(engine, now)
-    return engine.owed.isLost(key, { now, isLearned })
+    return engine.owed.isLost(key, { now, isLearned }, engine.isSuspect)
   }
 
   /**

@@ -4,12 +4,15 @@ import type { PoolEngines } from '../pool-engines.ts'
 
 /**
  * Decides whether a request that waits at an engine may be sent to a second one. A wedged or unreachable engine is the
- * grant. A request that is lost at an engine that moves gets a second attempt within the retry budget, like a hedge.
+ * grant. A request that is lost at an engine that is not known to be wedged gets a second attempt within the retry
+ * budget, like a hedge.
  * @returns the admission of the second attempt; null: none is needed
  */
 export function grantedRescue(admission: Admission, engines: PoolEngines, now: number): Admission | null {
   if (admission.rescueFrom === undefined || engines.isStuck(admission.rescueFrom, now)) return admission
   const { rescueFrom, ...hedge } = admission
-  const first = bookingKey({ ...admission, attempt: admission.attempt - 1 })
-  return engines.isLost(rescueFrom, first, now) ? hedge : null
+  // Attempts in between had no room elsewhere.
+  for (let attempt = 0; attempt < admission.attempt; attempt++)
+    if (engines.isLost(rescueFrom, bookingKey({ ...admission, attempt }), now)) return hedge
+  return null
 }

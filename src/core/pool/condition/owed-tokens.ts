@@ -114,9 +114,12 @@ export class OwedTokens {
     }
   }
 
-  /** Whether the engine answers trials and not this request, which is long overdue. */
-  isLost(key: string, { now, isLearned }: Judgement): boolean {
-    const owed = this.#excused.get(key)
+  /**
+   * Whether this request is long overdue at an engine that answers trials.
+   * @param isSilent nothing moves there, and no trial has shown why yet
+   */
+  isLost(key: string, { now, isLearned }: Judgement, isSilent: boolean): boolean {
+    const owed = this.#excused.get(key) ?? (isSilent ? this.#owed.get(key) : undefined)
     return owed !== undefined && isOverdue(owed, { now: now - LOST_AFTER_MS, isLearned })
   }
 
