@@ -22,7 +22,7 @@ const SLOW_HOST = 'Compare clocks, temperature, flags and other load of its host
 /** Texts of `engine_down`, by condition. */
 const DOWN: Readonly<Record<string, AlertTexts>> = {
   wedged: {
-    did: `${NO_REQUESTS} Requests that wait there move to other engines. It is tried with one token every second.`,
+    did: `${NO_REQUESTS} Requests that wait there move to other engines. It is tried with one token again and again.`,
     next: 'Restart the process of the engine: its health check may pass all the time.',
   },
   unreachable: {

@@ -77,6 +77,28 @@ describe('a pool with an engine that does not move', () => {
     expect(poor.state.admit(refused, poor.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
   })
 
+  it('a pool with a stuck engine moves a request whose trial takes long, within the budget of retries', () => {
+    const waitingAt = (retry: PoolConfig['retry']): [PoolInTime, Admission] => {
+      const site = new PoolInTime(undefined, { retry })
+      site.learn()
+      site.stopped.add('a')
+      // As at a gateway that gets no CPU.
+      site.answersTrials = false
+      const first = admission({ avoid: ['b', 'c'] })
+      site.state.admit(first, site.now)
+      return [site, { ...first, attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'], isLastResort: true }]
+    }
+    const [site, rescue] = waitingAt({ share: 0, minPerS: 1 })
+    site.pass(3_000)
+    expect(site.state.admit(rescue, site.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
+    site.pass(1_000)
+    expect(site.conditions()['a']).toBe('suspect')
+    expect(site.state.admit({ ...rescue, attempt: 3 }, site.now)).toHaveProperty('placement')
+    const [poor, refused] = waitingAt({ share: 0, minPerS: 0 })
+    poor.pass(4_000)
+    expect(poor.state.admit(refused, poor.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
+  })
+
   it('a pool with a stuck engine moves no request that is in time', () => {
     const site = new PoolInTime()
     site.learn()
@@ -96,7 +118,7 @@ describe('a pool with an engine that does not move', () => {
     expect([site.send(), site.send(), site.send()]).toContain('a')
   })
 
-  it('a pool with a stuck engine uses it again within 1.5 s, although a trial that hangs was just sent', () => {
+  it('a pool with a stuck engine uses it again within half a second, although a trial that hangs was just sent', () => {
     const site = withStopped()
     site.pass(5_000)
     site.answersTrials = false
@@ -120,8 +142,31 @@ describe('a pool with an engine that does not move', () => {
     }
     expect(watch(5_000, true)).toBe(1)
     expect(watch(5_000, true)).toBe(1)
-    watch(1_500, false)
+    watch(500, false)
     expect(site.conditions()['a']).toBe('well')
+  })
+
+  it('a pool with a stuck engine tries it four times a second at first, and once a second later', () => {
+    const site = withStopped()
+    site.pass(3_000)
+    let isPending = false
+    const trialsIn = (ms: number): number => {
+      let sent = 0
+      for (const end = site.now + ms; site.now < end;) {
+        site.now += 50
+        const { length } = site.state.watch(site.now).trials
+        if (length > 0 && !isPending)
+          site.state.observe([{ kind: 'trial', engine: 'a', sentAt: site.now, result: 'failed' }], site.now)
+        sent += length
+      }
+      return sent
+    }
+    expect(trialsIn(10_000)).toBeGreaterThan(30)
+    trialsIn(80_000)
+    expect(trialsIn(10_000)).toBeLessThanOrEqual(11)
+    // At most four wait at the same time.
+    isPending = true
+    expect(trialsIn(10_000)).toBeLessThanOrEqual(11)
   })
 
   it('a pool with a stuck engine takes out no more engines than the maximum share, and never the last one', () => {

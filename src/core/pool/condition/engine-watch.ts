@@ -14,8 +14,15 @@ import { COMPARISON_MS, SlowEjection } from './slow-ejection.ts'
 /** Interval of looks at the engines, ms. */
 const LOOK_MS = 100
 
-/** Interval of trials while an engine is out of use, ms. */
-const TRIAL_EVERY_MS = 1_000
+/** Interval of trials, ms: of an engine that has just gone out of use, and the longest. */
+const MIN_EVERY_MS = 250
+const MAX_EVERY_MS = 1_000
+
+/** Share of the time for which an engine has been out of use that is the interval of its trials. */
+const EVERY_SHARE = 1 / 80
+
+/** Trials of one engine that may wait at the same time while it is out of use. */
+const CONCURRENT_TRIALS = 4
 
 const MIN_TRIAL_MS = 1_000
 const MAX_TRIAL_MS = 10_000
@@ -115,11 +122,10 @@ export class EngineWatch {
 
   /** Applies the result of a trial. */
   tried(engine: EngineState, { sentAt, result }: TrialSignal, now: number): void {
-    const tookMs = engine.trial === null || result !== 'passed' ? null : now - engine.trial.sentAt
     // From the time it was sent: one that hung for its limit is repeated at once.
     engine.triedAt = engine.trial?.sentAt ?? now
     engine.trial = null
-    this.#slow.tried(engine, tookMs, now)
+    this.#slow.tried(engine, { sentAt, tookMs: result === 'passed' ? now - sentAt : null }, now)
     engine.isUntriable = result === 'unclear'
     if (result === 'failed') engine.trialFailedAt = now
     const { condition, since } = engine.condition
@@ -216,9 +222,19 @@ function ordered(engine: EngineState, limitMs: number, now: number): TrialOrder 
 
 /** An engine that fails its health checks shows by them that it is back. */
 function needsTrial(engine: EngineState, now: number): boolean {
-  const { isSuspect, circuit, trial, spec, healthy, asleep, isLeaving, paused } = engine
+  const { isSuspect, circuit, trial, spec, healthy, asleep, isLeaving, paused, downSince } = engine
   if (isOpaque(spec) || !healthy || asleep || isLeaving || paused !== null) return false
   if (!isSuspect && now < (ownTrialAt(circuit) ?? Infinity)) return false
-  if (trial !== null) return now - trial.sentAt > trial.limitMs + LOST_TRIAL_MS
-  return now - engine.triedAt >= TRIAL_EVERY_MS
+  const everyMs = trialEveryMs(engine, now)
+  if (trial === null) return now - engine.triedAt >= everyMs
+  const waitedMs = now - trial.sentAt
+  if (downSince === null) return waitedMs > trial.limitMs + LOST_TRIAL_MS
+  // An engine that hung may never answer what it got meanwhile.
+  return waitedMs >= Math.max(everyMs, trial.limitMs / CONCURRENT_TRIALS)
+}
+
+/** An engine that is soon back is soon found, and one that is dead for hours gets few trials. */
+function trialEveryMs({ downSince }: EngineState, now: number): number {
+  if (downSince === null) return MAX_EVERY_MS
+  return Math.min(MAX_EVERY_MS, Math.max(MIN_EVERY_MS, EVERY_SHARE * (now - downSince)))
 }

@@ -42,6 +42,12 @@ interface Suspicion {
   outSince: number | null
 }
 
+interface TimedTrial {
+  readonly sentAt: number
+  /** null: it was not answered, which compares nothing. */
+  readonly tookMs: number | null
+}
+
 interface SlowEjectionParts {
   /** Whether one more engine may be taken out of use. */
   readonly mayTakeOut: (engine: EngineState) => boolean
@@ -92,11 +98,13 @@ export class SlowEjection {
     })
   }
 
-  /** Applies the result of a trial. @param tookMs null: it was not answered, which compares nothing */
-  tried(engine: EngineState, tookMs: number | null, now: number): void {
+  /** Applies the result of a trial. */
+  tried(engine: EngineState, { sentAt, tookMs }: TimedTrial, now: number): void {
     for (const [suspect, suspicion] of this.#suspicions) {
       const { comparison } = suspicion
       if (comparison === null || (engine !== suspect && engine !== comparison.sibling)) continue
+      // It was sent while the engine was out of use.
+      if (sentAt < comparison.sentAt) continue
       const ms = tookMs === null ? null : Math.max(0, tookMs - engine.spec.rttMs)
       if (ms === null) suspicion.comparison = null
       else if (engine === suspect) comparison.ownMs = ms
