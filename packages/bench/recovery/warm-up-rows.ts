@@ -1,4 +1,4 @@
-/** Rows of an engine that joins, by load and `slow_start`: medians over seeds. */
+/** Rows of an engine that joins, by load and `slow_start`: medians over seeds. `without`: the same requests without it. */
 import { median } from '../median.ts'
 import type { BenchRow } from '../result.ts'
 import { type WarmUp, warmUp } from './warm-up.ts'
@@ -18,8 +18,20 @@ export function warmUpRows(): BenchRow[] {
         share_10s: of(({ share10s }) => share10s),
         share_60s: of(({ share60s }) => share60s),
         share_later: of(({ shareLater }) => shareLater),
-        p99_ms: of(({ p99Ms }) => p99Ms),
-        new_engine_p99_ms: of(({ newP99Ms }) => newP99Ms),
+        mean_ms: of(({ all }) => all.meanMs),
+        mean_without_ms: of(({ all }) => all.meanWithoutMs),
+        p99_ms: of(({ all }) => all.p99Ms),
+        p99_without_ms: of(({ all }) => all.p99WithoutMs),
+        others_mean_ms: of(({ others }) => others.meanMs),
+        others_mean_without_ms: of(({ others }) => others.meanWithoutMs),
+        others_p99_ms: of(({ others }) => others.p99Ms),
+        others_p99_without_ms: of(({ others }) => others.p99WithoutMs),
+        others_later: of(({ othersLater }) => othersLater),
+        new_engine_mean_ms: of(({ own }) => own.meanMs),
+        new_engine_mean_without_ms: of(({ own }) => own.meanWithoutMs),
+        new_engine_p99_ms: of(({ own }) => own.p99Ms),
+        new_engine_p99_without_ms: of(({ own }) => own.p99WithoutMs),
+        new_engine_later: of(({ ownLater }) => ownLater),
       }
     }),
   )

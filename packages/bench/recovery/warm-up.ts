@@ -1,4 +1,7 @@
-/** An engine joins a fleet under load, in virtual time: its share of the requests, and how late they are. */
+/**
+ * An engine joins a fleet under load, in virtual time: its share of the requests, and how late they are beside the same
+ * requests without it.
+ */
 import { defaultPool } from '../../replay/src/replay/default-pool.ts'
 import { chance } from '../../replay/src/replay/chance.ts'
 import { engineProfile, inBlocksOf } from '../../replay/src/replay/engine-profile.ts'
@@ -19,18 +22,33 @@ const GROWTH_TOKENS = 400
 const MAX_TURNS = 12
 const OUTPUT_TOKENS = 100
 const PER_S = 6.5
+/** Seed of the pool's choices is this much larger: they must not change the requests. */
+const POOL_SEED = 1_000_000
+/** Time by which a first token is noticeably later, ms. */
+const LATER_MS = 50
+
+/** Time to first token in the minute after the join, ms, and of the same requests in the same load without the engine. */
+interface PairedTimes {
+  readonly meanMs: number
+  readonly meanWithoutMs: number
+  readonly p99Ms: number
+  readonly p99WithoutMs: number
+}
 
 export interface WarmUp {
-  readonly slowStart: number
   /** Share of the requests in the first ten seconds and in the minute after the join, that the new engine got. */
   readonly share10s: number
   readonly share60s: number
   /** Share in the second minute. */
   readonly shareLater: number
-  /** Times to first token in that minute, ms: all, and those of the new engine. */
-  readonly p50Ms: number
-  readonly p99Ms: number
-  readonly newP99Ms: number
+  readonly all: PairedTimes
+  /** Requests that the other engines got. */
+  readonly others: PairedTimes
+  /** Requests that the new engine got. */
+  readonly own: PairedTimes
+  /** Shares of the requests of the other engines, and of the new one, that are later than without it. */
+  readonly othersLater: number
+  readonly ownLater: number
 }
 
 export interface WarmUpOptions {
@@ -41,13 +59,36 @@ export interface WarmUpOptions {
   readonly perS?: number
 }
 
-export function warmUp({ slowStart, seed, perS = PER_S }: WarmUpOptions): WarmUp {
+/** Plays the same requests with and without the new engine. */
+export function warmUp(options: WarmUpOptions): WarmUp {
+  const served = play(options, true)
+  const without = play(options, false)
+  const pairs = served.map((one, at): Pair => ({ one, ms: ttftMs(one), withoutMs: ttftMs(without[at]!) }))
+  const within = (fromMs: number, untilMs: number): Pair[] =>
+    pairs.filter(({ one: { sentAt } }) => sentAt >= JOINS_MS + fromMs && sentAt < JOINS_MS + untilMs)
+  const all = within(0, MEASURED_MS)
+  const own = all.filter(isOwn)
+  const others = all.filter((pair) => !isOwn(pair))
+  return {
+    share10s: shareOf(within(0, 10 * SECOND_MS), isOwn),
+    share60s: shareOf(all, isOwn),
+    shareLater: shareOf(within(MEASURED_MS, 2 * MEASURED_MS), isOwn),
+    all: timesOf(all),
+    others: timesOf(others),
+    own: timesOf(own),
+    othersLater: shareOf(others, isLater),
+    ownLater: shareOf(own, isLater),
+  }
+}
+
+/** Returns the requests in the order in which they were sent, which is the same with and without the new engine. */
+function play({ slowStart, seed, perS = PER_S }: WarmUpOptions, joins: boolean): readonly ServedRequest[] {
   const random = chance(seed)
   const machine = inBlocksOf(BLOCK_TOKENS, engineProfile('agentic'))
   const { policy } = defaultPool()
   const fleet = new VirtualFleet({
     engines: Array.from({ length: ENGINES }, () => machine),
-    random,
+    random: chance(seed + POOL_SEED),
     pool: { policy: { ...policy, options: { ...policy.options, slowStart } } },
   })
   const sessions = Array.from({ length: SESSIONS }, () => ({ turn: 0, from: 0 }))
@@ -72,30 +113,33 @@ export function warmUp({ slowStart, seed, perS = PER_S }: WarmUpOptions): WarmUp
   }
   fleet.at(0, ask)
   fleet.run(JOINS_MS)
-  fleet.join([machine])
+  if (joins) fleet.join([machine])
   fleet.run(JOINS_MS + 2 * MEASURED_MS)
-  return { slowStart, ...figuresOf(fleet.served) }
+  return fleet.served
 }
 
-function figuresOf(served: readonly ServedRequest[]): Omit<WarmUp, 'slowStart'> {
-  const within = (ms: number): ServedRequest[] =>
-    served.filter(({ sentAt }) => sentAt >= JOINS_MS && sentAt < JOINS_MS + ms)
-  const shareOf = (ms: number): number => within(ms).filter(isNew).length / within(ms).length
-  const all = within(MEASURED_MS)
-  const later = within(2 * MEASURED_MS).slice(all.length)
-  return {
-    share10s: shareOf(10 * SECOND_MS),
-    share60s: shareOf(MEASURED_MS),
-    shareLater: later.filter(isNew).length / later.length,
-    p50Ms: quantile(ttfts(all), 0.5),
-    p99Ms: quantile(ttfts(all), 0.99),
-    newP99Ms: quantile(ttfts(all.filter(isNew)), 0.99),
-  }
+/** A request with the times to its first token, ms; Infinity: it had none at the end. */
+interface Pair {
+  readonly one: ServedRequest
+  readonly ms: number
+  readonly withoutMs: number
 }
 
-const isNew = ({ engine }: ServedRequest): boolean => engine === `engine-${ENGINES}`
+const ttftMs = ({ firstTokenAt, sentAt }: ServedRequest): number => (firstTokenAt ?? Infinity) - sentAt
 
-const ttfts = (some: readonly ServedRequest[]): Float64Array =>
-  Float64Array.from(
-    some.flatMap(({ firstTokenAt, sentAt }) => (firstTokenAt === null ? [] : firstTokenAt - sentAt)),
-  ).sort()
+const isOwn = ({ one: { engine } }: Pair): boolean => engine === `engine-${ENGINES}`
+
+const isLater = ({ ms, withoutMs }: Pair): boolean => ms > withoutMs + LATER_MS
+
+const shareOf = (pairs: readonly Pair[], holds: (pair: Pair) => boolean): number =>
+  pairs.filter(holds).length / pairs.length
+
+function timesOf(pairs: readonly Pair[]): PairedTimes {
+  const ms = pairs.map((pair) => pair.ms)
+  const withoutMs = pairs.map((pair) => pair.withoutMs)
+  return { meanMs: mean(ms), meanWithoutMs: mean(withoutMs), p99Ms: p99(ms), p99WithoutMs: p99(withoutMs) }
+}
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
+
+const p99 = (values: readonly number[]): number => quantile(Float64Array.from(values).sort(), 0.99)
