@@ -27,7 +27,7 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
     bundle: true,
     external: ['pino-pretty', 'zeromq', '@redis/client'],
     platform: 'node',
-    define: { FIRSTLIGHT_COMMIT: JSON.stringify(builtFrom()), FIRSTLIGHT_DOCS: 'false' },
+    define: { FIRSTLIGHT_COMMIT: JSON.stringify(builtFrom()) },
     format: 'esm',
     target: 'node22',
     minifyWhitespace: true,
