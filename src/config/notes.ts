@@ -48,10 +48,7 @@ export function configNotes(config: Config): string[] {
       pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null),
     )
   if (config.keys === null && config.jwt === null && config.cors?.origins.includes('*') === true)
-    notes.push(
-      '`cors` allows every origin, and no key is required: any web page in a browser that can connect may use the ' +
-        'engines.',
-    )
+    notes.push('`cors` allows every origin, and no key is required: any web page that can connect may use the engines.')
   for (const id of enginesAtOwnAddress(config))
     notes.push(`${id} has the listen address of this gateway: requests would loop.`)
   if (reportsShareMainPort(config))
@@ -102,8 +99,7 @@ function poolNotes(
     notes.push('`split.mode` is never: prefill engines receive no requests.')
   if (split.thresholdTokens !== THRESHOLD_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {
     notes.push(
-      `\`split.threshold_tokens\` has no effect with \`split.mode: ${split.mode}\`. Set \`mode: threshold\` or ` +
-        '`uncached`.',
+      `\`split.threshold_tokens\` has no effect with \`split.mode: ${split.mode}\`. Set \`threshold\` or \`uncached\`.`,
     )
   }
   if (tokenizer === null && engines.some(({ kvEvents }) => kvEvents !== null)) {

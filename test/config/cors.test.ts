@@ -93,7 +93,7 @@ describe('cors.origins', () => {
   })
 
   it('cors.origins are in the summary, with a note if any page may use a gateway without keys', () => {
-    const note = 'any web page in a browser that can connect'
+    const note = 'any web page that can connect'
     const some = summarise(read({ origins: ['https://a.example', 'http://localhost:3000'] }))
     expect(some.settings['pages of']).toBe('https://a.example, http://localhost:3000')
     expect(some.notes.join()).not.toContain(note)

@@ -75,7 +75,7 @@ describe('toPoolConfig', () => {
     expect(summarise(read({ mode: 'never' })).notes.join()).toContain('prefill engines receive no requests')
     // A threshold alone looks like `mode: threshold`.
     expect(summarise(read({ threshold_tokens: 4096 })).notes.join()).toContain(
-      '`split.threshold_tokens` has no effect with `split.mode: always`. Set `mode: threshold` or `uncached`.',
+      '`split.threshold_tokens` has no effect with `split.mode: always`. Set `threshold` or `uncached`.',
     )
     for (const mode of ['threshold', 'uncached'])
       expect(summarise(read({ mode, threshold_tokens: 4096 })).notes.join()).not.toContain('threshold_tokens')
