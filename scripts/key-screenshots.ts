@@ -4,13 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { adminKey, openBrowser, openPage, startWorld } from '../test/browser/world.ts'
-import { shoot } from './screenshot.ts'
-
-const looks = [
-  ['', 'light', 1280, 900],
-  ['-dark', 'dark', 1280, 900],
-  ['-phone', 'light', 390, 844],
-] as const
+import { LOOKS, shoot } from './screenshot.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'screenshots-'))
 const configured = { name: 'batch', secret: 'batch-secret', team: 'data', expires: '2027-06-30' }
@@ -58,7 +52,7 @@ try {
   await makeKey({ name: 'notebook', owner: 'Notebook of Grace', models: ['sim'], expires: '2027-01-31' })
   await chat(ada, 12)
   await chat(configured.secret, 5)
-  for (const [suffix, colorScheme, width, height] of looks) {
+  for (const [suffix, colorScheme, width, height] of LOOKS) {
     const { page } = await openPage(browser, `${world.url}/dashboard#keys`, {
       viewport: { width, height },
       colorScheme,

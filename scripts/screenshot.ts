@@ -6,6 +6,13 @@ import type { Page } from 'playwright-core'
 const folder = new URL('../docs/images/', import.meta.url)
 const limitBytes = 150_000
 
+/** Suffix of the name, colours and size of the window of each picture of a view. */
+export const LOOKS = [
+  ['', 'light', 1280, 900],
+  ['-dark', 'dark', 1280, 900],
+  ['-phone', 'light', 390, 844],
+] as const
+
 /** Takes a picture of a page, and fails if it is too large for the documentation. */
 export async function shoot(page: Page, name: string): Promise<void> {
   mkdirSync(folder, { recursive: true })

@@ -1,7 +1,8 @@
 /** What needs attention, with the reason and the next step. */
-import type { EngineLine } from './engine-state.ts'
+import { type EngineLine, isGateway } from './engine-state.ts'
 import { failureText, problemText } from './failure-text.ts'
 import { plural } from './format.ts'
+import { silentSince } from './region.ts'
 import type { Engine, Pool, View } from './wire.ts'
 
 export interface Concern {
@@ -114,7 +115,8 @@ type Add = (kind: string, tone: Concern['tone'], text: readonly [reason: string,
 function adderOf(line: EngineLine, found: Concern[]): Add {
   const { pool, engine } = line
   return (kind, tone, [reason, next]) => {
-    const startedAt = kind === 'disagrees' ? engine.compared?.stands_out_since : null
+    const startedAt =
+      kind === 'disagrees' ? engine.compared?.stands_out_since : kind === 'region' ? silentSince(pool) : null
     const isOfCondition = conditionsOf[kind]?.includes(engine.condition) === true
     const hurts = isOfCondition ? hurtText(engine) : null
     found.push({
@@ -168,7 +170,12 @@ function engineConcerns(line: EngineLine): Concern[] {
   const found: Concern[] = []
   const add = adderOf(line, found)
   addCondition(line, add)
-  if (state === 'unhealthy')
+  if (state === 'unhealthy' && isGateway(pool))
+    add('region', 'bad', [
+      'the gateway of this region does not answer, so it gets no requests',
+      'Check the process of that gateway, and the network to it.',
+    ])
+  else if (state === 'unhealthy')
     add('unhealthy', 'bad', [problemText(engine), 'Check the process of the engine, then run firstlight doctor.'])
   if (state === 'circuit')
     add('circuit', 'bad', [

@@ -1,29 +1,28 @@
-import type { ComponentChildren } from 'preact'
-import { anchorOf, isStale } from './concerns.ts'
+import { anchorOf } from './concerns.ts'
 import { DrainButton } from './drain-button.tsx'
-import { type EngineLine, roleOf } from './engine-state.ts'
-import { reasonOf } from './failure-text.ts'
+import { Cell, EngineName, Reported, StateCell } from './engine-cells.tsx'
+import { type EngineLine, isGateway, roleOf } from './engine-state.ts'
 import { count, inUnit, percent } from './format.ts'
 import { queueMs, type ShownColumns } from './shown-columns.ts'
 import { Sparkline } from './sparkline.tsx'
 
+/** What is shown below a row: the last changes of its state, or the engines of its region. */
+export type RowDetail = 'history' | 'engines'
+
 interface RowProps {
   readonly line: EngineLine
   readonly shown: ShownColumns
-  /** Whether the last changes of its state are shown below the row. */
-  readonly isOpen: boolean
-  readonly onToggle: () => void
+  /** null: nothing. */
+  readonly open: RowDetail | null
+  readonly onToggle: (detail: RowDetail) => void
 }
 
-export function EngineRow({ line, shown, isOpen, onToggle }: RowProps) {
-  const { engine, pool, state, text } = line
-  const reason = reasonOf(line)
+export function EngineRow({ line, shown, open, onToggle }: RowProps) {
+  const { engine, pool } = line
+  const toggle = { id: engine.id, open, onToggle }
   return (
     <tr data-engine={engine.id} id={anchorOf(line)}>
-      <th scope="row">
-        <span class="name">{engine.id}</span>
-        {engine.engine_version !== undefined && <span class="dim version"> {engine.engine_version}</span>}
-      </th>
+      <EngineName engine={engine} />
       {shown.cluster && (
         <Cell label="cluster">
           <span class="name short">
@@ -32,30 +31,38 @@ export function EngineRow({ line, shown, isOpen, onToggle }: RowProps) {
         </Cell>
       )}
       {shown.role && <Cell label="role">{roleOf(line)}</Cell>}
-      <Cell label="state">
-        <span class={`state ${state}`}>{text}</span>
-        {reason !== null && <span class="reason">{reason}</span>}
-      </Cell>
+      <StateCell line={line} />
       <LoadCells line={line} shown={shown} />
       <Cell label="last TTFTs">
         <Sparkline values={engine.recent_ttft_ms ?? []} />
       </Cell>
       <td class="act">
-        {engine.changes !== undefined && (
-          <button
-            type="button"
-            class="small"
-            aria-expanded={isOpen}
-            aria-label={`history of ${engine.id}`}
-            title="Last changes of its state"
-            onClick={onToggle}
-          >
-            {isOpen ? 'close' : 'history'}
-          </button>
-        )}
-        {engine.available !== null && <DrainButton line={line} />}
+        {isGateway(pool) && <Toggle {...toggle} detail="engines" about="Engines of this region" />}
+        {engine.changes !== undefined && <Toggle {...toggle} detail="history" about="Last changes of its state" />}
+        {engine.available !== null && <DrainButton engine={engine} place={{ cluster: pool.cluster }} />}
       </td>
     </tr>
+  )
+}
+
+interface ToggleProps extends Pick<RowProps, 'open' | 'onToggle'> {
+  readonly id: string
+  readonly detail: RowDetail
+  readonly about: string
+}
+
+function Toggle({ id, detail, about, open, onToggle }: ToggleProps) {
+  return (
+    <button
+      type="button"
+      class="small"
+      aria-expanded={open === detail}
+      aria-label={`${detail} of ${id}`}
+      title={about}
+      onClick={() => onToggle(detail)}
+    >
+      {open === detail ? 'close' : detail}
+    </button>
   )
 }
 
@@ -66,6 +73,33 @@ function LoadCells({ line, shown }: Pick<RowProps, 'line' | 'shown'>) {
       <Cell label="running" number>
         {count(engine.requests)}
       </Cell>
+      {shown.load && <ReportedLoad line={line} shown={shown} />}
+      <Cell label="hit rate" number>
+        {percent(engine.hit_rate)}
+        <SilentMissMark engine={engine} />
+      </Cell>
+      <Cell label="TTFT" number>
+        {inUnit(engine.ttft_ms, shown.ttftUnit)}
+      </Cell>
+      {shown.load && (
+        <Cell label="prediction error" number>
+          {percent(engine.learned?.ttft_error)}
+        </Cell>
+      )}
+      <Cell label="requests" number>
+        {count(engine.requests_total)}
+      </Cell>
+      <Cell label="failures" number>
+        {count(engine.failures_total)}
+      </Cell>
+    </>
+  )
+}
+
+function ReportedLoad({ line, shown }: Pick<RowProps, 'line' | 'shown'>) {
+  const { engine } = line
+  return (
+    <>
       <Cell label="active blocks" number>
         {count(engine.active_blocks)}
       </Cell>
@@ -78,33 +112,7 @@ function LoadCells({ line, shown }: Pick<RowProps, 'line' | 'shown'>) {
       <Cell label="KV use" number>
         <Reported engine={engine}>{percent(engine.stats?.kv_usage)}</Reported>
       </Cell>
-      <Cell label="hit rate" number>
-        {percent(engine.hit_rate)}
-        <SilentMissMark engine={engine} />
-      </Cell>
-      <Cell label="TTFT" number>
-        {inUnit(engine.ttft_ms, shown.ttftUnit)}
-      </Cell>
-      <Cell label="prediction error" number>
-        {percent(engine.learned?.ttft_error)}
-      </Cell>
-      <Cell label="requests" number>
-        {count(engine.requests_total)}
-      </Cell>
-      <Cell label="failures" number>
-        {count(engine.failures_total)}
-      </Cell>
     </>
-  )
-}
-
-/** A value from the engine's metrics, grey with its age if it is stale. */
-function Reported({ engine, children }: Pick<EngineLine, 'engine'> & { readonly children: ComponentChildren }) {
-  if (!isStale(engine)) return <>{children}</>
-  return (
-    <span class="stale" title={`The metrics of this engine are ${Math.round(engine.stats!.age_ms / 1000)} s old.`}>
-      {children}
-    </span>
   )
 }
 
@@ -116,21 +124,5 @@ function SilentMissMark({ engine }: Pick<EngineLine, 'engine'>) {
       {' '}
       !
     </abbr>
-  )
-}
-
-function Cell({
-  label,
-  number = false,
-  children,
-}: {
-  readonly label: string
-  readonly number?: boolean
-  readonly children: ComponentChildren
-}) {
-  return (
-    <td data-label={label} class={number ? 'number' : ''}>
-      {children}
-    </td>
   )
 }

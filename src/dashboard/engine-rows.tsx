@@ -1,8 +1,9 @@
 import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
 import { EngineChanges } from './engine-changes.tsx'
-import { EngineRow } from './engine-row.tsx'
+import { EngineRow, type RowDetail } from './engine-row.tsx'
 import type { EngineLine } from './engine-state.ts'
+import { RegionEngines } from './region-engines.tsx'
 import type { ShownColumns } from './shown-columns.ts'
 
 /** More than the table has at most. */
@@ -10,28 +11,33 @@ const COLUMNS = 20
 
 const keyOf = ({ pool, engine }: EngineLine): string => `${pool.cluster} ${pool.model} ${engine.id}`
 
-/** Rows of the engines. One of them may show the last changes of its state. */
+/** Rows of the engines. One of them may show its details. */
 export function EngineRows({ lines, shown }: { readonly lines: readonly EngineLine[]; readonly shown: ShownColumns }) {
-  const [open, setOpen] = useState<string | null>(null)
+  const [open, setOpen] = useState<{ readonly key: string; readonly detail: RowDetail } | null>(null)
+  const toggle = (key: string, detail: RowDetail) =>
+    setOpen((last) => (last?.key === key && last.detail === detail ? null : { key, detail }))
   return (
     <tbody>
-      {lines.map((line) => (
-        <Fragment key={keyOf(line)}>
-          <EngineRow
-            line={line}
-            shown={shown}
-            isOpen={open === keyOf(line)}
-            onToggle={() => setOpen((last) => (last === keyOf(line) ? null : keyOf(line)))}
-          />
-          {open === keyOf(line) && (
-            <tr class="why">
-              <td colSpan={COLUMNS}>
-                <EngineChanges changes={line.engine.changes ?? []} />
-              </td>
-            </tr>
-          )}
-        </Fragment>
-      ))}
+      {lines.map((line) => {
+        const key = keyOf(line)
+        const detail = open?.key === key ? open.detail : null
+        return (
+          <Fragment key={key}>
+            <EngineRow line={line} shown={shown} open={detail} onToggle={(next) => toggle(key, next)} />
+            {detail !== null && (
+              <tr class="why">
+                <td colSpan={COLUMNS}>
+                  {detail === 'history' ? (
+                    <EngineChanges changes={line.engine.changes ?? []} />
+                  ) : (
+                    <RegionEngines pool={line.pool} />
+                  )}
+                </td>
+              </tr>
+            )}
+          </Fragment>
+        )
+      })}
     </tbody>
   )
 }

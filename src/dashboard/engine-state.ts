@@ -51,7 +51,7 @@ function gatewayProblem({ gateway }: Pool): StateText | null {
 }
 
 /** The first reason why the engine is not chosen, the most severe first. */
-function stateOf(engine: Engine): StateText {
+export function stateOf(engine: Engine): StateText {
   if (engine.available === null) return { state: 'unknown', text: 'unknown' }
   if (engine.healthy === false) return { state: 'unhealthy', text: 'unhealthy' }
   if (engine.condition === 'wedged') return { state: 'wedged', text: 'wedged' }

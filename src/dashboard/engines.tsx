@@ -5,18 +5,15 @@ import { EngineRows } from './engine-rows.tsx'
 import { type Column, type Selection, selectLines } from './engine-selection.ts'
 import type { EngineLine } from './engine-state.ts'
 import { plural } from './format.ts'
+import { useRowLimit } from './row-limit.ts'
 import { shownIn } from './shown-columns.ts'
-
-/** Number of rows shown before the user asks for more. */
-const FIRST_ROWS = 50
 
 /** All engines in one table with sorting and filter. */
 export function Engines({ lines }: { readonly lines: readonly EngineLine[] }) {
   const [selection, setSelection] = useState<Selection>({ text: '', state: 'all', column: 'engine', descending: false })
-  const [all, setAll] = useState(false)
   const rows = selectLines(lines, selection)
   const shown = shownIn(lines)
-  const drawn = all ? rows : rows.slice(0, FIRST_ROWS)
+  const { drawn, showAll } = useRowLimit(rows)
   const sort = (column: Column, isNumber: boolean) =>
     setSelection((last) => ({ ...last, column, descending: last.column === column ? !last.descending : isNumber }))
   return (
@@ -43,8 +40,8 @@ export function Engines({ lines }: { readonly lines: readonly EngineLine[] }) {
           <EngineRows lines={drawn} shown={shown} />
         </table>
       )}
-      {drawn.length < rows.length && (
-        <button type="button" onClick={() => setAll(true)}>
+      {showAll !== null && (
+        <button type="button" onClick={showAll}>
           Show all {rows.length}
         </button>
       )}

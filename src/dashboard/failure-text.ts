@@ -1,5 +1,7 @@
 /** Failures of engines in words. */
 import type { EngineLine } from './engine-state.ts'
+import { dayAndClock } from './format.ts'
+import { silentSince } from './region.ts'
 
 const FAILURES: Readonly<Record<string, string>> = {
   connect: 'no connection',
@@ -23,7 +25,13 @@ export const problemText = ({ problem }: Pick<EngineLine['engine'], 'problem'>):
   problem === undefined ? 'health checks fail' : `health checks fail (${failureText(problem)})`
 
 /** Why an engine gets no requests, for its row. null: it is well, or its state says it. */
-export function reasonOf({ engine, state }: Pick<EngineLine, 'engine' | 'state'>): string | null {
+export function reasonOf({
+  engine,
+  state,
+  pool,
+}: Pick<EngineLine, 'engine' | 'state'> & Partial<Pick<EngineLine, 'pool'>>): string | null {
+  const since = pool === undefined ? null : silentSince(pool)
+  if (since !== null) return `no answer since ${dayAndClock(since)}`
   if (state === 'unhealthy') return engine.problem === undefined ? null : failureText(engine.problem)
   if (state === 'circuit') return engine.last_failure === undefined ? null : failureText(engine.last_failure.failure)
   return null

@@ -1,6 +1,6 @@
 /** Charts of the last 15 minutes under the tiles. */
 import { type ComponentChildren, Fragment } from 'preact'
-import { clock, ms } from './format.ts'
+import { clock } from './format.ts'
 import type { Figure, History } from './wire.ts'
 
 const SPAN_MS = 15 * 60_000
@@ -29,7 +29,7 @@ export function FigureHistory({ history, figure, text, objective }: FigureHistor
   const shown = objective !== null && objective <= 3 * highest ? objective : null
   const top = Math.max(highest, shown ?? 0)
   const yOf = (value: number) => (BASE - (top === 0 ? 0 : (value / top) * (BASE - TOP))).toFixed(1)
-  const limit = objective === null ? ' · 15 min' : ` · slo ${ms(objective)}`
+  const limit = objective === null ? ' · 15 min' : ` · slo ${text(objective)}`
   if (history === undefined || known.length === 0)
     return (
       <dd class="under">

@@ -1,11 +1,13 @@
 import type { Column } from './engine-selection.ts'
-import { type EngineLine, roleOf } from './engine-state.ts'
+import { type EngineLine, isGateway, roleOf } from './engine-state.ts'
 import { type DurationUnit, durationUnit } from './format.ts'
 
 /** Columns that would say the same in every row are left out. */
 export interface ShownColumns {
   readonly cluster: boolean
   readonly role: boolean
+  /** What this gateway knows of its own engines only: regions have none of it. */
+  readonly load: boolean
   /** Of the prefill queues. */
   readonly queueUnit: DurationUnit
   /** Of the times to the first token. */
@@ -19,9 +21,12 @@ export const queueMs = ({ engine: { queued_prefill_s: s } }: Pick<EngineLine, 'e
 export const shownIn = (lines: readonly EngineLine[]): ShownColumns => ({
   cluster: new Set(lines.map(({ pool }) => pool)).size > 1,
   role: new Set(lines.map(roleOf)).size > 1,
+  load: lines.some(({ pool }) => !isGateway(pool)),
   queueUnit: durationUnit(lines.map(queueMs)),
   ttftUnit: durationUnit(lines.map(({ engine }) => engine.ttft_ms)),
 })
 
+const LOAD: readonly Column[] = ['blocks', 'queue', 'waiting', 'kv', 'error']
+
 export const isShown = (shown: ShownColumns, column: Column): boolean =>
-  (column !== 'cluster' || shown.cluster) && (column !== 'role' || shown.role)
+  (column !== 'cluster' || shown.cluster) && (column !== 'role' || shown.role) && (shown.load || !LOAD.includes(column))

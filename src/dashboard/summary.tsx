@@ -1,24 +1,36 @@
 import { type EngineLine, objectiveOf } from './engine-state.ts'
 import { FigureHistory } from './figure-history.tsx'
-import { count, ms, number, percent, plural, seconds } from './format.ts'
+import { count, durationUnit, inUnit, ms, number, percent, plural } from './format.ts'
 import { isHighRejection, rejectionReasons, type TrafficSample } from './rejections.ts'
 import type { Tone } from './verdict.ts'
 import type { Figure, View } from './wire.ts'
 
-const share = (value: number | null): string =>
-  value !== null && value > 0 && value < 0.1 ? `${number(value * 100)}%` : percent(value)
+type Text = (value: number | null) => string
+
+const share: Text = (value) => (value !== null && value > 0 && value < 0.1 ? `${number(value * 100)}%` : percent(value))
 
 interface Tile {
   readonly figure: Figure
   readonly name: string
-  readonly text: (value: number | null) => string
+  /** Text of a value beside these. */
+  readonly textFor: (values: readonly (number | null)[]) => Text
   readonly about: string
 }
+
+const times = (value: number | null, factor: number): number | null => (value === null ? null : value * factor)
+
+/** Durations of a tile have one unit, so that they compare. `unitMs`: of the values. */
+const durations =
+  (unitMs: number): Tile['textFor'] =>
+  (values) => {
+    const unit = durationUnit(values.map((value) => times(value, unitMs)))
+    return (value) => inUnit(times(value, unitMs), unit)
+  }
 
 const ttftTile = (figure: Figure, name: string, about: string): Tile => ({
   figure,
   name: `TTFT ${name}`,
-  text: ms,
+  textFor: durations(1),
   about: `${about} time to first token, over the last minute.`,
 })
 
@@ -26,19 +38,19 @@ const TILES: readonly Tile[] = [
   {
     figure: 'requests_per_s',
     name: 'requests/s',
-    text: number,
+    textFor: () => number,
     about: 'Requests placed on engines per second, over the last 10 to 20 s.',
   },
   {
     figure: 'output_tokens_per_s',
     name: 'output tokens/s',
-    text: count,
+    textFor: () => count,
     about: 'Output tokens per second, over the last 10 to 20 s, counted while they stream.',
   },
   {
     figure: 'failed_share',
     name: 'failed',
-    text: share,
+    textFor: () => share,
     about:
       'Requests that ended with an error after they were accepted, as a share of those that ended in the last ' +
       'minute. A failed attempt followed by a successful retry does not count.',
@@ -46,7 +58,7 @@ const TILES: readonly Tile[] = [
   {
     figure: 'rejected_per_s',
     name: 'rejected/s',
-    text: number,
+    textFor: () => number,
     about:
       'Requests that the gateway rejected per second, over the last 10 to 20 s: overload, no engine, limits of ' +
       'keys, authentication.',
@@ -57,13 +69,13 @@ const TILES: readonly Tile[] = [
   {
     figure: 'queue_s',
     name: 'longest queue',
-    text: seconds,
+    textFor: durations(1000),
     about: 'Longest queue of uncomputed prompts at an engine in the last 10 to 20 s, as time to compute them.',
   },
   {
     figure: 'kv_usage',
     name: 'highest KV use',
-    text: percent,
+    textFor: () => percent,
     about: 'KV cache in use at the fullest engine, as it reports.',
   },
 ]
@@ -137,16 +149,21 @@ function WaitingRequests({ view }: Pick<SummaryProps, 'view'>) {
 }
 
 function FigureTile({ tile, view }: { readonly tile: Tile; readonly view: View }) {
-  const { figure, name, text, about } = tile
+  const { figure, name, textFor, about } = tile
   const value = view.now?.[figure] ?? null
   const objective = figure.startsWith('ttft') ? objectiveOf(view.pools) : null
+  const text = textFor([value, objective, ...(view.history?.[figure] ?? [])])
   const within = figure === 'ttft_p95_ms' ? (view.now?.within_slo_share ?? null) : null
   const isBad =
     (figure === 'failed_share' && (value ?? 0) > 0) ||
     (figure === 'rejected_per_s' && isHighRejection(view.now)) ||
     (objective !== null && (value ?? 0) > objective)
   return (
-    <div class="tile" title={objective === null ? about : `${about} Objective: ${ms(objective)}.`} data-figure={figure}>
+    <div
+      class="tile"
+      title={objective === null ? about : `${about} Objective: ${text(objective)}.`}
+      data-figure={figure}
+    >
       <dt>{name}</dt>
       <dd class={isBad ? 'bad' : ''}>{text(value)}</dd>
       <FigureHistory history={view.history} figure={figure} text={text} objective={objective} />

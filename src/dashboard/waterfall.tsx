@@ -81,6 +81,7 @@ export function Stages({ view, decisions }: StagesProps) {
 }
 
 function Quantiles({ quantiles }: { readonly quantiles: readonly StageQuantile[] }) {
+  const unit = durationUnit(quantiles.map(({ ttftMs }) => ttftMs))
   const maxMs = Math.max(1, ...quantiles.map(({ spans }) => sumOf(spans)))
   return (
     <>
@@ -97,7 +98,7 @@ function Quantiles({ quantiles }: { readonly quantiles: readonly StageQuantile[]
             <span class="who">{name} of each stage</span>
             <StageBar spans={spans} maxMs={maxMs} />
             <span class="total" title={`TTFT ${name}`}>
-              TTFT {ms(ttftMs)}
+              TTFT {inUnit(ttftMs, unit)}
             </span>
           </li>
         ))}

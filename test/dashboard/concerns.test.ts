@@ -25,6 +25,10 @@ const wedgedEngines = (count: number): Pool['engines'] =>
     (id, at) => ({ id, role: 'any', available: true, condition: at < count ? 'wedged' : 'well' }) as unknown as Engine,
   )
 
+const silentRegion = { reachable: false, engines: 0, age_ms: 4_000, blocking_match: true } as NonNullable<
+  Pool['gateway']
+>
+
 describe('what needs attention', () => {
   it('the list of concerns is nothing in a healthy fleet, and while engines drain or sleep', () => {
     expect(found({ healthy: true })).toEqual([])
@@ -46,10 +50,11 @@ describe('what needs attention', () => {
       ...concerns({}, { engines: wedgedEngines(2) }),
       ...concerns({ compared: { total: 40, disagreed: 30, stands_out_since: 5 } }),
       ...concerns({}, { gateway: { blocking_match: false } as unknown as NonNullable<Pool['gateway']> }),
+      ...concerns({}, { gateway: silentRegion }),
     ].map(({ help }) => help)
     expect(new Set(listed)).toEqual(
       new Set(
-        ['unhealthy', 'configuration', 'replica', 'circuit', 'loop'].concat([
+        ['unhealthy', 'configuration', 'replica', 'circuit', 'loop', 'region'].concat([
           'pool',
           'silent-miss',
           'kv-feed',
@@ -88,6 +93,12 @@ describe('what needs attention', () => {
     expect(concern).toMatchObject({ tone: 'bad', subject: 'a', help: 'wedged', at: 77 })
     expect(concern!.reason).toContain('it gets no requests; 1 request there, 3 moved to other engines')
     expect(concerns({ ...wedged, available: true })[0]!.reason).toContain('a limit of ejection keeps it in use')
+  })
+
+  it('the list of concerns names a region that does not answer, since its last digest', () => {
+    const [concern] = concerns({ available: false, healthy: false }, { gateway: silentRegion, at: 10_000 })
+    expect(concern).toMatchObject({ tone: 'bad', subject: 'a', help: 'region', at: 6_000 })
+    expect(concern!.reason).toBe('the gateway of this region does not answer, so it gets no requests')
   })
 
   it('the list of concerns names a pool of which half of the engines are wedged together', () => {
