@@ -1,0 +1,3 @@
+import { testNodePage } from './node-page.ts'
+
+testNodePage('scale-to-zero.md')
