@@ -24,6 +24,7 @@ export async function buildLibrary(): Promise<void> {
     // Classes such as ConfigError exist once, whichever entries a program imports.
     splitting: true,
     packages: 'external',
+    define: { FIRSTLIGHT_DOCS: 'false' },
     external: ['cloudflare:workers'],
     platform: 'neutral',
     format: 'esm',

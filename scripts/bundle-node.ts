@@ -27,7 +27,7 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
     bundle: true,
     external: ['pino-pretty', 'zeromq', '@redis/client'],
     platform: 'node',
-    define: { FIRSTLIGHT_COMMIT: JSON.stringify(builtFrom()) },
+    define: { FIRSTLIGHT_COMMIT: JSON.stringify(builtFrom()), FIRSTLIGHT_DOCS: 'false' },
     format: 'esm',
     target: 'node22',
     minifyWhitespace: true,

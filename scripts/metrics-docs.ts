@@ -8,7 +8,7 @@ const head = `# Metrics
 <!-- Generated from src/telemetry/metrics.ts by \`npm run docs\`; edit it there. -->
 
 \`GET /metrics\` returns the Prometheus text format, with the same text on both runtimes. It needs \`metrics.key\` as
-\`authorization: Bearer\`, or the admin key, or no key on a loopback listener.
+\`authorization: Bearer\`, or the admin key. A gateway on loopback with neither \`keys\` nor \`admin\` needs no key.
 
 \`\`\`yaml
 # prometheus.yml
@@ -22,8 +22,8 @@ scrape_configs:
   In the table, *engine* stands for the three labels \`model\`, \`cluster\` and \`engine\`.
 * **Unknown values** have no sample, instead of a zero.
 * **On Node** a process counts its own requests. **On Workers** most metrics come from the Durable Objects and are the same in every isolate.
-  Metrics of completed requests need \`ttft: { enabled: true }\` there and are some seconds late. Counters of the gateway itself
-  (${GATEWAY_METRICS.map(({ name }) => `\`${name}\``).join(', ')}) and \`firstlight_region_*\` are summed or merged over all isolates, at most 1 s late; \`firstlight_buffered_bytes\` and round trips are those of the isolate that answers.
+  Metrics of completed requests need \`ttft: { enabled: true }\` there and are some seconds late. Metrics marked \\* count at the gateway itself: they
+  are summed or merged over all isolates, at most 1 s late; \`firstlight_buffered_bytes\` and round trips are those of the isolate that answers.
 * **After a restart** counters start at zero; on Workers those of completed requests survive an eviction.
 * **The number of names is bounded.** Beyond 5,000 engines, further ones share the name \`other\`. Beyond 1,000 of them, engines without requests for a day
   are not shown, and are dropped after another day; such an engine starts at zero again. A counter that is shown never falls.
@@ -42,7 +42,7 @@ scrape_configs:
 export function metricsMarkdown(): string {
   const rows = METRICS.map(
     (metric) =>
-      `| \`${metric.name}\` | ${metric.type} | ${labelsText(labelsOf(metric))} | ${String(metric.help).replaceAll('|', '\\|')} |`,
+      `| \`${metric.name}\`${isOfGateway(metric) ? ' \\*' : ''} | ${metric.type} | ${labelsText(labelsOf(metric))} | ${String(metric.help).replaceAll('|', '\\|')} |`,
   )
   const stages = `
 Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`tokens\`, \`lookup\` (what LMCache holds), \`admit\` (ranking and booking), \`gateway_queue\` (waiting for room), \`encode\`,
@@ -51,6 +51,9 @@ Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`token
 `
   return `${head}${rows.join('\n')}\n${stages}`
 }
+
+/** Whether isolates of a Worker count it themselves, and their views merge it. */
+const isOfGateway = (metric: Metric): boolean => metric.from === 'region' || GATEWAY_METRICS.includes(metric)
 
 /** `engine`: with its model and cluster. */
 const labelsText = (labels: readonly string[]): string =>

@@ -9,8 +9,8 @@ export interface DeploymentConfig {
   readonly regions: readonly string[]
 }
 
-/** Bindings that wrangler does not pass on to environments, and that each Worker of the bundle needs. */
-const NEEDED = ['durable_objects', 'version_metadata']
+/** Settings that wrangler does not pass on to environments, and that each Worker of the bundle needs. */
+const NEEDED = ['durable_objects', 'version_metadata', 'define']
 
 /**
  * Merges the two files. Each `[env.NAME]` of the local file becomes a region: a Worker without a public name, which the

@@ -11,7 +11,7 @@
 import { admitRate } from './edge/admit-rate.ts'
 import { cellRows } from './edge/cells.ts'
 import { coldStart } from './edge/cold-start.ts'
-import { workerCpu } from './edge/cpu.ts'
+import { FLOOR, workerCpu } from './edge/cpu.ts'
 import { frontPrompts } from './edge/front-prompts.ts'
 import { longPrompts, type Start } from './edge/long-prompts.ts'
 import { pathRows } from './edge/path-model.ts'
@@ -20,8 +20,7 @@ import { startScript, type StartedProcess } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
 const ENGINES = 4
-/** The second is the least that a gateway with one object call can do. */
-const SUBJECTS = 'pass + prompt + json + end,pass + admit + prompt + json + hash + end,native,local,front'
+const SUBJECTS = `pass + prompt + json + end,${FLOOR},native,local,front`
 /** Of each workload. */
 const CELLS_MS = 45_000
 

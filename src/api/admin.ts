@@ -158,7 +158,7 @@ function rank(
 ): Promise<RankResult> {
   const pool = parts.ports.pool(route.cluster.id, route.pool.model)
   if (pool.decisions === undefined)
-    throw new Failure('not_found', 'The pool of this model ranks nothing without booking.')
+    throw new Failure('not_found', 'A dry run is not available for the pool of this model.')
   return pool.decisions.rank({ ...admission, attempt: 0, avoid: [], configVersion: parts.config.version })
 }
 

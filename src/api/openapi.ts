@@ -87,7 +87,7 @@ const schemas: Readonly<Record<string, Schema>> = {
     'condition?': { enum: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'] },
     'condition_since?': milliseconds,
     'hurt?': described(
-      'Requests without a first token that wait there, and the number of their keys and models. Absent: it is well.',
+      'Requests that wait there for a first token, with the number of their keys and models. Absent: it is `well`.',
       object({ requests: number, keys: number, models: number }),
     ),
     'changes?': described(
@@ -338,7 +338,7 @@ const operations: Readonly<Record<string, Operation>> = {
     },
   },
   'post /v1/firstlight/pools/{id}/pause': {
-    summary: 'Holds the requests of a pool back and pauses its engines. 502: an engine did not obey.',
+    summary: 'Holds the requests of a pool back and pauses its engines. 502: an engine could not be paused.',
     schema: 'Pause',
     query: {
       mode: 'What happens to running requests: wait, abort or keep.',

@@ -61,9 +61,9 @@ export function oneOf<const Choices extends readonly [string, ...string[]]>(word
   })
 }
 
-/** Schema with a description, for the generated documentation and for editors. */
-export function describe<Schema extends z.ZodMiniType>(description: string, schema: Schema): Schema {
-  return schema.check(z.describe(description))
+/** Schema with a description, for the generated documentation and for editors. `false`: this build has none. */
+export function describe<Schema extends z.ZodMiniType>(description: string | false, schema: Schema): Schema {
+  return description === false ? schema : schema.check(z.describe(description))
 }
 
 export const int = (min: number, max: number) => z.int().check(z.gte(min), z.lte(max))

@@ -58,7 +58,7 @@ export function configNotes(config: Config): string[] {
     notes.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   notes.push(...regionalNotes(config))
   for (const { id, weight, gateway, pools } of config.clusters) {
-    if (weight === 0) notes.push(`${id}: has weight 0.`)
+    if (weight === 0) notes.push(`${id}: has weight 0: it gets requests only if no other cluster can serve them.`)
     if (gateway !== null) continue
     for (const pool of pools) {
       const isOnlyEngine =
@@ -94,7 +94,8 @@ function poolNotes(
   const notes: string[] = []
   if (typeof hedgeMs === 'number' && heartbeatMs > 0 && hedgeMs >= heartbeatMs)
     notes.push('`retry.hedge_ms` is not below `limits.heartbeat_ms`: streams that have a heartbeat are not hedged.')
-  if (engines.every((engine) => engine.weight === 0)) notes.push('every engine has weight 0.')
+  if (engines.every((engine) => engine.weight === 0))
+    notes.push('every engine has weight 0: the pool serves no requests.')
   if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill'))
     notes.push('`split.mode` is never: prefill engines receive no requests.')
   if (split.thresholdTokens !== THRESHOLD_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {

@@ -135,7 +135,7 @@ async function dispatchInSteps(
 }
 
 /**
- * Records the time to the response head. Without a stream the head comes with the body: it is no measure of the
+ * Records the response head, and the time to it. Without a stream the head comes with the body: it is no measure of the
  * connection.
  */
 function recordHead(
@@ -145,6 +145,7 @@ function recordHead(
   dispatchedAt: number,
 ): void {
   if (isGateway === true && answer.status < 300) exchange.observer?.gatewayAnswered(placed.route, answer.headers)
+  exchange.longWait?.headIsHere()
   if (answer.sse) stages.add('connect', ports.now() - dispatchedAt)
 }
 

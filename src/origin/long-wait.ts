@@ -1,5 +1,5 @@
 /** Waits of a stream before an engine gets it: one that is long starts the answer to the client, with heartbeats. */
-import type { Timers } from '../ports/timers.ts'
+import type { Timer, Timers } from '../ports/timers.ts'
 
 export class LongWait {
   readonly #limitMs: number
@@ -7,6 +7,8 @@ export class LongWait {
   readonly #exceeded = Promise.withResolvers<void>()
   /** The answer to the client has begun. */
   hasBegunAnswer = false
+  /** Of the wait that was watched last. */
+  #timer: Timer | null = null
 
   constructor(limitMs: number, timers: Timers) {
     this.#limitMs = limitMs
@@ -21,6 +23,12 @@ export class LongWait {
   /** Watches a wait. Its result is that of `wait`. */
   during<Value>(wait: Promise<Value>): Promise<Value> {
     const timer = this.#timers.set(this.#limitMs, () => this.#exceeded.resolve())
+    this.#timer = timer
     return wait.finally(() => timer.cancel())
+  }
+
+  /** The engine's response headers are here: heartbeats are now those of its answer, with the headers. */
+  headIsHere(): void {
+    this.#timer?.cancel()
   }
 }

@@ -6,6 +6,7 @@ import { attemptWith } from './attempt.ts'
 import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
 import { connectors } from './disagg/connectors.ts'
 import { paired } from './disagg/paired-legs.ts'
+import { watched } from './disagg/watched-leg.ts'
 import { preparatoryLegs } from './disagg/preparatory-legs.ts'
 import { oncePerPool } from './once-per-pool.ts'
 import type { PoolRoute } from './pool-route.ts'
@@ -57,10 +58,11 @@ function stepsOf(pool: PoolRoute['pool'], options: StepOptions): PoolSteps {
   const legs = hasAdapters(pool) ? withAdapters(ownLegs) : ownLegs
   const send = delivers ? deliver : dispatch
   const isPaired = splits && connectors[pool.split.connector].isPaired
+  const sendLeg = isPaired ? paired(send) : send
   const single = attemptWith({
     legs,
     relay: delivers ? unlessUnchanged(relay) : relay,
-    send: isPaired ? paired(send) : send,
+    send: splits ? watched(sendLeg) : sendLeg,
   })
   return {
     place: pool.lmcache === null ? placed : withLookups(placed),

@@ -153,8 +153,9 @@ export const ENGINE_METRICS: readonly Metric[] = [
     type: 'gauge',
     name: 'firstlight_engine_condition',
     help:
-      '1 for the current condition of the engine. suspect: output is overdue and nothing moves; wedged: and a trial ' +
-      'was not answered; unreachable; faulty; saturated: its memory is full; slow: far behind its siblings; well.',
+      '1 for the current condition of the engine. suspect: output is overdue and nothing moves; wedged: suspect, and ' +
+      'a trial was not answered; unreachable; faulty; saturated: its memory is full; slow: far behind its siblings; ' +
+      'well.',
     label: 'condition',
     states: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'],
     value: (e) => e.condition ?? 'well',

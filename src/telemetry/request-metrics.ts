@@ -44,9 +44,8 @@ export const REQUEST_METRICS: readonly Metric[] = [
     type: 'counter',
     name: 'firstlight_hedges_total',
     help:
-      'Requests whose first byte was late, by what became of the second engine: its first byte came first (won), ' +
-      'that of the first engine did (lost), neither came (failed), or the reason why none was asked. Pools with ' +
-      'hedge_ms only.',
+      'Requests whose first byte was late, by result: won (the second engine answered first), lost (the first engine ' +
+      'did), failed (neither did), or the reason why no second engine was used. Pools with `hedge_ms` only.',
     count: 'hedges',
     label: 'result',
     panel: 'Health',

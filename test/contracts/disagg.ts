@@ -1,7 +1,8 @@
 /** Split serving as clients and engines see it, on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { comparable, SplitBench, wordsOf, type Body, type SplitPool } from '../kit/split-gateway.ts'
-import { type Runtime, runtimeNames, seesLeaving } from '../kit/gateway.ts'
+import { leavesBy, type Runtime, runtimeNames } from '../kit/gateway.ts'
+import { postAndLeave } from '../kit/leaving-client.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'
@@ -391,21 +392,20 @@ function walks(name: string, runtime: Runtime): void {
         await bench.quiet()
       })
 
-      it.skipIf(!seesLeaving(runtime))(
-        `${phase}: a client that leaves stops it, and nothing after it begins`,
-        async () => {
+      it.each([false, true])(
+        `${phase}: a client that leaves stops it, and nothing after it begins (stream: %s)`,
+        async (stream) => {
           const letter = first[phase][0]!
           const engines = all.filter((id) => id.startsWith(letter)).map((id) => bench.engine(id))
           for (const engine of engines) engine.setFault({ kind: 'hang', where: 'head' })
           const later = phase === 'encode' ? ['p0', 'p1', 'd0', 'd1'] : phase === 'prefill' ? ['d0', 'd1'] : []
           const model = keyOf(phase, 'leave')
           const client = new AbortController()
-          const pending = bench
-            .ask(chat, { model, messages: picture('leave'), stream: true }, { signal: client.signal })
-            .catch(() => null)
+          const post = { url: `${bench.gateway.url}${chat}`, body: { model, messages: picture('leave'), stream } }
+          const left = postAndLeave({ ...post, by: leavesBy(runtime) }, client.signal)
           await expect.poll(() => engines.reduce((sum, { log }) => sum + log.running, 0)).toBeGreaterThan(0)
           client.abort()
-          expect(await pending).toBeNull()
+          await left
           // On a busy machine the gateway tries an engine that hangs again and again.
           bench.heal()
           await bench.quiet()
@@ -493,9 +493,9 @@ function walks(name: string, runtime: Runtime): void {
   })
 }
 
-/** Clients of streams that leave before the final leg: Workers detect it at the next heartbeat. */
+/** Clients of streams that leave before the answer: Workers detect it at the next heartbeat. */
 function departures(name: string, runtime: Runtime): void {
-  describe(`${name}, clients that leave during the legs before the final one`, () => {
+  describe(`${name}, clients that leave during the legs of a stream`, () => {
     const all = ['e0', 'p0', 'd0']
     let bench: SplitBench
     beforeAll(async () => {
@@ -510,6 +510,7 @@ function departures(name: string, runtime: Runtime): void {
     it.each([
       ['encode', 'e0', ['p0', 'd0']],
       ['prefill', 'p0', ['d0']],
+      ['decode', 'd0', []],
     ] as const)(
       'the %s leg ends with a stream whose client leaves, and so do its bookings',
       async (_leg, id, later) => {
@@ -530,14 +531,18 @@ function departures(name: string, runtime: Runtime): void {
       },
     )
 
-    it('a stream whose prefill leg is longer than the heartbeat interval gets its answer', async () => {
-      bench.engine('p0').setFault({ kind: 'slow', delayMs: 300 })
+    it.each([
+      ['prefill', 'p0'],
+      ['decode', 'd0'],
+    ])('a stream whose %s leg is longer than the heartbeat interval gets its answer', async (_leg, id) => {
+      const before = bench.bodies('p0', 'served').length
+      bench.engine(id).setFault({ kind: 'slow', delayMs: 300 })
       const body = { model: 'served', messages: hello, max_tokens: 3, temperature: 0, stream: true }
       const answer = await bench.ask(chat, body)
       expect([answer.status, answer.text]).toEqual([200, expect.stringMatching(/data: \[DONE\]\n\n$/)])
       const whole = await bench.whole(chat, body, 'w')
       expect(wordsOf({ ...answer, text: answer.text.replaceAll(/: ping\n+/g, '') })).toBe(wordsOf(whole))
-      expect(bench.bodies('p0', 'served')).toHaveLength(1)
+      expect(bench.bodies('p0', 'served')).toHaveLength(before + 1)
       await bench.quiet()
     })
   })

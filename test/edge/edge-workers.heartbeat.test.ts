@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type RunningWorkers, startWorkers } from '../../scripts/edge-workers.ts'
-import { HeldEngine } from '../kit/held-engine.ts'
-import { DONE, sseEvent } from '../kit/sse.ts'
+import { type HeldAnswer, HeldEngine } from '../kit/held-engine.ts'
+import { postAndLeave } from '../kit/leaving-client.ts'
+import { completion, DONE, sseEvent } from '../kit/sse.ts'
 import { until } from '../wait.ts'
 import { admin, MODEL } from './isolates.ts'
 
-/** Engine that sends a head and a comment, and then what the test sends. */
 let engine: HeldEngine
 let workers: RunningWorkers
 let front = ''
@@ -14,7 +14,7 @@ const HEARTBEAT_MS = 200
 const EVENT = sseEvent({ choices: [{ index: 0, delta: { content: 'hello' }, finish_reason: null }] })
 
 beforeAll(async () => {
-  engine = await HeldEngine.open({ opening: ': engine\n\n', routes: () => ({ 'GET *': { body: { data: [] } } }) })
+  engine = await HeldEngine.open({ routes: () => ({ 'GET *': { body: { data: [] } } }) })
   const common = {
     version: 1,
     admin: { secret: 'admin' },
@@ -48,17 +48,24 @@ afterAll(async () => {
   await engine.close()
 })
 
-/** Opens a stream and waits until the engine has it. */
-async function open(signal: AbortSignal) {
+/** Returns a wait for the first request that the engine gets from now on. */
+function nextAtEngine(): () => Promise<HeldAnswer> {
   const before = engine.engine.posts.length
+  return () => until(() => engine.held.find(({ request }) => engine.engine.posts.indexOf(request) >= before))
+}
+
+/** Opens a stream and waits until the engine has it, which then sends a head and a comment. */
+async function open(signal: AbortSignal) {
+  const arrival = nextAtEngine()
   const answer = fetch(`${front}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ model: MODEL, stream: true, messages: [{ role: 'user', content: 'hi' }] }),
     signal,
   })
-  await until(() => engine.engine.posts.length > before)
-  return { answer, engineSide: engine.held.at(-1)! }
+  const engineSide = await arrival()
+  engineSide.begin(': engine\n\n')
+  return { answer, engineSide }
 }
 
 async function bookings(): Promise<number> {
@@ -101,5 +108,34 @@ it.each(['while the engine is silent', 'while it streams'])('the engine sees a c
   client.abort()
   await closed
   if (streams !== null) clearInterval(streams)
+  await until(async () => (await bookings()) === 0)
+})
+
+/** A request without a stream, which the engine holds, and its client. */
+async function openWhole(by: 'close' | 'reset') {
+  const arrival = nextAtEngine()
+  const client = new AbortController()
+  const body = { model: MODEL, messages: [{ role: 'user', content: 'hi' }] }
+  const left = postAndLeave({ url: `${front}/v1/chat/completions`, body, by }, client.signal)
+  return { engineSide: await arrival(), leave: () => (client.abort(), left) }
+}
+
+it('the engine of a region sees a client leave that waits for an answer without a stream, if its connection is reset', async () => {
+  const { engineSide, leave } = await openWhole('reset')
+  await leave()
+  await engineSide.request.ended
+  expect(engineSide.isAborted).toBe(true)
+  await until(async () => (await bookings()) === 0)
+})
+
+it('workerd does not report a client that closes its connection while it waits for an answer without a stream', async () => {
+  const { engineSide, leave } = await openWhole('close')
+  await leave()
+  const later = await openWhole('reset')
+  await later.leave()
+  await later.engineSide.request.ended
+  await until(async () => (await bookings()) === 2)
+  expect(engineSide.isAborted).toBe(false)
+  engineSide.send({ body: completion('late') })
   await until(async () => (await bookings()) === 0)
 })

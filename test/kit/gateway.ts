@@ -1,6 +1,7 @@
 /** A gateway in front of engines, on Node or as the built Worker in workerd, with one pool unless a test says more. */
 import { until } from '../wait.ts'
 import { startBuiltWorker, type BuiltWorker } from './built-worker.ts'
+import { type LeavingPost, postAndLeave } from './leaving-client.ts'
 import { startNodeGateway, type LogLine, type NodeGateway, type NodeGatewayOptions } from './node-gateway.ts'
 
 export type Runtime = 'node' | 'worker'
@@ -13,9 +14,6 @@ export const runtimes = [
 
 export const runtimeNames: Readonly<Record<Runtime, string>> = { node: 'Node', worker: 'the built Worker' }
 
-/** Whether the runtime detects that a client left before its response begins: workerd does so when it writes. */
-export const seesLeaving = (runtime: Runtime): boolean => runtime === 'node'
-
 export interface RunningGateway {
   readonly url: string
   close(): Promise<void>
@@ -25,7 +23,16 @@ export interface RunningGateway {
 export const startRuntime = (runtime: Runtime, document: object): Promise<RunningGateway> =>
   runtime === 'worker' ? startBuiltWorker(document) : startNodeGateway(document)
 
+/** How clients leave: workerd notices a reset at once, and an orderly close only when it writes. */
+export const leavesBy = (runtime: Runtime): LeavingPost['by'] => (runtime === 'worker' ? 'reset' : 'close')
+
 export const MODEL = 'm'
+
+/** A chat with one message. */
+export const CHAT = {
+  path: '/v1/chat/completions',
+  body: { model: MODEL, messages: [{ role: 'user', content: 'hi' }] },
+} as const
 export const ADMIN_KEY = 'admin-key-of-the-test-kit'
 
 /** An engine of the kit. */
@@ -54,6 +61,8 @@ interface Fleet {
   }[]
 }
 
+type LeavingRequest = Omit<LeavingPost, 'url' | 'by'> & { readonly path: string }
+
 export class TestGateway {
   readonly url: string
   /** Entries of the log. Empty for a Worker. */
@@ -81,11 +90,13 @@ export class TestGateway {
 
   /** A chat with one message. */
   chat(changes: object = {}, init: RequestInit = {}): Promise<Response> {
-    return this.post(
-      '/v1/chat/completions',
-      { model: MODEL, messages: [{ role: 'user', content: 'hi' }], ...changes },
-      init,
-    )
+    return this.post(CHAT.path, { ...CHAT.body, ...changes }, init)
+  }
+
+  /** A request whose client leaves when `signal` is aborted. Resolves when it has left. */
+  leave({ path, ...post }: LeavingRequest, signal: AbortSignal): Promise<void> {
+    const by = leavesBy('adopt' in this.#gateway ? 'node' : 'worker')
+    return postAndLeave({ ...post, by, url: this.url + path }, signal)
   }
 
   /** GET with the key of the administrator. */

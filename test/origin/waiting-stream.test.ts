@@ -82,3 +82,25 @@ it('a stream whose answer comes beside a heartbeat leaves no timer of its wait, 
   expect(await read()).toBe(DONE)
   expect((await reader.read()).done).toBe(true)
 })
+
+it('a stream whose engine has sent its headers gets the answer with them, however late its body is', async () => {
+  const time = new VirtualTime()
+  const engine = Promise.withResolvers<Response>()
+  const exchange = {
+    heartbeatMs: HEARTBEAT_MS,
+    scope: { background: () => {}, client: null, remoteAddress: null, timers: time },
+    signal: new AbortController().signal,
+  } as unknown as Exchange
+  const forward = withHeartbeatsWhileWaiting(async ({ longWait }) => longWait!.during(engine.promise), {
+    timers: time,
+    now: time.now,
+  })
+  const answer = forward(exchange)
+  await time.advance(HEARTBEAT_MS - 1)
+  exchange.longWait!.headIsHere()
+  await time.advance(HEARTBEAT_MS)
+  const ofEngine = new Response('late')
+  engine.resolve(ofEngine)
+  expect(await answer).toBe(ofEngine)
+  expect(time.running).toBe(0)
+})

@@ -56,6 +56,9 @@ const SCENARIOS: Readonly<Record<'burst' | 'paced' | '220k', Omit<Load, 'port'>>
 }
 type Scenario = keyof typeof SCENARIOS
 
+/** The least that a gateway with one object call can do. */
+export const FLOOR: CpuSubject = 'pass + admit + prompt + json + hash + end'
+
 export interface CpuPlan {
   readonly rounds: number
   /** Requests of a slice that are counted. */
@@ -109,8 +112,12 @@ export async function workerCpu(
     }
   }
   const rows = names.flatMap((name) => measured.map((subject) => rowOf(name, subject, rounds.get(name)!)))
-  return { rows, headline: headlineOf(rows) }
+  const hasFloor = measured.includes('native') && measured.includes(FLOOR)
+  const overFloor = hasFloor ? names.map((name) => [`native_over_floor_${name}`, overFloorOf(rounds.get(name)!)]) : []
+  return { rows, headline: { ...headlineOf(rows), ...Object.fromEntries(overFloor) } }
 }
+
+type Rounds = readonly ReadonlyMap<CpuSubject, LoadResult>[]
 
 async function oneRound(
   workers: readonly Worker[],
@@ -124,15 +131,9 @@ async function oneRound(
   return results
 }
 
-function rowOf(
-  scenario: Scenario,
-  subject: CpuSubject,
-  rounds: readonly ReadonlyMap<CpuSubject, LoadResult>[],
-): BenchRow {
+function rowOf(scenario: Scenario, subject: CpuSubject, rounds: Rounds): BenchRow {
   const results = rounds.map((round) => round.get(subject)!)
-  const ratios = rounds
-    .map((round) => round.get(subject)!.cpu_us! / round.get('pass')!.cpu_us!)
-    .toSorted((a, b) => a - b)
+  const ratios = ratiosOf(subject, rounds).toSorted((a, b) => a - b)
   const of = (read: (result: LoadResult) => number) => results.map(read)
   return {
     scenario,
@@ -146,6 +147,16 @@ function rowOf(
     requests: of(({ requests }) => requests).reduce((a, b) => a + b, 0),
     errors: of(({ errors }) => errors).reduce((a, b) => a + b, 0),
   }
+}
+
+/** CPU relative to `pass` in each round. */
+const ratiosOf = (subject: CpuSubject, rounds: Rounds): number[] =>
+  rounds.map((round) => round.get(subject)!.cpu_us! / round.get('pass')!.cpu_us!)
+
+/** Distance between the ratios of the gateway and of the floor, median of the rounds. */
+function overFloorOf(rounds: Rounds): number {
+  const floor = ratiosOf(FLOOR, rounds)
+  return median(ratiosOf('native', rounds).map((ratio, round) => ratio - floor[round]!))
 }
 
 function headlineOf(rows: readonly BenchRow[]): Record<string, number> {

@@ -17,7 +17,8 @@ import { type GatewaySite, OWN, ROUND_ROBIN, SMG_POLICIES, startGateway } from '
 import { MODEL, PROFILE } from './simulated-fleet.ts'
 
 const SUBJECTS = [OWN, ...SMG_POLICIES, 'vllm-router:cache_aware', ROUND_ROBIN]
-const ENGINES = 8
+/** Numbers of engines: the first that the requests can load. With few sessions, engines stay idle between their turns. */
+const ENGINES = [8, 4, 2, 1]
 const LOAD = 0.7
 const SEED = 1
 /** Beyond, the machine is too busy for a comparison. */
@@ -42,16 +43,19 @@ export async function measureFirstTokens(
       ? [firstOf(workloadNamed('prefixes').trace, requests)]
       : files.map((file) => readTrace(basename(file, '.jsonl'), readFileSync(file, 'utf8'), { limit: requests }))
   const rows: BenchRow[] = []
-  for (const trace of traces) {
-    site.note(`${trace.name}: computing the load …`)
-    const traffic = trafficOf(spread(trace, SEED), timeScale)
+  site.note('Computing the loads …')
+  for (const traffic of traces.map((trace) => trafficOf(spread(trace, SEED), timeScale))) {
+    const { trace, engines } = traffic
+    site.note(`${trace.name}: ${trace.requests.length} requests, ${engines} engines`)
     for (const name of SUBJECTS) {
       if (!site.chosen(name)) continue
       site.note(`${trace.name}, ${name} …`)
       const row = await measure(name, traffic, site)
       if (Number(row?.['sent_late_p99_ms']) > MAX_LATE_MS)
         site.note(`DISTURBED: requests were sent up to ${row!['sent_late_p99_ms']} ms late. Repeat on an idle machine.`)
-      if (row !== null) rows.push({ part: 'ttft', trace: trace.name, gateway: name, ...row })
+      if (row === null) continue
+      rows.push({ part: 'ttft', trace: trace.name, gateway: name, engines, ...row })
+      site.note(`  mean TTFT ${row['ttft_mean_s']} s, p99 ${row['ttft_p99_s']} s`)
     }
   }
   return { rows, headline: headlineOf(rows) }
@@ -61,6 +65,7 @@ const firstOf = (trace: Trace, limit: number): Trace => ({ ...trace, requests: t
 
 interface Traffic {
   readonly trace: Trace
+  readonly engines: number
   readonly closedLoop: boolean
   readonly speed: number
   readonly timeScale: number
@@ -69,9 +74,20 @@ interface Traffic {
 /** Its speed loads the engines to 70 % of what they sustain. */
 function trafficOf(trace: Trace, timeScale: number): Traffic {
   const closedLoop = trace.requests.some(({ chain }) => chain !== null)
-  const fleet = fleetOf(ENGINES, { kind: 'vllm', profile: profileNamed(PROFILE) })
   const pace = { closedLoop, concurrency: Infinity, holdAt: null, seed: SEED, clockMs: null }
-  return { trace, closedLoop, speed: timeScale * speedOf(LOAD, trace, fleet, pace), timeScale }
+  const speedWith = (engines: number): number | null => {
+    try {
+      return speedOf(LOAD, trace, fleetOf(engines, { kind: 'vllm', profile: profileNamed(PROFILE) }), pace)
+    } catch (error) {
+      if (error instanceof RangeError) return null
+      throw error
+    }
+  }
+  for (const engines of ENGINES) {
+    const speed = speedWith(engines)
+    if (speed !== null) return { trace, engines, closedLoop, speed: timeScale * speed, timeScale }
+  }
+  throw new RangeError(`${trace.name}: ${trace.requests.length} requests are too few to load one engine`)
 }
 
 /** SMG's own times, as much faster: the interval of its polls, and the defaults by which it compares loads. */
@@ -87,10 +103,10 @@ const flagsOf = (name: string, timeScale: number): string[] =>
 /** Each gateway gets new engines with empty caches. Times are those of the trace. null: the gateway does not start. */
 async function measure(
   name: string,
-  { trace, closedLoop, speed, timeScale }: Traffic,
+  { trace, engines: count, closedLoop, speed, timeScale }: Traffic,
   site: Omit<GatewaySite, 'engines' | 'model'>,
 ): Promise<BenchRow | null> {
-  const fleet = await startScript('../peers/simulated-engines.ts', [String(ENGINES), String(timeScale)])
+  const fleet = await startScript('../peers/simulated-engines.ts', [String(count), String(timeScale)])
   const engines = fleet.ports.map((port) => `http://127.0.0.1:${port}`)
   const gateway = await startGateway(name, { ...site, engines, model: MODEL }, flagsOf(name, timeScale))
   try {

@@ -22,7 +22,7 @@ export const check: Command = {
   examples: [
     'firstlight check',
     'firstlight check staging.yaml',
-    'firstlight check --without-env --json understood.json',
+    'firstlight check --without-env --json parsed.json',
     'firstlight check --workers --without-env',
   ],
   positionals: '[FILE]',

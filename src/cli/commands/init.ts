@@ -93,7 +93,7 @@ function keyIn(variable: string | null, { env }: Io): string | null {
 async function enginesAt(words: readonly string[], key: string | null, io: Io): Promise<readonly FoundEngine[]> {
   const named = words.map(urlOf)
   const urls = named.length > 0 ? named : usualAddresses()
-  io.out(`Asking ${urls.length} address${urls.length === 1 ? '' : 'es'} for models …`)
+  io.out(`Requesting the models of ${urls.length} address${urls.length === 1 ? '' : 'es'} …`)
   const results = await Promise.all(urls.map((url) => examineServer(url, key, LIMIT_MS)))
   const engines = results.filter((result) => 'models' in result)
   for (const { url, models } of engines) io.out(`  ${url}: ${models.join(', ')}`)

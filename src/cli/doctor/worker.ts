@@ -108,6 +108,6 @@ function checkPace({ p99S }: Pace, callsPerS: number, found: Findings): void {
   if (callsPerS <= MANY_CALLS_PER_S && !isSlow) return found.ok('admit', measured)
   found.warn('admit', measured, {
     costs: 'A Durable Object serves about 1,000 calls per second.',
-    next: 'Set `shards` on the busiest pool, 500 admits per second each (docs/scale.md#several-objects-per-pool).',
+    next: 'Set `shards` on the busiest pool, 500 admits per second each (docs/scale-workers.md).',
   })
 }

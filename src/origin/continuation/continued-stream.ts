@@ -29,7 +29,9 @@ import { CheckedSegment } from './checked-segment.ts'
 import { RepeatedSegment } from './repeated-segment.ts'
 import { closingRecords, finishRecords, wholeUsage } from './closing-records.ts'
 import { ContinuedSegment } from './continued-segment.ts'
+import { DrainWatch } from './drain-watch.ts'
 import { FirstSegment } from './first-segment.ts'
+import { KeptRequest } from './kept-request.ts'
 import { SilenceWatch } from './silence-watch.ts'
 import { newState, type StreamState } from './stream-state.ts'
 import type { Segment } from './segment.ts'
@@ -57,8 +59,6 @@ interface ContinuedParts {
 }
 
 const encoder = new TextEncoder()
-/** Interval at which a stream looks whether its engine drains, ms. */
-const LOOK_EVERY_MS = 1_000
 
 /** Relays a response whose stream may be continued. */
 export function relayContinued(parts: ContinuedParts): Response {
@@ -79,6 +79,12 @@ export function relayContinued(parts: ContinuedParts): Response {
   return new Response(relay.stream(), { status: options.status, headers: headersInit(options.headers) })
 }
 
+/**
+ * `moving`: one part has ended, and the next one has not begun. `over`: no part follows. `left`: the client has
+ * disconnected.
+ */
+type Stage = 'passing' | 'moving' | 'over' | 'left'
+
 /** null: the stream is complete. */
 type PartFailure = AttemptFailure | 'drained' | 'wedged' | null
 
@@ -90,26 +96,18 @@ class ContinuedSource {
   #part: Part
   /** What the client gets between two parts. */
   readonly #between: Uint8Array[] = []
-  /** One part has ended, and the next one has not begun. */
-  #isMoving = false
+  #stage: Stage = 'passing'
   /** Why no other engine continues the stream. null: one may. */
   #notContinued: NotContinued | null = null
   /** Continuations after a failure. Moves off engines that drain are not limited. */
   #continued = 0
-  /** When it was last looked whether the engine drains. */
-  #lookedAt = 0
+  readonly #drain: DrainWatch
   readonly #silence: SilenceWatch | null
   /** The handover of a silent stream: its engine's bytes wait for the result. null: none. */
   #rescue: Promise<HandoverResult | null> | null = null
   /** Bookings of this request so far. */
   #booked: number
-  /** Time of the first byte. null: the request is not kept for a repetition (any more). */
-  #keptFrom: number | null
-  /** Only one engine got the request. */
-  #isFirst = true
-  /** No part follows. */
-  #isOver = false
-  #isGone = false
+  readonly #request: KeptRequest
 
   constructor(parts: ContinuedParts, options: RelayOptions) {
     this.#parts = parts
@@ -117,7 +115,12 @@ class ContinuedSource {
     const form = parts.attempt.exchange.protocol.asCompletion!
     this.#state = newState(parts.request, form, new OutputRecord(longest))
     this.#failed = [...parts.attempt.earlier]
-    this.#keptFrom = parts.attempt.ports.now()
+    this.#request = new KeptRequest({
+      now: parts.attempt.ports.now,
+      replayMs: parts.request.repeats ? parts.replayMs : null,
+      dropRequest: parts.dropRequest,
+    })
+    this.#drain = new DrainWatch(parts.digests, () => !this.#state.finished && this.#method().reason === null)
     this.#booked = parts.attempt.race?.booked ?? parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
@@ -141,6 +144,14 @@ class ContinuedSource {
     }
   }
 
+  get #isOver(): boolean {
+    return this.#stage === 'over' || this.#hasLeft
+  }
+
+  get #hasLeft(): boolean {
+    return this.#stage === 'left'
+  }
+
   /** Whole events for the client; null: the end. Rejects with an OriginError if the stream is truncated. */
   async next(): Promise<Uint8Array | null> {
     try {
@@ -150,14 +161,15 @@ class ContinuedSource {
         if (this.#isOver) return null
         const next = await this.#nextOfPart()
         if (next instanceof Uint8Array) return next
-        this.#isMoving = true
+        if (this.#hasLeft) throw truncationError()
+        this.#stage = 'moving'
         await this.#afterPart(next)
-        this.#isMoving = false
+        if (this.#stage === 'moving') this.#stage = 'passing'
       }
     } catch (error) {
       // It was truncated, and its part has ended.
-      if (this.#isOver && !this.#isGone) throw error
-      if (this.#isGone || this.#parts.attempt.exchange.signal.aborted) {
+      if (this.#stage === 'over') throw error
+      if (this.#hasLeft || this.#parts.attempt.exchange.signal.aborted) {
         this.stop()
         throw truncationError()
       }
@@ -170,7 +182,7 @@ class ContinuedSource {
   /** Ends the part of the engine: the client has disconnected. Has effect once. */
   stop(): void {
     if (this.#isOver) return
-    this.#isGone = true
+    this.#stage = 'left'
     const part = this.#part
     part.reader.cancel()
     part.relay.release(part.end ?? clientGoneEnd, part.segment.usage)
@@ -178,7 +190,6 @@ class ContinuedSource {
   }
 
   async #afterPart(failure: PartFailure): Promise<void> {
-    if (this.#isGone) throw truncationError()
     if (failure === 'wedged') return this.#leaveWedged()
     if (failure !== null && !this.#state.finished)
       return failure === 'drained' ? this.#leaveDraining() : this.#moveAfterFailure(failure)
@@ -197,7 +208,7 @@ class ContinuedSource {
   async #nextOfPart(): Promise<Uint8Array | PartFailure> {
     const part = this.#part
     while (part.segment.failure === null) {
-      if (this.#mustLeave(part)) return 'drained'
+      if (this.#drain.mustLeave(part.attempt)) return 'drained'
       const chunk = await readPart(part)
       if (this.#rescue !== null && chunk !== HEARTBEAT && (await this.#rescue) !== null) return 'wedged'
       if (chunk === null) break
@@ -205,7 +216,7 @@ class ContinuedSource {
       if (chunk === HEARTBEAT) continue
       const passed = passEvents(part, chunk)
       const out = passed instanceof Promise ? await passed : passed
-      this.#dropLateRequest()
+      if (this.#state.hasOutput) this.#request.dropIfLate()
       if (out !== null) return out
     }
     const { failure } = part.segment
@@ -214,24 +225,13 @@ class ContinuedSource {
     return failure ?? part.end?.failure ?? (this.#state.done ? null : 'reset')
   }
 
-  /** True if the engine drains and its deadline has passed. Looks once a second, while nothing forbids to continue. */
-  #mustLeave({ attempt }: Part): boolean {
-    const { placed, exchange, ports } = attempt
-    const now = ports.now()
-    if (now - this.#lookedAt < LOOK_EVERY_MS || this.#state.finished || this.#method().reason !== null) return false
-    this.#lookedAt = now
-    const digest = this.#parts.digests.current(placed.route, exchange.scope)
-    const moveAt = digest?.engines.find(({ id }) => id === placed.engine.id)?.moveAt
-    return moveAt !== undefined && moveAt <= now
-  }
-
   /** Moves the stream to another engine, or ends it if its output is complete. Throws if it is truncated. */
   async #moveAfterFailure(failure: AttemptFailure): Promise<void> {
     this.#fail(failure)
     const reason = this.#continued >= this.#parts.max ? 'attempts' : this.#method().reason
     this.#continued++
     const result = reason === null ? await this.#handOver('failed') : reason
-    if (this.#isGone) throw abandoned(result)
+    if (this.#hasLeft) throw abandoned(result)
     if (typeof result === 'string') throw this.#truncated(result, failure)
     if (result.kind === 'refused') {
       this.#failed.splice(0, Infinity, ...result.failed)
@@ -254,7 +254,7 @@ class ContinuedSource {
     return new SilenceWatch({
       timers: timersOf(exchange.scope, ports),
       now: ports.now,
-      silentSince: () => (this.#isMoving ? null : this.#part.waitingSince),
+      silentSince: () => (this.#stage === 'moving' ? null : this.#part.waitingSince),
       ask: () => this.#askToLeave(),
     })
   }
@@ -279,8 +279,9 @@ class ContinuedSource {
   }
 
   async #leaveWedged(): Promise<void> {
-    const result = await this.#rescue
+    const result = (await this.#rescue)!
     this.#rescue = null
+    if (this.#hasLeft) throw abandoned(result)
     this.#part.relay.release({ ...clientGoneEnd, end: 'lapsed' }, null)
     this.#part.end = null
     this.#goOn(result as Exclude<HandoverResult, { kind: 'refused' }>)
@@ -290,12 +291,11 @@ class ContinuedSource {
   async #leaveDraining(): Promise<void> {
     const part = this.#part
     const result = await this.#handOver('drains')
-    if (this.#isGone) throw abandoned(result)
+    if (this.#hasLeft) throw abandoned(result)
     if (result.kind !== 'moved') {
-      // An engine may have room later. Other reasons last as long as this part.
+      // Other reasons last as long as this part.
       const isFull = result.kind === 'refused' && result.reason === 'no_engine'
-      this.#lookedAt = isFull ? part.attempt.ports.now() : Infinity
-      return
+      return this.#drain.stayed(part.attempt.ports.now(), isFull)
     }
     part.reader.cancel()
     part.relay.release({ ...clientGoneEnd, end: 'lapsed' }, null)
@@ -305,7 +305,7 @@ class ContinuedSource {
   /** Ends the booking of the engine that failed. */
   #fail(failure: AttemptFailure): void {
     const { engine } = this.#part.attempt.placed
-    this.#dropLateRequest()
+    if (this.#state.hasOutput) this.#request.dropIfLate()
     this.#release(failure)
     this.#failed.push({ engine, failure, status: null })
     this.#parts.suspect(engine)
@@ -320,24 +320,10 @@ class ContinuedSource {
   /** How the stream can be continued from here. `reason`: why the output forbids it; null: it does not. */
   #method(): { readonly how: 'ids' | 'replay'; readonly reason: NotContinued | null } {
     const { record, barrier, byIds, request, hasOutput } = this.#state
-    if (!hasOutput && this.#keptFrom !== null) return { how: 'replay', reason: null }
+    if (!hasOutput && this.#request.isKept) return { how: 'replay', reason: null }
     if (barrier !== null && isRepeatable(barrier) && request.repeats && !byIds)
-      return { how: 'replay', reason: this.#keptFrom === null ? 'replay_too_long' : null }
+      return { how: 'replay', reason: this.#request.isKept ? null : 'replay_too_long' }
     return { how: 'ids', reason: barrier ?? (record.promptIds === null ? 'no_token_ids' : null) }
-  }
-
-  /** Releases the request at the first output, or when its output has become too long to be generated again. */
-  #dropLateRequest(): void {
-    if (this.#keptFrom === null || !this.#state.hasOutput) return
-    const { attempt, request, replayMs } = this.#parts
-    if (request.repeats && attempt.ports.now() - this.#keptFrom <= replayMs) return
-    this.#dropRequest()
-  }
-
-  #dropRequest(): void {
-    if (this.#keptFrom === null) return
-    this.#keptFrom = null
-    this.#parts.dropRequest(this.#isFirst)
   }
 
   async #handOver(cause: HandoverCause): Promise<HandoverResult> {
@@ -356,8 +342,8 @@ class ContinuedSource {
     const { attempt, answer, byIds, tokens } = handover
     const { silentMs } = this.#part
     const from = this.#part.attempt.placed.engine.id
-    this.#isFirst = false
-    this.#lookedAt = 0
+    this.#request.moved()
+    this.#drain.moved()
     const relay = this.#parts.relayOf(handover)
     const { segment, begin } = this.#segmentOf(handover)
     this.#part = openPart({ attempt, answer, relay, segment }, relay.options())
@@ -418,9 +404,9 @@ class ContinuedSource {
   }
 
   #over(): void {
-    this.#isOver = true
+    if (!this.#hasLeft) this.#stage = 'over'
     this.#silence?.end()
-    this.#dropRequest()
+    this.#request.drop()
   }
 
   /** Ends the record of the request. */

@@ -78,7 +78,7 @@ export function unsplittableByLmcache(protocol: Protocol, json: JsonObject, spli
   for (const [name, value] of Object.entries(json)) {
     if (value === null || COPIED_FIELDS.has(name) || HANDLED_FIELDS.has(name)) continue
     if (Object.hasOwn(NEUTRAL_VALUES, name) && NEUTRAL_VALUES[name]!(value)) continue
-    return `${name.slice(0, 40)} does not survive two legs`
+    return `${name.slice(0, 40)} cannot be split over two legs`
   }
   if (asksForReasoning(json['chat_template_kwargs'])) return 'reasoning'
   const options = json['stream_options'] as JsonObject | null | undefined
@@ -86,7 +86,7 @@ export function unsplittableByLmcache(protocol: Protocol, json: JsonObject, spli
   const withoutIds = asCompletion.withoutIds(json)
   if (withoutIds !== null) return withoutIds
   const limit = protocol.bounds.limit(json)
-  return limit !== null && limit < 2 ? 'it asks for one token' : null
+  return limit !== null && limit < 2 ? 'the limit is one token' : null
 }
 
 /** Fields of the client's request that both legs get. @testing */

@@ -7,7 +7,7 @@ const kvAwareOptions = {
     default: 2000,
     min: 0,
     max: 1e9,
-    doc: 'Uncached tokens tolerated on the best engine; beyond, the fallback decides. 0 asks for a full match.',
+    doc: 'Uncached tokens tolerated on the best engine; beyond, the fallback decides. 0: only a full match counts.',
   },
 } as const
 
