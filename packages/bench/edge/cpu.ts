@@ -94,7 +94,7 @@ export async function workerCpu(
   const workers: Worker[] = []
   const measured = SUBJECTS.filter((name) => name === 'pass' || subjects.includes(name))
   for (const name of measured) {
-    const { port, pid } = await start('./host.ts', [name, ...urls])
+    const { port, pid } = await start('../edge/host.ts', [name, ...urls])
     workers.push({ name, port, pid: childNamed(pid, 'workerd') })
   }
   const names = Object.keys(SCENARIOS) as Scenario[]

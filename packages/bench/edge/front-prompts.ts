@@ -23,7 +23,7 @@ export function frontPrompts(
   return withVocabulary(async (text) => {
     const workers: { readonly port: number; readonly pid: number }[] = []
     for (const subject of SUBJECTS) {
-      const { port, pid } = await start('./host.ts', [subject, ...engines])
+      const { port, pid } = await start('../edge/host.ts', [subject, ...engines])
       workers.push({ port, pid: childNamed(pid, 'workerd') })
     }
     const headline: Record<string, number> = {}

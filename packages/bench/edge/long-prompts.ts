@@ -23,8 +23,8 @@ export function longPrompts(
   engines: readonly string[],
 ): Promise<Record<'cpu_ms_100k_tokens_first' | 'cpu_ms_100k_tokens' | 'cpu_ms_100k_tokens_in_bytes', number>> {
   return withVocabulary(async (text) => {
-    const exact = await costs(await start('./host.ts', ['exact', ...engines]), text)
-    const bytes = await costs(await start('./host.ts', ['native', ...engines]), text)
+    const exact = await costs(await start('../edge/host.ts', ['exact', ...engines]), text)
+    const bytes = await costs(await start('../edge/host.ts', ['native', ...engines]), text)
     return {
       cpu_ms_100k_tokens_first: exact.first,
       cpu_ms_100k_tokens: exact.later,
