@@ -1,4 +1,5 @@
 /** Generates the tables of docs/engines.md from the engine types. The text around them is written by hand. */
+import { guideOf } from '../src/engines/engine-guides.ts'
 import { ENGINE_TYPES } from '../src/engines/engine-registry.ts'
 import { SERVER_KINDS, type EngineType } from '../src/engines/engine-type.ts'
 import { metricNames } from '../src/engines/load-metrics.ts'
@@ -17,13 +18,27 @@ const ROWS: readonly (readonly [string, (type: EngineType) => string])[] = [
   ['context length', ({ capacity }) => (capacity === null ? 'no' : code(capacity.path))],
   [
     'cached tokens per response',
-    ({ cachedTokensBy }) => (cachedTokensBy === null ? 'by version' : code(cachedTokensBy)),
+    (type) => {
+      const { cachedTokensBy } = guideOf(type)
+      return cachedTokensBy === null ? 'by version' : code(cachedTokensBy)
+    },
   ],
-  ['KV events', ({ kvEvents }) => (kvEvents === null ? 'no' : code(kvEvents.enabledBy))],
+  [
+    'KV events',
+    (type) => {
+      const { kvEvents } = guideOf(type)
+      return kvEvents === null ? 'no' : code(kvEvents.enabledBy)
+    },
+  ],
   ['token ids of prompts', ({ tokenize }) => (tokenize === null ? 'no' : 'yes')],
   [
     'transfer of KV data',
-    ({ connectors }) => list(connectors.filter((one) => one.implemented).map(({ name }) => name)),
+    (type) =>
+      list(
+        guideOf(type)
+          .connectors.filter((one) => one.implemented)
+          .map(({ name }) => name),
+      ),
   ],
   ['sleep and pause are seen', ({ sleep }) => list(sleep?.states.map(({ path }) => path) ?? [])],
   ['fields that may be added', ({ addable }) => list(addable)],

@@ -3,7 +3,6 @@ import type { RankStats } from '../core/contract/engine-signal.ts'
 import type { EngineKind, EngineType } from './engine-type.ts'
 import { external } from './external.ts'
 import { firstlight } from './firstlight.ts'
-import type { Inspection } from './inspection.ts'
 import { llamaCpp } from './llama-cpp.ts'
 import { metricNames, readLoad, readRanks, type EngineLoad } from './load-metrics.ts'
 import { ollama } from './ollama.ts'
@@ -31,10 +30,6 @@ const BY_KIND: ReadonlyMap<EngineKind, EngineType> = new Map(ENGINE_TYPES.map((t
 
 export const engineTypeOf = (kind: EngineKind): EngineType => BY_KIND.get(kind) ?? unknown
 
-/** Type by a name in another product's configuration; null: no such type. @testing */
-export const engineTypeNamed = (name: string): EngineType | null =>
-  ENGINE_TYPES.find(({ aliases }) => aliases.includes(name)) ?? null
-
 /** Headers that clients must not set, of all types, because the type may not be known yet. */
 export const PRIVATE_HEADERS: ReadonlySet<string> = new Set(ENGINE_TYPES.flatMap((type) => type.privateHeaders))
 
@@ -53,14 +48,6 @@ export const METRICS_PATHS: readonly string[] = [...new Set(ENGINE_TYPES.flatMap
 export const DETECTION_PATHS: readonly string[] = ENGINE_TYPES.flatMap(({ detection }) =>
   detection.routes.map(({ path }) => path),
 )
-
-/** What `firstlight doctor` reads before it knows the type. */
-export const INSPECTIONS: readonly Inspection[] = [
-  ...new Set(ENGINE_TYPES.flatMap(({ inspection }) => inspection ?? [])),
-]
-
-/** Routes that list the sockets of KV events. */
-export const KV_EVENT_SOURCES = ENGINE_TYPES.flatMap(({ kvEvents }) => kvEvents?.sources ?? [])
 
 const LOADS = ENGINE_TYPES.flatMap((type) => (type.load === null ? [] : [{ type, metrics: type.load.metrics }]))
 const READ = namesPattern(LOADS.flatMap(({ metrics }) => metricNames(metrics)))

@@ -1,6 +1,7 @@
-/** What the gateway knows about a type of engine. One file per type; engine-registry.ts lists them. */
-import type { KvEventSource } from './kv-event-source.ts'
-import type { Inspection } from './inspection.ts'
+/**
+ * What the gateway uses of a type of engine. One file per type; engine-registry.ts lists them. What only commands and
+ * docs use is in engine-guides.ts.
+ */
 import type { JsonObject } from '../core/json.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
 import type { AnswerMeaning, EngineAnswer, SentRequest } from './answer-meaning.ts'
@@ -128,34 +129,6 @@ export interface SleepRules {
   readonly enabledBy: string | null
 }
 
-interface CacheReset {
-  readonly call: EngineCall
-  /** false: try again, since running requests hold blocks. */
-  readonly succeeded: (status: number, json: unknown) => boolean
-  readonly enabledBy: string | null
-}
-
-/** KV events over ZeroMQ in vLLM's three frames: topic, sequence, msgpack batch. */
-export interface KvEventRules {
-  /** Route that lists the sockets of each rank. null: they are configured. */
-  readonly sources: { readonly path: string; readonly read: (json: unknown) => readonly KvEventSource[] | null } | null
-  /** Block hashes are signed 64-bit integers. null: not verified. */
-  readonly signedHashes: boolean | null
-  /** `medium` of blocks that the device holds. */
-  readonly deviceMediums: readonly string[]
-  readonly enabledBy: string
-}
-
-type ConnectorName = 'nixl' | 'lmcache' | 'response' | 'mooncake' | 'moriio' | 'sglang' | 'tensorrt'
-
-/** A way to hand the KV cache from a prefill to a decode engine. */
-interface Connector {
-  readonly name: ConnectorName
-  readonly order: 'prefill_first' | 'concurrent'
-  /** false: known from sources, and the gateway has no code for it. */
-  readonly implemented: boolean
-}
-
 /** Fields that the gateway itself may add to the body of a request. */
 export const ADDABLE_FIELDS = [
   'stream_options',
@@ -174,13 +147,6 @@ interface AdapterRules {
   /** Loads an adapter from a path or repository. null: not at run time. */
   readonly load: ((adapter: string, path: string) => EngineCall) | null
   readonly unload: ((adapter: string) => EngineCall) | null
-}
-
-/** Something an operator has to know. `firstlight doctor` prints it. */
-interface Quirk {
-  readonly message: string
-  readonly costs: string
-  readonly next: string
 }
 
 export interface EngineType {
@@ -203,9 +169,6 @@ export interface EngineType {
   readonly adapters: AdapterRules | null
   readonly tokenize: TokenizeCalls | null
   readonly sleep: SleepRules | null
-  readonly cacheReset: CacheReset | null
-  readonly kvEvents: KvEventRules | null
-  readonly connectors: readonly Connector[]
   /** Fields that the gateway may add. All others stay as the client sent them. */
   readonly addable: readonly AddableField[]
   /** Fields that are removed from the body of a client: they break the engine. `a.b` is field b of a. */
@@ -214,13 +177,6 @@ export interface EngineType {
   readonly deniedFields: readonly string[]
   /** Headers that change what the engine does beyond the request; those of clients do not pass. */
   readonly privateHeaders: readonly string[]
-  /** Setting that reports cached tokens in `usage`. null: always, or never. */
-  readonly cachedTokensBy: string | null
-  /** What `firstlight doctor` reads and recommends beyond the members above. null: nothing. */
-  readonly inspection: Inspection | null
-  readonly quirks: readonly Quirk[]
-  /** Names in configurations of other products. */
-  readonly aliases: readonly string[]
 }
 
 /** A type without anything of its own. */
@@ -235,27 +191,14 @@ export const PLAIN = {
   adapters: null,
   tokenize: null,
   sleep: null,
-  cacheReset: null,
-  kvEvents: null,
-  connectors: [],
   addable: ['stream_options', 'cache_salt'],
   removedFields: [],
   deniedFields: [],
   privateHeaders: [],
-  cachedTokensBy: null,
-  inspection: null,
-  quirks: [],
-  aliases: [],
 } as const satisfies Partial<EngineType>
 
 /** `"version": "0.32.0"` as all servers with such a route write it. */
 export const VERSION_PATTERN = /"version": ?"([\w.+-]{1,40})"/
-
-export const NO_EVENTS: Quirk = {
-  message: 'no KV events and no token ids of prompts',
-  costs: 'Cached prefixes are estimated from the prompt’s bytes and corrected by responses.',
-  next: 'Set tokenizer of the pool to a vocabulary (firstlight vocab) for exact token counts.',
-}
 
 /** Number in a JSON object. null: absent or of another type. */
 export function numberIn(json: JsonObject, name: string): number | null {

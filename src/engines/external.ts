@@ -17,5 +17,4 @@ export const external: EngineType = {
   }),
   // Providers reject fields that they do not know, and clients pay for what is added.
   addable: [],
-  aliases: ['external', 'openai', 'custom_openai'],
 }

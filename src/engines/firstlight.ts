@@ -34,5 +34,4 @@ export const firstlight: EngineType = {
     tooManyRequests: 'busy',
   }),
   addable: ADDABLE_FIELDS,
-  aliases: ['firstlight'],
 }

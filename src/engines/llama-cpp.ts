@@ -4,7 +4,7 @@
  */
 import { isJsonObject } from '../core/json.ts'
 import { answersBy, type TextRule } from './answer-meaning.ts'
-import { NO_EVENTS, PLAIN, numberIn, type Capacity, type EngineType } from './engine-type.ts'
+import { PLAIN, numberIn, type Capacity, type EngineType } from './engine-type.ts'
 import { queueMetrics } from './load-metrics.ts'
 import { PROXY_TEXTS } from './proxy-answers.ts'
 import { callsForTexts, idsInTokens, textIn } from './tokenize-bodies.ts'
@@ -82,18 +82,4 @@ export const llamaCpp: EngineType = {
       text: textIn('content'),
     },
   },
-  quirks: [
-    NO_EVENTS,
-    {
-      message: 'each slot has a prefix cache of its own',
-      costs: 'Requests beyond the slots (--parallel) wait in the server, and a prompt can meet another slot’s cache.',
-      next: 'Set max_in_flight of the engine to total_slots of GET /props.',
-    },
-    {
-      message: 'an error within a stream is not followed by [DONE]',
-      costs: 'The gateway reports such a stream as truncated.',
-      next: 'No change is needed.',
-    },
-  ],
-  aliases: ['llama.cpp', 'llamafile', 'llamacpp'],
 }

@@ -3,7 +3,7 @@
  * `ErrMaxQueue`, openai/openai.go and anthropic/anthropic.go `NewError`). Not run.
  */
 import { answersBy, type TextRule } from './answer-meaning.ts'
-import { NO_EVENTS, PLAIN, VERSION_PATTERN, type EngineType } from './engine-type.ts'
+import { PLAIN, VERSION_PATTERN, type EngineType } from './engine-type.ts'
 import { FULL, PROXY_TEXTS } from './proxy-answers.ts'
 
 export const OLLAMA_TEXTS: readonly TextRule[] = [
@@ -31,18 +31,4 @@ export const ollama: EngineType = {
   // Prompts are cut silently at the context, which depends on the loaded model.
   capacity: null,
   answerOf: answersBy({ texts: [...OLLAMA_TEXTS, ...PROXY_TEXTS], tooLong: [], tooManyRequests: 'busy' }),
-  quirks: [
-    NO_EVENTS,
-    {
-      message: 'no metrics; load from other clients is unknown',
-      costs: 'The gateway uses only its own bookings.',
-      next: 'Let all clients use the gateway, and set max_in_flight to OLLAMA_NUM_PARALLEL.',
-    },
-    {
-      message: 'a request can load a model',
-      costs: 'The first token then takes as long as the load, and another model can be unloaded.',
-      next: 'Set OLLAMA_KEEP_ALIVE=-1, and first_byte_ms above the load time.',
-    },
-  ],
-  aliases: ['ollama', 'ollama_chat'],
 }

@@ -1,8 +1,7 @@
 /** SGLang. Source: SGLang 0.5.23 (paths below `sglang/srt/`). Not run: it needs a GPU. */
 import { isJsonObject } from '../core/json.ts'
 import { answersBy, type TextRule } from './answer-meaning.ts'
-import { PLAIN, VERSION_PATTERN, numberIn, type EngineType, type KvEventRules, type RankLoad } from './engine-type.ts'
-import type { KvEventSource } from './kv-event-source.ts'
+import { PLAIN, VERSION_PATTERN, numberIn, type EngineType, type RankLoad } from './engine-type.ts'
 import type { LoadMetrics, WorkCounter } from './load-metrics.ts'
 import { capacityFromModels } from './model-list.ts'
 import { FULL, PROXY_TEXTS, UNKNOWN_NAME } from './proxy-answers.ts'
@@ -84,32 +83,6 @@ function readLoads(json: unknown): readonly RankLoad[] {
   })
 }
 
-/** `kv_events` of `/server_info` (runtime_context.py:2072-2145): one socket per rank, on consecutive ports. */
-function kvEventSources(json: unknown): readonly KvEventSource[] | null {
-  const events = isJsonObject(json) ? json['kv_events'] : null
-  if (!isJsonObject(events)) return null
-  const { endpoint_host: host, topic, publisher } = events
-  const port = numberIn(events, 'endpoint_port_base')
-  const replay = numberIn(events, 'replay_endpoint_port_base')
-  if (typeof host !== 'string' || port === null) return null
-  return Array.from({ length: Math.max(1, numberIn(events, 'dp_size') ?? 1) }, (_, rank) => ({
-    rank: String(rank),
-    enabled: publisher === 'zmq',
-    endpoint: `tcp://${host}:${port + rank}`,
-    replayEndpoint: replay === null ? null : `tcp://${host}:${replay + rank}`,
-    topic: typeof topic === 'string' ? topic : null,
-  }))
-}
-
-/** disaggregation/kv_events.py: vLLM's frames and fields. */
-const KV_EVENTS: KvEventRules = {
-  sources: { path: '/server_info', read: kvEventSources },
-  signedHashes: true,
-  // `CPU_PINNED`, `DISK` and `EXTERNAL` are not on the device.
-  deviceMediums: ['GPU'],
-  enabledBy: '--kv-events-config {"publisher":"zmq"}',
-}
-
 function weightVersion(text: string): string | null {
   const match = /"weight_version": ?("[^"\\]{1,200}"|-?\d{1,20})/.exec(text)
   return match === null ? null : match[1]!
@@ -171,14 +144,6 @@ export const sglang: EngineType = {
     weights: { path: '/model_info', read: weightVersion },
     enabledBy: '--enable-memory-saver for sleep',
   },
-  cacheReset: {
-    call: { path: '/flush_cache' },
-    // 400 while requests run.
-    succeeded: (status) => status === 200,
-    enabledBy: null,
-  },
-  kvEvents: KV_EVENTS,
-  connectors: [{ name: 'sglang', order: 'concurrent', implemented: true }],
   deniedFields: [
     'bootstrap_host',
     'bootstrap_port',
@@ -202,23 +167,4 @@ export const sglang: EngineType = {
     'x-override-priority',
     'x-override-rid',
   ],
-  cachedTokensBy: '--enable-cache-report',
-  quirks: [
-    {
-      message: 'no token ids of prompts',
-      costs: 'Prompts are measured in bytes.',
-      next: 'Set tokenizer of the pool to a vocabulary (firstlight vocab) for exact token counts.',
-    },
-    {
-      message: '/health runs the model and takes 1 to 20 s',
-      costs: 'A scheduler that hangs is found within 50 s, or sooner by failed requests.',
-      next: 'No change is needed: the gateway asks /ready in between.',
-    },
-    {
-      message: 'any model name is answered',
-      costs: 'A wrong name, or an adapter without its base model in front, gets the base model’s answer.',
-      next: 'Compare /v1/models with the configuration.',
-    },
-  ],
-  aliases: ['sglang', 'dynamo.sglang'],
 }

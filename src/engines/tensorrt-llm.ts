@@ -3,7 +3,7 @@
  * 1.3 and 1.4 candidates. Not run: it needs a GPU.
  */
 import { answersBy } from './answer-meaning.ts'
-import { NO_EVENTS, PLAIN, VERSION_PATTERN, type EngineType } from './engine-type.ts'
+import { PLAIN, VERSION_PATTERN, type EngineType } from './engine-type.ts'
 import { queueMetrics } from './load-metrics.ts'
 import { PROXY_TEXTS } from './proxy-answers.ts'
 
@@ -41,24 +41,5 @@ export const tensorrtLlm: EngineType = {
   }),
   // Not verified: the server has one model and is not known to compare the name.
   checksModel: false,
-  kvEvents: {
-    sources: null,
-    signedHashes: true,
-    deviceMediums: ['GPU'],
-    enabledBy: 'kv_cache_config.kv_events_config, with KV cache manager V2',
-  },
-  connectors: [
-    { name: 'response', order: 'prefill_first', implemented: true },
-    { name: 'tensorrt', order: 'prefill_first', implemented: true },
-  ],
   deniedFields: ['disaggregated_params'],
-  quirks: [
-    NO_EVENTS,
-    {
-      message: '/metrics is JSON, and each read removes its records',
-      costs: 'Another reader of /metrics loses records while this doctor runs. The gateway reads it once.',
-      next: 'Let other readers use /prometheus/metrics.',
-    },
-  ],
-  aliases: ['tensorrt-llm', 'trtllm', 'dynamo.trtllm'],
 }

@@ -4,7 +4,7 @@
  */
 import { isJsonObject } from '../core/json.ts'
 import { answersBy, type TextRule } from './answer-meaning.ts'
-import { NO_EVENTS, PLAIN, VERSION_PATTERN, numberIn, type Capacity, type EngineType } from './engine-type.ts'
+import { PLAIN, VERSION_PATTERN, numberIn, type Capacity, type EngineType } from './engine-type.ts'
 import { queueMetrics } from './load-metrics.ts'
 import { FULL, PROXY_TEXTS } from './proxy-answers.ts'
 import { callForChat, callsForTexts, idsOf } from './tokenize-bodies.ts'
@@ -69,13 +69,4 @@ export const tgi: EngineType = {
     ids: readIds,
     detokenize: null,
   },
-  quirks: [
-    NO_EVENTS,
-    {
-      message: '429 beyond --max-concurrent-requests',
-      costs: 'The gateway sends the request to another engine, and answers 429 only if all are full.',
-      next: 'Set max_in_flight of the engine to that number.',
-    },
-  ],
-  aliases: ['tgi', 'huggingface'],
 }

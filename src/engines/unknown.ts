@@ -36,9 +36,5 @@ export const unknown: EngineType = {
   // Most engines are vLLM or copy its API. A missing route shows at the first call.
   tokenize: vllm.tokenize,
   sleep: vllm.sleep,
-  connectors: vllm.connectors.filter(({ implemented }) => implemented),
   addable: vllm.addable,
-  // Most servers without a sign of their type are vLLM behind a proxy.
-  inspection: vllm.inspection,
-  aliases: [],
 }

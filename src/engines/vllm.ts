@@ -1,14 +1,11 @@
 /**
  * vLLM. Sources: vLLM 0.33.0 (paths below `vllm/`), real servers of version 0.32 (test/vectors).
  */
-import { isJsonObject } from '../core/json.ts'
 import { answersBy, type TextRule } from './answer-meaning.ts'
 import { ADDABLE_FIELDS, PLAIN, VERSION_PATTERN, type EngineType } from './engine-type.ts'
-import type { KvEventSource } from './kv-event-source.ts'
 import type { LoadMetrics } from './load-metrics.ts'
 import { capacityFromModels } from './model-list.ts'
 import { FULL, PROXY_TEXTS, UNKNOWN_NAME } from './proxy-answers.ts'
-import { vllmInspection } from './vllm-inspection.ts'
 import { callForChat, callsForTexts, idsInTokens, textIn } from './tokenize-bodies.ts'
 
 const METRICS: LoadMetrics = {
@@ -55,24 +52,6 @@ export const VLLM_TEXTS: readonly TextRule[] = [
 ]
 
 export const VLLM_TOO_LONG = [/^This model's maximum context length is (?<limit>\d+) tokens\./] as const
-
-/** Sockets by global rank (v1/engine/core.py:1906), from vLLM 0.32 on. */
-function kvEventSources(json: unknown): readonly KvEventSource[] | null {
-  if (!isJsonObject(json)) return null
-  return Object.entries(json).flatMap(([rank, source]): readonly KvEventSource[] => {
-    if (!isJsonObject(source) || typeof source['endpoint'] !== 'string') return []
-    const { endpoint, replay_endpoint: replay, topic, publisher, enable_kv_cache_events: enabled } = source
-    return [
-      {
-        rank,
-        enabled: enabled === true && publisher !== 'null',
-        endpoint,
-        replayEndpoint: typeof replay === 'string' ? replay : null,
-        topic: typeof topic === 'string' ? topic : null,
-      },
-    ]
-  })
-}
 
 function weightVersion(text: string): string | null {
   const version = text.trim().slice(0, MAX_VERSION_CHARS)
@@ -133,25 +112,6 @@ export const vllm: EngineType = {
     weights: { path: '/weight_info', read: weightVersion },
     enabledBy: 'VLLM_SERVER_DEV_MODE=1; sleep also needs --enable-sleep-mode',
   },
-  cacheReset: {
-    call: { path: '/reset_prefix_cache' },
-    // `success` is false while running requests hold blocks.
-    succeeded: (status, json) => status === 200 && !(isJsonObject(json) && json['success'] === false),
-    enabledBy: 'VLLM_SERVER_DEV_MODE=1',
-  },
-  kvEvents: {
-    sources: { path: '/kv_event_sources', read: kvEventSources },
-    signedHashes: false,
-    deviceMediums: ['GPU'],
-    enabledBy: '--kv-events-config',
-  },
-  connectors: [
-    { name: 'nixl', order: 'prefill_first', implemented: true },
-    { name: 'lmcache', order: 'prefill_first', implemented: true },
-    { name: 'response', order: 'prefill_first', implemented: true },
-    { name: 'mooncake', order: 'concurrent', implemented: false },
-    { name: 'moriio', order: 'prefill_first', implemented: false },
-  ],
   addable: ADDABLE_FIELDS,
   // A body with `do_remote_prefill` ends the process of a NIXL engine; `vllm_xargs` is merged into the same fields.
   removedFields: [
@@ -170,7 +130,4 @@ export const vllm: EngineType = {
     'x-prefiller-url',
     'x-encoder-hosts-ports',
   ],
-  cachedTokensBy: '--enable-prompt-tokens-details',
-  inspection: vllmInspection,
-  aliases: ['vllm', 'hosted_vllm', 'dynamo.vllm'],
 }

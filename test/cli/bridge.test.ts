@@ -7,7 +7,7 @@ import { parseConfig } from '../../src/config/parse.ts'
 import type { BridgedEngine, EngineListener } from '../../src/cli/bridge/engine-listener.ts'
 import { Members } from '../../src/cli/bridge/members.ts'
 import { endpointsOf as endpointsIn, locateEvents } from '../../src/cli/bridge/event-endpoints.ts'
-import { vllm } from '../../src/engines/vllm.ts'
+import { readVllmSources } from '../../src/engines/kv-event-source.ts'
 import { enginesIn } from '../../src/cli/bridge/engines.ts'
 import { startBridge } from '../../src/cli/bridge/bridge.ts'
 import { type BridgeStatus, statusMetrics } from '../../src/cli/bridge/status.ts'
@@ -264,7 +264,7 @@ describe('firstlight bridge', () => {
 
   it('firstlight bridge finds event sockets in vLLM’s answer, as seen from outside', () => {
     const endpointsOf = (json: unknown, at: Parameters<typeof endpointsIn>[1]) =>
-      endpointsIn(vllm.kvEvents!.sources!.read(json) ?? [], at)
+      endpointsIn(readVllmSources(json) ?? [], at)
     const status = {
       enable_kv_cache_events: true,
       publisher: 'zmq',

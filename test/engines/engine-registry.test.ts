@@ -4,7 +4,6 @@ import type { Prompt } from '../../src/core/tokens/prompt.ts'
 import {
   detectEngineType,
   ENGINE_TYPES,
-  engineTypeNamed,
   engineTypeOf,
   PRIVATE_HEADERS,
   type EngineEvidence,
@@ -30,15 +29,6 @@ describe('the type of an engine', () => {
     ['unknown', {}],
   ])('%s is recognised', (kind, evidence) => {
     expect(detectEngineType(evidence).kind).toBe(kind)
-  })
-
-  it('the type of an engine is found by the names in configurations of other products', () => {
-    expect(['hosted_vllm', 'dynamo.sglang', 'ollama_chat'].map((name) => engineTypeNamed(name)?.kind)).toEqual([
-      'vllm',
-      'sglang',
-      'ollama',
-    ])
-    expect(engineTypeNamed('bedrock')).toBeNull()
   })
 
   it('the type of an engine has one file and one entry', () => {
@@ -78,16 +68,6 @@ describe('an engine type', () => {
       ['/ready', null],
       ['/health', 30_000],
     ])
-  })
-
-  it('an engine type can tell a cache that was not reset', () => {
-    const { succeeded } = engineTypeOf('vllm').cacheReset!
-    expect([succeeded(200, {}), succeeded(200, { success: true }), succeeded(200, { success: false })]).toEqual([
-      true,
-      true,
-      false,
-    ])
-    expect(engineTypeOf('sglang').cacheReset?.succeeded(400, null)).toBe(false)
   })
 })
 
@@ -196,37 +176,5 @@ describe('token ids', () => {
     expect(JSON.parse(detokenize!.body([1, 2], 'm'))).toEqual({ model: 'm', tokens: [1, 2] })
     expect(detokenize!.text({ prompt: 'hi' })).toBe('hi')
     expect(detokenize!.text({ error: 'x' })).toBeNull()
-  })
-})
-
-describe('KV events', () => {
-  it('KV events of vLLM are listed by global rank', () => {
-    const sources = engineTypeOf('vllm').kvEvents!.sources!.read({
-      '4': {
-        enable_kv_cache_events: true,
-        publisher: 'zmq',
-        endpoint: 'tcp://*:5561',
-        replay_endpoint: null,
-        topic: '',
-      },
-      '5': { enable_kv_cache_events: true, publisher: 'null', endpoint: 'tcp://*:5562' },
-    })
-    expect(sources?.map(({ rank, enabled, endpoint }) => [rank, enabled, endpoint])).toEqual([
-      ['4', true, 'tcp://*:5561'],
-      ['5', false, 'tcp://*:5562'],
-    ])
-  })
-
-  it('KV events of SGLang have one port for each rank', () => {
-    const kvEvents = { publisher: 'zmq', endpoint_host: '*', endpoint_port_base: 5557, topic: 'kv', dp_size: 2 }
-    const { read } = engineTypeOf('sglang').kvEvents!.sources!
-    expect(read({ kv_events: { ...kvEvents, replay_endpoint_port_base: 5657 } })?.at(1)).toEqual({
-      rank: '1',
-      enabled: true,
-      endpoint: 'tcp://*:5558',
-      replayEndpoint: 'tcp://*:5658',
-      topic: 'kv',
-    })
-    expect(read({ kv_events: null })).toBeNull()
   })
 })

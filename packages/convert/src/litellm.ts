@@ -1,5 +1,5 @@
 /** Conversion of LiteLLM's proxy configuration (`config.yaml`). */
-import { engineTypeNamed } from '../../../src/engines/engine-registry.ts'
+import { engineTypeNamed } from '../../../src/engines/engine-guides.ts'
 import { ollama } from '../../../src/engines/ollama.ts'
 import { Draft, baseUrlOf, compact, type Source } from './draft.ts'
 import { idOf, uniqueIds } from './engine-ids.ts'

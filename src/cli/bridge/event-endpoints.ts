@@ -2,8 +2,8 @@
 import type { EngineConfig } from '../../config.ts'
 import { ranksOf } from '../../config/ranks.ts'
 import { rankIdOf } from '../../core/contract/rank-id.ts'
+import { guideOf, type KvEventRules } from '../../engines/engine-guides.ts'
 import { ENGINE_TYPES, engineTypeOf } from '../../engines/engine-registry.ts'
-import type { KvEventRules } from '../../engines/engine-type.ts'
 import type { KvEventSource } from '../../engines/kv-event-source.ts'
 import type { Log } from '../../ports/log.ts'
 import type { BridgedEngine } from './engine-listener.ts'
@@ -105,7 +105,7 @@ type EventSources = NonNullable<KvEventRules['sources']>
 /** Sources of the configured type; of an engine without one, those of all types. */
 function sourcesOf({ type }: EngineConfig): readonly EventSources[] {
   const types = type === 'auto' ? ENGINE_TYPES : [engineTypeOf(type)]
-  return types.flatMap(({ kvEvents }) => kvEvents?.sources ?? [])
+  return types.flatMap((one) => guideOf(one).kvEvents?.sources ?? [])
 }
 
 /** Empty: the engine has no such route. */

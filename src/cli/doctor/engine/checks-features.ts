@@ -1,4 +1,5 @@
 /** Checks of features that give the gateway more information. Each one is a setting of the server. */
+import { guideOf } from '../../../engines/engine-guides.ts'
 import type { Inspection } from '../../../engines/inspection.ts'
 import { IDLE_MS } from '../../../platform/node/http1/origin.ts'
 import { REQUEST_ID, summaryOf } from '../ask.ts'
@@ -47,7 +48,7 @@ export function checkAnswers(facts: EngineFacts, expected: ExpectedEngine | null
       next: cachedTokensNext(facts),
     })
   } else found.ok('cached_tokens', `reported (${generated.cachedTokens} of ${generated.promptTokens ?? '?'})`)
-  const { inspection } = facts.type
+  const { inspection } = guideOf(facts.type)
   if (inspection === null) return
   if (generated.perRequestMetrics) found.ok('per_request_metrics', 'in responses')
   else {

@@ -1,4 +1,5 @@
 import { didYouMean } from '../../../config/suggest.ts'
+import { guideOf } from '../../../engines/engine-guides.ts'
 import type { ModelCard } from '../../../engines/model-list.ts'
 import { summaryOf } from '../ask.ts'
 import type { Findings } from '../finding.ts'
@@ -24,9 +25,10 @@ export function checkModels(
   const adapters = cards.filter(({ parent }) => parent !== null)
   const adapterText = adapters.length === 0 ? '' : `; adapters ${adapters.map(({ id }) => id).join(', ')}`
   found.ok('models', `${base.map(nameOf).join(', ')}${lengthOf(baseCard(models))}${adapterText}`)
-  if (type.inspection === null) found.ok('kind', type.title)
+  const { inspection } = guideOf(type)
+  if (inspection === null) found.ok('kind', type.title)
   else if (version === null && tokens.ids === null) {
-    found.note('kind', type.inspection.unlike, {
+    found.note('kind', inspection.unlike, {
       costs: 'The gateway uses its metrics and responses. Cache, queue and tokens are the gateway’s own estimates.',
     })
   }

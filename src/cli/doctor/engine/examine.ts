@@ -1,4 +1,5 @@
 /** Examines one engine: from its address to its findings. */
+import { guideOf } from '../../../engines/engine-guides.ts'
 import type { Endpoint } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
 import { checkClock, checkHealth, LOOP_STATUS } from './checks-health.ts'
@@ -56,8 +57,9 @@ export async function examineEngine(
 }
 
 function softwareOf({ type, version }: EngineFacts): string {
-  if (type.inspection === null) return type.title
-  return version === null ? '' : `${type.inspection.server} ${version}`
+  const { inspection } = guideOf(type)
+  if (inspection === null) return type.title
+  return version === null ? '' : `${inspection.server} ${version}`
 }
 
 function judge(facts: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
@@ -68,7 +70,7 @@ function judge(facts: EngineFacts, expected: ExpectedEngine | null, found: Findi
     checkEventPorts(facts, found)
   }
   checkAnswers(facts, expected, found)
-  const { inspection } = facts.type
+  const { inspection } = guideOf(facts.type)
   if (inspection === null) return checkQuirks(facts, found)
   checkRequestIds(facts, inspection, found)
   checkEvents(facts, inspection, found)

@@ -3,11 +3,10 @@ import * as z from 'zod/mini'
 import {
   DETECTION_PATHS,
   detectEngineType,
-  INSPECTIONS,
-  KV_EVENT_SOURCES,
   METRICS_PATHS,
   readMetrics as readLoad,
 } from '../../../engines/engine-registry.ts'
+import { INSPECTIONS, KV_EVENT_SOURCES } from '../../../engines/engine-guides.ts'
 import type { EngineType } from '../../../engines/engine-type.ts'
 import type { KvEventSource } from '../../../engines/kv-event-source.ts'
 import type { ServerInfo } from '../../../engines/inspection.ts'

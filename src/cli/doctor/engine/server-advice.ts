@@ -1,11 +1,14 @@
 /** What an operator can change about a server, by its type (docs/engines.md). */
+import { guideOf } from '../../../engines/engine-guides.ts'
 import type { EngineType } from '../../../engines/engine-type.ts'
 import type { Findings } from '../finding.ts'
 
 type Server = { readonly type: EngineType }
 
 /** Setting of the server that exports its load. */
-export function metricsNext({ type: { title, load, inspection } }: Server): string {
+export function metricsNext({ type }: Server): string {
+  const { title, load } = type
+  const { inspection } = guideOf(type)
   if (inspection !== null) return inspection.next.load
   return load === null || load.enabledBy === null
     ? `${title} has no setting for them.`
@@ -13,13 +16,14 @@ export function metricsNext({ type: { title, load, inspection } }: Server): stri
 }
 
 /** Setting of the server that reports cached tokens. */
-export function cachedTokensNext({ type: { title, cachedTokensBy, inspection } }: Server): string {
+export function cachedTokensNext({ type }: Server): string {
+  const { cachedTokensBy, inspection } = guideOf(type)
   if (inspection !== null) return inspection.next.cachedTokens
   return cachedTokensBy === null
-    ? `${title} reports them in newer versions only, or not at all.`
+    ? `${type.title} reports them in newer versions only, or not at all.`
     : `Start it with ${cachedTokensBy}.`
 }
 
 export function checkQuirks({ type }: Server, found: Findings): void {
-  for (const { message, costs, next } of type.quirks) found.note('quirk', message, { costs, next })
+  for (const { message, costs, next } of guideOf(type).quirks) found.note('quirk', message, { costs, next })
 }
