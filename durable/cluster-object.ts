@@ -286,7 +286,11 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   #hasTraffic(pool: PoolConfig, now: number): boolean {
-    return this.#state.bookings > 0 || now - this.#requestedAt < TRAFFIC_INTERVALS * pool.statsIntervalMs
+    return (
+      this.#state.bookings > 0 ||
+      this.#state.waiting > 0 ||
+      now - this.#requestedAt < TRAFFIC_INTERVALS * pool.statsIntervalMs
+    )
   }
 
   /** Time of the next alarm; null: no bookings and no traffic, so the object may sleep. */

@@ -1,11 +1,12 @@
 /** Names the engine of the final leg to a proxy that sends the request itself, and waits for its first byte. */
 import { endedAs } from '../core/contract/outcome.ts'
+import type { Delivery } from '../ports/delivery.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { OriginAnswer, OriginRequest } from '../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import type { FinalLeg } from './disagg/final-leg.ts'
 import { type OnFirstByte, PendingDispatch, requestOf } from './dispatch.ts'
-import { targetAt, addressOf } from './engine-address.ts'
+import { addressOf, isInSubset, targetAt } from './engine-address.ts'
 import { targetOf } from './rank-targets.ts'
 import { passed, type RelayStep } from './relay/relay-steps.ts'
 
@@ -26,7 +27,7 @@ export function deliver(
     const { patienceMs } = pending
     ports.deliver!(
       client,
-      { ...request, fallbacks: fallbacksOf(attempt, request.target, delivery.maxFallbacks) },
+      { ...request, fallbacks: fallbacksOf(attempt, request.target, delivery) },
       {
         patienceMs,
         head(answer) {
@@ -47,14 +48,22 @@ export function deliver(
 }
 
 /** Only engines that get the same headers: the proxy sends one request to any of them. */
-function fallbacksOf({ placed }: AttemptContext, target: EngineTarget, max: number): readonly EngineTarget[] {
+function fallbacksOf(
+  { placed }: AttemptContext,
+  target: EngineTarget,
+  { maxFallbacks: max, subset }: Pick<Delivery, 'maxFallbacks' | 'subset'>,
+): readonly EngineTarget[] {
   if (max === 0 || placed.placement.kind !== 'whole') return []
   const headers = JSON.stringify(target.headers)
-  return placed.placement.runnersUp
-    .map((id) => targetOf(placed.route.targets, id))
-    .filter((other) => other !== undefined)
-    .filter((other) => JSON.stringify(other.headers) === headers && addressOf(other) !== addressOf(target))
-    .slice(0, max)
+  return (
+    placed.placement.runnersUp
+      .map((id) => targetOf(placed.route.targets, id))
+      .filter((other) => other !== undefined)
+      // One that was discovered while the request waited may be outside.
+      .filter((other) => subset === null || isInSubset(other, subset))
+      .filter((other) => JSON.stringify(other.headers) === headers && addressOf(other) !== addressOf(target))
+      .slice(0, max)
+  )
 }
 
 /**

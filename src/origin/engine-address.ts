@@ -23,12 +23,15 @@ export function targetAt(targets: ReadonlyMap<string, EngineTarget>, address: st
   return undefined
 }
 
-/** Ids of the engines that are outside a set of addresses, where a host stands for all of its ports. */
+/** Whether an engine is in a set of addresses, where a host stands for all of its ports. */
+export function isInSubset(target: EngineTarget, subset: ReadonlySet<string>): boolean {
+  const address = addressOf(target)
+  return subset.has(address) || subset.has(hostIn(address))
+}
+
+/** Ids of the engines that are outside a set of addresses. */
 export function idsOutside(targets: ReadonlyMap<string, EngineTarget>, subset: ReadonlySet<string>): readonly string[] {
   const outside: string[] = []
-  for (const [id, target] of targets) {
-    const address = addressOf(target)
-    if (!subset.has(address) && !subset.has(hostIn(address))) outside.push(id)
-  }
+  for (const [id, target] of targets) if (!isInSubset(target, subset)) outside.push(id)
   return outside
 }

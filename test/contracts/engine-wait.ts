@@ -93,6 +93,21 @@ export function engineWaitContract(name: string, open: (source: Source) => Promi
       expect(results.filter((one) => 'refusal' in one)).toMatchObject([{ refusal: { reason: 'engines_full' } }])
     })
 
+    it('all who wait for room wait on when the only engine goes away', async () => {
+      await start({ queue: { ...QUEUE, maxRequests: 8 } })
+      const running = await admit()
+      if ('refusal' in running) throw new Error(running.refusal.detail)
+      const answers = Array.from({ length: 8 }, () => opened.cluster.queue!.wait(admission(), 0))
+      await until(async () => (await queued()) === 8)
+      await healthy(false)
+      await pass(QUEUE.maxWaitMs + 500)
+      expect(await queued()).toBe(8)
+      await pass(QUEUE.noEngineWaitMs)
+      const reasons = (await Promise.all(answers)).map((answer) => refusalOf(answer).reason)
+      expect(new Set(reasons)).toEqual(new Set(['engines_unavailable']))
+      await running.lease.release(outcome())
+    })
+
     it('the number of those who wait is limited', async () => {
       await start()
       await healthy(false)

@@ -18,6 +18,8 @@ export interface TestPicker extends AsyncDisposable {
   readonly b: string
   /** Applies the configuration with these changes, as a reload does. */
   adopt(changes: Partial<Config>): Promise<void>
+  /** Applies the configuration with a further engine, as discovery does. */
+  addEngine(engine: { readonly id: string; readonly url: string }): Promise<void>
 }
 
 interface PickerChanges {
@@ -57,6 +59,10 @@ export async function openPicker({
     adopt(changes) {
       const running = nodeConfig(gatewayDocument(options))
       return gateway.node.adopt({ ...running, version: running.version + 1, ...changes })
+    },
+    async addEngine(engine) {
+      const extended = nodeConfig(gatewayDocument({ ...options, engines: [...options.engines, engine] }))
+      await gateway.node.adopt({ ...extended, version: extended.version + 1 })
     },
     async [Symbol.asyncDispose]() {
       client.session.destroy()

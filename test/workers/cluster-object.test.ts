@@ -301,7 +301,7 @@ it('a cluster object with a full queue is lost: each request ends once, with one
   const refused: Refusal[] = []
   const serve = async (request: Admission): Promise<void> => {
     const { signal } = new AbortController()
-    const terms = { maxWaitMs: 10_000, signal, scope, timers: undefined, waits, now: clock.now }
+    const terms = { maxWaitMs: 10_000, waitedMs: 0, signal, scope, timers: undefined, waits, now: clock.now }
     const answer = await waitForRoom({ ...terms, queue: cluster.queue!, admission: request })
     ends.push(request.id)
     if ('refusal' in answer) return void refused.push(answer.refusal)
@@ -340,6 +340,27 @@ it('a cluster object probes its engines during traffic, and then stops', async (
   const [a] = (await cluster.digest()).engines
   expect(a).toMatchObject({ id: 'a', healthy: false, available: false })
   expect(await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())).toBeNull()
+})
+
+it('a cluster object probes while requests wait for an engine, however long', async () => {
+  const configured = pool({
+    engines: engines('a'),
+    queue: { maxRequests: 4, maxWaitMs: 1_000, noEngineWaitMs: 3_600_000 },
+  })
+  const { cluster, stub } = open(configured)
+  await cluster.configure(1, configured)
+  lent.probe = async () => [probe('a', clock.now(), { healthy: false })]
+  await cluster.observe([probe('a', clock.now(), { healthy: false })])
+  const answer = cluster.queue!.wait(admission(), 0)
+  await until(async () => (await cluster.digest()).queue?.requests === 1)
+  for (let passed = 0; passed < 12; passed++) {
+    clock.advance(10_000)
+    await runDurableObjectAlarm(stub)
+  }
+  lent.probe = async () => [probe('a', clock.now())]
+  clock.advance(10_000)
+  await runDurableObjectAlarm(stub)
+  await admitted(answer).then(({ lease }) => lease.release(outcome()))
 })
 
 it('a cluster object probes engines that also serve other sources every second', async () => {

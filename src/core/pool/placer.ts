@@ -1,5 +1,6 @@
 import type { Admission } from '../contract/admission.ts'
 import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
+import { isPoolFull, type Refusal } from '../contract/refusal.ts'
 import type { OverloadControl } from '../overload/overload-control.ts'
 import type { Random } from '../routing/policy.ts'
 import type { RankingPool } from '../routing/ranking.ts'
@@ -76,6 +77,14 @@ export class Placer {
     } = this.#parts
     const { pool, chains, steps } = configured
     return decide(admission, { pool, chains, steps, reading, engines, random, rotation: this.#rotation, spare, now })
+  }
+
+  /** Returns why no engine could serve the request if there was room. null: one could. */
+  lacking(input: PlacingInput, configured: ConfiguredPool): Refusal | null {
+    const chosen = this.choose(input, configured)
+    if ('refusal' in chosen) return isPoolFull(chosen.refusal) ? null : chosen.refusal
+    this.#parts.spare.give(chosen.ranked)
+    return null
   }
 
   /** Returns the demand of the request on the engine that suits it best. */

@@ -79,11 +79,15 @@ export class PoolState {
   readonly #history = new HistoryRecorder()
   readonly #lifecycle: BookingLifecycle
   readonly #ended = new BoundedSet(ENDED_KEYS_KEPT)
+  /** Keys of clients that left before their request to wait came. */
+  readonly #left = new BoundedSet(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
   readonly #overload: OverloadControl
   readonly #placer: Placer
   readonly #waitingParts: WaitingRoomParts = {
     place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
+    lacking: (admission, now) =>
+      this.#placer.lacking({ admission, reading: this.#read(admission, now), now }, this.#configured!),
     cachedTokens: (key) => this.#decisionLog.find(key)?.predictedCachedTokens ?? 0,
     refused: (admission, refusal, now) => this.#overload.missed(this.#counted({ refusal }, admission), admission, now),
     demandOf: (admission, now) => this.#placer.demandOf(admission, this.#read(admission, now)),
@@ -174,16 +178,16 @@ export class PoolState {
     if (held !== undefined) return done(this.#again(held, now))
     const admission = this.#addHints(request, now)
     if (this.#lacksConfiguration(admission)) return done({ refusal: unconfigured })
-    if (this.#ended.has(key)) return done({ refusal: leftQueue })
+    // One that was placed may wait again, because its gateway did not know the engine.
+    if (this.#left.has(key)) return done({ refusal: leftQueue })
     if (this.#waiting instanceof WaitingRoom) this.#waiting.join(admission, terms)
     else done(this.#placed({ admission, now }))
   }
 
   /** The client of a waiting request has left. A place that it has got meanwhile is free again. */
   leave(key: string, now: number): void {
-    if (this.#waiting.leave(key) || this.release(key, endedAs('client_gone'), now)) return
-    // The request to wait comes later.
-    this.#ended.add(key)
+    // Otherwise the request to wait comes later.
+    if (!this.#waiting.leave(key) && !this.release(key, endedAs('client_gone'), now)) this.#left.add(key)
   }
 
   /** Places waiting requests that have room now. Hosts call it every `WAKE_MS` while requests wait. */

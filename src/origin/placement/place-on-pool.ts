@@ -10,6 +10,7 @@ import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { AdmitResult } from '../../ports/pool.ts'
 import type { Timers } from '../../ports/timers.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
+import { timersOf } from '../../timers.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { PoolDigests } from '../pool-digests.ts'
 import { itemsToEncode } from '../disagg/encode-stage.ts'
@@ -35,9 +36,12 @@ const ADMIT_MS = 2_000
  */
 const MAX_UNKNOWN = 64
 
+/** Pauses of a request that waits while the chosen engine is unknown here, ms: the first and the longest. */
+const PAUSE_MS = [50, 1_000] as const
+
 /** Places the request on one pool. The pool may choose engines that this configuration does not have, a few times. */
 export const placeOnPool: PlaceStep = (pass, exchange, context, route) => {
-  const search: PoolSearch = { pass, exchange, context, route, unknown: none }
+  const search: PoolSearch = { pass, exchange, context, route, unknown: none, waitingSince: null }
   const first = ask(search)
   return first instanceof Promise || first === null ? askUntilKnown(search, first) : first
 }
@@ -49,18 +53,46 @@ interface PoolSearch {
   readonly route: PoolRoute
   /** Engines that the pool chose and that this configuration does not have. */
   unknown: readonly string[]
+  /** null: it does not wait. */
+  waitingSince: number | null
 }
 
-/** One answer of the pool. null: an engine is unknown here. */
+/** One answer of the pool. null: an engine is unknown here, or may not be used. */
 type PoolAnswer = Exclude<PlaceResult, 'unknown_engine'> | null
 
 async function askUntilKnown(search: PoolSearch, first: PoolAnswer | Promise<PoolAnswer>): Promise<PlaceResult> {
   let result = await first
+  if (result === null && search.pass.waits) result = await waitUntilKnown(search)
   while (result === null && search.unknown.length < MAX_UNKNOWN) result = await ask(search)
   return result ?? 'unknown_engine'
 }
 
-function ask(search: PoolSearch): PoolAnswer | Promise<PoolAnswer> {
+/**
+ * Waits on, because an engine was discovered and has left again, or is known to the pool a moment earlier than here.
+ * Every second time other engines are asked for, for a while.
+ */
+async function waitUntilKnown(search: PoolSearch): Promise<PoolAnswer> {
+  const { exchange, context } = search
+  const timers = timersOf(exchange.scope, context.ports)
+  const [firstMs, longestMs] = PAUSE_MS
+  for (let calls = 0; waitLeftMs(search, context.ports.now()) > 0; calls++) {
+    await new Promise<void>((resolve) => timers.set(Math.min(longestMs, firstMs * 2 ** calls), resolve))
+    const avoids = calls % 2 === 1
+    if (!avoids) search.unknown = none
+    const answer = await ask(search, avoids ? longestMs : Infinity)
+    if (answer !== null && !(avoids && 'refusal' in answer)) return answer
+  }
+  return null
+}
+
+/** Rest of the longest wait: for an engine, or for the end of a pause, and then for room. */
+function waitLeftMs({ route, waitingSince }: PoolSearch, now: number): number {
+  const { maxWaitMs, noEngineWaitMs } = route.pool.queue!
+  return Math.max(maxWaitMs, noEngineWaitMs) + maxWaitMs - (now - (waitingSince ?? now))
+}
+
+/** @param limitMs longest wait of this call */
+function ask(search: PoolSearch, limitMs = Infinity): PoolAnswer | Promise<PoolAnswer> {
   const {
     pass: { waits, asks },
     exchange,
@@ -68,11 +100,11 @@ function ask(search: PoolSearch): PoolAnswer | Promise<PoolAnswer> {
     route,
   } = search
   const startedAt = ports.now()
-  const admission = admissionFor(search, startedAt - exchange.receivedAt)
+  if (waits) search.waitingSince ??= startedAt
+  // The pool state subtracts the wait itself.
+  const admission = admissionFor(search, (search.waitingSince ?? startedAt) - exchange.receivedAt)
   const parts = bookingParts(exchange, ports, route, { ...admission, ...asks })
-  const admitted = waits
-    ? waitOn(exchange, ports, route, parts)
-    : (admitNow(parts) ?? admitOn(ports, digests, route, parts))
+  const admitted = waits ? waitOn(search, parts, limitMs) : (admitNow(parts) ?? admitOn(ports, digests, route, parts))
   return admitted instanceof Promise
     ? admitted.then((late) => answered(late, search, parts.admission, startedAt))
     : answered(admitted, search, parts.admission, startedAt)
@@ -91,14 +123,26 @@ function answered(
     route,
   } = search
   history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - startedAt)
-  if ('refusal' in admitted) return admitted
+  if ('refusal' in admitted) return search.unknown.length === 0 ? admitted : withoutUnknown(admitted.refusal, search)
   const { placement } = admitted
   const engine = finalTarget(route, placement) ?? laterTarget(history, route, placement)
-  if (engine !== null) return acquired(admitted, route, engine, admission)
+  // Engines that were discovered during the wait are not among those that the admission avoids.
+  if (engine !== null && !(pass.waits && isOutside(placement, route, exchange)))
+    return acquired(admitted, route, engine, admission)
   void admitted.booking.release(endedAs('abandoned'))
   ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement })
   search.unknown = [...search.unknown, ...consideredIn(placement).filter((id) => !targetOf(route.targets, id))]
   return null
+}
+
+/** The refusal of a pool that was asked without the engines that are unknown here: they may be known a moment later. */
+function withoutUnknown(
+  refusal: Refusal,
+  { pass, route, context: { history } }: PoolSearch,
+): { readonly refusal: Refusal } {
+  const { noEngineWaitMs = 0 } = route.pool.queue ?? {}
+  const mayWait = !pass.waits && noEngineWaitMs > 0 && (history.attempt === 0 || history.moved)
+  return { refusal: mayWait ? { ...refusal, mayWait } : refusal }
 }
 
 /** Target of an engine that was discovered while the request waited. null: there is none. */
@@ -148,18 +192,19 @@ type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & {
 }
 
 async function waitOn(
-  { signal, scope, waits, longWait }: Exchange,
-  ports: Ports,
-  route: PoolRoute,
+  search: PoolSearch,
   parts: AdmitContext,
+  limitMs: number,
 ): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
-  const { pool, admission, timers } = parts
-  const { pool: settings } = route
-  if (settings.wake === 'on_demand') scope.background(wakeOne(ports, route))
-  const { maxWaitMs: roomMs, noEngineWaitMs } = settings.queue!
-  const maxWaitMs = noEngineWaitMs > 0 ? noEngineWaitMs + roomMs : roomMs
+  const { exchange, route } = search
+  const { signal, scope, waits, longWait } = exchange
+  const { pool, admission, timers, ports } = parts
+  if (route.pool.wake === 'on_demand') scope.background(wakeOne(ports, route))
   const now = (): number => ports.now()
-  const wait = waitForRoom({ queue: pool.queue!, admission, maxWaitMs, signal, scope, timers, waits: waits!, now })
+  const waitedMs = now() - search.waitingSince!
+  const maxWaitMs = Math.max(0, Math.min(limitMs, waitLeftMs(search, now())))
+  const limits = { maxWaitMs, waitedMs, signal, timers, now }
+  const wait = waitForRoom({ ...limits, queue: pool.queue!, admission, scope, waits: waits! })
   return toPlacement(await (longWait?.during(wait) ?? wait), parts)
 }
 
@@ -260,6 +305,8 @@ function admissionFor(
   if (admission.ttftDeadlineMs !== undefined)
     extended.ttftDeadlineMs = Math.max(0, admission.ttftDeadlineMs - elapsedMs)
   if (exchange.stream && exchange.observe && exchange.protocol.stream !== null) extended.reportsOutput = true
+  // The first token of a response that does not pass through the gateway is never seen.
+  if (exchange.scope.delivery?.readsAnswer === false) extended.streams = false
   if (history.hedgeIn !== undefined) extended.hedge = true
   if (history.rescueFrom !== undefined) extended.rescueFrom = history.rescueFrom
   return extended
@@ -277,6 +324,14 @@ function outsideOf({ targets }: PoolRoute, { pinned, scope: { delivery } }: Exch
   if (pinned === null) return outside
   // A request bound to one engine avoids all others. What it is bound to is at the server, so any rank may answer.
   return [...[...targets.keys()].filter((id) => id !== serverIdOf(pinned.engine)), ...outside]
+}
+
+/** Whether the placement has an engine that the request must not get. */
+function isOutside(placement: Placement, route: PoolRoute, exchange: Exchange): boolean {
+  const outside = outsideOf(route, exchange)
+  return (
+    outside.length > 0 && engineIdsOf(placement).some((id) => outside.includes(id) || outside.includes(serverIdOf(id)))
+  )
 }
 
 function unsplittableIn({ pinned, scope }: Exchange, { hedgeIn }: AttemptHistory): string | null {

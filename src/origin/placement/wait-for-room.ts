@@ -15,6 +15,8 @@ export interface RoomWait {
   readonly queue: PoolQueue
   readonly admission: Admission
   readonly maxWaitMs: number
+  /** Time that the request has waited before, ms. */
+  readonly waitedMs: number
   readonly signal: AbortSignalLike
   readonly scope: RequestScope
   readonly timers: Timers | undefined
@@ -26,8 +28,7 @@ export interface RoomWait {
 const LATE_MS = 1_000
 
 const noAnswer: Refusal = {
-  reason: 'overloaded',
-  limit: 'queue',
+  reason: 'engines_unavailable',
   detail: 'the pool state did not answer in time',
   retryAfterMs: 1_000,
 }
@@ -60,12 +61,12 @@ export async function waitForRoom(wait: RoomWait): Promise<AdmitResult> {
 }
 
 /** Asks once again if the call fails, because pool state that loses its memory loses those who wait. */
-async function ask({ queue, admission, scope, now }: RoomWait): Promise<AdmitResult> {
+async function ask({ queue, admission, scope, now, waitedMs }: RoomWait): Promise<AdmitResult> {
   const startedAt = now()
   try {
-    return await queue.wait(admission, 0, scope)
+    return await queue.wait(admission, waitedMs, scope)
   } catch {
-    return queue.wait(admission, Math.max(0, now() - startedAt), scope)
+    return queue.wait(admission, waitedMs + Math.max(0, now() - startedAt), scope)
   }
 }
 

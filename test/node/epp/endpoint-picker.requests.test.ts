@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { subsetOf } from '../../../src/platform/node/epp/destination.ts'
 import { readProcessingRequest } from '../../../src/platform/node/grpc/processing-request.ts'
 import { FULL_DUPLEX, headerMap, metadata, ProxyCall, SUBSET_HINT } from '../../kit/ext-proc-client.ts'
+import { FakeEngine } from '../../kit/fake-engine.ts'
 import { ADMIN_KEY, MODEL } from '../../kit/gateway.ts'
 import { openPicker, type TestPicker } from '../../kit/open-picker.ts'
 import { message } from '../../kit/protobuf.ts'
@@ -67,6 +68,26 @@ it('a request that waits gets its engine when one can serve, and leaves the queu
   await gateway.post(`/v1/firstlight/pools/${MODEL}/resume`, {}, init)
   expect((await placed).metadata).not.toBe('')
   staying.call.abort()
+  await gateway.idle()
+})
+
+it('a request that waits gets no engine outside its subset, also if one is discovered meanwhile', async () => {
+  await using picker = await openPicker({
+    engine: { type: 'llama.cpp' },
+    pool: { queue: { max_wait_ms: 10_000, no_engine_wait_ms: 120_000 } },
+  })
+  const { client, gateway, a } = picker
+  const init = { headers: { authorization: `Bearer ${ADMIN_KEY}` } }
+  await gateway.post(`/v1/firstlight/pools/${MODEL}/pause`, { mode: 'wait' }, init)
+  const call = new ProxyCall(client)
+  const placed = call.request({ body: chat(), subset: [a] })
+  await until(async () => (await waiting(picker)) === 1)
+  await using later = await FakeEngine.open({ 'GET /health': { body: {} }, 'GET *': { status: 404, body: {} } })
+  await picker.addEngine({ id: 'later', url: later.url })
+  await until(() => gateway.logged('placement_unknown').length > 0)
+  await gateway.post(`/v1/firstlight/pools/${MODEL}/resume`, {}, init)
+  expect((await placed).metadata).toBe(a)
+  call.call.abort()
   await gateway.idle()
 })
 

@@ -62,7 +62,7 @@ it('a waiting request asks once again if the pool state has lost its memory', as
     leave: async () => undefined,
   }
   const lost: PoolPort = Object.assign(Object.create(cluster) as PoolPort, { queue })
-  expect(await ask(lost, new WaitingRequests())).toMatchObject({ refusal: { limit: 'queue' } })
+  expect(await ask(lost, new WaitingRequests())).toMatchObject({ refusal: { reason: 'engines_unavailable' } })
   expect(waits).toHaveLength(2)
 })
 
@@ -115,7 +115,7 @@ it('a gateway answers a waiting request by its own timer if the pool state is la
   }
   const answer = ask(late, new WaitingRequests(), 'team-a', { admission: request, timers, scope })
   for (const ring of rings) ring()
-  expect(await answer).toMatchObject({ refusal: { reason: 'overloaded', limit: 'queue' } })
+  expect(await answer).toMatchObject({ refusal: { reason: 'engines_unavailable' } })
   arrive()
   await Promise.all(background)
   expect([background.length, state.waiting, state.bookings]).toEqual([1, 0, 1])

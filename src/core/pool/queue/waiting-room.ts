@@ -15,6 +15,9 @@ const MAX_PLACED = 16
 /** Requests that fail to get a place in one wake-up, because each costs a ranking. */
 const MAX_TRIES = 4
 
+/** Requests at the end of their wait that are looked at in one wake-up, for the same reason. */
+const MAX_LAST_LOOKS = 256
+
 /** Interval at which hosts call `wake` while requests wait, ms: predictions change without events, and waits end. */
 export const WAKE_MS = 50
 
@@ -34,6 +37,8 @@ interface Waiter extends WaitingItem {
   readonly admission: Admission
   /** Time on the clock of the queue, ms. */
   readonly since: number
+  /** Limits when it came. A reload changes those of later ones. */
+  readonly limits: QueueConfig
   /** Time on the clock of the queue, ms. */
   expiresAt: number
   /** Longest wait for an engine, ms; null: it has not waited for one, only for room. */
@@ -57,6 +62,8 @@ export interface WaitingRoomParts {
   readonly demandOf: (admission: Admission, now: number) => RequestDemand
   /** Places a request that has waited for `waitedMs`. */
   readonly place: (admission: Admission, now: number, waitedMs: number) => AdmissionResult
+  /** Why no engine could serve the request if there was room. null: one could. */
+  readonly lacking: (admission: Admission, now: number) => Refusal | null
   /** Predicted cached tokens of a placed request, by its booking key. */
   readonly cachedTokens: (key: string) => number
   /** Counts a request that has waited in vain, and returns its answer. */
@@ -70,6 +77,12 @@ const mayWait = ({ attempt, hedge = false }: Admission, refusal: Refusal): boole
 /** Whether waiting for an engine may help. No engine has worked on the request yet. */
 const mayAwaitEngine = ({ attempt, moved, hedge = false }: Admission, { away }: Refusal): boolean =>
   away !== undefined && !hedge && (attempt === 0 || moved === true)
+
+/** Longest wait for an engine, ms; 0: none. Who pauses a pool brings it back soon, so its queue is enough. */
+function engineWaitOf({ maxWaitMs, noEngineWaitMs = 0 }: QueueConfig, admission: Admission, refusal: Refusal): number {
+  if (!mayAwaitEngine(admission, refusal)) return 0
+  return refusal.away === 'paused' ? Math.max(maxWaitMs, noEngineWaitMs) : noEngineWaitMs
+}
 
 /** Requests of a pool that wait for room: each is answered once. Only pools with a queue have it. */
 export class WaitingRoom implements PoolQueue {
@@ -93,16 +106,9 @@ export class WaitingRoom implements PoolQueue {
   }
 
   takes(admission: Admission, refusal: Refusal, now: number): boolean {
-    if (this.#engineWaitMs(admission, refusal) > 0) return true
+    if (engineWaitOf(this.#limits, admission, refusal) > 0) return true
     if (!mayWait(admission, refusal)) return false
     return this.#queue.get(bookingKey(admission)) !== undefined || this.#isOfUse(admission, now)
-  }
-
-  /** Longest wait for an engine, ms; 0: none. Who pauses a pool brings it back soon, so its queue is enough. */
-  #engineWaitMs(admission: Admission, refusal: Refusal): number {
-    if (!mayAwaitEngine(admission, refusal)) return 0
-    const { maxWaitMs, noEngineWaitMs = 0 } = this.#limits
-    return refusal.away === 'paused' ? Math.max(maxWaitMs, noEngineWaitMs) : noEngineWaitMs
   }
 
   /** Others are late whether they wait or not, and delay those that are not. */
@@ -110,7 +116,6 @@ export class WaitingRoom implements PoolQueue {
     return this.#parts.demandOf(admission, now).longestWaitMs > 0
   }
 
-  /** Waiting requests keep their limits. */
   configure(limits: QueueConfig, now: number): void {
     this.#limits = limits
     this.wake(now)
@@ -118,7 +123,9 @@ export class WaitingRoom implements PoolQueue {
 
   /** Answers the waiting requests, because the pool no longer has a queue. */
   close(): void {
-    for (const waiter of this.#queue.all()) this.#refuse(waiter, queueClosed, this.#clock.at)
+    const now = this.#clock.at
+    for (const waiter of this.#queue.all())
+      this.#refuse(waiter, this.#parts.lacking(waiter.admission, now) ?? queueClosed, now)
   }
 
   oldestMs(now: number): number {
@@ -141,17 +148,21 @@ export class WaitingRoom implements PoolQueue {
     if (this.size === 0) this.#clock.at = now
     const { work, longestWaitMs } = this.#parts.demandOf(admission, now)
     const since = this.#elapsedMs(now) - waitedMs
+    // Who has waited longer than for room has waited for an engine, and has time for room, too.
+    const wasForEngine = waitedMs > maxWaitMs
+    const engineWaitMs = wasForEngine ? Math.max(maxWaitMs, noEngineWaitMs) : this.#lastEngineWaitMs || null
     // Without engines nothing is known of the wait for room: the first try decides.
     const roomMs = Math.min(maxWaitMs, longestWaitMs > 0 ? longestWaitMs : noEngineWaitMs)
-    const expiresAt = since + Math.min(ttftDeadlineMs, this.#lastEngineWaitMs || roomMs)
+    const waitMs = (engineWaitMs ?? roomMs) + (wasForEngine ? maxWaitMs : 0)
     const order = { id, tenant, session, requestClass, weight, work }
     this.#queue.add({
       ...order,
       admission,
       since,
-      expiresAt,
-      engineWaitMs: null,
-      isForRoom: true,
+      limits: this.#limits,
+      expiresAt: since + Math.min(ttftDeadlineMs, waitMs),
+      engineWaitMs,
+      isForRoom: engineWaitMs === null,
       done,
       refusal: behindOthers,
     })
@@ -187,9 +198,16 @@ export class WaitingRoom implements PoolQueue {
     }
   }
 
+  /** Only the first of the order are tried, so what the last try of another one found may be out of date. */
   #expire(now: number): void {
     const elapsedMs = this.#elapsedMs(now)
-    for (const waiter of this.#queue.all()) if (elapsedMs >= waiter.expiresAt) this.#refuse(waiter, waiter.refusal, now)
+    const expired = this.#queue.all().filter(({ expiresAt }) => elapsedMs >= expiresAt)
+    for (const waiter of expired.slice(0, MAX_LAST_LOOKS)) {
+      const { admission, refusal: last } = waiter
+      const refusal = this.#parts.lacking(admission, now) ?? (isPoolFull(last) ? last : behindOthers)
+      if (!this.#waitsOn(waiter, admission, refusal) || elapsedMs >= waiter.expiresAt)
+        this.#refuse(waiter, refusal, now)
+    }
   }
 
   #elapsedMs(now: number): number {
@@ -206,9 +224,9 @@ export class WaitingRoom implements PoolQueue {
   /** Whether a request that was tried in vain waits on. An engine that returns gives it the usual time for room. */
   #waitsOn(waiter: Waiter, admission: Admission, refusal: Refusal): boolean {
     const { ttftDeadlineMs = Infinity } = waiter.admission
-    const { maxWaitMs } = this.#limits
+    const { maxWaitMs } = waiter.limits
     const deadlineAt = waiter.since + ttftDeadlineMs
-    const engineWaitMs = this.#engineWaitMs(admission, refusal)
+    const engineWaitMs = engineWaitOf(waiter.limits, admission, refusal)
     this.#lastEngineWaitMs = engineWaitMs
     if (engineWaitMs > 0) {
       waiter.engineWaitMs = engineWaitMs

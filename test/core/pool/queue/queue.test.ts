@@ -6,7 +6,7 @@ import type { PoolConfig } from '../../../../src/core/contract/pool-config.ts'
 import type { Usage } from '../../../../src/core/contract/outcome.ts'
 import { bookingKey } from '../../../../src/core/pool/bookings.ts'
 import type { AdmissionResult } from '../../../../src/core/pool/admission-result.ts'
-import { admission, engine, outcome, pool } from '../../../kit/pool-fixtures.ts'
+import { admission, engine, outcome, pool, probe } from '../../../kit/pool-fixtures.ts'
 
 const MAX_WAIT_MS = 2_000
 const START = 1_800_000_000_000
@@ -155,5 +155,96 @@ describe('the work that a key is charged', () => {
     for (let at = 0; at < 20; at++) for (const tenant of ['a', 'b']) world.wait({ tenant, promptTokens: 1_000 })
     for (let at = 0; at < 21; at++) world.end(null)
     expect(Math.abs(world.order.filter((tenant) => tenant === 'a').length - 10)).toBeLessThanOrEqual(1)
+  })
+})
+
+describe('more requests than one wake-up tries', () => {
+  const COUNT = 12
+  const ENGINE_WAIT_MS = 20_000
+  const queue = { maxRequests: 100, maxWaitMs: MAX_WAIT_MS, noEngineWaitMs: ENGINE_WAIT_MS }
+  const reasons = (waits: readonly { readonly answer: AdmissionResult | null }[]) => [
+    ...new Set(waits.map(({ answer }) => (answer !== null && 'refusal' in answer ? answer.refusal.reason : answer))),
+  ]
+  const health = (world: World, healthy: boolean) =>
+    world.state.observe([probe('a', world.now, { healthy })], world.now)
+
+  /** The host sees its clock advance in steps. */
+  function pass(world: World, ms: number): void {
+    for (let passed = 0; passed < ms; passed += 500) world.wakeAt(world.now + 500)
+  }
+
+  it('more requests than one wake-up tries wait on when the engine that they wait for room at goes away', () => {
+    const world = new World({ queue })
+    const waits = Array.from({ length: COUNT }, () => world.wait())
+    pass(world, 1_000)
+    health(world, false)
+    pass(world, MAX_WAIT_MS + 1_000)
+    expect(reasons(waits)).toEqual([null])
+    health(world, true)
+    for (let ended = 0; ended < COUNT; ended++) world.end()
+    expect(waits.every(({ answer }) => answer !== null && 'placement' in answer)).toBe(true)
+  })
+
+  it('more requests than one wake-up tries get the reason when no engine has come', () => {
+    const world = new World({ queue })
+    health(world, false)
+    const waits = Array.from({ length: COUNT }, () => world.wait())
+    pass(world, ENGINE_WAIT_MS - 500)
+    expect(reasons(waits)).toEqual([null])
+    pass(world, 500)
+    expect(reasons(waits)).toEqual(['engines_unavailable'])
+  })
+
+  it('more requests than one wake-up tries get the reason when the pool loses its engines and its queue', () => {
+    const world = new World({ queue })
+    const waits = Array.from({ length: COUNT }, () => world.wait())
+    world.state.configure(2, { ...world.state.pool!, engines: [], queue: null }, world.now)
+    expect(reasons(waits)).toEqual(['no_engine'])
+  })
+
+  it('more requests than one wake-up tries wait for a returned engine as long as others wait for room', () => {
+    const world = new World({ queue })
+    health(world, false)
+    const waits = Array.from({ length: COUNT }, () => world.wait())
+    pass(world, ENGINE_WAIT_MS - 500)
+    health(world, true)
+    pass(world, MAX_WAIT_MS - 500)
+    expect(reasons(waits)).toEqual([null])
+    pass(world, 1_000)
+    expect(reasons(waits).every((reason) => reason === 'engines_full' || reason === 'overloaded')).toBe(true)
+  })
+})
+
+describe('a request that asks again, because the pool state has lost its memory', () => {
+  const queue = { maxRequests: 100, maxWaitMs: MAX_WAIT_MS, noEngineWaitMs: 20_000 }
+
+  function again(world: World, waitedMs: number): { answer: AdmissionResult | null } {
+    const wait: { answer: AdmissionResult | null } = { answer: null }
+    world.state.wait(admission(), { now: world.now, waitedMs, done: (answer) => (wait.answer = answer) })
+    return wait
+  }
+
+  it('a request that asks again after a long wait for an engine gets it if it is there', () => {
+    const world = new World({ queue })
+    world.end()
+    expect(again(world, 15_000).answer).toHaveProperty('placement')
+  })
+
+  it('a request that asks again after a long wait for an engine gets the usual time for room', () => {
+    const world = new World({ queue })
+    const wait = again(world, 15_000)
+    world.wakeAt(world.now + 500)
+    expect(wait.answer).toBeNull()
+    world.end()
+    expect(wait.answer).toHaveProperty('placement')
+  })
+
+  it('a request that asks again while no engine is there waits for the rest of its time', () => {
+    const world = new World({ queue, engines: [] })
+    const wait = again(world, 19_000)
+    world.wakeAt(world.now + 500)
+    expect(wait.answer).toBeNull()
+    world.wakeAt(world.now + 500)
+    expect(wait.answer).toMatchObject({ refusal: { reason: 'no_engine' } })
   })
 })
