@@ -355,7 +355,8 @@ function placingRoutes(parts: GatewayParts): App {
     choosesClusters: choosesClusters(config),
     delivers: true,
   })
-  const options = { suspect, stepsOf, currentRoutes, maxAttempts: 1 }
+  // A proxy can be given one engine. Early legs are the gateway's own.
+  const options = { suspect, stepsOf, currentRoutes, maxFinalLegs: 1 }
   return inferenceRoutes({ ...parts, mirrors: null, forward: forwardBy(ports, digests, options) })
 }
 

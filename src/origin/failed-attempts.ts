@@ -29,6 +29,8 @@ type NextAttempt = Pick<
 export class FailedAttempts {
   /** In the order in which they failed. */
   readonly all: RoutedFailure[] = []
+  /** Number of those that failed after their early legs. */
+  finalLegs = 0
   readonly #avoid: Map<string, string[]>
   /** Engines that take requests again when they return. */
   readonly #away = new Set<string>()
@@ -64,7 +66,9 @@ export class FailedAttempts {
   /** Adds a failed attempt, whose engine is avoided from now on. */
   add({ outcome, placed }: FailedAttempt): void {
     const { engine, failure, isServerFull = false } = outcome
-    this.all.push({ ...outcome, placed, leg: legOf(placed.placement, engine.id) })
+    const leg = legOf(placed.placement, engine.id)
+    this.all.push({ ...outcome, placed, leg })
+    if (leg === null || leg === 'decode') this.finalLegs += 1
     if (failure === 'answer_timeout') return
     const isServerWide = isServerFull || unreached.has(failure)
     const avoided = (isServerWide ? serverOf(engine) : engine).id

@@ -30,13 +30,19 @@ export async function forward(
   exchange: Exchange,
   ports: Ports,
   digests: PoolDigests,
-  { suspect, currentRoutes, stepsOf = DEFAULT_STEPS, maxAttempts = MAX_ATTEMPTS }: ForwardOptions = {},
+  {
+    suspect,
+    currentRoutes,
+    stepsOf = DEFAULT_STEPS,
+    maxAttempts = MAX_ATTEMPTS,
+    maxFinalLegs = MAX_ATTEMPTS,
+  }: ForwardOptions = {},
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
   const failed = new FailedAttempts(enginesWithoutRoute(exchange, ports))
   const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
   const shared = { ports, digests, suspect, currentRoutes }
-  const retry: RetryState = { ...shared, stepsOf, placeOf, maxAttempts, stages, failed, refused: null }
+  const retry: RetryState = { ...shared, stepsOf, placeOf, maxAttempts, maxFinalLegs, stages, failed, refused: null }
   try {
     return await retryLoop(exchange, retry)
   } catch (error) {
@@ -62,13 +68,15 @@ interface ForwardOptions {
   readonly stepsOf?: (route: PoolRoute) => PoolSteps
   /** Attempts of a request, at most. */
   readonly maxAttempts?: number
+  /** Attempts whose early legs have succeeded, at most. */
+  readonly maxFinalLegs?: number
 }
 
 const DEFAULT_STEPS = stepsByPool({ comments: true, choosesClusters: true })
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
-  const { ports, digests, stepsOf, placeOf, currentRoutes, maxAttempts, stages, failed } = retry
-  while (failed.all.length < maxAttempts && !failed.isTooLate) {
+  const { ports, digests, stepsOf, placeOf, currentRoutes, maxAttempts, maxFinalLegs, stages, failed } = retry
+  while (failed.all.length < maxAttempts && failed.finalLegs < maxFinalLegs && !failed.isTooLate) {
     const placed = await acquirePlacement(exchange, ports, digests, {
       ...failed.history(),
       stages,

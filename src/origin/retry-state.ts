@@ -18,6 +18,7 @@ export interface RetryState {
   readonly stepsOf: (route: PoolRoute) => PoolSteps
   readonly placeOf: AttemptContext['placeOf']
   readonly maxAttempts: number
+  readonly maxFinalLegs: number
   readonly currentRoutes: CurrentRoutes | undefined
   readonly stages: StageTimer
   readonly failed: FailedAttempts

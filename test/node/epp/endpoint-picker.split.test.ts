@@ -1,6 +1,7 @@
 /** Split requests behind a proxy: the picker runs the prefill leg, and the proxy gets the decode leg. */
 import { expect, it, onTestFinished } from 'vitest'
 import { FULL_DUPLEX, HEADS, type ProxyModes, ProxyCall } from '../../kit/ext-proc-client.ts'
+import { type FakeAnswer, SILENCE } from '../../kit/fake-answer.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
 import { openGateway } from '../../kit/gateway.ts'
 import { GrpcTestClient } from '../../kit/grpc-client.ts'
@@ -16,10 +17,11 @@ const TRANSFER = {
 }
 const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'word '.repeat(200) }], max_tokens: 6 })
 
-async function openSplit() {
+const prefilled = { body: { id: 'c', object: 'chat.completion', choices: [], kv_transfer_params: TRANSFER } }
+
+async function openSplit(prefillLeg: FakeAnswer = prefilled) {
   const health = { 'GET /health': { body: {} }, 'GET *': { status: 404, body: {} } }
-  const chat = { id: 'c', object: 'chat.completion', choices: [], kv_transfer_params: TRANSFER }
-  const prefill = await FakeEngine.open({ ...health, 'POST /v1/chat/completions': { body: chat } })
+  const prefill = await FakeEngine.open({ ...health, 'POST /v1/chat/completions': prefillLeg })
   const decode = await FakeEngine.open(health)
   const gateway = await openGateway({
     engines: [
@@ -65,4 +67,24 @@ it('a request whose response does not pass through the picker is not split', asy
   expect(sent).not.toHaveProperty('kv_transfer_params')
   expect(prefill.posts).toEqual([])
   await gateway.idle()
+})
+
+it('a request whose prefill leg fails goes to the decode engine alone', async () => {
+  const { prefill, decode, gateway, client } = await openSplit({ status: 500, body: { error: { message: 'broken' } } })
+  const { answer, sent } = await placed(client, FULL_DUPLEX)
+  expect(answer).toMatchObject({ status: 0, metadata: decode })
+  expect(sent).not.toHaveProperty('kv_transfer_params')
+  expect(prefill.posts).toHaveLength(1)
+  await gateway.idle()
+})
+
+it('a client that leaves during the prefill leg ends it, and its bookings', async () => {
+  const { prefill, gateway, client } = await openSplit(SILENCE)
+  const call = new ProxyCall(client, FULL_DUPLEX)
+  const left = call.request({ body }).catch(() => 'left')
+  await until(() => prefill.posts.length === 1)
+  call.call.abort()
+  expect(await left).toBe('left')
+  await gateway.idle()
+  await until(() => prefill.running === 0)
 })
