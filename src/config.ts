@@ -38,7 +38,7 @@ export type Config = Redefine<
     readonly loopback: boolean
     /** Value that this deployment appends to the header `via`. */
     readonly via: string
-    /** Absent: there are no InferencePools. */
+    /** Absent: there are no InferencePools, and all pods are listed. */
     readonly discovered?: DiscoveredResources
   }
 >
@@ -49,6 +49,8 @@ export interface DiscoveredResources {
   readonly objectives: Readonly<Record<string, number>>
   /** Number of resources whose newest version is malformed and not used. */
   readonly malformed: number
+  /** false: an API server has not listed the pods yet. Absent: true. */
+  readonly isListed?: boolean
 }
 
 export type LimitsConfig = Redefine<ConfigDocument['limits'], { readonly bufferedBytes: number }>

@@ -215,3 +215,12 @@ it('objectives are read only where `read_objectives` is set', async () => {
   await follow(config({}))
   expect(api.requests.some(({ pathname }) => pathname.endsWith(OBJECTIVES))).toBe(false)
 })
+
+it('resources report that the pods are not listed, until the API server has listed them', async () => {
+  api.setResource(POOLS, 'qwen', poolSpec([ports[0]!]))
+  api.status = 503
+  await follow(config())
+  expect(present.discovered).toEqual({ objectives: {}, malformed: 0, isListed: false })
+  api.status = 200
+  await expect.poll(() => present.discovered, { timeout: 10_000 }).toEqual({ objectives: {}, malformed: 0 })
+})

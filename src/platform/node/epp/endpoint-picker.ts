@@ -30,7 +30,7 @@ export interface EndpointPicker {
   readonly health: string | null
   /** Conversations that run. */
   readonly running: number
-  /** Uses the priorities of a new configuration. */
+  /** Uses the priorities of a new configuration. Reports itself healthy once the engines have been listed. */
   adopt(config: PriorityConfig): void
   /** Ends new conversations, waits for running ones within the limit or until `now`, and abandons the others. */
   stop(limitMs: number, now: AbortSignal): Promise<void>
@@ -78,6 +78,7 @@ class Picker implements EndpointPicker {
   readonly #healthServer: GrpcServer | null
   readonly #stopWatching: () => void
   #isClosing = false
+  #isStopping = false
   #prepare: (headers: HeaderMap) => void
   address = ''
   health: string | null = null
@@ -129,6 +130,12 @@ class Picker implements EndpointPicker {
 
   adopt(config: PriorityConfig): void {
     this.#prepare = objectiveClasses(prioritiesOf(config))
+    this.#serveIfListed(config)
+  }
+
+  /** It remains healthy when a reload adds engines that are not listed yet. */
+  #serveIfListed({ discovered }: Pick<PriorityConfig, 'discovered'>): void {
+    if (discovered?.isListed !== false && !this.#isStopping) this.#services.serving(true)
   }
 
   async listen(): Promise<void> {
@@ -141,10 +148,11 @@ class Picker implements EndpointPicker {
       await this.stop(0, AbortSignal.abort())
       throw error
     }
-    this.#services.serving(true)
+    this.#serveIfListed(this.#options)
   }
 
   async stop(limitMs: number, now: AbortSignal): Promise<void> {
+    this.#isStopping = true
     this.#stopWatching()
     this.#services.serving(false)
     // Watchers of the health service would keep their connections open.

@@ -23,6 +23,10 @@ export class PodDiscovery {
   readonly #selections = new Map<string, PodSelection | InferencePoolSelection>()
   /** By namespace. */
   readonly #objectives = new Map<string, ObjectiveWatch>()
+  /** Number of watches that have not listed their resources yet. */
+  #unlisted = 0
+  /** The result of `resources` has said so. */
+  #isUnlistedReported = false
   #access: KubernetesAccess | null = null
 
   constructor(parts: PodDiscoveryParts) {
@@ -43,7 +47,7 @@ export class PodDiscovery {
         selection = newSelection(template, { ...this.#parts, access: (this.#access ??= this.#parts.access()) })
         this.#selections.set(key, selection)
         fresh.push(template)
-        listed.push(selection.listed)
+        listed.push(this.#listed(selection))
       }
       selection.intervalMs = Math.min(selection.intervalMs, intervalMs)
     }
@@ -51,7 +55,7 @@ export class PodDiscovery {
       if (this.#objectives.has(namespace)) continue
       const watch = new ObjectiveWatch(namespace, { ...this.#parts, access: this.#access! })
       this.#objectives.set(namespace, watch)
-      listed.push(watch.listed)
+      listed.push(this.#listed(watch))
     }
     return { fresh, listed: Promise.all(listed) }
   }
@@ -60,10 +64,19 @@ export class PodDiscovery {
     return this.#selections.get(keyOf(template))?.found ?? []
   }
 
-  /** What the resources of the configured pools contain besides pods. undefined: no pool is configured. */
+  /** Counts a watch until it has listed its resources. */
+  async #listed({ listed }: { readonly listed: Promise<void> }): Promise<void> {
+    this.#unlisted += 1
+    await listed
+    this.#unlisted -= 1
+    if (this.#unlisted === 0 && this.#isUnlistedReported) this.#parts.changed()
+  }
+
+  /** What the resources contain besides pods. undefined: no pool is configured, and all pods are listed. */
   resources(written: Config): DiscoveredResources | undefined {
     const templates = poolTemplatesIn(written)
-    if (templates.length === 0) return undefined
+    this.#isUnlistedReported = this.#unlisted > 0
+    if (templates.length === 0 && !this.#isUnlistedReported) return undefined
     const objectives: Record<string, number> = {}
     let malformed = 0
     for (const { selection } of templates.map((template) => ({ selection: this.#selections.get(keyOf(template)) })))
@@ -73,7 +86,7 @@ export class PodDiscovery {
       Object.assign(objectives, watch.priorities(new Set(own.map(({ kubernetes }) => kubernetes!.pool!))))
       malformed += watch.malformed.size
     }
-    return { objectives, malformed }
+    return { objectives, malformed, ...(this.#isUnlistedReported ? { isListed: false } : {}) }
   }
 
   #namespaceOf({ namespace }: NonNullable<EngineConfig['kubernetes']>): string {
