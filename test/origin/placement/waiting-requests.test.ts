@@ -22,6 +22,7 @@ const ask = (cluster: PoolPort, waits: WaitingRequests, tenant = 'team-a', more:
     waits,
     admission: admission({ tenant }),
     maxWaitMs: 5_000,
+    waitedMs: 0,
     signal: new AbortController().signal,
     scope: { background: () => undefined, client: null, remoteAddress: null },
     timers: undefined,
