@@ -103,7 +103,7 @@ export interface PoolOverview {
 
 /** Capability: the costs of requests are counted. */
 export interface PoolCosts {
-  /** Cost of a released booking by its key (`bookingKey`). */
+  /** Cost of a released booking by its key (`bookingKey`). It is returned once. */
   costOf(key: string): CostAnswer | Promise<CostAnswer>
 }
 

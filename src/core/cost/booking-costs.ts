@@ -1,4 +1,4 @@
-import { BoundedMap } from '../bounded-map.ts'
+import { ChurnMap } from '../churn-map.ts'
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { Outcome } from '../contract/outcome.ts'
 import { isOpaque } from '../contract/pool-config.ts'
@@ -9,7 +9,7 @@ import { EngineTime, type ChargedDecode, type ChargedWork } from './engine-time.
 import { type CostSources, ledgerSources } from './ledger-sources.ts'
 import type { CostAnswer, RequestCost } from './request-cost.ts'
 
-/** Ended bookings whose cost is kept until their gateways read it. */
+/** Ended bookings whose cost is kept at least, if no gateway reads it. */
 const COSTS_KEPT = 4096
 
 interface ChargedLeg {
@@ -30,8 +30,10 @@ interface ChargedBooking {
 export class BookingCosts {
   readonly #sources: CostSources
   readonly #times = new WeakMap<EngineState, EngineTime>()
-  readonly #open = new Map<string, ChargedBooking>()
-  readonly #ended = new BoundedMap<string, RequestCost>(COSTS_KEPT)
+  readonly #open = new ChurnMap<string, ChargedBooking>()
+  /** Costs that no gateway has read. They leave when they are read, so that few are moved by the garbage collector. */
+  #ended = new ChurnMap<string, RequestCost>()
+  #endedEarlier = this.#ended
 
   constructor(ledger: PoolLedger) {
     this.#sources = ledgerSources(ledger)
@@ -70,19 +72,32 @@ export class BookingCosts {
     this.#open.delete(booking.key)
     for (const leg of charged.legs) this.#end(leg, now)
     if (booking.elsewhere) return
-    const engineS = charged.legs.reduce((sum, { work }) => sum + (work?.seconds ?? 0), 0)
+    let engineS = 0
+    for (const { work } of charged.legs) engineS += work?.seconds ?? 0
     const isPrefilled = booking.firstTokenSeen || usage !== null
     const savedS = isPrefilled ? this.#sources.savedS(booking, usage?.cachedTokens ?? null, now) : 0
-    this.#ended.set(booking.key, { engineS, savedS })
+    this.#keep(booking.key, { engineS, savedS })
   }
 
+  /** Cost of a booking. It is returned once. */
   costOf(key: string): CostAnswer {
-    return this.#open.has(key) ? 'open' : (this.#ended.get(key) ?? null)
+    const ended = this.#ended.has(key) ? this.#ended : this.#endedEarlier
+    const cost = ended.get(key)
+    if (cost === undefined) return this.#open.has(key) ? 'open' : null
+    ended.delete(key)
+    return cost
+  }
+
+  #keep(key: string, cost: RequestCost): void {
+    if (this.#ended.size >= COSTS_KEPT) {
+      this.#endedEarlier = this.#ended
+      this.#ended = new ChurnMap()
+    }
+    this.#ended.set(key, cost)
   }
 
   /** Starts the legs that no other leg must precede. */
   #startReady({ legs }: ChargedBooking, booking: Booking, now: number): void {
-    const isWaitingFor = (legRole: LegRole): boolean => legs.some((leg) => leg.legRole === legRole && !leg.hasEnded)
     for (const leg of legs) {
       // An engine with unknown load is no part of the fleet.
       if (leg.work !== null || leg.hasEnded || isOpaque(leg.engine.spec)) continue
@@ -90,11 +105,12 @@ export class BookingCosts {
       if (legRole === 'encode') this.#startDecode(leg, booking, { now, earlierMs: 0 })
       else if (legRole === 'decode') {
         // The engine of a stream works from its first token on: before, it receives the KV cache.
-        if (!isWaitingFor('prefill') && booking.admission.streams === false)
+        if (!isWaitingFor('prefill', legs) && booking.admission.streams === false)
           this.#startDecode(leg, booking, { now, earlierMs: 0 })
-      } else if (!isWaitingFor('encode')) {
+      } else if (!isWaitingFor('encode', legs)) {
         const streams = legRole === 'prefill' || booking.admission.streams !== false
-        const prefill = { ...this.#sources.prefill(booking, engine), streams }
+        const { newTokens, seconds } = this.#sources.prefill(booking, engine)
+        const prefill = { newTokens, seconds, streams }
         leg.work = this.#timeOf(engine, now).prefill(prefill, this.#decodeOf(booking), now)
       }
     }
@@ -128,3 +144,6 @@ export class BookingCosts {
     return time
   }
 }
+
+const isWaitingFor = (legRole: LegRole, legs: readonly ChargedLeg[]): boolean =>
+  legs.some((leg) => leg.legRole === legRole && !leg.hasEnded)

@@ -38,36 +38,43 @@ export const moneyOf = ({ engineS }: Pick<RequestCost, 'engineS'>, pricePerEngin
 
 /** Costs by key, team and model, for metrics and the admin API. */
 export class CostUsage {
-  readonly #names = new Map<CostKind, Map<string, OpenCounts>>(KINDS.map((kind) => [kind, new Map()]))
+  readonly #names: Readonly<Record<CostKind, Map<string, OpenCounts>>> = {
+    key: new Map(),
+    team: new Map(),
+    model: new Map(),
+  }
 
-  add(payer: Payer, cost: RequestCost, money: number): void {
-    for (const kind of KINDS) {
-      const name = payer[kind]
-      if (name === null) continue
-      const counts = this.#countsOf(kind, name)
-      counts.attempts += 1
-      counts.engineS += cost.engineS
-      counts.savedS += cost.savedS
-      counts.money += money
-    }
+  add({ key, team, model }: Payer, cost: RequestCost, money: number): void {
+    addCost(this.#countsOf('key', key), cost, money)
+    if (team !== null) addCost(this.#countsOf('team', team), cost, money)
+    addCost(this.#countsOf('model', model), cost, money)
   }
 
   /** A copy. */
   totals(): CostTotals {
     const listed = KINDS.map((kind) => {
-      const names = Array.from(this.#names.get(kind)!, ([name, counts]) => [name, { ...counts }])
+      const names = Array.from(this.#names[kind], ([name, counts]) => [name, { ...counts }])
       return [kind, Object.fromEntries(names)]
     })
     return Object.fromEntries(listed) as CostTotals
   }
 
   #countsOf(kind: CostKind, name: string): OpenCounts {
-    const counts = this.#names.get(kind)!
-    const known = boundedName(counts, name)
-    const own = counts.get(known) ?? { attempts: 0, engineS: 0, savedS: 0, money: 0 }
-    counts.set(known, own)
+    const counts = this.#names[kind]
+    const known = counts.get(name)
+    if (known !== undefined) return known
+    const bounded = boundedName(counts, name)
+    const own = counts.get(bounded) ?? { attempts: 0, engineS: 0, savedS: 0, money: 0 }
+    counts.set(bounded, own)
     return own
   }
+}
+
+function addCost(counts: OpenCounts, cost: RequestCost, money: number): void {
+  counts.attempts += 1
+  counts.engineS += cost.engineS
+  counts.savedS += cost.savedS
+  counts.money += money
 }
 
 /** Adds the costs of two gateways. */

@@ -28,6 +28,9 @@ export interface ChargedWork {
   /** Totals of the engine when the decode began. */
   perSequenceAt: number
   perBlockAt: number
+  /** Prefills that arrived before and after it, while it is one. */
+  previous: ChargedWork | null
+  next: ChargedWork | null
 }
 
 const NO_PREFILL: ChargedPrefill = { newTokens: 0, seconds: 0, streams: true }
@@ -40,8 +43,10 @@ const NO_PREFILL: ChargedPrefill = { newTokens: 0, seconds: 0, streams: true }
  */
 export class EngineTime {
   #at = 0
-  /** In order of arrival. */
-  readonly #prefills = new Set<ChargedWork>()
+  /** Prefills, linked in order of arrival. */
+  #head: ChargedWork | null = null
+  #last: ChargedWork | null = null
+  #prefills = 0
   /** Prefill time that no request has got yet, seconds. */
   #potS = 0
   #sequences = 0
@@ -57,7 +62,7 @@ export class EngineTime {
   prefill(prefill: ChargedPrefill, decode: ChargedDecode, now: number): ChargedWork {
     this.#advance(now)
     const work = newWork(prefill, decode)
-    this.#prefills.add(work)
+    this.#append(work)
     return work
   }
 
@@ -102,7 +107,7 @@ export class EngineTime {
   }
 
   get #isIdle(): boolean {
-    return this.#prefills.size === 0 && this.#decodes === 0
+    return this.#head === null && this.#decodes === 0
   }
 
   #advance(now: number): void {
@@ -119,10 +124,6 @@ export class EngineTime {
       this.#startDecode(head)
     }
     if (leftS > 0 && !this.#isIdle) this.#pass(leftS, this.#head === null ? 0 : this.#prefillShare(this.#head))
-  }
-
-  get #head(): ChargedWork | null {
-    return this.#prefills.values().next().value ?? null
   }
 
   /** Part of the time that prefills take of the steps, 0..1. */
@@ -150,10 +151,28 @@ export class EngineTime {
   /** Gives a prefill its part of the time since the last end of one. */
   #endPrefill(work: ChargedWork): void {
     // The last one gets all, so that nothing is left.
-    const ownS = this.#prefills.size === 1 ? this.#potS : Math.min(this.#potS, this.#claimS(work))
-    this.#prefills.delete(work)
+    const ownS = this.#head === this.#last ? this.#potS : Math.min(this.#potS, this.#claimS(work))
+    this.#remove(work)
     work.seconds += ownS
-    this.#potS = this.#prefills.size === 0 ? 0 : this.#potS - ownS
+    this.#potS = this.#head === null ? 0 : this.#potS - ownS
+  }
+
+  #append(work: ChargedWork): void {
+    work.previous = this.#last
+    if (this.#last === null) this.#head = work
+    else this.#last.next = work
+    this.#last = work
+    this.#prefills += 1
+  }
+
+  #remove(work: ChargedWork): void {
+    if (work.previous === null) this.#head = work.next
+    else work.previous.next = work.next
+    if (work.next === null) this.#last = work.previous
+    else work.next.previous = work.previous
+    work.previous = null
+    work.next = null
+    this.#prefills -= 1
   }
 
   /** Requests that wait behind a step have used nothing; those of the step share it. */
@@ -161,14 +180,14 @@ export class EngineTime {
     let tokens = 0
     let groupS = 0
     let isInStep = false
-    for (const one of this.#prefills) {
+    for (let one = this.#head; one !== null; one = one.next) {
       if (groupS > 0 && tokens + one.prefill.newTokens > STEP_TOKENS) break
       tokens += one.prefill.newTokens
       groupS += one.prefill.seconds
       isInStep ||= one === work
     }
     if (!isInStep) return 0
-    if (groupS <= 0) return this.#potS / this.#prefills.size
+    if (groupS <= 0) return this.#potS / this.#prefills
     return Math.max(Math.min(work.prefill.seconds, this.#potS), (this.#potS * work.prefill.seconds) / groupS)
   }
 
@@ -198,4 +217,6 @@ const newWork = (prefill: ChargedPrefill, decode: ChargedDecode): ChargedWork =>
   seconds: 0,
   perSequenceAt: 0,
   perBlockAt: 0,
+  previous: null,
+  next: null,
 })

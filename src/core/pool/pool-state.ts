@@ -284,7 +284,7 @@ export class PoolState {
     return true
   }
 
-  /** Cost of a booking by its key, from its end on. null: unknown, or the pool counts no costs. */
+  /** Cost of a booking by its key, once it has ended. null: unknown, returned before, or the pool counts no costs. */
   costOf(key: string): ReturnType<BookingLifecycle['costOf']> {
     return this.#lifecycle.costOf(key)
   }

@@ -39,7 +39,7 @@ it.each([
   },
 )
 
-it('the cost of a booking is open until its release, and counted once', () => {
+it('the cost of a booking is open until its release, and returned once', () => {
   const state = stateOf()
   const key = admit(state, 0)
   expect(state.costOf(key)).toBe('open')
@@ -47,7 +47,20 @@ it('the cost of a booking is open until its release, and counted once', () => {
   state.release(key, outcome(), 3_000)
   state.release(key, outcome(), 9_000)
   expect(engineSOf(state, key)).toBeCloseTo(3, 6)
+  expect(state.costOf(key)).toBeNull()
   expect(state.costOf('another')).toBeNull()
+})
+
+it('costs that no gateway reads are bounded, and the latest thousands of them stay', () => {
+  const state = stateOf()
+  const keys = Array.from({ length: 10_000 }, (_, at) => {
+    const key = admit(state, at, { id: `r${at}` })
+    state.release(key, outcome(), at)
+    return key
+  })
+  const kept = keys.map((key) => state.costOf(key) !== null)
+  expect(kept.slice(-4_096).every(Boolean)).toBe(true)
+  expect(kept.filter(Boolean).length).toBeLessThanOrEqual(2 * 4_096)
 })
 
 it('the cost of a booking is unknown where costs are not counted', () => {
@@ -65,8 +78,9 @@ it('a split request costs both engines their own time, and none while the other 
   // 3 s of transfer are no work; only the step of the first token is.
   state.firstToken(key, {}, 5_000)
   state.release(key, outcome(), 6_000)
-  expect(engineSOf(state, key)).toBeGreaterThan(3)
-  expect(engineSOf(state, key)).toBeLessThan(3.1)
+  const engineS = engineSOf(state, key)
+  expect(engineS).toBeGreaterThan(3)
+  expect(engineS).toBeLessThan(3.1)
 })
 
 it('cached tokens are shown as the prefill that they saved', () => {
