@@ -215,8 +215,8 @@ export class ClusterObject<Env = Cloudflare.Env>
     const { pool } = this.#state
     if (pool === null) return
     const { trials, events, isSick } = this.#state.watch(this.now())
-    for (const { event, ...fields } of events)
-      console.warn(JSON.stringify({ event, object: 'cluster', model: pool.pool, ...fields }))
+    for (const { event, hurt, ...fields } of events)
+      console.warn(JSON.stringify({ event, object: 'cluster', model: pool.pool, ...fields, ...hurt }))
     if (events.length > 0) void this.alert(pool, events)
     for (const order of trials) void this.#try(pool, order)
     this.#isSick = isSick

@@ -70,6 +70,14 @@ const keyView = object({
   'usage?': { type: 'object' },
 })
 
+const affected = {
+  requests: number,
+  keys: number,
+  models: number,
+  'key_names?': listOf(text),
+  'model_names?': listOf(text),
+}
+
 const schemas: Readonly<Record<string, Schema>> = {
   Error: object({
     error: object({ message: text, type: text, param: orNull(text), code: text, 'request_id?': text }),
@@ -87,8 +95,11 @@ const schemas: Readonly<Record<string, Schema>> = {
     'condition?': { enum: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'] },
     'condition_since?': milliseconds,
     'hurt?': described(
-      'Requests that wait there for a first token, with the number of their keys and models. Absent: it is `well`.',
-      object({ requests: number, keys: number, models: number }),
+      'Requests that wait there for a first token, the number of their keys and models, and a few names. Absent: it is `well`.',
+      object({
+        ...affected,
+        'gave_up?': described('The same of clients that have left since it was well.', object(affected)),
+      }),
     ),
     'changes?': described(
       'Last changes of its state, oldest first: health, circuit, use (draining, asleep, paused) and condition.',

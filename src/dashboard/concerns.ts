@@ -134,17 +134,38 @@ function adderOf(line: EngineLine, found: Concern[]): Add {
   }
 }
 
+type Affected = Pick<NonNullable<Engine['hurt']>, 'keys' | 'models' | 'key_names' | 'model_names'>
+
+/** Name of all clients of a gateway without keys. */
+const NO_KEYS = 'open'
+
 /** Clients that wait for a first token of the engine, and those that no longer do. null: none. */
-function hurtText({ hurt, abandoned_total: gaveUp = 0 }: Engine): string | null {
-  const { requests = 0, keys = 0, models = 0 } = hurt ?? {}
-  const parts = [...(keys > 1 ? [plural(keys, 'key')] : []), ...(models > 1 ? [plural(models, 'model')] : [])].join(
-    ', ',
-  )
-  const verb = requests === 1 ? 'waits' : 'wait'
-  const waiting = `${plural(requests, 'client')} ${verb}${parts === '' ? '' : ` (${parts})`}`
-  const left = `${plural(gaveUp, 'client')} gave up since the start`
-  const all = [...(requests > 0 ? [waiting] : []), ...(gaveUp > 0 ? [left] : [])]
+function hurtText({ hurt, abandoned_total: total = 0 }: Engine): string | null {
+  const { requests = 0, gave_up: gaveUp } = hurt ?? {}
+  const all: string[] = []
+  if (requests > 0)
+    all.push(`${plural(requests, 'client')} ${requests === 1 ? 'waits' : 'wait'}${affectedText(hurt!)}`)
+  if (gaveUp !== undefined && gaveUp.requests > 0)
+    all.push(`${plural(gaveUp.requests, 'client')} gave up since then${affectedText(gaveUp)}`)
+  else if (total > 0) all.push(`${plural(total, 'client')} gave up since the start`)
   return all.length === 0 ? null : all.join('; ')
+}
+
+/** Keys and models in brackets. '': without keys, and with one model. */
+function affectedText({ keys, models, key_names: keyNames, model_names: modelNames }: Affected): string {
+  const hasKeys = keys > 1 || (keyNames !== undefined && keyNames[0] !== NO_KEYS)
+  const parts = [
+    ...(hasKeys ? [namesText('key', keys, keyNames)] : []),
+    ...(models > 1 ? [namesText('model', models, modelNames)] : []),
+  ]
+  return parts.length === 0 ? '' : ` (${parts.join('; ')})`
+}
+
+/** Names with the number of further ones. A gateway of an earlier version sends no names. */
+function namesText(noun: string, count: number, names: readonly string[] = []): string {
+  if (names.length === 0) return plural(count, noun)
+  const further = count - names.length
+  return `${noun}${count === 1 ? '' : 's'} ${names.join(', ')}${further > 0 ? ` and ${further} more` : ''}`
 }
 
 /** Problems of an engine that answers. */

@@ -94,7 +94,7 @@ function textsOf({ event, condition = 'well', taken_out: isOut }: PoolEvent): Al
 
 /** Returns the alert for an event. */
 export function alertOf({ cluster, pool }: PoolName, raised: PoolEvent, now: number): Alert {
-  const { event, engine, condition = 'well', since = now, requests, keys = 0, models = 0 } = raised
+  const { event, engine, condition = 'well', since = now, hurt = null } = raised
   return {
     event,
     cluster,
@@ -102,7 +102,7 @@ export function alertOf({ cluster, pool }: PoolName, raised: PoolEvent, now: num
     engine,
     state: event === 'engine_disagrees' ? 'disagrees' : event === 'engine_up' ? 'well' : condition,
     since: new Date(since).toISOString(),
-    hurt: requests === undefined ? null : { requests, keys, models },
+    hurt,
     ...textsOf(raised),
   }
 }
@@ -115,8 +115,8 @@ export function reportPoolEvents(
   scope?: Pick<RequestScope, 'background'>,
 ): void {
   for (const raised of events) {
-    const { event, ...fields } = raised
-    log.warn(event, { cluster, model: pool, ...fields })
+    const { event, hurt, ...fields } = raised
+    log.warn(event, { cluster, model: pool, ...fields, ...hurt })
     alerts?.raise(alertOf({ cluster, pool }, raised, now()), scope)
   }
 }

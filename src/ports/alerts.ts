@@ -1,3 +1,4 @@
+import type { HurtFields } from '../core/pool/condition/affected-requests.ts'
 import type { RequestScope } from './request-scope.ts'
 
 /** What an operator must know, as a webhook gets it. */
@@ -15,8 +16,8 @@ export interface Alert {
   readonly state: string
   /** Start of the condition, ISO 8601. */
   readonly since: string
-  /** Requests that wait there for their first token, and their keys and models; null: unknown. */
-  readonly hurt: { readonly requests: number; readonly keys: number; readonly models: number } | null
+  /** Requests that wait there for their first token, and those whose clients left; null: unknown. */
+  readonly hurt: HurtFields | null
   /** What the gateway has done. */
   readonly did: string
   /** What the operator should do; null: nothing. */

@@ -81,10 +81,22 @@ describe('what needs attention', () => {
     const one = { requests: 1, keys: 1, models: 1 }
     expect(hurts({ condition: 'slow', hurt: one })).toEqual(['1 client waits'])
     expect(hurts({ healthy: false, condition: 'unreachable', hurt: { ...hurt, models: 3 } })).toEqual([
-      '4 clients wait (2 keys, 3 models)',
+      '4 clients wait (2 keys; 3 models)',
     ])
     expect(hurts({ condition: 'slow', hurt: { requests: 0, keys: 0, models: 0 } })).toEqual([undefined])
     expect(hurts({ ignores_ranks: true, abandoned_total: 3 })).toEqual([undefined])
+  })
+
+  it('the list of concerns names the keys and models that a problem hurts, and the number of further ones', () => {
+    const hurts = (hurt: NonNullable<Engine['hurt']>) => concerns({ condition: 'wedged', hurt })[0]!.hurts
+    const two = { requests: 4, keys: 2, models: 1, key_names: ['ada', 'bob'], model_names: ['qwen'] }
+    expect(hurts(two)).toBe('4 clients wait (keys ada, bob)')
+    expect(hurts({ ...two, keys: 9, models: 2, model_names: ['qwen', 'qwen-lora'] })).toBe(
+      '4 clients wait (keys ada, bob and 7 more; models qwen, qwen-lora)',
+    )
+    const one = { requests: 1, keys: 1, models: 1, key_names: ['ada'], model_names: ['qwen'] }
+    expect(hurts({ ...two, requests: 0, gave_up: one })).toBe('1 client gave up since then (key ada)')
+    expect(hurts({ ...one, key_names: ['open'] })).toBe('1 client waits')
   })
 
   it('the list of concerns names an engine that does not move, with what the gateway has done and since when', () => {

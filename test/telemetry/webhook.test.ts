@@ -11,7 +11,7 @@ const alert = (engine: string): Alert => ({
   engine,
   state: 'wedged',
   since: '2026-11-28T12:00:00.000Z',
-  hurt: { requests: 3, keys: 2, models: 1 },
+  hurt: { requests: 3, keys: 2, models: 1, key_names: ['ada', 'bob'], model_names: ['m'] },
   did: 'It gets no new requests.',
   next: 'Restart it.',
 })

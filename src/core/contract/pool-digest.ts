@@ -68,11 +68,21 @@ export interface StateChange {
   readonly reason?: string
 }
 
-/** Requests without a first token that wait at an engine, and the number of their keys and models. */
-export interface HurtRequests {
+/** Requests, the number of their keys and models, and the names of those with most requests, at most five. */
+export interface AffectedRequests {
   readonly requests: number
   readonly keys: number
   readonly models: number
+  /** Absent from older objects. */
+  readonly keyNames?: readonly string[]
+  /** Absent from older objects. */
+  readonly modelNames?: readonly string[]
+}
+
+/** Requests without a first token that wait at an engine. */
+export interface HurtRequests extends AffectedRequests {
+  /** Those whose clients have left since the engine was well, at most the last hundred. Absent from older objects. */
+  readonly gaveUp?: AffectedRequests
 }
 
 type CircuitState = 'closed' | 'open' | 'probing'

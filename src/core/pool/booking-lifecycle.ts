@@ -165,12 +165,12 @@ export class BookingLifecycle {
   }
 
   /** The end of a booking without a first token. A client that leaves late is evidence, an early one is none. */
-  #settleOwed({ key, legs, elsewhere }: Booking, { result }: Outcome, now: number): void {
+  #settleOwed({ key, legs, elsewhere, admission }: Booking, { result }: Outcome, now: number): void {
     for (const { engine } of legs) {
       if (result === 'client_gone' || result === 'abandoned')
         engine.owed.abandoned(key, { now, isLearned: this.#ledger.expected(engine, now).isLearned })
       else engine.owed.settled(key)
-      if (result === 'client_gone' && !elsewhere) engine.abandonedTotal += 1
+      if (result === 'client_gone' && !elsewhere) engine.abandoned.add(admission, now)
     }
   }
 

@@ -7,7 +7,6 @@ import type { BookingRef, Leg } from './booking-ref.ts'
 import type { LoggedDecision } from './decision-log.ts'
 import type { EngineState } from './engine-state.ts'
 import type { EngineTable } from './engine-table.ts'
-import type { HurtRequests } from '../contract/pool-digest.ts'
 import type { SignalReader } from './signal-reader.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 
@@ -115,17 +114,9 @@ export class Bookings {
   }
 
   /** Requests without a first token that wait at the engine. */
-  waitingAt(engine: EngineState): HurtRequests {
-    const tenants = new Set<string>()
-    const models = new Set<string>()
-    let requests = 0
-    for (const { firstTokenSeen, legs, admission } of this.#byKey.values()) {
-      if (firstTokenSeen || !legs.some((leg) => leg.engine === engine)) continue
-      requests += 1
-      tenants.add(admission.tenant)
-      models.add(admission.model)
-    }
-    return { requests, keys: tenants.size, models: models.size }
+  *waitingAt(engine: EngineState): Generator<Admission> {
+    for (const { firstTokenSeen, legs, admission } of this.#byKey.values())
+      if (!firstTokenSeen && legs.some((leg) => leg.engine === engine)) yield admission
   }
 
   /** Ends the answers of the engine: each gateway learns it when it renews its booking. */

@@ -5,6 +5,7 @@ import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { AdapterResidents } from './adapter-residents.ts'
 import type { EngineRef } from './booking-ref.ts'
 import { type Circuit, closed } from './circuit.ts'
+import { AbandonedRequests } from './condition/affected-requests.ts'
 import { type ConditionState, wellSince } from './condition/engine-condition.ts'
 import { EngineSignals } from './engine-signals.ts'
 import { OwedTokens } from './condition/owed-tokens.ts'
@@ -70,6 +71,8 @@ export class EngineState implements EngineRef {
   readonly streams = new StalledStreams()
   readonly reported = new ReportedWork()
   condition: ConditionState = wellSince(0)
+  /** When it was last found well. */
+  wellAt = -Infinity
   readonly changes = new StateChanges()
   /** It is wedged and gets no requests. */
   isTakenOut = false
@@ -94,7 +97,7 @@ export class EngineState implements EngineRef {
   /** The last trial showed only that the engine does not serve such requests. */
   isUntriable = false
   /** Requests whose client left before the first token. */
-  abandonedTotal = 0
+  readonly abandoned = new AbandonedRequests()
   /** Requests that another engine answered because this one was wedged. */
   rescuedTotal = 0
   ttftMs: number | null = null

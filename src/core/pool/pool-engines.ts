@@ -1,7 +1,7 @@
 import type { Arrivals } from '../capacity/arrivals.ts'
 import type { EngineSignal, EngineStats } from '../contract/engine-signal.ts'
 import { type CircuitConfig, type EngineSpec, isOpaque, type PoolConfig } from '../contract/pool-config.ts'
-import type { EngineDigest, PoolDigest } from '../contract/pool-digest.ts'
+import type { EngineDigest, HurtRequests, PoolDigest } from '../contract/pool-digest.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.ts'
 import { AdapterServers } from './adapter-servers.ts'
@@ -12,6 +12,7 @@ import { engineDigest } from './engine-digest.ts'
 import type { EngineState } from './engine-state.ts'
 import { EngineTable } from './engine-table.ts'
 import type { Bookings } from './bookings.ts'
+import { affectedBy } from './condition/affected-requests.ts'
 import { EngineWatch, type TrialOrder, type TrialSignal } from './condition/engine-watch.ts'
 import { CanaryResults } from './canary-results.ts'
 import type { BookedLoad } from './booked-load.ts'
@@ -80,7 +81,7 @@ export class PoolEngines {
       events,
       expected: (engine, now) => booked.ledger.expected(engine, now),
       mayTakeOut: (engine) => this.#mayTakeOut(engine),
-      hurt: (engine) => bookings.waitingAt(engine),
+      hurt: (engine) => this.#hurtAt(engine),
       recovered: booked.ledger.recovered,
     })
   }
@@ -361,7 +362,11 @@ export class PoolEngines {
   #digest(engine: EngineState, now: number): EngineDigest {
     const digest = engineDigest(engine, this.#booked, now)
     if (engine.condition.condition === 'well' && !engine.isTooSlow) return digest
-    return { ...digest, hurt: this.#bookings.waitingAt(engine) }
+    return { ...digest, hurt: this.#hurtAt(engine) }
+  }
+
+  #hurtAt(engine: EngineState): HurtRequests {
+    return { ...affectedBy(this.#bookings.waitingAt(engine)), gaveUp: engine.abandoned.since(engine.wellAt) }
   }
 
   /** Longest prefill queue and highest KV cache use. null: no engine has reported. */

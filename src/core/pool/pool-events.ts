@@ -1,4 +1,5 @@
 import type { Condition } from '../contract/pool-digest.ts'
+import type { HurtFields } from './condition/affected-requests.ts'
 
 /** Event for the gateway's log, since a pool has none. */
 export interface PoolEvent {
@@ -26,10 +27,8 @@ export interface PoolEvent {
   readonly condition?: Condition
   /** Start of the condition, ms since the epoch. */
   readonly since?: number
-  /** Requests without a first token that wait there, and their keys and models. */
-  readonly requests?: number
-  readonly keys?: number
-  readonly models?: number
+  /** Requests without a first token that wait there. Absent: of another event. */
+  readonly hurt?: HurtFields
   /** Comparisons of its answers, and those that disagreed. */
   readonly compared?: number
   readonly disagreed?: number

@@ -26,7 +26,8 @@ it('an engine whose core stopped gets no request after its limit, and its event 
   for (let at = 0; at < 20; at++) expect(site.send()).not.toBe('a')
   const [event, ...more] = site.raised
   expect(more).toEqual([])
-  expect(event).toMatchObject({ event: 'engine_down', engine: 'a', condition: 'wedged', requests: 2, keys: 2 })
+  expect(event).toMatchObject({ event: 'engine_down', engine: 'a', condition: 'wedged' })
+  expect(event!.hurt).toMatchObject({ requests: 2, keys: 2, key_names: ['team-0', 'team-1'] })
   expect(event!.since).toBeGreaterThan(stoppedAt)
   expect(event!.since).toBeLessThan(stoppedAt + 2_000)
 })

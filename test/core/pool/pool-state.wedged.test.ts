@@ -23,13 +23,42 @@ describe('a pool with an engine that does not move', () => {
     for (let at = 0; at < 30; at++) expect(site.send()).not.toBe('a')
   })
 
-  it('a pool with a stuck engine counts the requests, keys and models that wait there, and none at engines that are well', () => {
+  it('a pool with a stuck engine names the keys and models that wait there, and none at engines that are well', () => {
     const site = withStopped()
     for (const tenant of ['x', 'y']) for (let at = 0; at < 3; at++) site.send({ tenant })
     site.pass(TTFT_MS + 3_000)
     const [stuck, well] = site.state.digest(site.now).engines
-    expect(stuck!.hurt).toEqual({ requests: 3, keys: 3, models: 1 })
+    const keyNames = ['team-a', 'x', 'y']
+    expect(stuck!.hurt).toMatchObject({ requests: 3, keys: 3, keyNames, models: 1, modelNames: ['qwen'] })
     expect(well!.hurt).toBeUndefined()
+  })
+
+  it('a pool with a stuck engine names at most five of the keys that wait there, those with most requests first', () => {
+    const site = withStopped(['a'])
+    for (const [tenant, requests] of [
+      ['one', 1],
+      ['three', 3],
+      ['two', 2],
+      ['k4', 1],
+      ['k5', 1],
+      ['k6', 1],
+    ] as const)
+      for (let at = 0; at < requests; at++) site.send({ tenant })
+    site.pass(TTFT_MS + 3_000)
+    const { hurt } = site.state.digest(site.now).engines[0]!
+    expect(hurt).toMatchObject({ requests: 12, keys: 7, keyNames: ['team-a', 'three', 'two', 'one', 'k4'] })
+  })
+
+  it('a pool with a stuck engine names the keys whose clients gave up since it was well, and not those of before', () => {
+    const site = withStopped(['a'])
+    site.send({ tenant: 'early' })
+    site.leaveAll()
+    site.send({ tenant: 'late' })
+    site.pass(TTFT_MS + 3_000)
+    const hurt = () => site.state.digest(site.now).engines[0]!.hurt!
+    expect(hurt().gaveUp).toMatchObject({ requests: 0, keyNames: [] })
+    site.leaveAll()
+    expect(hurt()).toMatchObject({ requests: 0, gaveUp: { requests: 1, keys: 1, keyNames: ['late'], modelNames: ['qwen'] } })
   })
 
   it('a pool with a stuck engine opens its circuit at a timeout, although it has answered a trial that was sent later', () => {
@@ -192,8 +221,8 @@ describe('a pool with an engine that does not move', () => {
       for (let at = 0; at < ms; at += 100) {
         site.now += 100
         const { trials, events: raised } = site.state.watch(site.now)
-        for (const { event, condition, requests, keys } of raised)
-          events.push(`${event} ${condition} ${requests ?? ''} ${keys ?? ''}`.trim())
+        for (const { event, condition, hurt } of raised)
+          events.push(`${event} ${condition} ${hurt?.requests ?? ''} ${hurt?.keys ?? ''}`.trim())
         for (const { engine } of trials) {
           const result = site.stopped.has(engine) ? 'failed' : 'passed'
           site.state.observe([{ kind: 'trial', engine, sentAt: site.now, result }], site.now)

@@ -3,6 +3,7 @@ import type { EngineSignal } from '../../contract/engine-signal.ts'
 import { isOpaque } from '../../contract/pool-config.ts'
 import type { Condition, HurtRequests } from '../../contract/pool-digest.ts'
 import { ownTrialAt } from '../circuit.ts'
+import { hurtFields } from './affected-requests.ts'
 import { isDown, observed } from './engine-condition.ts'
 import type { EngineState } from '../engine-state.ts'
 import type { ExpectedTimes } from './expected-times.ts'
@@ -157,6 +158,7 @@ export class EngineWatch {
     const signs = signsOf(engine, { silentSince, paces, now })
     const state = observed(before, signs, now)
     engine.condition = state
+    if (state.condition === 'well') engine.wellAt = now
     if (state.condition !== 'wedged') engine.isTakenOut = false
     else if (!engine.isTakenOut && this.#parts.mayTakeOut(engine)) engine.isTakenOut = true
     if (state.condition !== before.condition) this.#changed(engine, before.condition, now)
@@ -171,7 +173,7 @@ export class EngineWatch {
     const base = { engine: engine.spec.id, condition: 'slow', since } as const
     if (engine.isTooSlow) {
       engine.downSince ??= now
-      return events.raise({ ...base, event: 'engine_down', ...hurt(engine), taken_out: true }, now)
+      return events.raise({ ...base, event: 'engine_down', hurt: hurtFields(hurt(engine)), taken_out: true }, now)
     }
     this.#parts.recovered(engine)
     if (engine.downSince === null || isDown(engine.condition.condition)) return
@@ -199,14 +201,14 @@ export class EngineWatch {
       engine.downSince ??= since
       if (!isDown(before))
         events.raise(
-          { event: 'engine_down', engine: id, condition, since, ...hurt(engine), taken_out: isOut(engine) },
+          { event: 'engine_down', engine: id, condition, since, hurt: hurtFields(hurt(engine)), taken_out: isOut(engine) },
           now,
         )
     } else if (engine.downSince !== null && condition !== 'suspect' && !engine.isTooSlow) {
       events.raise({ event: 'engine_up', engine: id, condition: before, since, down_ms: now - engine.downSince }, now)
       engine.downSince = null
     } else if (condition === 'slow' || condition === 'saturated')
-      events.raise({ event: 'engine_behind', engine: id, condition, since, ...hurt(engine) }, now)
+      events.raise({ event: 'engine_behind', engine: id, condition, since, hurt: hurtFields(hurt(engine)) }, now)
   }
 }
 
