@@ -291,15 +291,24 @@ router_settings: { routing_strategy: least-busy, cooldown_time: 30, allowed_fail
 litellm_settings: { success_callback: [langfuse], cache: true }
 general_settings: { master_key: os.environ/MASTER, database_url: "postgres://u:p@h/d" }`
 
-  it('the litellm converter makes a pool of the deployments of one model, whose group is an alias', async () => {
+  it('the litellm converter makes a pool of the deployments of one model, and shares a group of several models by weight', async () => {
     const { code, document } = await convertFile('litellm', config)
     expect(code).toBe(0)
+    expect(document['weighted_models']).toEqual([
+      {
+        name: 'chat',
+        targets: [
+          { model: 'm/A', weight: 3 },
+          { model: 'm/B', weight: 1 },
+        ],
+      },
+    ])
     expect(document['keys']).toEqual([{ name: 'clients', secret: { env: 'MASTER' } }])
+    expect(document['admin']).toEqual({ secret: { env: 'FIRSTLIGHT_ADMIN_KEY' } })
     const circuit = { failures: 2, open_ms: 30_000 }
     expect(poolsOf(document)).toEqual([
       {
         model: 'm/A',
-        aliases: ['chat'],
         policy: 'least_loaded',
         circuit,
         engines: [
@@ -308,6 +317,31 @@ general_settings: { master_key: os.environ/MASTER, database_url: "postgres://u:p
         ],
       },
       { model: 'm/B', policy: 'least_loaded', circuit, engines: [{ id: 'chat-3', url: 'http://c:8000' }] },
+    ])
+  })
+
+  it('the litellm converter makes the group of one model an alias, and gives other names of a group the same models', async () => {
+    const { code, document } = await convertFile(
+      'litellm',
+      `model_list:
+  - { model_name: chat, litellm_params: { model: hosted_vllm/m/A, api_base: "http://a:8000/v1" } }
+  - { model_name: mixed, litellm_params: { model: hosted_vllm/m/B, api_base: "http://b:8000/v1", weight: 9 } }
+  - { model_name: mixed, litellm_params: { model: hosted_vllm/m/C, api_base: "http://c:8000/v1" } }
+router_settings: { model_group_alias: { gpt-4: chat, gpt-5: mixed } }`,
+    )
+    expect(code).toBe(0)
+    const targets = [
+      { model: 'm/B', weight: 9 },
+      { model: 'm/C', weight: 1 },
+    ]
+    expect(document['weighted_models']).toEqual([
+      { name: 'mixed', targets },
+      { name: 'gpt-5', targets },
+    ])
+    expect(poolsOf(document).map(({ model, aliases = [] }) => [model, aliases])).toEqual([
+      ['m/A', ['chat', 'gpt-4']],
+      ['m/B', []],
+      ['m/C', []],
     ])
   })
 

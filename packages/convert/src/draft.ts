@@ -79,9 +79,16 @@ export class Draft {
     return UNKNOWN_MODEL
   }
 
+  /** With client keys, the dashboard and the admin API are closed until they have a key of their own. */
+  #admin(): Tree {
+    if (this.document['keys'] === undefined) return {}
+    this.todo('admin', 'set FIRSTLIGHT_ADMIN_KEY for the dashboard and the admin API. firstlight key admin makes a key.')
+    return { admin: { secret: { env: 'FIRSTLIGHT_ADMIN_KEY' } } }
+  }
+
   /** YAML with the notes as comments. */
   render(from: string): string {
-    const document = { ...this.document, clusters: [{ id: 'main', pools: this.pools }] }
+    const document = { ...this.document, ...this.#admin(), clusters: [{ id: 'main', pools: this.pools }] }
     const comments = (Object.keys(HEADINGS) as NoteKind[]).flatMap((kind) => {
       const notes = this.notes.filter((note) => note.kind === kind)
       if (notes.length === 0) return []

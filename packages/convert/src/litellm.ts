@@ -44,7 +44,7 @@ interface Pool {
 function deployments(draft: Draft, document: Tree, shared: Tree): void {
   const pools = new Map<string, Pool>()
   const unique = uniqueIds()
-  const groups = new Map<string, string>()
+  const groups: Groups = new Map()
   const providers: Provider[] = []
   const addresses = new Map<string, { readonly model: string; readonly id: string }>()
   for (const entry of items(document['model_list']).map(tree)) {
@@ -66,7 +66,7 @@ function deployments(draft: Draft, document: Tree, shared: Tree): void {
           ? `${url} is engine ${taken.id}. An address is one engine.`
           : `${url} serves ${taken.model}. An engine has one base model.`,
       )
-      if (taken.model === model) addName(draft, pools.get(model)!, { group, model, groups })
+      if (taken.model === model) share(groups, { group, model, weight: 0 })
       continue
     }
     const pool = pools.get(model) ?? { names: new Set<string>(), engines: [] }
@@ -74,31 +74,53 @@ function deployments(draft: Draft, document: Tree, shared: Tree): void {
     const id = unique(group)
     addresses.set(url, { model, id })
     pool.engines.push(engineOf(draft, { entry, params, url, id }))
-    addName(draft, pool, { group, model, groups })
+    share(groups, { group, model, weight: Number(params['weight'] ?? 1) })
   }
-  addProviders(draft, providers, { unique, pools, groups, fallbacks: tree(document['router_settings'])['fallbacks'] })
-  for (const [alias, group] of Object.entries(tree(tree(document['router_settings'])['model_group_alias']))) {
-    const model = groups.get(text(group) ?? text(tree(group)['model']) ?? '')
-    if (model !== undefined) pools.get(model)!.names.add(alias)
+  const router = tree(document['router_settings'])
+  addProviders(draft, providers, { unique, pools, groups, fallbacks: router['fallbacks'] })
+  for (const [alias, group] of Object.entries(tree(router['model_group_alias']))) {
+    const models = groups.get(text(group) ?? text(tree(group)['model']) ?? '')
+    if (models !== undefined) groups.set(alias, models)
   }
+  addNames(draft, groups, pools)
   for (const [model, { names, engines }] of pools)
     draft.pools.push(compact({ model, aliases: [...names].filter((name) => name !== model), ...shared, engines }))
   if (pools.size === 0) draft.todo('model_list', 'no deployment is a server with OpenAI’s API. Add engines.')
 }
 
-interface Name {
+/** Models of each group, with the sum of the weights of their deployments. */
+type Groups = Map<string, Map<string, number>>
+
+interface Share {
   readonly group: string
   readonly model: string
-  /** Model of each group; changed. */
-  readonly groups: Map<string, string>
+  readonly weight: number
 }
 
-/** Adds the group's name to the pool of a model, unless it is a name of another model. */
-function addName(draft: Draft, pool: Pool, { group, model, groups }: Name): void {
-  const first = groups.get(group) ?? model
-  if (first === model) pool.names.add(group)
-  else draft.dropped(`${group} as a name of ${model}`, `a name has one model: ${first}.`)
-  groups.set(group, first)
+function share(groups: Groups, { group, model, weight }: Share): void {
+  const models = groups.get(group) ?? new Map<string, number>()
+  models.set(model, (models.get(model) ?? 0) + weight)
+  groups.set(group, models)
+}
+
+/** Makes the group of one model an alias of its pool, and a group of several models a weighted model. */
+function addNames(draft: Draft, groups: Groups, pools: ReadonlyMap<string, Pool>): void {
+  const weighted: Tree[] = []
+  for (const [group, models] of groups) {
+    const [first, ...others] = models.keys()
+    const isShared = others.length > 0 && !pools.has(group)
+    if (!isShared) {
+      pools.get(first!)!.names.add(group)
+      for (const model of others) draft.dropped(`${group} as a name of ${model}`, `a name has one model: ${first}.`)
+      continue
+    }
+    weighted.push({ name: group, targets: Array.from(models, ([model, weight]) => ({ model, weight })) })
+    draft.differs(
+      `${group} (${[...models.keys()].join(', ')})`,
+      'requests are shared by the weights of the deployments, 1 without one, and a session stays with its model.',
+    )
+  }
+  if (weighted.length > 0) draft.document['weighted_models'] = weighted
 }
 
 function isProvider(target: string, params: Tree): boolean {
@@ -113,11 +135,10 @@ function providerOf(draft: Draft, { entry, params, target }: Provider, id: strin
   return { id, url: 'https://api.openai.com', kind: 'external', provider_model: target.replace(/^openai\//, ''), key }
 }
 
-interface Groups {
+interface ProviderParts {
   readonly unique: (name: string) => string
   readonly pools: ReadonlyMap<string, Pool>
-  /** Model of each group of deployments. */
-  readonly groups: ReadonlyMap<string, string>
+  readonly groups: Groups
   readonly fallbacks: unknown
 }
 
@@ -125,7 +146,7 @@ interface Groups {
 function addProviders(
   draft: Draft,
   providers: readonly Provider[],
-  { unique, pools, groups, fallbacks }: Groups,
+  { unique, pools, groups, fallbacks }: ProviderParts,
 ): void {
   const pairs = items(fallbacks).flatMap((one) =>
     Object.entries(tree(one)).flatMap(([from, to]) => items(to).map((group) => [from, text(group)] as const)),
@@ -133,7 +154,7 @@ function addProviders(
   for (const provider of providers) {
     const { group, target } = provider
     const users = [group, ...pairs.flatMap(([from, to]) => (to === group ? [from] : []))]
-    const [pool] = users.flatMap((user) => pools.get(groups.get(user) ?? '') ?? [])
+    const [pool] = users.flatMap((user) => [...(groups.get(user)?.keys() ?? [])].map((model) => pools.get(model)!))
     if (pool === undefined) draft.dropped(`model ${target}`, 'a provider is a last resort: its group has no engine.')
     else {
       pool.engines.push(providerOf(draft, provider, unique(group)))
