@@ -74,6 +74,14 @@ export function costContract(runtime: Runtime): void {
         expect(metrics).toContain(`firstlight_key_engine_seconds_total{${label}}`)
       expect(metrics).toContain('firstlight_team_engine_seconds_total{team="search"}')
       expect(metrics).toContain('firstlight_model_cost_total{model="qwen"}')
+      if (runtime !== 'node') return
+      const lines = gateway!.logged('request_cost')
+      expect(lines).toMatchObject([
+        { tenant: 'ada', team: 'search', model: 'qwen' },
+        { tenant: 'ada', team: 'search', model: 'qwen' },
+        { tenant: 'bob', model: 'qwen' },
+      ])
+      expect(lines.map((line) => line['money'])).toEqual(lines.map((line) => line['engine_s']))
     })
 
     it('costs are absent where no pool counts them', async () => {

@@ -73,6 +73,11 @@ export function issuedKeysContract(runtime: Runtime): void {
       expect((await revoke('ada')).status).toBe(200)
       expect((await chat(json.key)).status).toBe(401)
       expect((await revoke('ada')).status).toBe(404)
+      if (runtime === 'node')
+        expect(gateway.logged('admin_action')).toMatchObject([
+          { key: 'admin', action: 'issue_key', name: 'ada', owner: 'Ada' },
+          { key: 'admin', action: 'revoke_key', name: 'ada' },
+        ])
       await gateway.idle()
     })
 

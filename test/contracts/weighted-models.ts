@@ -103,6 +103,33 @@ export function weightedModelsContract(runtime: Runtime): void {
       expect(listed.data.map(({ id }) => id)).toEqual(['chat'])
     })
 
+    it('a target may be an adapter of an engine, or a model of a provider', async () => {
+      await using mixed = await openGateway({
+        runtime,
+        config: {
+          clusters: [
+            {
+              id: 'c',
+              pools: [
+                { model: 'base', adapters: ['sql'], engines: [{ id: 'own', url: old.url }] },
+                {
+                  model: 'paid',
+                  engines: [{ id: 'provider', url: next.url, kind: 'external', provider_model: 'their-model' }],
+                },
+              ],
+            },
+          ],
+          weighted_models: [{ name: 'chat', targets: [{ model: 'sql' }, { model: 'paid' }] }],
+        },
+      })
+      const modelsAt = (engine: FakeEngine) => new Set(engine.posts.map(({ json }) => (json as { model: string }).model))
+      await until(async () => {
+        expect((await mixed.chat({ model: 'chat' })).status).toBe(200)
+        return old.posts.length > 0 && next.posts.length > 0
+      })
+      expect([modelsAt(old), modelsAt(next)]).toEqual([new Set(['sql']), new Set(['their-model'])])
+    })
+
     it('a target whose requests fail gets no more by weight', async () => {
       next.routes = { 'POST *': { status: 500, body: { error: { message: 'broken' } } } }
       for (let sent = 0; sent < 4; sent++) expect((await ask('qa')).status).toBeGreaterThanOrEqual(500)

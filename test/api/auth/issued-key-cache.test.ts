@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { ANYONE } from '../../../src/api/auth/caller.ts'
+import { callerByKey } from '../../../src/api/auth/find-caller.ts'
 import { IssuedKeyCache } from '../../../src/api/auth/issued-key-cache.ts'
 import { decodeIssuedKey, type IssuedKey } from '../../../src/core/keys/issued-key.ts'
 import { sha256 } from '../../../src/sha256.ts'
@@ -50,6 +51,19 @@ it('a key that was revoked elsewhere is accepted for the refresh time at most', 
   expect(await tenant('ada')).toBe('ada')
   state.now = 5_000
   expect(await tenant('ada')).toBeNull()
+})
+
+it('a key that was made with an end is accepted until then', async () => {
+  const { state, cache } = world()
+  const sha = await sha256('secret-of-ada')
+  const expires = '1970-01-01T00:01:00.000Z'
+  state.keys = [decodeIssuedKey({ name: 'ada', sha256: sha, createdAt: 1, expires })!]
+  const find = callerByKey(cache, () => state.now)
+  const ask = () => find(new Headers({ authorization: 'Bearer secret-of-ada' }), false)
+  state.now = 59_999
+  expect((await ask()).tenant).toBe('ada')
+  state.now = 60_000
+  await expect(ask()).rejects.toMatchObject({ reason: 'key_expired' })
 })
 
 it('unknown secrets cause one read in a second', async () => {
