@@ -25,6 +25,8 @@ const POOL_FILTER = '{model=~"$model",cluster=~"$cluster"}'
 interface Query {
   readonly expr: string
   readonly legend: string
+  /** Exemplars are shown. Absent: no. */
+  readonly exemplar?: boolean
 }
 
 interface Place {
@@ -234,11 +236,12 @@ function stat({ title, about, expr, unit, thresholds }: Summary, id: number, gri
 }
 
 const targets = (all: readonly Query[]): object[] =>
-  all.map(({ expr, legend }, at) => ({
+  all.map(({ expr, legend, exemplar }, at) => ({
     refId: String.fromCodePoint(65 + at),
     datasource: DATASOURCE,
     expr,
     legendFormat: legend,
+    ...(exemplar === true ? { exemplar } : {}),
   }))
 
 function queries(metric: Metric): readonly Query[] {
@@ -281,6 +284,7 @@ function queries(metric: Metric): readonly Query[] {
       return ['0.5', '0.95', '0.99'].slice(0, metric.stage === null ? 1 : 3).map((q) => ({
         expr: `histogram_quantile(${q}, sum by (le, ${by}) (rate(${name}_bucket${metric.stage === null ? FILTER : DURATION_FILTER}[5m])))`,
         legend: `{{${by}}} p${Math.round(Number(q) * 100)}`,
+        exemplar: q === '0.99' && (metric.stage === 'ttft' || metric.stage === 'duration'),
       }))
     }
     case 'region':

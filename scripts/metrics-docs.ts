@@ -29,6 +29,10 @@ scrape_configs:
   are not shown, and are dropped after another day; such an engine starts at zero again. A counter that is shown never falls.
   Beyond 1,000 keys, teams or models, further ones share \`other\`, also in \`GET /v1/firstlight/usage\`; none is dropped before the process ends.
 * **Histograms** are stored as sketches with a relative error of 1 % and shown in buckets of seconds: ${BUCKETS_S.join(', ')}.
+* **OpenMetrics**: a scraper that asks for \`application/openmetrics-text\` gets the same metrics in that format (version 1.0), as Prometheus does by default. The bounds of buckets have a decimal point there
+  (\`le="1.0"\`), which Prometheus 3 writes in both formats; Prometheus 2 shows two series for some minutes when the format changes.
+* **Exemplars**: with [traces](traces.md#traces), each bucket of \`gen_ai_server_time_to_first_token_seconds\` and \`gen_ai_server_request_duration_seconds\` has the newest sampled request in it, as \`trace_id\` and \`span_id\`, in the
+  OpenMetrics format only. Prometheus stores them with \`--enable-feature=exemplar-storage\`, and Grafana links them to the trace if its data source for Prometheus names the one for traces. At most 400 histograms have exemplars; on Workers they are those of the isolate that answers.
 * **A scrape on Node does not delay requests.** It shows one moment and is written in pieces, between which requests are served: of 200 engines with every
   histogram filled, 14 MB, a piece takes less than a millisecond.
 

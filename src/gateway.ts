@@ -66,6 +66,7 @@ import type { AssetFiles } from './ports/assets.ts'
 import type { Limiter } from './ports/limiter.ts'
 import type { RequestScope } from './ports/request-scope.ts'
 import type { StoredResponses } from './ports/stored-responses.ts'
+import type { TextFormat } from './telemetry/prometheus-text.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The gateway as one fetch function. */
@@ -83,8 +84,8 @@ export interface Gateway {
   answer(question: GroupQuery): Promise<unknown>
   /** View of the fleet for the dashboard, as JSON. */
   view(): Promise<unknown>
-  /** All metrics in the Prometheus text format, as `/metrics`. */
-  metricsText(): Promise<string>
+  /** All metrics as `/metrics` shows them. Default: the Prometheus format. */
+  metricsText(format?: TextFormat): Promise<string>
   /** Starts the drain: `/ready` returns 503 and new requests are refused; running ones continue. */
   drain(): void
   /** Records when a newer configuration was refused, for views. null: none was. */
@@ -388,7 +389,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     probe: () => prober.round(),
     answer: (question) => answerGroupQuery(parts, question),
     view: () => dashboardSnapshot(parts),
-    metricsText: () => metricsText(parts),
+    metricsText: (format = 'prometheus') => metricsText(parts, format),
     drain: () => drain(parts),
     configRefused: (at) => void (status.configRefusedAt = at),
     supersede: (next, endsWaits = true) => supersede(parts, next.config, endsWaits),

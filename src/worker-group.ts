@@ -11,9 +11,13 @@ import type { RequestScope } from './ports/request-scope.ts'
 import type { StoredResponses } from './ports/stored-responses.ts'
 import type { RecentRequest } from './core/reports/recent-request.ts'
 
-/** `counts` returns GatewayCounts; `request` a RecentRequest, or null; `fence` the number of answers that it ended. */
+/**
+ * `counts` returns GatewayCounts; `exemplars` ExemplarsBySeries; `request` a RecentRequest, or null; `fence` the number
+ * of answers that it ended.
+ */
 export type GroupQuery =
   | { readonly about: 'counts' }
+  | { readonly about: 'exemplars' }
   | { readonly about: 'request'; readonly id: string }
   | { readonly about: 'fence'; readonly fenced: FencedEngines }
 

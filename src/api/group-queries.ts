@@ -7,6 +7,7 @@ import type { EndedByStep } from '../core/reports/ended-history.ts'
 import { sumCounts } from './sum-counts.ts'
 import type { CacheLookups, PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
 import type { KeyUsage } from '../core/limits/key-usage.ts'
+import { type ExemplarsBySeries, newestExemplars } from '../telemetry/exemplars.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { runningBookings } from '../origin/running-bookings.ts'
 import type { Ports } from '../ports.ts'
@@ -43,7 +44,8 @@ export interface CountParts {
 export async function answerGroupQuery(
   parts: CountParts & { readonly ports: Pick<Ports, 'origin'> },
   question: GroupQuery,
-): Promise<GatewayCounts | RecentRequest | number | null> {
+): Promise<GatewayCounts | ExemplarsBySeries | RecentRequest | number | null> {
+  if (question.about === 'exemplars') return parts.telemetry.exemplars.list()
   if (question.about === 'request') return parts.recent.find(question.id)
   if (question.about === 'fence') return runningBookings(parts.ports.origin).fence(question.fenced)
   return countsOf(parts)
@@ -74,6 +76,12 @@ export async function aggregateCounts(parts: CountParts): Promise<GatewayCounts>
     | readonly GatewayCounts[]
     | Promise<readonly GatewayCounts[]>
   return (await others).reduce(sum, await own)
+}
+
+/** Exemplars of all threads. */
+export async function collectExemplars({ telemetry, shared }: CountParts): Promise<ExemplarsBySeries> {
+  const others = (await shared?.ask({ about: 'exemplars' })) ?? []
+  return newestExemplars([telemetry.exemplars.list(), ...(others as readonly ExemplarsBySeries[])])
 }
 
 /** Flushes ended requests on all threads, so that the next read includes them. */

@@ -7,18 +7,19 @@ import type { Ttft } from '../ports/ttft.ts'
 import type { OwnCounts } from '../telemetry/metric.ts'
 import {
   exposition,
-  EXPOSITION_TYPE,
   expositionParts,
   LIMITS_MS,
   type MetricsInput,
   type RegionSample,
+  TEXT_TYPES,
+  type TextFormat,
 } from '../telemetry/prometheus-text.ts'
 import type { BodyMemory } from '../body-memory.ts'
 import type { GatewayStatus } from './gateway-status.ts'
 import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import type { RequestContext } from './request-context.ts'
 import type { GatewayCounts } from '../worker-group.ts'
-import { aggregateCounts, type CountParts } from './group-queries.ts'
+import { aggregateCounts, collectExemplars, type CountParts } from './group-queries.ts'
 
 export interface MetricsParts extends FleetParts, CountParts {
   readonly ports: FleetParts['ports'] & Pick<Ports, 'ttft' | 'now'>
@@ -29,13 +30,31 @@ export interface MetricsParts extends FleetParts, CountParts {
 
 /** Answers `GET /metrics`. */
 export async function metrics(parts: MetricsParts, incoming: RequestContext): Promise<Response> {
-  return new Response(textOf(await collect(parts), parts.ports.yieldToEventLoop), {
-    headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId },
+  const format = formatOf(incoming.request.headers.get('accept') ?? '')
+  return new Response(textOf(await collect(parts, format), parts.ports.yieldToEventLoop), {
+    headers: { 'content-type': TEXT_TYPES[format], 'cache-control': 'no-store', 'x-request-id': incoming.requestId },
   })
 }
 
-/** All metrics with a sample, in the Prometheus text format. */
-export const metricsText = async (parts: MetricsParts): Promise<string> => exposition(await collect(parts))
+/** OpenMetrics if the scraper prefers it to the Prometheus format. */
+function formatOf(accept: string): TextFormat {
+  const qualityOf = (type: string): number =>
+    Math.max(
+      0,
+      ...accept
+        .toLowerCase()
+        .split(',')
+        .map((range) => range.trim())
+        .filter((range) => range.split(';')[0]!.trim() === type)
+        .map((range) => Number(/;\s*q=([\d.]+)/.exec(range)?.[1] ?? 1)),
+    )
+  const quality = qualityOf('application/openmetrics-text')
+  return quality > 0 && quality >= qualityOf('text/plain') ? 'openmetrics' : 'prometheus'
+}
+
+/** All metrics with a sample. */
+export const metricsText = async (parts: MetricsParts, format: TextFormat): Promise<string> =>
+  exposition(await collect(parts, format))
 
 /** The text in parts, which are sent as the client reads them: the text of 200 engines may have ten megabytes. */
 function textOf(all: MetricsInput, yieldToEventLoop: Ports['yieldToEventLoop']): string | ReadableStream<Uint8Array> {
@@ -51,7 +70,7 @@ function textOf(all: MetricsInput, yieldToEventLoop: Ports['yieldToEventLoop']):
   return new ReadableStream({ pull }, { highWaterMark: 0 })
 }
 
-async function collect(parts: MetricsParts): Promise<MetricsInput> {
+async function collect(parts: MetricsParts, format: TextFormat): Promise<MetricsInput> {
   const digests = await digestsOf(parts)
   const answered = digests.filter((digest) => digest !== null)
   const engines = answered.flatMap((digest) => digest.engines)
@@ -61,6 +80,7 @@ async function collect(parts: MetricsParts): Promise<MetricsInput> {
     digests: answered,
     regions: await regionSamples(parts),
     rollups: await rollupsOf(parts),
+    ...(format === 'openmetrics' ? { exemplars: await collectExemplars(parts) } : {}),
     gateway: {
       draining: parts.status.draining,
       malformedResources: parts.config.discovered?.malformed,

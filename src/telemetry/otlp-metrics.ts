@@ -1,4 +1,4 @@
-/** Metrics in OTLP/HTTP JSON, read from the Prometheus text, so that a collector gets what `/metrics` shows. */
+/** Metrics in OTLP/HTTP JSON, read from the OpenMetrics text, so that a collector gets what `/metrics` shows. */
 import { attributes, OTLP_SCOPE, otlpResource, type OtlpResource, toNanoseconds } from './otlp-fields.ts'
 
 /** Sums and histograms count from the start of the process. */
@@ -17,10 +17,16 @@ interface Family {
   readonly name: string
   readonly description: string
   readonly type: string
-  readonly samples: { readonly name: string; readonly labels: Labels; readonly value: number }[]
+  readonly samples: {
+    readonly name: string
+    readonly labels: Labels
+    readonly value: number
+    /** undefined: it has none. */
+    readonly exemplar: unknown
+  }[]
 }
 
-/** Encodes an ExportMetricsServiceRequest from the text of `exposition`. */
+/** Encodes an ExportMetricsServiceRequest from an OpenMetrics text of `exposition`. */
 export function metricExportBody(text: string, resource: OtlpResource, period: Period): unknown {
   const metrics = familiesIn(text).map((family) => metricOf(family, period))
   return { resourceMetrics: [{ resource: otlpResource(resource), scopeMetrics: [{ scope: OTLP_SCOPE, metrics }] }] }
@@ -51,23 +57,28 @@ function histogramPoints({ name, samples }: Family, period: Period): unknown[] {
   const points: unknown[] = []
   let bounds: number[] = []
   let counts: number[] = []
+  let exemplars: unknown[] = []
   let sum = 0
-  for (const { name: line, labels, value } of samples) {
+  for (const { name: line, labels, value, exemplar } of samples) {
     if (line === `${name}_bucket`) {
       if (labels['le'] !== '+Inf') bounds.push(Number(labels['le']))
       counts.push(value)
+      if (exemplar !== undefined) exemplars.push(exemplar)
     } else if (line === `${name}_sum`) sum = value
     else {
       const bucketCounts = counts.map((count, at) => String(count - (counts[at - 1] ?? 0)))
-      points.push({ ...pointOf(labels, period), count: String(value), sum, explicitBounds: bounds, bucketCounts })
+      const point = { ...pointOf(labels, period), count: String(value), sum, explicitBounds: bounds, bucketCounts }
+      points.push(exemplars.length === 0 ? point : { ...point, exemplars })
       bounds = []
       counts = []
+      exemplars = []
     }
   }
   return points
 }
 
-const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/
+/** Sample and exemplar: its labels, its value and its time. */
+const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: # \{(.*)\} (\S+) (\S+))?$/
 
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g
 
@@ -77,14 +88,28 @@ function familiesIn(text: string): Family[] {
   for (const line of text.split('\n')) {
     if (line.startsWith('# HELP ')) description = unescaped(line.slice(line.indexOf(' ', 7) + 1))
     else if (line.startsWith('# TYPE ')) {
-      const [name, type] = line.slice(7).split(' ')
-      families.push({ name: name!, type: type!, description, samples: [] })
+      const [family, type] = line.slice(7).split(' ')
+      const name = type === 'counter' ? `${family}_total` : family!
+      families.push({ name, type: type!, description, samples: [] })
     } else {
-      const [, name, labels = '', value] = LINE.exec(line) ?? []
-      if (name !== undefined) families.at(-1)!.samples.push({ name, labels: labelsIn(labels), value: Number(value) })
+      const [, name, labels = '', value, ...exemplar] = LINE.exec(line) ?? []
+      if (name === undefined) continue
+      families.at(-1)!.samples.push({
+        name,
+        labels: labelsIn(labels),
+        value: Number(value),
+        exemplar: exemplarOf(exemplar),
+      })
     }
   }
   return families
+}
+
+/** undefined: the sample has none. */
+function exemplarOf([labels, seconds, at]: readonly (string | undefined)[]): unknown {
+  if (labels === undefined) return undefined
+  const { trace_id: traceId, span_id: spanId } = labelsIn(labels)
+  return { timeUnixNano: toNanoseconds(Number(at) * 1000), asDouble: Number(seconds), traceId, spanId }
 }
 
 const labelsIn = (text: string): Labels =>

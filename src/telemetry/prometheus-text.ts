@@ -1,6 +1,7 @@
 /**
- * Encoder of the Prometheus text format, version 0.0.4.
+ * Encoder of the Prometheus text format, version 0.0.4, and of OpenMetrics 1.0.
  * https://prometheus.io/docs/instrumenting/exposition_formats/
+ * https://prometheus.io/docs/specs/om/open_metrics_spec/
  */
 import type { EngineDigest, PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
@@ -14,6 +15,7 @@ import type {
   Metric,
   StateMetric,
 } from './metric.ts'
+import { type Exemplar, type ExemplarsBySeries, seriesName } from './exemplars.ts'
 import { BUCKETS_S, METRICS, NAMED_STAGES } from './metrics.ts'
 
 export interface RegionSample {
@@ -30,9 +32,17 @@ export interface MetricsInput {
   /** Merged rollups, one group per engine, with buckets up to `LIMITS_MS`. */
   readonly rollups: readonly CountedGroup[]
   readonly gateway: GatewayFacts
+  /** Exemplars of an OpenMetrics text. Absent: the text has the Prometheus format, which has none. */
+  readonly exemplars?: ExemplarsBySeries
 }
 
-export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+export type TextFormat = 'prometheus' | 'openmetrics'
+
+/** Content types. */
+export const TEXT_TYPES: Readonly<Record<TextFormat, string>> = {
+  prometheus: 'text/plain; version=0.0.4; charset=utf-8',
+  openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
+}
 
 type Labels = Readonly<Record<string, string>>
 
@@ -46,10 +56,13 @@ export function exposition(input: MetricsInput): string {
 
 /** Yields the text in parts. Its inputs must not change until the last one. */
 export function* expositionParts(exposed: MetricsInput): Generator<string> {
+  const isOpenMetrics = exposed.exemplars !== undefined
   let part = ''
   for (const metric of METRICS) {
-    const { name, type, help } = metric
-    let head = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`
+    const { type, help } = metric
+    // OpenMetrics names a counter without the suffix of its samples.
+    const name = isOpenMetrics && type === 'counter' ? metric.name.slice(0, -'_total'.length) : metric.name
+    let head = `# HELP ${name} ${isOpenMetrics ? escapeLabel(help) : escapeHelp(help)}\n# TYPE ${name} ${type}\n`
     for (const samples of samplesOf(metric, exposed)) {
       if (samples === '') continue
       part += head + samples
@@ -59,14 +72,17 @@ export function* expositionParts(exposed: MetricsInput): Generator<string> {
       part = ''
     }
   }
-  yield part
+  yield isOpenMetrics ? `${part}# EOF\n` : part
 }
 
 /** `labels`: with their braces; '': none. */
 const line = (name: string, labels: string, value: number): string => `${name}${labels} ${value}\n`
 
 /** Lines of one engine or pool; '': none. */
-function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }: MetricsInput): Generator<string> {
+function* samplesOf(
+  metric: Metric,
+  { digests, rollups, gateway, regions = [], exemplars }: MetricsInput,
+): Generator<string> {
   switch (metric.from) {
     case 'gateway':
       yield lineOf(metric.name, '', metric.value(gateway))
@@ -108,7 +124,7 @@ function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }:
       for (const group of rollups) yield linesOfCounts(metric, group)
       return
     case 'duration':
-      for (const group of rollups) yield linesOfDurations(metric, group)
+      for (const group of rollups) yield linesOfDurations(metric, group, exemplars)
   }
 }
 
@@ -159,12 +175,17 @@ export const LIMITS_MS = [...BUCKETS_S.map((limitS) => limitS * 1000), Infinity]
 
 const LE = [...BUCKETS_S, '+Inf'].map((limit) => `,le="${limit}"}`)
 
+/** OpenMetrics requires a decimal point. */
+const FLOAT_LE = LE.map((le) => le.replace(/"(\d+)"/, '"$1.0"'))
+
 /** Lines of the buckets, most of the text: their common part is built once. */
 function linesOfDurations(
   { name, stage }: DurationMetric,
   { model, cluster, engine, stages, rows }: CountedGroup,
+  exemplars: ExemplarsBySeries | undefined,
 ): string {
   let lines = ''
+  const limits = exemplars === undefined ? LE : FLOAT_LE
   for (const [at, timed] of stages.entries()) {
     if (stage === null ? NAMED_STAGES.has(timed) : timed !== stage) continue
     const labelText = labelled(
@@ -172,13 +193,21 @@ function linesOfDurations(
     )
     const bucket = `${name}_bucket${labelText.slice(0, -1)}`
     const row = at * (LE.length + 1)
-    for (const [index, le] of LE.entries()) lines += line(bucket, le, rows[row + index]!)
+    const buckets = exemplars?.[seriesName(timed, { model, cluster, engine })]
+    for (const [index, le] of limits.entries()) {
+      const exemplar = buckets?.[index] ?? null
+      const counted = line(bucket, le, rows[row + index]!)
+      lines += exemplar === null ? counted : withExemplar(counted, exemplar)
+    }
     lines +=
       line(`${name}_sum`, labelText, rows[row + LE.length]! / 1000) +
       line(`${name}_count`, labelText, rows[row + LE.length - 1]!)
   }
   return lines
 }
+
+const withExemplar = (counted: string, { traceId, spanId, ms, at }: Exemplar): string =>
+  `${counted.trimEnd()} # {trace_id="${traceId}",span_id="${spanId}"} ${ms / 1000} ${at / 1000}\n`
 
 const labelled = (labels: Labels): string =>
   `{${Object.entries(labels)

@@ -6,6 +6,7 @@ import type { FailureReason } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import { BatchExporter } from './batch-exporter.ts'
+import { Exemplars } from './exemplars.ts'
 import { ExportError, exportFailureLog } from './export-error.ts'
 import { type TracedRequest, traceExportBody } from './otlp-spans.ts'
 import { sendOtlp } from './send-otlp.ts'
@@ -25,6 +26,8 @@ export class Telemetry {
   /** Id of this gateway among all that export. */
   readonly source: string
   readonly endedHistory = new EndedHistory()
+  /** Exported requests. */
+  readonly exemplars = new Exemplars()
   readonly #now: () => number
 
   constructor(ports: Ports, traces: TracesConfig, source: string) {
@@ -77,7 +80,9 @@ export class Telemetry {
   }
 
   recordSpans(record: RequestRecord, trace: Trace, scope: Pick<RequestScope, 'background'>): void {
-    if (trace.sampled) this.#spans?.add({ trace, record }, scope)
+    if (!trace.sampled) return
+    this.#spans?.add({ trace, record }, scope)
+    this.exemplars.add(record, trace)
   }
 
   /** Counts a request that was rejected before it was tracked. */

@@ -4,7 +4,7 @@ import { load } from 'js-yaml'
 import { expect, it } from 'vitest'
 import { grafanaDashboard, titleOf } from '../../scripts/grafana.ts'
 import { labelsOf, metricsMarkdown } from '../../scripts/metrics-docs.ts'
-import { METRICS } from '../../src/telemetry/metrics.ts'
+import { BUCKETS_S, METRICS } from '../../src/telemetry/metrics.ts'
 
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
@@ -60,6 +60,34 @@ it('a query with an unknown metric or label is reported', () => {
   expect(faultsOf('sum by (le, stage) (rate(gen_ai_server_time_to_first_token_seconds_bucket[5m]))')).toHaveLength(1)
   expect(faultsOf('gen_ai_server_time_to_first_token_seconds')).toHaveLength(1)
   expect(faultsOf('sum by (model) (firstlight_engine_available)', ['engine'])).toHaveLength(1)
+})
+
+it('the Grafana dashboard begins with figures of health, refusals of pools and gateway, and the time per token, of the chosen model', () => {
+  const { panels, templating } = JSON.parse(grafanaDashboard()) as {
+    panels: { type: string; title: string; targets?: { expr: string; exemplar?: boolean }[] }[]
+    templating: { list: { name: string }[] }
+  }
+  const figures = panels.slice(
+    0,
+    panels.findIndex(({ type }) => type === 'row'),
+  )
+  const exprOf = (title: string) => figures.find((figure) => figure.title === title)!.targets![0]!.expr
+  expect(figures[0]!.title).toBe('Engines out')
+  expect(panels[figures.length]!.title).toBe('Health')
+  for (const name of ['firstlight_refusals_total', 'firstlight_rejected_requests_total'])
+    expect(exprOf('Refusals')).toContain(name)
+  expect(exprOf('Time per token p95')).toContain('gen_ai_server_time_per_output_token_seconds_bucket')
+  expect(templating.list.map(({ name }) => name)).toContain('model')
+  expect(panels.flatMap(({ title, targets = [] }) => (targets.some(({ exemplar }) => exemplar === true) ? [title] : []))).toEqual([
+    titleOf({ name: 'gen_ai_server_time_to_first_token_seconds', type: 'histogram' }),
+    titleOf({ name: 'gen_ai_server_request_duration_seconds', type: 'histogram' }),
+  ])
+})
+
+it('the buckets of durations between 10 and 80 s grow by half at most', () => {
+  const limits = BUCKETS_S.filter((limitS) => limitS >= 10 && limitS <= 80)
+  expect([limits[0], limits.at(-1)]).toEqual([10, 80])
+  for (const [at, limitS] of limits.slice(1).entries()) expect(limitS / limits[at]!).toBeLessThanOrEqual(1.5)
 })
 
 it('the Grafana dashboard uses only existing metrics and labels', () => {

@@ -4,21 +4,22 @@ import { metricExportBody } from '../../src/telemetry/otlp-metrics.ts'
 const TEXT = `# HELP firstlight_running Running \\\\ requests.\\nNow.
 # TYPE firstlight_running gauge
 firstlight_running{model="a \\"b\\"",engine="x,y=\\\\z"} 3
-# HELP firstlight_requests_total Requests.
-# TYPE firstlight_requests_total counter
+# HELP firstlight_requests Requests.
+# TYPE firstlight_requests counter
 firstlight_requests_total 12
 # HELP firstlight_ttft_seconds First tokens.
 # TYPE firstlight_ttft_seconds histogram
 firstlight_ttft_seconds_bucket{engine="a",le="0.1"} 2
-firstlight_ttft_seconds_bucket{engine="a",le="1"} 5
+firstlight_ttft_seconds_bucket{engine="a",le="1.0"} 5 # {trace_id="0af7651916cd43dd8448eb211c80319c",span_id="b7ad6b7169203331"} 0.25 1.5
 firstlight_ttft_seconds_bucket{engine="a",le="+Inf"} 6
 firstlight_ttft_seconds_sum{engine="a"} 4.5
 firstlight_ttft_seconds_count{engine="a"} 6
 firstlight_ttft_seconds_bucket{engine="b",le="0.1"} 1
-firstlight_ttft_seconds_bucket{engine="b",le="1"} 1
+firstlight_ttft_seconds_bucket{engine="b",le="1.0"} 1
 firstlight_ttft_seconds_bucket{engine="b",le="+Inf"} 1
 firstlight_ttft_seconds_sum{engine="b"} 0.05
 firstlight_ttft_seconds_count{engine="b"} 1
+# EOF
 `
 
 const exported = (text: string) => {
@@ -73,6 +74,14 @@ it('the metrics of the text become gauges, monotonic sums and histograms', () =>
             sum: 4.5,
             explicitBounds: [0.1, 1],
             bucketCounts: ['2', '3', '1'],
+            exemplars: [
+              {
+                timeUnixNano: '1500000000',
+                asDouble: 0.25,
+                traceId: '0af7651916cd43dd8448eb211c80319c',
+                spanId: 'b7ad6b7169203331',
+              },
+            ],
           },
           {
             attributes: [{ key: 'engine', value: { stringValue: 'b' } }],

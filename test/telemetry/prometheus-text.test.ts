@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { PoolDigest, EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { countedUpTo, Rollups } from '../../src/core/reports/rollups.ts'
+import { Exemplars } from '../../src/telemetry/exemplars.ts'
 import { exposition, LIMITS_MS } from '../../src/telemetry/prometheus-text.ts'
 import { METRICS } from '../../src/telemetry/metrics.ts'
 import { record } from '../contracts/ttft.ts'
@@ -175,22 +176,21 @@ const rollupsOf = (records: readonly ReturnType<typeof record>[]) => {
 }
 
 describe('the text of /metrics', () => {
-  const families = parseExposition(
-    exposition({
-      digests: [digest()],
-      rollups: rollupsOf([
-        record(),
-        record({
-          failedAttempts: ['busy'],
-          continuations: ['continued'],
-          hedge: 'won',
-          notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'],
-        }),
-      ]),
-      gateway,
-      regions,
-    }),
-  )
+  const input = {
+    digests: [digest()],
+    rollups: rollupsOf([
+      record(),
+      record({
+        failedAttempts: ['busy'],
+        continuations: ['continued'],
+        hedge: 'won',
+        notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'],
+      }),
+    ]),
+    gateway,
+    regions,
+  }
+  const families = parseExposition(exposition(input))
   const value = (name: string, labels: Record<string, string> = {}) =>
     families
       .get(name)
@@ -269,6 +269,32 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_retries_total')).toEqual([2])
     expect(value('firstlight_refusals_total', { reason: 'engines_full' })).toEqual([4])
     expect(value('firstlight_placements_total', { placement: 'split' })).toEqual([1])
+  })
+
+  it('the text of /metrics in OpenMetrics has another name of counters, decimal bounds, exemplars and an end', () => {
+    const exemplars = new Exemplars()
+    const trace = { traceId: 'f'.repeat(32), spanId: 'e'.repeat(16), parentId: null, engineSpanId: 'x', sampled: true }
+    exemplars.add(record({ stages: { ttft: 300 }, durationMs: 9_000_000 }), trace)
+    const text = exposition({ ...input, exemplars: exemplars.list() })
+    const exemplar = / # \{trace_id="f{32}",span_id="e{16}"\} (\S+) (\S+)$/
+    const marked = text.split('\n').filter((line) => exemplar.test(line))
+    expect(marked.map((line) => [/^(\w+)\{.*le="([^"]*)"\}/.exec(line)!.slice(1), exemplar.exec(line)!.slice(1)])).toEqual([
+      [
+        ['gen_ai_server_time_to_first_token_seconds_bucket', '0.5'],
+        ['0.3', '1800000000.3'],
+      ],
+      [
+        ['gen_ai_server_request_duration_seconds_bucket', '+Inf'],
+        ['9000', '1800009000'],
+      ],
+    ])
+    const plain = text
+      .replace(/# EOF\n$/, '')
+      .replaceAll('\\"', '"')
+      .replaceAll(/^# HELP (\S+) (.*)\n# TYPE \S+ counter$/gm, '# HELP $1_total $2\n# TYPE $1_total counter')
+      .replaceAll(/le="(\d+)\.0"/g, 'le="$1"')
+      .replaceAll(new RegExp(exemplar.source, 'gm'), '')
+    expect(plain).toBe(exposition(input))
   })
 
   it('the text of /metrics puts durations into buckets of seconds', () => {

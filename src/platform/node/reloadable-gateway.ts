@@ -38,8 +38,8 @@ export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view' | '
     return this.#current.answer(...args)
   }
 
-  metricsText(): Promise<string> {
-    return this.#current.metricsText()
+  metricsText(...args: Parameters<Gateway['metricsText']>): Promise<string> {
+    return this.#current.metricsText(...args)
   }
 
   configRefused(at: number | null): void {

@@ -144,9 +144,12 @@ export class EdgeClient implements WorkerGroup {
     if (sync !== undefined) await Promise.race([sync, scheduler.wait(STALE_WAIT_MS)])
   }
 
-  /** Isolates cannot be reached one by one: they end fenced answers when they renew their bookings. */
+  /**
+   * Isolates cannot be reached one by one: they end fenced answers when they renew their bookings, and exemplars are
+   * those of the isolate that answers.
+   */
   async ask(question: GroupQuery): Promise<readonly unknown[]> {
-    if (question.about === 'fence') return []
+    if (question.about === 'fence' || question.about === 'exemplars') return []
     const found = await this.#view<unknown>(
       (object) =>
         question.about === 'counts'

@@ -38,7 +38,7 @@ export class MetricsExport {
     const { post, now, log } = this.#ports
     const { telemetry, startedAt } = this.#gateway.carried
     try {
-      const text = await this.#gateway.metricsText()
+      const text = await this.#gateway.metricsText('openmetrics')
       const resource = { service: traces.service, instance: telemetry.source }
       const body = metricExportBody(text, resource, { startedAt, now: now() })
       await sendOtlp(post, metrics.otlp, 'metrics', body)
