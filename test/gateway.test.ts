@@ -552,8 +552,8 @@ describe('the admin surface', () => {
     ])
     const lines = world.logged.filter(({ event }) => event === 'admin_action').map(({ fields }) => fields)
     expect(lines).toMatchObject([
-      { key: 'admin', action: 'drain', cluster: 'paris', engine: 'a', remote: expect.anything() },
-      { key: 'admin', action: 'undrain', cluster: 'paris', engine: 'a' },
+      { action: 'drain', cluster: 'paris', engine: 'a', remote: expect.anything() },
+      { action: 'undrain', cluster: 'paris', engine: 'a' },
     ])
   })
 

@@ -7,5 +7,5 @@ export function audit(
   { requestId, scope }: RequestContext,
   change: { readonly action: string } & Readonly<Record<string, unknown>>,
 ): void {
-  ports.log.info('admin_action', { request_id: requestId, key: 'admin', remote: scope.remoteAddress, ...change })
+  ports.log.info('admin_action', { request_id: requestId, remote: scope.remoteAddress, ...change })
 }

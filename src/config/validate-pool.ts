@@ -10,7 +10,8 @@ import { isProvider } from './is-provider.ts'
 
 export function checkPool(findings: Finding[], pool: PoolSettings, at: Path): void {
   const roles = new Set(pool.engines.filter((engine) => !isProvider(engine)).map(({ role }) => role))
-  if (!roles.has('any') && !roles.has('decode')) {
+  const hasOnlyProviders = pool.engines.length > 0 && roles.size === 0
+  if (!hasOnlyProviders && !roles.has('any') && !roles.has('decode')) {
     findings.push({
       path: [...at, 'engines'],
       rule: 'must have one engine with role any or decode: no other engine can answer a request',

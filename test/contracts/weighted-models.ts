@@ -128,6 +128,7 @@ export function weightedModelsContract(runtime: Runtime): void {
         return old.posts.length > 0 && next.posts.length > 0
       })
       expect([modelsAt(old), modelsAt(next)]).toEqual([new Set(['sql']), new Set(['their-model'])])
+      expect(await (await mixed.get('/metrics')).text()).not.toContain('firstlight_refusals_total{')
     })
 
     it('a target whose requests fail gets no more by weight', async () => {
