@@ -143,8 +143,7 @@ const NO_KEYS = 'open'
 function hurtText({ hurt, abandoned_total: total = 0 }: Engine): string | null {
   const { requests = 0, gave_up: gaveUp } = hurt ?? {}
   const all: string[] = []
-  if (requests > 0)
-    all.push(`${plural(requests, 'client')} ${requests === 1 ? 'waits' : 'wait'}${affectedText(hurt!)}`)
+  if (requests > 0) all.push(`${plural(requests, 'client')} ${requests === 1 ? 'waits' : 'wait'}${affectedText(hurt!)}`)
   if (gaveUp !== undefined && gaveUp.requests > 0)
     all.push(`${plural(gaveUp.requests, 'client')} gave up since then${affectedText(gaveUp)}`)
   else if (total > 0) all.push(`${plural(total, 'client')} gave up since the start`)

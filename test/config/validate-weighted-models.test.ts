@@ -32,8 +32,14 @@ it.each<[readonly object[], string]>([
   [[chat({ model: 'a', weight: -1 }, { model: 'b' })], `${at('targets[0].weight')} -1: must be at least 0`],
   [[chat({ model: 'a' }, { model: 'c' })], `${at('targets[1].model')} "c": is served by no pool`],
   [[chat({ model: 'a' }, { model: 'a' })], `${at('targets[1].model')} "a": duplicates`],
-  [[chat({ model: 'a', keys: ['qb'] })], `${at('targets[0].keys[0]')} "qb": is not the name of a key; did you mean "qa"`],
-  [[chat({ model: 'a', stop: { failed_share: 0 } })], `${at('targets[0].stop.failed_share')} 0: must be at least 0.001`],
+  [
+    [chat({ model: 'a', keys: ['qb'] })],
+    `${at('targets[0].keys[0]')} "qb": is not the name of a key; did you mean "qa"`,
+  ],
+  [
+    [chat({ model: 'a', stop: { failed_share: 0 } })],
+    `${at('targets[0].stop.failed_share')} 0: must be at least 0.001`,
+  ],
   [[chat()], at('targets')],
   [[{ name: 'also-b', targets: [{ model: 'a' }] }], `${at('name')} "also-b": duplicates clusters[0].pools[1]`],
   [[{ name: 'chat-*', targets: [{ model: 'a' }] }], `${at('name')} "chat-*": must not be a pattern`],

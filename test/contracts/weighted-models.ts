@@ -122,7 +122,8 @@ export function weightedModelsContract(runtime: Runtime): void {
           weighted_models: [{ name: 'chat', targets: [{ model: 'sql' }, { model: 'paid' }] }],
         },
       })
-      const modelsAt = (engine: FakeEngine) => new Set(engine.posts.map(({ json }) => (json as { model: string }).model))
+      const modelsAt = (engine: FakeEngine) =>
+        new Set(engine.posts.map(({ json }) => (json as { model: string }).model))
       await until(async () => {
         expect((await mixed.chat({ model: 'chat' })).status).toBe(200)
         return old.posts.length > 0 && next.posts.length > 0

@@ -78,7 +78,9 @@ it('the Grafana dashboard begins with figures of health, refusals of pools and g
     expect(exprOf('Refusals')).toContain(name)
   expect(exprOf('Time per token p95')).toContain('gen_ai_server_time_per_output_token_seconds_bucket')
   expect(templating.list.map(({ name }) => name)).toContain('model')
-  expect(panels.flatMap(({ title, targets = [] }) => (targets.some(({ exemplar }) => exemplar === true) ? [title] : []))).toEqual([
+  expect(
+    panels.flatMap(({ title, targets = [] }) => (targets.some(({ exemplar }) => exemplar === true) ? [title] : [])),
+  ).toEqual([
     titleOf({ name: 'gen_ai_server_time_to_first_token_seconds', type: 'histogram' }),
     titleOf({ name: 'gen_ai_server_request_duration_seconds', type: 'histogram' }),
   ])

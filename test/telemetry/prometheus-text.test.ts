@@ -278,7 +278,9 @@ describe('the text of /metrics', () => {
     const text = exposition({ ...input, exemplars: exemplars.list() })
     const exemplar = / # \{trace_id="f{32}",span_id="e{16}"\} (\S+) (\S+)$/
     const marked = text.split('\n').filter((line) => exemplar.test(line))
-    expect(marked.map((line) => [/^(\w+)\{.*le="([^"]*)"\}/.exec(line)!.slice(1), exemplar.exec(line)!.slice(1)])).toEqual([
+    expect(
+      marked.map((line) => [/^(\w+)\{.*le="([^"]*)"\}/.exec(line)!.slice(1), exemplar.exec(line)!.slice(1)]),
+    ).toEqual([
       [
         ['gen_ai_server_time_to_first_token_seconds_bucket', '0.5'],
         ['0.3', '1800000000.3'],

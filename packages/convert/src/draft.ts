@@ -82,7 +82,10 @@ export class Draft {
   /** With client keys, the dashboard and the admin API are closed until they have a key of their own. */
   #admin(): Tree {
     if (this.document['keys'] === undefined) return {}
-    this.todo('admin', 'set FIRSTLIGHT_ADMIN_KEY for the dashboard and the admin API. firstlight key admin makes a key.')
+    this.todo(
+      'admin',
+      'set FIRSTLIGHT_ADMIN_KEY for the dashboard and the admin API. firstlight key admin makes a key.',
+    )
     return { admin: { secret: { env: 'FIRSTLIGHT_ADMIN_KEY' } } }
   }
 

@@ -58,7 +58,10 @@ describe('a pool with an engine that does not move', () => {
     const hurt = () => site.state.digest(site.now).engines[0]!.hurt!
     expect(hurt().gaveUp).toMatchObject({ requests: 0, keyNames: [] })
     site.leaveAll()
-    expect(hurt()).toMatchObject({ requests: 0, gaveUp: { requests: 1, keys: 1, keyNames: ['late'], modelNames: ['qwen'] } })
+    expect(hurt()).toMatchObject({
+      requests: 0,
+      gaveUp: { requests: 1, keys: 1, keyNames: ['late'], modelNames: ['qwen'] },
+    })
   })
 
   it('a pool with a stuck engine opens its circuit at a timeout, although it has answered a trial that was sent later', () => {

@@ -201,7 +201,14 @@ export class EngineWatch {
       engine.downSince ??= since
       if (!isDown(before))
         events.raise(
-          { event: 'engine_down', engine: id, condition, since, hurt: hurtFields(hurt(engine)), taken_out: isOut(engine) },
+          {
+            event: 'engine_down',
+            engine: id,
+            condition,
+            since,
+            hurt: hurtFields(hurt(engine)),
+            taken_out: isOut(engine),
+          },
           now,
         )
     } else if (engine.downSince !== null && condition !== 'suspect' && !engine.isTooSlow) {
