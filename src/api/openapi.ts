@@ -70,13 +70,8 @@ const keyView = object({
   'usage?': { type: 'object' },
 })
 
-const affected = {
-  requests: number,
-  keys: number,
-  models: number,
-  'key_names?': listOf(text),
-  'model_names?': listOf(text),
-}
+const names = listOf(text)
+const affected = { requests: number, keys: number, models: number, 'key_names?': names, 'model_names?': names }
 
 const schemas: Readonly<Record<string, Schema>> = {
   Error: object({
@@ -95,11 +90,8 @@ const schemas: Readonly<Record<string, Schema>> = {
     'condition?': { enum: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'] },
     'condition_since?': milliseconds,
     'hurt?': described(
-      'Requests that wait there for a first token, the number of their keys and models, and a few names. Absent: it is `well`.',
-      object({
-        ...affected,
-        'gave_up?': described('The same of clients that have left since it was well.', object(affected)),
-      }),
+      'Requests that wait there for a first token. `gave_up`: their clients have left. Absent: it is `well`.',
+      object({ ...affected, 'gave_up?': object(affected) }),
     ),
     'changes?': described(
       'Last changes of its state, oldest first: health, circuit, use (draining, asleep, paused) and condition.',
