@@ -24,7 +24,7 @@ export function EngineFilter({
     <div class="filter">
       <input
         type="search"
-        placeholder="name, cluster, model, role"
+        placeholder="name, cluster, model"
         aria-label="Filter engines"
         value={selection.text}
         onInput={(event) => onSelect({ ...selection, text: event.currentTarget.value })}

@@ -16,15 +16,17 @@ const TOP = 2
 interface FigureHistoryProps {
   readonly history: History | undefined
   readonly figure: Figure
+  /** The present value, which no step has yet. */
+  readonly now: number | null
   readonly text: (value: number) => string
   readonly objective: number | null
 }
 
 /** Line of the last 15 minutes. The axis starts at zero; unknown values leave a gap. */
-export function FigureHistory({ history, figure, text, objective }: FigureHistoryProps) {
+export function FigureHistory({ history, figure, now, text, objective }: FigureHistoryProps) {
   const values = history?.[figure] ?? []
   const known = values.filter((value) => value !== null)
-  const highest = known.reduce((max, value) => Math.max(max, value), 0)
+  const highest = Math.max(0, now ?? 0, ...known)
   // An objective far above the values would flatten them.
   const shown = objective !== null && objective <= 3 * highest ? objective : null
   const top = Math.max(highest, shown ?? 0)

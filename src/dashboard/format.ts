@@ -2,10 +2,14 @@ const UNKNOWN = '–'
 
 type Maybe = number | null | undefined
 
+/** Below it, JavaScript writes an exponent. */
+const SMALLEST = 1e-6
+
 /** Three significant digits are readable at a glance. */
 function short(value: number): string {
   const size = Math.abs(value)
-  if (size >= 100 || value === 0) return String(Math.round(value))
+  if (size < SMALLEST) return '0'
+  if (size >= 100) return String(Math.round(value))
   return String(Number(value.toPrecision(size >= 1 ? 3 : 2)))
 }
 
@@ -37,6 +41,20 @@ export const percent = (share: Maybe): string =>
   share === null || share === undefined ? UNKNOWN : `${Math.round(share * 100)}%`
 
 export const number = (value: Maybe): string => (value === null || value === undefined ? UNKNOWN : short(value))
+
+/** Significant digits at most. */
+const MAX_DIGITS = 8
+
+/** Two numbers side by side, with as many digits as tell them apart. */
+export function numbersApart(one: Maybe, other: Maybe): readonly [string, string] {
+  const texts = [number(one), number(other)] as const
+  if (texts[0] !== texts[1] || one == null || other == null) return texts
+  for (let digits = 3; digits <= MAX_DIGITS; digits++) {
+    const [first, second] = [one, other].map((value) => String(Number(value.toPrecision(digits))))
+    if (first !== second) return [first!, second!]
+  }
+  return texts
+}
 
 export const clock = (at: number): string => new Date(at).toLocaleTimeString('en-GB')
 

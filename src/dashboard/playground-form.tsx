@@ -80,7 +80,7 @@ function ClientKey({ clientKey, onClientKey }: Pick<PlaygroundFormProps, 'client
         aria-label="Client key"
         autocomplete="off"
         spellcheck={false}
-        placeholder="forgotten when the page closes"
+        placeholder="never stored"
         value={clientKey}
         onInput={(event) => onClientKey(event.currentTarget.value)}
       />

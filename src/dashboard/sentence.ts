@@ -1,5 +1,5 @@
 /** The reason of a decision in one sentence. */
-import { count, ms, number, plural } from './format.ts'
+import { count, ms, numbersApart, plural } from './format.ts'
 import type { DecisionDetail } from './wire.ts'
 
 /** @testing */
@@ -38,10 +38,11 @@ function reasonOf({ placement, candidates, moved_from: movedFrom }: ExplainedDec
   const [next] = others.toSorted((one, other) => costOf(one) - costOf(other))
   if (own === undefined || next === undefined) return ''
   const of = ` of ${plural(candidates.length, 'candidate')}`
+  const [cost, nextCost] = numbersApart(own.cost, next.cost)
   if (costOf(own) < costOf(next))
-    return `${of}: its cost of ${number(own.cost)} is the lowest, before ${next.engine} with ${number(next.cost)}`
-  if (costOf(own) === costOf(next)) return `${of}: its cost of ${number(own.cost)} equals that of ${next.engine}`
-  return `${of}, although ${next.engine} has a lower cost (${number(next.cost)}, not ${number(own.cost)})`
+    return `${of}: its cost of ${cost} is the lowest, before ${next.engine} with ${nextCost}`
+  if (costOf(own) === costOf(next)) return `${of}: its cost of ${cost} equals that of ${next.engine}`
+  return `${of}, although ${next.engine} has a lower cost (${nextCost}, not ${cost})`
 }
 
 const costOf = ({ cost }: ExplainedDecision['candidates'][number]): number => cost ?? Infinity

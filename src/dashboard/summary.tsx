@@ -166,7 +166,7 @@ function FigureTile({ tile, view }: { readonly tile: Tile; readonly view: View }
     >
       <dt>{name}</dt>
       <dd class={isBad ? 'bad' : ''}>{text(value)}</dd>
-      <FigureHistory history={view.history} figure={figure} text={text} objective={objective} />
+      <FigureHistory history={view.history} figure={figure} now={value} text={text} objective={objective} />
       {within !== null && (
         <dd class="under" title="First tokens of the last minute within their objective.">
           <span class={within < 0.95 ? 'bad' : 'good'}>{share(within)} within slo</span>

@@ -28,6 +28,16 @@ describe('the sentence that explains a decision', () => {
       'round_robin chose a, the only candidate.',
     ],
     [
+      {
+        predicted_ttft_ms: null,
+        candidates: [
+          { engine: 'a', cost: 0.13121, terms: {} },
+          { engine: 'b', cost: 0.13139, terms: {} },
+        ],
+      },
+      'predicted chose a of 2 candidates: its cost of 0.1312 is the lowest, before b with 0.1314.',
+    ],
+    [
       { predicted_ttft_ms: null, moved_from: 'b' },
       'predicted chose a, because its first choice, b, had no room for the request.',
     ],
