@@ -19,8 +19,8 @@ try {
     if (suffix === '') await button.click()
     await page.getByRole('button', { name: 'undrain paris-1 of paris' }).waitFor()
     await page.locator('#engines').evaluate((heading) => heading.scrollIntoView())
-    const load = chat(world.url, 96, 24)
-    await page.waitForTimeout(5_500)
+    const load = chat(world.url, 500, 24)
+    await page.waitForTimeout(6_000)
     await shoot(page, `dashboard-regions${suffix}.png`)
     await load
     await page.context().close()
