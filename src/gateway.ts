@@ -380,7 +380,8 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const fetchOf = (groups: readonly App[]): Gateway['fetch'] => {
     const app = createApp(parts, groups)
     // Hono reads only `method` and `url`; the handlers read the rest of a request.
-    return async (request, scope) => app.fetch(request as Request, scope)
+    // No async function: its promise would follow that of Hono, two turns of the microtask queue later.
+    return (request, scope) => Promise.resolve(app.fetch(request as Request, scope))
   }
   return {
     fetch: fetchOf(Object.values(routes)),

@@ -26,7 +26,7 @@ const MAX_ATTEMPTS = 16
  * Returns the response of the first engine that answers. Throws a Failure if none does, if the cluster refuses, or if
  * the client disconnects. Releases every booking.
  */
-export async function forward(
+export function forward(
   exchange: Exchange,
   ports: Ports,
   digests: PoolDigests,
@@ -41,23 +41,35 @@ export async function forward(
   const stages = new StageTimer(exchange.stages)
   const failed = new FailedAttempts(enginesWithoutRoute(exchange, ports))
   const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
-  const shared = { ports, digests, suspect, currentRoutes }
-  const retry: RetryState = { ...shared, stepsOf, placeOf, maxAttempts, maxFinalLegs, stages, failed, refused: null }
-  try {
-    return await retryLoop(exchange, retry)
-  } catch (error) {
-    const result = exchange.signal.aborted ? abortReason(exchange.scope) : 'refused'
-    if (result === 'refused') exonerate(exchange, retry)
-    const unexpected = result === 'client_gone' ? 499 : 500
-    const refusedStatus = error instanceof Failure ? error.shape.status : unexpected
-    // The error is an event of a stream that has begun.
-    const status = exchange.longWait?.hasBegunAnswer === true ? 200 : refusedStatus
-    const { refused } = retry
-    Object.assign(exchange.record, NOT_PLACED, refused === null ? {} : { notes: [`refused=${refused}`] })
-    const failedAttempts = failed.all.map(({ failure }) => failure)
-    endExchange(exchange, { status, result, failedAttempts, stages: stages.snapshot(), usage: null }, ports.now())
-    throw error
+  const retry: RetryState = {
+    ports,
+    digests,
+    suspect,
+    currentRoutes,
+    stepsOf,
+    placeOf,
+    maxAttempts,
+    maxFinalLegs,
+    stages,
+    failed,
+    refused: null,
   }
+  return retryLoop(exchange, retry).catch((error: unknown) => endRefused(exchange, retry, error))
+}
+
+/** Completes the record of a request without an answer of an engine, and throws its error. */
+function endRefused(exchange: Exchange, retry: RetryState, error: unknown): never {
+  const { ports, stages, failed, refused } = retry
+  const result = exchange.signal.aborted ? abortReason(exchange.scope) : 'refused'
+  if (result === 'refused') exonerate(exchange, retry)
+  const unexpected = result === 'client_gone' ? 499 : 500
+  const refusedStatus = error instanceof Failure ? error.shape.status : unexpected
+  // The error is an event of a stream that has begun.
+  const status = exchange.longWait?.hasBegunAnswer === true ? 200 : refusedStatus
+  Object.assign(exchange.record, NOT_PLACED, refused === null ? {} : { notes: [`refused=${refused}`] })
+  const failedAttempts = failed.all.map(({ failure }) => failure)
+  endExchange(exchange, { status, result, failedAttempts, stages: stages.snapshot(), usage: null }, ports.now())
+  throw error
 }
 
 interface ForwardOptions {
@@ -77,12 +89,13 @@ const DEFAULT_STEPS = stepsByPool({ comments: true, choosesClusters: true })
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
   const { ports, digests, stepsOf, placeOf, currentRoutes, maxAttempts, maxFinalLegs, stages, failed } = retry
   while (failed.all.length < maxAttempts && failed.finalLegs < maxFinalLegs && !failed.isTooLate) {
-    const placed = await acquirePlacement(exchange, ports, digests, {
+    const placing = acquirePlacement(exchange, ports, digests, {
       ...failed.history(),
       stages,
       placeOf,
       currentRoutes,
     })
+    const placed = placing instanceof Promise ? await placing : placing
     if ('refused' in placed) {
       retry.refused = placed.refused.reason
       if (!failed.shiftBlame()) return answerOfAll(exchange, retry, placed.refused)

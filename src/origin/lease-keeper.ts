@@ -3,7 +3,6 @@ import { engineIdsOf, type EarlyLegRole } from '../core/contract/legs.ts'
 import type { Admission } from '../core/contract/admission.ts'
 import type { Outcome, Usage } from '../core/contract/outcome.ts'
 import type { Placement } from '../core/contract/placement.ts'
-import { bookingKey } from '../core/pool/bookings.ts'
 import type { Renewal } from '../core/contract/renewal.ts'
 import type { Resume } from '../core/contract/resume.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
@@ -32,11 +31,11 @@ export interface BookingParts {
   readonly scope?: RequestScope | undefined
   /** Pool of the booking, and the set that has it while it runs. Absent: it cannot be fenced. */
   readonly place?: { readonly cluster: string; readonly pool: string; readonly running: RunningBookings }
-  /** Called with the key of each booking that was released. Absent: its cost is not counted. */
+  /** Called with the admission of each booking that was released. Absent: its cost is not counted. */
   readonly charge?: Charge
 }
 
-export type Charge = (key: string) => void
+export type Charge = (admission: Admission) => void
 
 type LeaseCall = (lease: Lease) => Promise<void>
 
@@ -155,7 +154,7 @@ export class LeaseKeeper {
     this.#send((lease) => lease.release(outcome))
     const { admission, ports } = this.#parts
     const placedAt = ports.now()
-    this.#charge(bookingKey(admission))
+    this.#charge(admission)
     this.#enqueue(
       async () => undefined,
       () => {
@@ -178,7 +177,7 @@ export class LeaseKeeper {
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
         this.#send((lease) => lease.release(outcome))
-        this.#charge(bookingKey(this.#parts.admission))
+        this.#charge(this.#parts.admission)
       }
     }
     return this.#queued === 0 ? null : this.#tail

@@ -17,6 +17,8 @@ const SESSION_CHARS = 512
 const SEARCHED_CHARS = 4096
 /** Characters that change a line of a log or its direction: controls, formats, lone surrogates, separators of lines. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
+/** Nearly all ids: nothing to shorten, trim or replace. */
+const PLAIN_ID = /^[!-~]{1,512}$/
 
 /**
  * Headers of clients, in order: OpenCode and gateways (`x-session-*`), Claude Code, Codex (`session-id`; `session_id`
@@ -124,6 +126,8 @@ function inBody(body: JsonObject, { path, read }: Extract<SessionSource, { path:
 
 /** An id of bounded length without characters that a log cannot show. null: nothing is left. */
 export function cleaned(value: string | null | undefined): string | null {
-  const text = (value ?? '').slice(0, SEARCHED_CHARS).trim().slice(0, SESSION_CHARS).replace(UNPRINTABLE, '\ufffd')
+  if (value === null || value === undefined) return null
+  if (PLAIN_ID.test(value)) return value
+  const text = value.slice(0, SEARCHED_CHARS).trim().slice(0, SESSION_CHARS).replace(UNPRINTABLE, '\ufffd')
   return text === '' ? null : text
 }

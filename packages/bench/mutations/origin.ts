@@ -9,8 +9,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'engine of a retry is not named to the cluster',
     file: 'src/origin/placement/place-on-pool.ts',
-    find: 'avoid: [...avoidedIn(route, history, pass.waits), ...outsideOf(route, exchange), ...unknown],',
-    replace: 'avoid: [...outsideOf(route, exchange), ...unknown],',
+    find: 'avoid: avoidsNone ? none : [...avoided, ...outside, ...unknown],',
+    replace: 'avoid: avoidsNone ? none : [...outside, ...unknown],',
     impact: 'a retry goes to the engine that has just failed',
     tests: FORWARD,
   },

@@ -44,25 +44,39 @@ interface ReadOptions {
 }
 
 /**
- * Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_json` or
+ * Reads and parses a JSON object. The result is no promise if the body is there and short: each promise costs a request
+ * as much as a short step. Throws or rejects with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_json` or
  * `bad_body`.
  */
-export async function readJson(
+export function readJson(
   request: BodySource,
   { bodyBytes, maxJsonCost = Infinity }: BodyLimits,
   { parseLong, memory }: ReadOptions = {},
-): Promise<JsonBody> {
+): JsonBody | Promise<JsonBody> {
   refuseEncoding(request.headers.get('content-encoding'))
   const read = readBounded(request, bodyBytes, memory)
-  const bytes = read instanceof Promise ? await read.catch(throwUnreadable) : read
+  return read instanceof Promise
+    ? read.then((bytes) => parseBody(bytes, maxJsonCost, parseLong), throwUnreadable)
+    : parseBody(read, maxJsonCost, parseLong)
+}
+
+function parseBody(
+  bytes: Uint8Array,
+  maxJsonCost: number,
+  parseLong: ReadOptions['parseLong'],
+): JsonBody | Promise<JsonBody> {
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
   // A document of this size without its long texts is short enough to skip the cost check.
-  const isShort = bytes.length <= maxJsonCost
-  if (!isShort) checkComplexity(bytes, maxJsonCost)
+  if (bytes.length > maxJsonCost) checkComplexity(bytes, maxJsonCost)
   const parsing = parseLong?.(bytes) ?? null
-  // Most bodies are parsed already, and awaiting costs more than parsing.
-  const long = parsing instanceof Promise ? await parsing : parsing
-  if (isShort && long === null) checkComplexity(bytes, maxJsonCost)
+  return parsing instanceof Promise
+    ? parsing.then((long) => bodyOf(bytes, long, maxJsonCost))
+    : bodyOf(bytes, parsing, maxJsonCost)
+}
+
+/** @param long the document, if `parseLong` has parsed it */
+function bodyOf(bytes: Uint8Array, long: unknown, maxJsonCost: number): JsonBody {
+  if (long === null && bytes.length <= maxJsonCost) checkComplexity(bytes, maxJsonCost)
   const json = asObject(long ?? parse(bytes))
   const { vllm_xargs: xargs, sampling_params: sampling } = json
   if (hasBackslashKey(json) || hasBackslashKey(xargs) || hasBackslashKey(sampling)) {

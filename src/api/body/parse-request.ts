@@ -2,7 +2,7 @@ import { Failure } from '../../failure.ts'
 import type { StoredResponse } from '../../ports/stored-responses.ts'
 import type { Caller } from '../auth/caller.ts'
 import type { withinEdgeRegions } from '../auth/residency.ts'
-import { readJson } from './body.ts'
+import { type JsonBody, readJson } from './body.ts'
 import type { ChooseModel } from './choose-model.ts'
 import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
 import type { Config } from '../../config.ts'
@@ -29,31 +29,61 @@ export interface ParseParts extends Pick<StoredResponseParts, 'storedResponses'>
   readonly inRegions: typeof withinEdgeRegions
 }
 
-/** Reads and validates a request up to routing. */
-export async function parseInferenceRequest(
+/** Reads and validates a request up to routing. The result is no promise if nothing has to be waited for. */
+export function parseInferenceRequest(
   parts: ParseParts,
   endpoint: ProtocolEndpoint,
   incoming: RequestContext,
   holder: Caller,
-): Promise<InferenceRequest> {
+): InferenceRequest | Promise<InferenceRequest> {
   const { form } = endpoint
   const { limits } = parts.config
   const { request, memory } = incoming
   const caller = parts.inRegions(holder, request.headers)
   const body = form
-    ? await readForm(request, limits, memory)
-    : await readJson(request, limits, { parseLong: parts.ports.parseLong, memory })
+    ? readForm(request, limits, memory)
+    : readJson(request, limits, { parseLong: parts.ports.parseLong, memory })
+  const read = { incoming, endpoint, caller }
+  return body instanceof Promise ? body.then((late) => validated(parts, read, late)) : validated(parts, read, body)
+}
+
+type ReadRequest = Pick<InferenceRequest, 'incoming' | 'endpoint' | 'caller' | 'body' | 'fields' | 'options'>
+
+function validated(
+  parts: ParseParts,
+  { incoming, endpoint, caller }: Pick<ReadRequest, 'incoming' | 'endpoint' | 'caller'>,
+  body: JsonBody,
+): InferenceRequest | Promise<InferenceRequest> {
+  const { form } = endpoint
   const { json } = body
   // Fields of a form are texts. The gateway uses only these two.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
-  const header = request.headers.get('x-firstlight-options')
+  const header = incoming.request.headers.get('x-firstlight-options')
   const options = parts.optionsOf({ json, isForm: form, header }, caller)
+  const read = { incoming, endpoint, caller, body, fields, options }
+  if (endpoint.storesResponses || parts.adapters !== null) return lookedUp(parts, read)
+  return withModel(parts, read, { name: modelOf(parts.models, fields, caller, null), stored: null })
+}
+
+/** Looks up the response that the request continues, and the adapters that engines report. */
+async function lookedUp(parts: ParseParts, read: ReadRequest): Promise<InferenceRequest> {
+  const { endpoint, fields, caller } = read
   const stored = endpoint.storesResponses ? await storedResponseOf(parts, fields, caller) : null
   const name = modelOf(parts.models, fields, caller, stored)
   if (parts.adapters !== null) await parts.adapters.refreshFor(name)
+  return withModel(parts, read, { name, stored })
+}
+
+interface RequestedModel {
+  readonly name: string
+  /** null: the request continues no stored response. */
+  readonly stored: StoredResponse | null
+}
+
+function withModel(parts: ParseParts, read: ReadRequest, { name, stored }: RequestedModel): InferenceRequest {
+  const { incoming, endpoint, caller, body, fields, options } = read
   const offer = parts.models.offer(name, caller)
-  enforceLimits(body, limits)
-  const read = { incoming, endpoint, caller, body, fields, options }
+  enforceLimits(body, parts.config.limits)
   const { model, routes, chosen } = parts.chooseModel(offer, read, stored)
   return { incoming, endpoint, caller, body, fields, options, model, routes, chosen, pinned: stored }
 }

@@ -217,7 +217,8 @@ function admissionOf(
   const { incoming, caller, body, fields, options } = parsed
   const { model, adapter } = engineModel(parsed.model, route.pool)
   const deadlineMs = options.ttft_deadline_ms ?? caller.ttftDeadlineMs
-  const admission: Admission = {
+  // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
+  const admission: { -readonly [Field in keyof Admission]: Admission[Field] } = {
     version: PAYLOAD_VERSION,
     id: incoming.id,
     model,
@@ -229,12 +230,9 @@ function admissionOf(
     // Without the right to choose it, authorization has refused or replaced the client's.
     priority: options.priority ?? fields.priority ?? 0,
     expectedOutputTokens: options.expected_output_tokens ?? null,
-    ...outputLimit(parsed),
     streams: parsed.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,
     requestClass: options.class ?? caller.requestClass,
-    ...(caller.weight === 1 ? {} : { keyWeight: caller.weight }),
-    ...(deadlineMs === null ? {} : { ttftDeadlineMs: deadlineMs }),
     overrides: overridesOf(options),
     hints: null,
     unsplittable: unsplittable(parsed, route),
@@ -242,16 +240,17 @@ function admissionOf(
     sequences: parsed.endpoint.protocol.bounds.sequences(body.json),
     encodeItems: prompt.items,
   }
-  return route.pool.split.estimate === 'chars4'
-    ? { ...admission, splitTokens: estimateTokensByChars(body.json) }
-    : admission
+  const outputLimitTokens = outputLimit(parsed)
+  if (outputLimitTokens !== null) admission.outputLimitTokens = Math.max(0, outputLimitTokens)
+  if (caller.weight !== 1) admission.keyWeight = caller.weight
+  if (deadlineMs !== null) admission.ttftDeadlineMs = deadlineMs
+  if (route.pool.split.estimate === 'chars4') admission.splitTokens = estimateTokensByChars(body.json)
+  return admission
 }
 
 /** An upload has no JSON with a limit. */
-function outputLimit({ endpoint, body }: InferenceRequest): Pick<Admission, 'outputLimitTokens'> {
-  const tokens = endpoint.form ? null : endpoint.protocol.bounds.limit(body.json)
-  return tokens === null ? {} : { outputLimitTokens: Math.max(0, tokens) }
-}
+const outputLimit = ({ endpoint, body }: InferenceRequest): number | null =>
+  endpoint.form ? null : endpoint.protocol.bounds.limit(body.json)
 
 const computesAll = ({ endpoint, body }: InferenceRequest): boolean => endpoint.protocol.computesAll(body.json)
 

@@ -17,25 +17,26 @@ export type UsageByKey = Readonly<Record<string, KeyCounts>>
 
 const NOTHING: KeyCounts = { requests: 0, refused: 0, promptTokens: 0, cachedTokens: 0, outputTokens: 0 }
 
+type OpenCounts = { -readonly [Field in keyof KeyCounts]: KeyCounts[Field] }
+
 /** Usage per key, for metrics and the admin API. */
 export class KeyUsage {
-  readonly #keys = new Map<string, KeyCounts>()
+  readonly #keys = new Map<string, OpenCounts>()
 
   /** Adds an ended request. */
   add(key: string, { engine, usage, used }: Pick<RequestRecord, 'engine' | 'usage' | 'used'>): void {
     const name = boundedName(this.#keys, key)
-    const added = {
-      requests: 1,
-      refused: engine === null ? 1 : 0,
-      promptTokens: usage?.promptTokens ?? used?.promptTokens ?? 0,
-      cachedTokens: usage?.cachedTokens ?? 0,
-      outputTokens: used?.outputTokens ?? usage?.completionTokens ?? 0,
-    }
-    this.#keys.set(name, sum(this.#keys.get(name) ?? NOTHING, added))
+    let counts = this.#keys.get(name)
+    if (counts === undefined) this.#keys.set(name, (counts = { ...NOTHING }))
+    counts.requests += 1
+    if (engine === null) counts.refused += 1
+    counts.promptTokens += usage?.promptTokens ?? used?.promptTokens ?? 0
+    counts.cachedTokens += usage?.cachedTokens ?? 0
+    counts.outputTokens += used?.outputTokens ?? usage?.completionTokens ?? 0
   }
 
   list(): UsageByKey {
-    return Object.fromEntries(this.#keys)
+    return Object.fromEntries(Array.from(this.#keys, ([name, counts]) => [name, { ...counts }]))
   }
 }
 

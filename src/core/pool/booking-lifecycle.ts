@@ -210,7 +210,8 @@ export class BookingLifecycle {
       const tokens = outcome.usage?.completionTokens ?? this.#estimatedTokens(booking, outcome)
       this.#history.output(Math.max(0, tokens - this.#tokensOf(booking.outputBlocks)), now)
     }
-    for (const [at, { engine, legRole }] of booking.legs.entries()) {
+    for (let at = 0; at < booking.legs.length; at++) {
+      const { engine, legRole } = booking.legs[at]!
       // A split request's usage is the decode engine's: its cached tokens are the transferred ones.
       if (legRole === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
       // Once per engine, even if it encoded several items.

@@ -79,15 +79,21 @@ export function decide(admission: Admission, input: DecisionInput): DecisionResu
     ranked: ranking.ranked,
     decision: decisionOf(admission, input, {
       routed,
-      excluded: [
-        ...excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason })),
-        ...steps.legs.unranked(ranking, inOrder),
-      ],
+      excluded: excludedOf(excluded, steps.legs.unranked(ranking, inOrder)),
       unusable,
       shadow,
       isPanic: excluded !== usual && excluded.length < usual.length,
     }),
   }
+}
+
+const NONE_EXCLUDED: readonly ExcludedEngine[] = []
+
+/** Engines that the decision has left out, each with its reason. */
+function excludedOf(excluded: readonly Exclusion[], unranked: readonly ExcludedEngine[]): readonly ExcludedEngine[] {
+  // Nearly always. The log keeps a thousand decisions.
+  if (excluded.length + unranked.length === 0) return NONE_EXCLUDED
+  return [...excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason })), ...unranked]
 }
 
 interface Routing {

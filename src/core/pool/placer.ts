@@ -108,7 +108,8 @@ export class Placer {
       admission.rescueFrom !== undefined ||
       this.#parts.budget.allows(now, retry, admission.hedge)
     const granted = isGranted ? admission : withoutFailedLegs(admission, split)
-    return granted === null ? { refusal: retryBudgetSpent } : this.choose({ ...input, admission: granted }, configured)
+    if (granted === null) return { refusal: retryBudgetSpent }
+    return this.choose(granted === admission ? input : { ...input, admission: granted }, configured)
   }
 
   /** Refuses or moves a request that its engine has no room for. */

@@ -6,25 +6,55 @@ import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { PoolDigests } from '../pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
-import type { AttemptHistory, PlaceResult } from './place-step.ts'
+import type { AttemptHistory, PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'
 import { type Pass, passAfter, passOverOne, type RefusedPass, secondPass } from './placement-passes.ts'
 
-/** Asks pass after pass (the transitions are in placement-passes.ts) until a pool has an engine or all refuse. */
-export async function acquirePlacement(
+type Acquired = AcquiredPlacement | { readonly refused: Refusal }
+
+/**
+ * Asks pass after pass (the transitions are in placement-passes.ts) until a pool has an engine or all refuse. The
+ * result is no promise if the first pool places the request at once, as pool state in this process does.
+ */
+export function acquirePlacement(
   exchange: Exchange,
   ports: Ports,
   digests: PoolDigests,
   history: AttemptHistory,
-): Promise<AcquiredPlacement | { readonly refused: Refusal }> {
-  const context = { ports, digests, history }
-  let pass = history.hedgeIn === undefined ? firstPass(exchange, digests) : secondPass(history.hedgeIn)
+): Acquired | Promise<Acquired> {
+  const pass = history.hedgeIn === undefined ? firstPass(exchange, digests) : secondPass(history.hedgeIn)
+  const search = { exchange, context: { ports, digests, history } }
+  const [first] = pass.routes
+  const placing = first === undefined || regionLimit(search) !== null ? null : ask(search, pass, first)
+  return placing !== null && isPlaced(placing) ? withNotes(placing, pass.notes) : askPasses(search, pass, placing)
+}
+
+interface PlacementSearch {
+  readonly exchange: Exchange
+  readonly context: PlacementContext
+}
+
+const ask = ({ exchange, context }: PlacementSearch, pass: Pass, route: PoolRoute): ReturnType<PlaceStep> =>
+  context.history.placeOf(route)(pass, exchange, context, route)
+
+const isPlaced = (placing: ReturnType<PlaceStep>): placing is AcquiredPlacement =>
+  !(placing instanceof Promise) && placing !== 'unknown_engine' && !('refusal' in placing)
+
+/** @param firstResult of the first pool of the first pass. null: it was not called yet */
+async function askPasses(
+  search: PlacementSearch,
+  initial: Pass,
+  firstResult: ReturnType<PlaceStep> | null,
+): Promise<Acquired> {
+  const { exchange } = search
+  let pass = initial
+  let pending = firstResult
   for (;;) {
     const refusals = new PassRefusals(pass)
-    const { regionPreference = null } = exchange
-    const limit = regionPreference?.whenFull === 'refuse' ? new RegionLimit(regionPreference, history.full) : null
+    const limit = regionLimit(search)
     for (const route of pass.routes) {
       if (limit?.excludes(route) === true) continue
-      const placing = history.placeOf(route)(pass, exchange, context, route)
+      const placing = pending ?? ask(search, pass, route)
+      pending = null
       const result = placing instanceof Promise ? await placing : placing
       if (result !== 'unknown_engine' && !('refusal' in result)) return withNotes(result, refusals.notes)
       refusals.add(route, result, exchange)
@@ -44,6 +74,11 @@ function firstPass(exchange: Exchange, digests: PoolDigests): Pass {
   const { pinned, routes } = exchange
   if (pinned === null) return digests.firstPass(exchange)
   return passOverOne(routes.filter(({ cluster }) => cluster.id === pinned.cluster))
+}
+
+/** null: no region is kept from the request. */
+function regionLimit({ exchange: { regionPreference = null }, context }: PlacementSearch): RegionLimit | null {
+  return regionPreference?.whenFull === 'refuse' ? new RegionLimit(regionPreference, context.history.full) : null
 }
 
 /** Keeps a request from regions that are less preferred than a full one. */

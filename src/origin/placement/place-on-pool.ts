@@ -3,6 +3,7 @@ import type { Admission } from '../../core/contract/admission.ts'
 import { engineIdsOf, legsOf } from '../../core/contract/legs.ts'
 import { endedAs } from '../../core/contract/outcome.ts'
 import type { Placement } from '../../core/contract/placement.ts'
+import { bookingKey } from '../../core/pool/bookings.ts'
 import { serverIdOf } from '../../core/contract/rank-id.ts'
 import type { Refusal } from '../../core/contract/refusal.ts'
 import type { Ports } from '../../ports.ts'
@@ -94,7 +95,7 @@ function waitLeftMs({ route, waitingSince }: PoolSearch, now: number): number {
 /** @param limitMs longest wait of this call */
 function ask(search: PoolSearch, limitMs = Infinity): PoolAnswer | Promise<PoolAnswer> {
   const {
-    pass: { waits, asks },
+    pass: { waits },
     exchange,
     context: { ports, digests },
     route,
@@ -103,11 +104,11 @@ function ask(search: PoolSearch, limitMs = Infinity): PoolAnswer | Promise<PoolA
   if (waits) search.waitingSince ??= startedAt
   // The pool state subtracts the wait itself.
   const admission = admissionFor(search, (search.waitingSince ?? startedAt) - exchange.receivedAt)
-  const parts = bookingParts(exchange, ports, route, { ...admission, ...asks })
+  const parts = bookingParts(exchange, ports, route, admission)
   const admitted = waits ? waitOn(search, parts, limitMs) : (admitNow(parts) ?? admitOn(ports, digests, route, parts))
   return admitted instanceof Promise
-    ? admitted.then((late) => answered(late, search, parts.admission, startedAt))
-    : answered(admitted, search, parts.admission, startedAt)
+    ? admitted.then((late) => answered(late, search, admission, startedAt))
+    : answered(admitted, search, admission, startedAt)
 }
 
 function answered(
@@ -179,7 +180,7 @@ function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admiss
 const chargesOf = oncePerPool(({ pool }): ((exchange: Exchange, route: PoolRoute) => Charge) =>
   pool.cost === null
     ? () => noCharge
-    : (exchange, route) => (key) => exchange.observer?.bookingReleased(exchange, route, key),
+    : (exchange, route) => (admission) => exchange.observer?.bookingReleased(exchange, route, bookingKey(admission)),
 )
 
 type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
@@ -290,15 +291,19 @@ function admissionFor(
   elapsedMs: number,
 ): Admission {
   const admission = exchange.source.admission(route)
+  const avoided = avoidedIn(route, history, pass.waits)
+  const outside = outsideOf(route, exchange)
+  const avoidsNone = avoided.length + outside.length + unknown.length === 0
   // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
   const extended: { -readonly [Field in keyof Admission]: Admission[Field] } = {
     ...admission,
     configVersion: exchange.configVersion,
     attempt: history.attempt,
-    avoid: [...avoidedIn(route, history, pass.waits), ...outsideOf(route, exchange), ...unknown],
+    avoid: avoidsNone ? none : [...avoided, ...outside, ...unknown],
     unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
     encodeItems: admission.encodeItems > 0 && history.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
   }
+  if (pass.asks.isLastResort === true) extended.isLastResort = true
   if (history.moved) extended.moved = true
   if (history.beyondContextTokens != null) extended.beyondContextTokens = history.beyondContextTokens
   if (history.attempt > 0 && history.failedLegs !== null) extended.failedLegs = history.failedLegs

@@ -100,7 +100,8 @@ export class LocalPool implements PoolPort {
     if ('refusal' in admitted) return admitted
     const { placement, policy, predictedTtftMs, events } = admitted
     const lease = new LocalLease(this.#state, this.#now, admitted)
-    return { lease, placement, policy, predictedTtftMs, ...(events === undefined ? {} : { events }) }
+    const leased = { lease, placement, policy, predictedTtftMs }
+    return events === undefined ? leased : { ...leased, events }
   }
 
   async resume(booking: Resume): Promise<Lease> {

@@ -36,11 +36,11 @@ export class ClientWriter {
   }
 
   open(status: number, headers: readonly string[]): void {
-    const fields = [...headers]
-    this.#isRechunked = this.#framing.kind === 'chunked' && this.#response.takesChunks
-    if (this.#isRechunked) fields.push('transfer-encoding', 'chunked')
-    else if (this.#framing.kind === 'length') fields.push('content-length', String(this.#framing.length))
-    this.#response.head(status, fields, this.#isRechunked)
+    const { kind, length } = this.#framing
+    this.#isRechunked = kind === 'chunked' && this.#response.takesChunks
+    if (this.#isRechunked) this.#response.head(status, [...headers, 'transfer-encoding', 'chunked'], true)
+    else if (kind === 'length') this.#response.head(status, [...headers, 'content-length', String(length)], false)
+    else this.#response.head(status, headers, false)
   }
 
   /** Bytes as the engine framed them, without trailers and without blanks behind sizes. */

@@ -33,20 +33,22 @@ export function readHeadFields(text: string, take: (name: string, value: string)
   while (at >= 0) {
     const from = at + 2
     at = text.indexOf('\r\n', from)
-    const line = at < 0 ? text.slice(from) : text.slice(from, at)
-    const colon = line.indexOf(':')
-    const name = nameOf(line.slice(0, Math.max(0, colon)))
-    if (name === null || !take(name, valueOf(line, colon + 1))) return false
+    const end = at < 0 ? text.length : at
+    const colon = text.indexOf(':', from)
+    if (colon < 0 || colon > end) return false
+    const name = nameOf(text.slice(from, colon))
+    if (name === null || !take(name, valueOf(text, colon + 1, end))) return false
   }
   return true
 }
 
 /** Trims spaces and tabs only (RFC 9110, 5.6.3); `trim` removes more. */
-function valueOf(line: string, from: number): string {
-  let to = line.length
-  while (from < to && isBlank(line.charCodeAt(from))) from++
-  while (to > from && isBlank(line.charCodeAt(to - 1))) to--
-  return line.slice(from, to)
+function valueOf(text: string, start: number, end: number): string {
+  let from = start
+  let to = end
+  while (from < to && isBlank(text.charCodeAt(from))) from++
+  while (to > from && isBlank(text.charCodeAt(to - 1))) to--
+  return text.slice(from, to)
 }
 
 const isBlank = (code: number): boolean => code === 32 || code === 9

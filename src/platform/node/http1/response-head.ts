@@ -51,7 +51,8 @@ export function parseResponseHead(text: string): ResponseHead | null {
   })
   if (!taken) return null
   if (framing.chunked && framing.length >= 0) return null
-  return { status, headers: withoutNamed(headers, framing.named), ...bodyOf(status, framing) }
+  const { kind, length, close } = bodyOf(status, framing)
+  return { status, headers: withoutNamed(headers, framing.named), kind, length, close }
 }
 
 function takeFraming(framing: Framing, name: string, value: string, old: boolean): 'keep' | 'taken' | 'refuse' {
