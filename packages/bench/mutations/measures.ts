@@ -138,8 +138,8 @@ export const measures: readonly Mutation[] = [
   {
     name: 'cost model fitter accepts samples of broken clocks',
     file: 'src/core/latency/prefill-fitter.ts',
-    find: 'if (!(sample.seconds >= MIN_SECONDS && sample.seconds <= MAX_SECONDS) || !(sample.newTokens > 0)) return',
-    replace: '',
+    find: 'return sample.seconds >= MIN_SECONDS && sample.seconds <= MAX_SECONDS && sample.newTokens > 0',
+    replace: 'return true',
     impact: 'one sample of zero seconds makes every prediction useless',
     tests: LATENCY,
   },

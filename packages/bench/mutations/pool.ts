@@ -50,9 +50,17 @@ export const pool: readonly Mutation[] = [
     tests: QUEUE,
   },
   {
+    name: 'a new engine counts as usual while its first prompt is late',
+    file: 'src/core/pool/engine-estimators.ts',
+    find: 'return this.learner.isNew ? this.queue.timesSoFar(now) : 1',
+    replace: 'return 1',
+    impact: 'an engine of unknown speed gets more prompts although the first shows that it is slow',
+    tests: { node: ['test/core/pool/pool-state.new-engine.test.ts'] },
+  },
+  {
     name: 'an overdue first token changes nothing',
     file: 'src/core/pool/prefill-queue.ts',
-    find: 'return Math.max(this.#left(now), this.#leftOverdue(now)) / 1e6',
+    find: 'return Math.max(slowLeft, this.#leftOverdue(now)) / 1e6',
     replace: 'return this.#left(now) / 1e6',
     impact: 'an engine that hangs looks idle',
     tests: QUEUE,

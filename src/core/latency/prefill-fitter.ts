@@ -72,6 +72,8 @@ const DELAY_LOSS = 0.02
 const MAX_LOSS = 1
 /** Samples at which confidence is one half. */
 const HALF_CONFIDENCE_SAMPLES = 6
+/** Number of samples up to which an engine is new. */
+const NEW_SAMPLES = 3
 
 /** Fit before a reset. */
 interface EarlierFit {
@@ -104,6 +106,8 @@ export class PrefillFitter {
   #times: SampleTimes | null = null
   #restoredSamples = 0
   #longestTokens = 0
+  /** Samples of responses that have not ended, in order. */
+  readonly #early: PrefillSample[] = []
   readonly #samplesBySize: PrefillSample[][] = [[], [], [], [], [], []]
   /** Last samples with log(measured / expected) at their time. */
   readonly #recent: { readonly sample: PrefillSample; readonly error: number }[] = []
@@ -129,6 +133,11 @@ export class PrefillFitter {
 
   get samples(): number {
     return this.#sampleCount
+  }
+
+  /** Whether it has too few samples to know the speed, and none was restored. */
+  get isNew(): boolean {
+    return Math.max(this.#sampleCount, this.#restoredSamples) < NEW_SAMPLES
   }
 
   /** Longest prompt with a sample, with its cached tokens. Longer ones are extrapolated. */
@@ -160,8 +169,21 @@ export class PrefillFitter {
     return this.#sampleCount + this.#restoredSamples > 0
   }
 
+  /**
+   * Learns the speed of a new engine from a first token. What its response reports at the end replaces the sample:
+   * until then the cached part of the prompt is an assumption.
+   */
+  learnEarly(sample: PrefillSample): void {
+    if (!this.isNew || !isPlausible(sample)) return
+    this.#early.push(sample)
+    this.#store(sample)
+    this.#refit(sample.at)
+    this.#confidence = this.#confidenceNow()
+  }
+
   learn(sample: PrefillSample): void {
-    if (!(sample.seconds >= MIN_SECONDS && sample.seconds <= MAX_SECONDS) || !(sample.newTokens > 0)) return
+    if (!isPlausible(sample)) return
+    this.#dropEarly()
     const error = Math.log(sample.seconds / costModelSeconds(this.#costModel, sample))
     if (Math.abs(error) > SHIFT_LOG_FACTOR) this.#times = null
     this.#recent.push({ sample, error })
@@ -170,7 +192,22 @@ export class PrefillFitter {
     if (this.#hasReturned(sample)) this.#revert(sample.at)
     else if (this.#hasShifted()) this.#restart(sample.at)
     if (this.#sampleCount <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
-    this.#confidence = this.#sampleCount / (this.#sampleCount + HALF_CONFIDENCE_SAMPLES) / (1 + 2 * this.#spread)
+    this.#confidence = this.#confidenceNow()
+  }
+
+  #confidenceNow(): number {
+    return this.#sampleCount / (this.#sampleCount + HALF_CONFIDENCE_SAMPLES) / (1 + 2 * this.#spread)
+  }
+
+  /** Drops the earliest sample of a first token. */
+  #dropEarly(): void {
+    const early = this.#early.shift()
+    if (early === undefined) return
+    const kept = this.#samplesBySize[sizeClass(early.newTokens)]!
+    const at = kept.indexOf(early)
+    if (at < 0) return
+    kept.splice(at, 1)
+    this.#sampleCount -= 1
   }
 
   #store(sample: PrefillSample): void {
@@ -302,6 +339,10 @@ const observed = new Observations()
 
 function observe(sample: Omit<PrefillSample, 'at'>, weight: number): void {
   observed.add(sample.newTokens, sample.pairs, sample.seconds, weight)
+}
+
+function isPlausible(sample: PrefillSample): boolean {
+  return sample.seconds >= MIN_SECONDS && sample.seconds <= MAX_SECONDS && sample.newTokens > 0
 }
 
 function weightAt(at: number, now: number): number {

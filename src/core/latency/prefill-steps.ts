@@ -6,7 +6,7 @@ import { DEFAULT_PROFILE, profile } from './profiles.ts'
  * Time within which a prompt joins a step that began on an empty queue, milliseconds: the engine ends its decode step
  * first.
  */
-const JOIN_MS = 10
+export const JOIN_MS = 10
 /** Shortest step, milliseconds: first tokens within this time are of one step. */
 const MIN_STEP_MS = 3
 /** Time within which all first tokens of a step arrive, milliseconds; later ones are of a later step. */

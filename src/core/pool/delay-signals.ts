@@ -13,9 +13,10 @@ interface OwnPrefill {
   readonly prefillS: number
 }
 
-/** Time that the engine's steps add to the wait and the own prefill. Nothing if it is idle. */
-export function stepsS({ requests, queue }: EngineEstimators, own: OwnPrefill, now: number): number {
-  if (requests === 0) return 0
+/** Time that the engine's steps add to the wait and the own prefill. Nothing while it is idle or new and late. */
+export function stepsS(estimators: EngineEstimators, own: OwnPrefill, now: number): number {
+  const { requests, queue } = estimators
+  if (requests === 0 || estimators.timesSoFar(now) > 1) return 0
   const { promptTokens, cachedTokens, prefillS: seconds } = own
   return queue.delaySeconds({ newTokens: newTokens(own), work: prefillWork(promptTokens, cachedTokens), seconds }, now)
 }

@@ -129,6 +129,27 @@ export class EngineEstimators {
     return this.#costModel
   }
 
+  /**
+   * Cost model by which a decision counts. While the speed is unknown, a prompt that has taken longer than assumed
+   * shows it before its first token does.
+   */
+  presentCostModel(now: number): PrefillCostModel {
+    return multiplied(this.costModel(now), this.timesSoFar(now))
+  }
+
+  /** How many times slower than assumed a new engine has been at its present prompt. */
+  timesSoFar(now: number): number {
+    return this.learner.isNew ? this.queue.timesSoFar(now) : 1
+  }
+
+  /** Learns from a first token of a new engine. */
+  learnEarly(prefill: MeasuredPrefill): void {
+    if (!this.learner.isNew) return
+    if (this.learner.samples === 0) this.learner.setPrior(this.costModel(prefill.at))
+    this.learner.learnEarly({ ...prefill.size, seconds: prefill.seconds, at: prefill.at })
+    this.kind.learned(this)
+  }
+
   /** Learned cost model of the engine alone, as its last first tokens show it. */
   ownCostModel(now: number): PrefillCostModel {
     const { costModel } = this.learner

@@ -24,7 +24,10 @@ export function queuedS(
   const { queue, usualPrefillS } = estimators
   // Beside other sources, a late first token shows a prefill of theirs before it: half of one remains on average.
   const minS = queue.isEmpty ? 0 : Math.min(1, requests) * (usualPrefillS / 2)
-  return Math.max(Math.max(minS, queue.seconds(now)) + foreignS, estimators.places.waitS(sequences + requests, now))
+  return Math.max(
+    Math.max(minS, queue.seconds(now, estimators.timesSoFar(now))) + foreignS,
+    estimators.places.waitS(sequences + requests, now),
+  )
 }
 
 /** Seconds to compute the prompt beyond the cached tokens. */
@@ -34,7 +37,7 @@ export function ownPrefillS(
   cached: CachedTokens,
 ): number {
   const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
-  return prefillSeconds(estimators.costModel(now), size)
+  return prefillSeconds(estimators.presentCostModel(now), size)
 }
 
 /** Blocks of running sequences whose output the gateway does not parse. */

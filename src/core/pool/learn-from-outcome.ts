@@ -39,7 +39,10 @@ export function prefillEnded(leg: LegEntry, stages: StageTimes, now: number): vo
   // It ended before it was booked again, which is no evidence about the queue.
   if (leg.isResumed && leg.queued.bookedAt === now) return leg.estimators.queue.abandon(leg.queued, now)
   judgePrediction(leg, stages)
-  if (!leg.isResumed) measurePrefill(leg, stages, now)
+  if (!leg.isResumed) {
+    measurePrefill(leg, stages, now)
+    learnEarly(leg, stages, now)
+  }
   leg.busyPeriod = leg.estimators.queue.firstToken(leg.queued, now)
   leg.prefillMs = stages.prefill ?? null
   // Without an end of its own, the prefill leg's time is the response's first token, which is later.
@@ -61,6 +64,15 @@ function measurePrefill(
   const promptTokens = queued.newTokens + cached.total
   const size = { newTokens: promptTokens, pairs: attentionPairs({ promptTokens, cachedTokens: 0 }) }
   estimators.measuredPrefill({ size, seconds: prediction.ownS + laterS, at })
+}
+
+/** Teaches a new engine's speed at once: a response may end much later than its first token comes. */
+function learnEarly(leg: LegEntry, { prefill }: StageTimes, at: number): void {
+  const { legRole, estimate, estimators, firstTokenInexact, queued, engine } = leg
+  if (legRole !== 'whole' || queued === null || firstTokenInexact || estimate.behindOthers || !isUsual(estimate)) return
+  if (!estimators.queue.isAlone(queued)) return
+  const seconds = prefill === undefined ? (at - queued.bookedAt - engine.spec.rttMs) / 1000 : prefill / 1000
+  estimators.learnEarly({ size: { newTokens: queued.newTokens, pairs: queued.work }, seconds, at })
 }
 
 /** Time to load from slower tiers or to load an adapter is not part of the cost model. */

@@ -1,6 +1,6 @@
 import { addAt, sumTo } from '../fenwick-tree.ts'
 import { BusyPeriod, type BusyPeriodStart, type OnSample } from '../latency/busy-period.ts'
-import { type BookedPrompt, PrefillSteps } from '../latency/prefill-steps.ts'
+import { type BookedPrompt, JOIN_MS, PrefillSteps } from '../latency/prefill-steps.ts'
 import { UsualLength } from './usual-length.ts'
 
 /** Prefill to book. */
@@ -52,6 +52,9 @@ const BUSY_PERIOD_TOKENS = 8192
 const OVERDUE_TIMES = 4
 
 const OVERDUE_MICROS = 5e6
+
+/** Time beyond the expected one that says nothing about the speed of an engine, microseconds. */
+const USUAL_DELAY_MICROS = 1e5
 
 /** Minimum bookings before places of ended prefills are reused. */
 const FREE_PLACES = 64
@@ -155,9 +158,27 @@ export class PrefillQueue {
     return this.#work
   }
 
-  /** Seconds until the engine would start a new prefill. `now` in milliseconds. */
-  seconds(now: number): number {
-    return Math.max(this.#left(now), this.#leftOverdue(now)) / 1e6
+  /**
+   * Seconds until the engine would start a new prefill. `now` in milliseconds.
+   * @param times how many times slower than booked the engine is
+   */
+  seconds(now: number, times = 1): number {
+    const left = this.#left(now)
+    const slowLeft = times === 1 ? left : times * Math.max(left, this.#pendingMicros - (this.#head?.micros ?? 0))
+    return Math.max(slowLeft, this.#leftOverdue(now)) / 1e6
+  }
+
+  /** Multiple of its expected time that the engine has already been at its present step; at least 1. */
+  timesSoFar(now: number): number {
+    const head = this.#head
+    if (head?.streams !== true) return 1
+    const elapsed = (now - this.#headSince) * 1000 - USUAL_DELAY_MICROS
+    return elapsed <= head.micros ? 1 : Math.max(1, elapsed / stepMicros(head))
+  }
+
+  /** Whether no later prompt is in the first step of this one. */
+  isAlone({ bookedAt, next }: QueuedPrefill): boolean {
+    return next === null || next.bookedAt > bookedAt + JOIN_MS
   }
 
   /**

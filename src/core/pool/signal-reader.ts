@@ -143,7 +143,7 @@ export class SignalReader implements SignalQuery {
       signals.queuedPrefillS = queuedS(this, estimators, foreign)
       signals.activeBlocks = active.active(estimators.number) + unparsedBlocks(this, estimators) + foreign.blocks
       signals.capacityBlocks = estimators.capacity.declared ?? Infinity
-      signals.costModel = estimators.costModel(now)
+      signals.costModel = estimators.presentCostModel(now)
       signals.confidence = estimators.learner.confidence
       signals.decodeCostModel = estimators.decodeCostModel(blockTokens, now)
       signals.warmth = estimators.warmth(now)

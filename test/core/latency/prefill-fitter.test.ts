@@ -241,3 +241,29 @@ describe('profiles', () => {
     },
   )
 })
+
+describe('a first token whose response has not ended', () => {
+  const size: PromptSize = { promptTokens: 4096, cachedTokens: 0 }
+
+  it('a first token is a sample of a new engine until its response ends', () => {
+    const fitter = new PrefillFitter(gpu)
+    const usual = prefillSeconds(gpu, size)
+    fitter.learnEarly(took(size, usual / 4, 0))
+    expect(fitter.samples).toBe(1)
+    expect(prefillSeconds(fitter.costModel, size)).toBeCloseTo(usual / 4, 1)
+    fitter.learn(took(size, 4 * usual, 1000))
+    expect(fitter.samples).toBe(1)
+    expect(errorOf(fitter.costModel, size, 4 * usual)).toBeLessThan(0.05)
+  })
+
+  it('a first token is no sample of an engine that has three, or whose speed was restored', () => {
+    const known = new PrefillFitter(gpu)
+    for (let at = 0; at < 3; at += 1) known.learn(took(size, 1, at))
+    known.learnEarly(took(size, 10, 3))
+    expect(known.samples).toBe(3)
+    const restored = new PrefillFitter(gpu)
+    restored.restore(gpu)
+    restored.learnEarly(took(size, 10, 0))
+    expect(restored.samples).toBe(0)
+  })
+})
