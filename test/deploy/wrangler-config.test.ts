@@ -14,6 +14,7 @@ const place = (region: string) => ({ placement: { region } })
 interface Env {
   readonly workers_dev: boolean
   readonly durable_objects: unknown
+  readonly define: unknown
   readonly kv_namespaces?: unknown
 }
 
@@ -39,6 +40,7 @@ describe('the configuration for wrangler', () => {
     // A region that read the front's configuration would send requests back to itself.
     expect(eu.kv_namespaces).toEqual([])
     expect(eu.durable_objects).toEqual(base['durable_objects'])
+    expect(eu.define).toEqual({ FIRSTLIGHT_DOCS: 'false' })
   })
 
   it('the configuration for wrangler names the cluster of each region of one document, and needs an environment for each', () => {
