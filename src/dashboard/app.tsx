@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { Attention } from './attention.tsx'
 import { type Concern, concernsOf, type Since, sinceOf } from './concerns.ts'
 import { Decisions } from './decisions.tsx'
-import { type EngineLine, linesOf, needsCards } from './engine-state.ts'
+import { type EngineLine, isEdge, linesOf, needsCards } from './engine-state.ts'
 import { Engines } from './engines.tsx'
 import { Feed, type Link } from './feed.ts'
 import { savedKey, saveKey } from './gateway.ts'
@@ -119,7 +119,7 @@ function Fleet({ view, lines, concerns, since, samples, history }: PageState) {
       {needsCards(view.pools) && <Pools pools={view.pools} />}
       <Engines lines={lines} />
       <Stages view={view} decisions={history.measured} />
-      <Prediction errors={view.ttft_errors} decisions={history.measured} />
+      {!isEdge(view.pools) && <Prediction errors={view.ttft_errors} decisions={history.measured} />}
       <Decisions history={history} />
     </>
   )

@@ -26,6 +26,9 @@ export const linesOf = (pools: readonly Pool[]): EngineLine[] =>
 
 export const isGateway = ({ gateway }: Pick<Pool, 'gateway'>): boolean => gateway !== undefined
 
+/** Whether all engines are behind other gateways, so that this one knows neither their load nor their prediction. */
+export const isEdge = (pools: readonly Pick<Pool, 'gateway'>[]): boolean => pools.length > 0 && pools.every(isGateway)
+
 /** Pools whose card would say nothing that the table does not: one pool of this gateway. */
 export const needsCards = (pools: readonly Pool[]): boolean =>
   pools.length !== 1 || !pools[0]!.reachable || isGateway(pools[0]!)

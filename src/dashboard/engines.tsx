@@ -13,6 +13,7 @@ export function Engines({ lines }: { readonly lines: readonly EngineLine[] }) {
   const [selection, setSelection] = useState<Selection>({ text: '', state: 'all', column: 'engine', descending: false })
   const rows = selectLines(lines, selection)
   const shown = shownIn(lines)
+  const all = plural(lines.length, shown.load ? 'engine' : 'region')
   const { drawn, showAll } = useRowLimit(rows)
   const sort = (column: Column, isNumber: boolean) =>
     setSelection((last) => ({ ...last, column, descending: last.column === column ? !last.descending : isNumber }))
@@ -22,9 +23,7 @@ export function Engines({ lines }: { readonly lines: readonly EngineLine[] }) {
         <h2 id="engines">Engines</h2>
         <EngineFilter selection={selection} onSelect={setSelection} />
         <span class="dim" role="status">
-          {rows.length === lines.length
-            ? plural(lines.length, 'engine')
-            : `${rows.length} of ${plural(lines.length, 'engine')}`}
+          {rows.length === lines.length ? all : `${rows.length} of ${all}`}
         </span>
       </div>
       {rows.length === 0 ? (

@@ -30,7 +30,7 @@ export function RegionEngines({ pool }: { readonly pool: Pool }) {
         {result !== '' && <p data-result>{result}</p>}
       </div>
       {drawn.length > 0 && (
-        <table class="lines engines">
+        <table class={`lines engines ${view.state === 'listed' ? '' : 'old'}`}>
           <caption class="hidden">
             Engines of {pool.cluster} that serve {pool.model}
           </caption>

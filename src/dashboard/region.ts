@@ -11,25 +11,18 @@ export function silentSince({ gateway, at }: Pick<Pool, 'gateway' | 'at'>): numb
 export function regionText(pool: Pool): readonly string[] {
   const { gateway } = pool
   if (gateway === null || gateway === undefined) return ['no digest yet']
-  const since = silentSince(pool)
-  const {
-    reachable,
-    engines,
-    requests,
-    queued,
-    expected_ttft_ms: ttft,
-    rtt_ms: rtt,
-    age_ms: age,
-    blocking_match: alike,
-  } = gateway
+  if (!gateway.reachable) {
+    const since = silentSince(pool)
+    return [`has not answered${since === null ? '' : ` since ${dayAndClock(since)}`}`]
+  }
+  const { engines, requests, queued, expected_ttft_ms: ttft, rtt_ms: rtt, age_ms: age, blocking_match: alike } = gateway
   return [
-    ...(reachable ? [] : [`has not answered${since === null ? '' : ` since ${dayAndClock(since)}`}`]),
     `${plural(engines, 'engine')} there`,
     `${count(requests)} running`,
     `${count(queued)} waiting`,
     ...(ttft === null ? [] : [`first token in ${ms(ttft)}`]),
     `${ms(rtt)} away`,
-    ...(reachable ? [`updated ${age < 1000 ? 'just now' : `${Math.round(age / 1000)} s ago`}`] : []),
+    `updated ${age < 1000 ? 'just now' : `${Math.round(age / 1000)} s ago`}`,
     ...(alike ? [] : ['prompts divided into other blocks']),
   ]
 }

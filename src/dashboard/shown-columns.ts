@@ -1,5 +1,5 @@
 import type { Column } from './engine-selection.ts'
-import { type EngineLine, isGateway, roleOf } from './engine-state.ts'
+import { type EngineLine, isEdge, roleOf } from './engine-state.ts'
 import { type DurationUnit, durationUnit } from './format.ts'
 
 /** Columns that would say the same in every row are left out. */
@@ -21,7 +21,7 @@ export const queueMs = ({ engine: { queued_prefill_s: s } }: Pick<EngineLine, 'e
 export const shownIn = (lines: readonly EngineLine[]): ShownColumns => ({
   cluster: new Set(lines.map(({ pool }) => pool)).size > 1,
   role: new Set(lines.map(roleOf)).size > 1,
-  load: lines.some(({ pool }) => !isGateway(pool)),
+  load: !isEdge(lines.map(({ pool }) => pool)),
   queueUnit: durationUnit(lines.map(queueMs)),
   ttftUnit: durationUnit(lines.map(({ engine }) => engine.ttft_ms)),
 })

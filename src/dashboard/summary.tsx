@@ -1,4 +1,4 @@
-import { type EngineLine, objectiveOf } from './engine-state.ts'
+import { type EngineLine, isEdge, objectiveOf } from './engine-state.ts'
 import { FigureHistory } from './figure-history.tsx'
 import { count, durationUnit, inUnit, ms, number, percent, plural } from './format.ts'
 import { isHighRejection, rejectionReasons, type TrafficSample } from './rejections.ts'
@@ -80,6 +80,9 @@ const TILES: readonly Tile[] = [
   },
 ]
 
+/** What an edge does not know. */
+const LOAD: readonly Figure[] = ['queue_s', 'kv_usage']
+
 interface SummaryProps {
   readonly lines: readonly EngineLine[]
   readonly view: View
@@ -91,9 +94,9 @@ export function Summary({ lines, view, samples }: SummaryProps) {
   const reasons = rejectionReasons(samples)
   return (
     <dl class="tiles">
-      <EnginesUp lines={lines} />
+      <EnginesUp lines={lines} isEdge={isEdge(view.pools)} />
       <WaitingRequests view={view} />
-      {TILES.map((tile) => (
+      {TILES.filter(({ figure }) => !isEdge(view.pools) || !LOAD.includes(figure)).map((tile) => (
         <FigureTile
           key={tile.figure}
           tile={
@@ -108,15 +111,18 @@ export function Summary({ lines, view, samples }: SummaryProps) {
   )
 }
 
-function EnginesUp({ lines }: Pick<SummaryProps, 'lines'>) {
+function EnginesUp({ lines, isEdge: ofRegions }: Pick<SummaryProps, 'lines'> & { readonly isEdge: boolean }) {
   const up = lines.filter(({ state }) => state === 'up').length
   const running = lines.reduce((sum, { engine }) => sum + (engine.requests ?? 0), 0)
   const tones = (['good', 'warn', 'bad'] as const).map(
     (tone) => [tone, lines.filter(({ state }) => toneOf(state) === tone).length] as const,
   )
   return (
-    <div class="tile" title="Engines that may get requests now: healthy, not draining, and not full.">
-      <dt>engines up</dt>
+    <div
+      class="tile"
+      title={`${ofRegions ? 'Regions' : 'Engines'} that may get requests now: healthy, not draining, and not full.`}
+    >
+      <dt>{ofRegions ? 'regions' : 'engines'} up</dt>
       <dd class={up === lines.length ? 'good' : up === 0 ? 'bad' : 'warn'}>
         {count(up)} of {count(lines.length)}
       </dd>
