@@ -59,7 +59,7 @@ export function mayRace({ exchange, placed }: AttemptContext): boolean {
 const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']): boolean =>
   isGateway !== true && external === undefined
 
-/** Runs the first attempt of a request, and a second one beside it if a trigger asks for one. */
+/** Runs one attempt of a request, and another one beside it if a trigger asks for a second engine. */
 class Race implements OpenRace {
   readonly #single: SingleAttempt
   readonly first: AttemptContext
