@@ -8,19 +8,26 @@ const PACE: EnginePace = {
   blocks: Infinity,
 }
 const MIX: RequestMix = { prefillS: 0.1, prefillS2: 0.02, slackS: Infinity, outputTokens: 200, blocksPerSequence: 50 }
+const LONG_PROMPTS: RequestMix = { ...MIX, prefillS: 0.4, prefillS2: 0.18, outputTokens: 100 }
 /** Prefill, and for each output token a sequence's part of a step. */
-const WORK_S = 0.1 + 200 * (0.0005 + 50 * 0.00001)
+const workS = ({ prefillS, outputTokens }: RequestMix): number => prefillS + outputTokens * (0.0005 + 50 * 0.00001)
+const WORK_S = workS(MIX)
 
 describe('the rate of an engine', () => {
   it('without limits, an engine works 95 % of its time', () => {
     expect(engineRate(MIX, PACE, Infinity)).toBeCloseTo(0.95 / WORK_S)
   })
 
-  it('an engine has the objective of the time between tokens at its rate', () => {
-    const rate = engineRate(MIX, PACE, 0.04)
-    const itlS = PACE.step.baseS / (1 - rate * WORK_S)
-    // Its own prefill delays the running streams.
-    expect(itlS + MIX.prefillS / MIX.outputTokens).toBeCloseTo(0.04)
+  it.each([
+    ['short', MIX],
+    ['long', LONG_PROMPTS],
+  ])('an engine has the objective of the time between tokens at its rate, with %s prompts', (_length, mix) => {
+    const rate = engineRate(mix, PACE, 0.04)
+    const itlS = PACE.step.baseS / (1 - rate * workS(mix))
+    const meanWaitS = (rate * mix.prefillS2) / 2 / (1 - rate * mix.prefillS)
+    // Its own prefill delays the running streams, and so do those that are queued: of 99 of 100 streams at most so long.
+    const delayS = mix.prefillS + Math.log(100) * meanWaitS
+    expect(itlS + delayS / mix.outputTokens).toBeCloseTo(0.04, 3)
   })
 
   it.each([
