@@ -1,8 +1,9 @@
 /**
  * The capacity rule of a pool with `slo` as an autoscaler, in virtual time, against scaling on queue length and KV cache
  * use and against the offline optimum (docs/replay.md).
- * `npm run bench -- autoscale [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--quick] [--json FILE]`. A generated hour
- * always runs. `--quick`: ten minutes of each, one seed.
+ * `npm run bench -- autoscale [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--quick] [--windows] [--json FILE]`. A generated hour
+ * always runs. `--quick`: ten minutes of each, one seed. `--windows`: also each rule with the stabilization window of the
+ * others, 300 s for the capacity and 60 s for the rest.
  */
 import { basename } from 'node:path'
 import type { AutoscaleRow } from '../replay/src/autoscale/autoscale-row.ts'
@@ -17,14 +18,21 @@ const TUNING_SEED = 101
 
 const bench: Bench = async ({ flags, args, note }) => {
   const quick = flags['quick'] !== undefined
+  const windows = flags['windows'] !== undefined
   const seeds = Number(flags['seeds'] ?? (quick ? 1 : 3))
   const sources = [...args, GENERATED]
-  const tuning = sources.map((source): GradeJob => ({ source, seed: TUNING_SEED, quick, queue: null }))
+  const tuning = sources.map((source): GradeJob => ({ source, seed: TUNING_SEED, quick, windows, queue: null }))
   const settings = await onThreads<QueueSetting>(tuning, ({ source }, { target, refuses }) =>
     note(`${basename(source)}: queue rule with ${target} waiting requests, ${refuses ? 'refusing' : 'all wait'}`),
   )
   const jobs = sources.flatMap((source, at) =>
-    Array.from({ length: seeds }, (_, seed): GradeJob => ({ source, seed: seed + 1, quick, queue: settings[at]! })),
+    Array.from({ length: seeds }, (_, seed): GradeJob => ({
+      source,
+      seed: seed + 1,
+      quick,
+      windows,
+      queue: settings[at]!,
+    })),
   )
   const grades = await onThreads<Grade>(jobs, ({ source, seed }) => note(`${basename(source)}: seed ${seed} done`))
   const workloads = [...new Set(grades.map(({ workload }) => workload))]
@@ -48,7 +56,9 @@ function meansOf(workload: string, grades: readonly Grade[], queue: QueueSetting
     return {
       workload,
       rule,
-      setting: rule === 'queue_tuned' ? `${queue.target} waiting, ${queue.refuses ? 'refuses' : 'all wait'}` : '',
+      setting: rule.startsWith('queue_tuned')
+        ? `${queue.target} waiting, ${queue.refuses ? 'refuses' : 'all wait'}`
+        : '',
       slo_kept: mean((row) => row.slo_kept),
       refused: mean((row) => row.refused),
       engine_hours: mean((row) => row.engine_hours),

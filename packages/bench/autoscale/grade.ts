@@ -21,11 +21,17 @@ const SLO = { ttftMs: 5_000, ttftMsPer1kTokens: 150, itlMs: 100 }
 const START_S = 120
 const MAX_REPLICAS = 24
 
+/** Stabilization window of the capacity rule, and that of the others, seconds. */
+const SHORT_S = 60
+const LONG_S = 300
+
 export interface GradeInput {
   /** Path of a trace, or `generated`. */
   readonly source: string
   readonly seed: number
   readonly quick: boolean
+  /** Also runs each rule with the stabilization window of the others. */
+  readonly windows: boolean
 }
 
 /** Setting of the queue rule. */
@@ -91,12 +97,23 @@ export function grade(input: GradeInput, queue: QueueSetting): Grade {
     autoscaledReplay({ ...given, refuses, beginsWith }, ruleScaler(rule, given))
   const capacity = run(capacityRule, true)
   const { result: optimum } = offlineOptimum(given, capacity.keptShare)
+  const windowed = (rule: ScalingRule, stabilizationS: number, refuses: boolean): AutoscaledResult =>
+    run({ ...rule, stabilizationS }, refuses)
   const results = {
     capacity,
     queue_tuned: run(queueRule(queue.target), queue.refuses),
     queue_published: run(queueRule(), true),
     kv_use: run(kvRule, true),
     kv_use_all_wait: run(kvRule, false),
+    ...(input.windows
+      ? {
+          capacity_300_s: windowed(capacityRule, LONG_S, true),
+          queue_tuned_60_s: windowed(queueRule(queue.target), SHORT_S, queue.refuses),
+          queue_published_60_s: windowed(queueRule(), SHORT_S, true),
+          kv_use_60_s: windowed(kvRule, SHORT_S, true),
+          kv_use_all_wait_60_s: windowed(kvRule, SHORT_S, false),
+        }
+      : {}),
     optimum,
   }
   return {

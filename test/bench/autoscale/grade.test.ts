@@ -22,8 +22,8 @@ function traceFile(): string {
 
 test('a grade has a row for each rule, with the objective kept where one engine is enough', () => {
   const source = traceFile()
-  const queue = tunedQueue({ source, seed: 101, quick: true })
-  const { workload, rows } = grade({ source, seed: 1, quick: true }, queue)
+  const queue = tunedQueue({ source, seed: 101, quick: true, windows: false })
+  const { workload, rows } = grade({ source, seed: 1, quick: true, windows: true }, queue)
   expect(workload).toBe('short')
   expect(rows.map(({ rule }) => rule)).toEqual([
     'capacity',
@@ -31,6 +31,11 @@ test('a grade has a row for each rule, with the objective kept where one engine 
     'queue_published',
     'kv_use',
     'kv_use_all_wait',
+    'capacity_300_s',
+    'queue_tuned_60_s',
+    'queue_published_60_s',
+    'kv_use_60_s',
+    'kv_use_all_wait_60_s',
     'optimum',
   ])
   for (const { rule, slo_kept, replicas_max } of rows) expect([rule, slo_kept, replicas_max]).toEqual([rule, 1, 1])
