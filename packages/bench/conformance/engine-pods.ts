@@ -1,6 +1,7 @@
 /** Engines of pods in one process: each pod has an address of loopback's network, and the same ports. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 
 const ANSWER_MS = 40
 
@@ -19,6 +20,8 @@ export class EnginePods {
   readonly #byIp = new Map<string, EnginePod>()
   readonly #servers: Server[] = []
   requests = 0
+  /** Body of the newest complete request. */
+  lastBody = ''
 
   /** Requests that are being answered. */
   get running(): number {
@@ -63,7 +66,10 @@ export class EnginePods {
       pod.lastRequestAt = now
       this.requests++
       pod.running++
-      request.resume()
+      void text(request).then(
+        (body) => (this.lastBody = body),
+        () => undefined,
+      )
       return void setTimeout(() => {
         pod.running--
         json({ choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } })

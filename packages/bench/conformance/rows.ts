@@ -14,6 +14,7 @@ import { splitEndpointRow } from './rows/split-endpoints.ts'
 import { decodeReuseRows } from './rows/decode-reuse.ts'
 import { encodeRow } from './rows/encode.ts'
 import { eppRows } from './rows/epp.ts'
+import { eppVllmRow } from './rows/epp-vllm.ts'
 import { eventRows } from './rows/events.ts'
 import { eventsFeedback } from './rows/events-feedback.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
@@ -22,6 +23,7 @@ import { foreignRows } from './rows/foreign.ts'
 import { forwardingRows } from './rows/forwarding.ts'
 import { harnessRows, vllmBenchRow } from './rows/harnesses.ts'
 import { inferencePoolRow } from './rows/inference-pool.ts'
+import { objectivesRow } from './rows/objectives.ts'
 import { kubernetesRows } from './rows/kubernetes.ts'
 import { llamaRows } from './rows/llama.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
@@ -93,6 +95,7 @@ export const rows: readonly Row[] = [
   ...ttftRows,
   ...predictionRows,
   overloadRow,
+  eppVllmRow,
   ...regionRows('node'),
   ...regionRows('worker'),
   stoppedCoreRow,
@@ -102,6 +105,7 @@ export const rows: readonly Row[] = [
   ...llamaRows,
   ...kubernetesRows,
   inferencePoolRow,
+  objectivesRow,
   scaleFromZeroRow,
   ...eppRows,
   ...agentRows,

@@ -62,6 +62,14 @@ export function findEnvoy(named: string | true | undefined): { readonly program:
   return { program, version: /\/(\d+\.\d+\.\d+)/.exec(stdout)?.[1] ?? stdout.trim() }
 }
 
+/** What Envoy does without the picker. */
+export interface FailureMode {
+  /** Requests go on without it (`failure_mode_allow`). Otherwise they fail. */
+  readonly failsOpen: boolean
+  /** Limit of one message in modes that have it, seconds. */
+  readonly messageTimeoutS: number
+}
+
 interface EnvoyPlan {
   readonly program: string
   readonly folder: string
@@ -69,33 +77,32 @@ interface EnvoyPlan {
   readonly engines: readonly number[]
   /** Ports of the pickers. */
   readonly pickers: readonly number[]
+  /** Absent: requests fail, after ten minutes. */
+  readonly failureMode?: FailureMode | undefined
 }
 
 export async function startEnvoy(
-  { program, folder, engines, pickers }: EnvoyPlan,
+  { program, folder, engines, pickers, failureMode }: EnvoyPlan,
   mode: EnvoyMode,
 ): Promise<StartedProcess> {
   const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
   const file = join(folder, `envoy-${mode}.json`)
-  writeFileSync(file, JSON.stringify(configOf(mode, { port, engines, pickers })))
+  writeFileSync(file, JSON.stringify(configOf(mode, { port, engines, pickers, failureMode })))
   const child = spawn(program, ['-c', file, '--concurrency', '1', '--use-dynamic-base-id', '-l', 'error'], {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   const stop = guard(child)
+  // Envoy answers 5xx while it does not reach the picker.
   const listens = (): Promise<boolean> =>
     fetch(`http://127.0.0.1:${port}/v1/models`).then(
-      ({ ok }) => ok,
+      ({ status }) => status < 500,
       () => false,
     )
   await until(listens, `Envoy (${mode}) to listen`)
   return { pid: child.pid!, port, stop }
 }
 
-interface Ports {
-  readonly port: number
-  readonly engines: readonly number[]
-  readonly pickers: readonly number[]
-}
+type Plan = Pick<EnvoyPlan, 'engines' | 'pickers' | 'failureMode'> & { readonly port: number }
 
 const address = (port: number): object => ({ socket_address: { address: '127.0.0.1', port_value: port } })
 
@@ -104,7 +111,7 @@ const endpoints = (cluster: string, ports: readonly number[]): object => ({
   endpoints: [{ lb_endpoints: ports.map((port) => ({ endpoint: { address: address(port) } })) }],
 })
 
-function configOf(mode: EnvoyMode, { port, engines, pickers }: Ports): object {
+function configOf(mode: EnvoyMode, { port, engines, pickers, failureMode }: Plan): object {
   const bodies = MODES[mode]
   const router = typed('envoy.filters.http.router', 'extensions.filters.http.router.v3.Router')
   const route = { match: { prefix: '/' }, route: { cluster: 'pool', timeout: '0s', idle_timeout: '600s' } }
@@ -114,7 +121,7 @@ function configOf(mode: EnvoyMode, { port, engines, pickers }: Ports): object {
     {
       stat_prefix: 'bench',
       route_config: { virtual_hosts: [{ name: 'all', domains: ['*'], routes: [route] }] },
-      http_filters: bodies === null ? [router] : [processor(bodies), router],
+      http_filters: bodies === null ? [router] : [processor(bodies, failureMode), router],
     },
   )
   const listener = {
@@ -126,15 +133,22 @@ function configOf(mode: EnvoyMode, { port, engines, pickers }: Ports): object {
   return {
     static_resources: {
       listeners: [listener],
-      clusters: bodies === null ? [staticPool(engines)] : [pickedPool, pickerCluster(pickers)],
+      clusters:
+        bodies === null
+          ? [staticPool(engines)]
+          : [failureMode === undefined ? pickedPool : preferringPool(engines), pickerCluster(pickers)],
     },
   }
 }
 
-const processor = ([request, response]: NonNullable<(typeof MODES)[EnvoyMode]>): object =>
+const processor = (
+  [request, response]: NonNullable<(typeof MODES)[EnvoyMode]>,
+  { failsOpen, messageTimeoutS }: FailureMode = { failsOpen: false, messageTimeoutS: 600 },
+): object =>
   typed('envoy.filters.http.ext_proc', 'extensions.filters.http.ext_proc.v3.ExternalProcessor', {
     grpc_service: { envoy_grpc: { cluster_name: 'picker' }, timeout: '600s', retry_policy: RETRIES },
-    message_timeout: '600s',
+    message_timeout: `${messageTimeoutS}s`,
+    failure_mode_allow: failsOpen,
     processing_mode: {
       request_header_mode: 'SEND',
       request_body_mode: request,
@@ -163,6 +177,36 @@ const pickedPool = {
   original_dst_lb_config: { use_http_header: true, http_header_name: 'x-gateway-destination-endpoint' },
   ...LIMITS,
 }
+
+/** Without a destination of the picker, Envoy balances over the engines itself. */
+const preferringPool = (engines: readonly number[]): object => ({
+  ...staticPool(engines),
+  load_balancing_policy: {
+    policies: [
+      {
+        typed_extension_config: typed(
+          'envoy.load_balancing_policies.override_host',
+          'extensions.load_balancing_policies.override_host.v3.OverrideHost',
+          {
+            override_host_sources: [
+              { metadata: { key: 'envoy.lb', path: [{ key: 'x-gateway-destination-endpoint' }] } },
+            ],
+            fallback_policy: {
+              policies: [
+                {
+                  typed_extension_config: typed(
+                    'envoy.load_balancing_policies.round_robin',
+                    'extensions.load_balancing_policies.round_robin.v3.RoundRobin',
+                  ),
+                },
+              ],
+            },
+          },
+        ),
+      },
+    ],
+  },
+})
 
 const pickerCluster = (ports: readonly number[]): object => ({
   name: 'picker',

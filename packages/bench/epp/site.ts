@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freeAddress } from '../../../src/platform/node/threads/free-address.ts'
 import { type ServedProcess, startScript, startServed, type StartedProcess } from '../proxy/processes.ts'
-import { type EnvoyMode, startEnvoy } from './envoy.ts'
+import { type EnvoyMode, type FailureMode, startEnvoy } from './envoy.ts'
 
 const ENGINES = 4
 const ADMIN = 'admin-key-of-the-bench'
@@ -16,7 +16,7 @@ export interface Site {
   /** Ports. */
   readonly engines: readonly number[]
   /** Envoy in front of these pickers, by default that of the site. */
-  envoy(mode: EnvoyMode, pickers?: readonly number[]): Promise<StartedProcess>
+  envoy(mode: EnvoyMode, pickers?: readonly number[], failureMode?: FailureMode): Promise<StartedProcess>
   /** `firstlight serve` with a picker on this port. */
   serve(pickerPort: number): Promise<ServedProcess>
   /** Kills the first engine. */
@@ -51,8 +51,8 @@ export async function openSite(program: string): Promise<Site> {
       pickerPort,
       engines,
       serve,
-      envoy: async (mode, pickers = [pickerPort]) =>
-        keep(await startEnvoy({ program, folder, engines, pickers }, mode)),
+      envoy: async (mode, pickers = [pickerPort], failureMode) =>
+        keep(await startEnvoy({ program, folder, engines, pickers, failureMode }, mode)),
       loseEngine: () => void process.kill(processes[0]!.pid, 'SIGKILL'),
       close,
     }

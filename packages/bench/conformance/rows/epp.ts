@@ -1,11 +1,12 @@
 /** The endpoint picker behind a real Envoy, with stub engines: `npm run bench -- epp` in small, without its CPU figures. */
 import { compareAdmissions } from '../../epp/admissions.ts'
 import { findEnvoy } from '../../epp/envoy.ts'
+import { type FailureModeRow, runFailureModes } from '../../epp/failure-modes.ts'
 import { runLostEngine } from '../../epp/lost-engine.ts'
 import { runModes } from '../../epp/modes.ts'
 import { runRestarts } from '../../epp/restarts.ts'
 import { openSite, type Site } from '../../epp/site.ts'
-import { check, type Lab, type Row } from '../row.ts'
+import { check, type Finding, type Lab, type Row } from '../row.ts'
 import { inCache, missingIn } from '../standalone.ts'
 
 const CHATS = 500
@@ -15,11 +16,13 @@ const FAULT_CHATS = 200
 
 const missing = (): string | null => missingIn('envoy', ['bin/envoy'], 'install-envoy.sh')
 
-async function behindEnvoy(run: (site: Site) => Promise<string>): Promise<string> {
+async function behindEnvoy(run: (site: Site) => Promise<string | Finding>): Promise<Finding> {
   const { program, version } = findEnvoy(inCache('envoy', 'bin', 'envoy'))
   const site = await openSite(program)
   try {
-    return `Envoy ${version}: ${await run(site)}`
+    const result = await run(site)
+    const { seen, ...rest } = typeof result === 'string' ? { seen: result, detail: '' } : result
+    return { ...rest, seen: `Envoy ${version}: ${seen}` }
   } finally {
     site.close()
   }
@@ -55,6 +58,44 @@ async function engineDies(site: Site): Promise<string> {
   return `${during.lost} of ${during.sent} requests were lost when one of four engines died, none of the next ${after.sent}; no booking left`
 }
 
+/** Statuses without a picker that docs/endpoint-picker.md states. `*`: placed by the picker. */
+const EXPECTED: Readonly<Record<string, Pick<FailureModeRow, 'killed' | 'stopped'>>> = {
+  'full_duplex closed': { killed: '500', stopped: 'no answer' },
+  'full_duplex open': { killed: '500', stopped: 'no answer' },
+  'heads closed': { killed: '500', stopped: 'no answer' },
+  'heads open': { killed: '500', stopped: 'no answer' },
+  'buffered closed': { killed: '500', stopped: '504' },
+  'buffered open': { killed: '200', stopped: '200' },
+}
+
+async function failureModes(site: Site, { note }: Lab): Promise<Finding> {
+  const { rows, leaked } = await runFailureModes(site, note)
+  for (const { mode, failure_mode, up, killed, stopped, back } of rows) {
+    const name = `${mode} ${failure_mode}`
+    check(up === '200*' && back === '200*', `${name}: ${up} before the picker ended, and ${back} after its return`)
+    const expected = EXPECTED[name]!
+    check(killed === expected.killed, `${name}: ${killed} while the picker was killed, not ${expected.killed}`)
+    check(stopped === expected.stopped, `${name}: ${stopped} while the picker was stopped, not ${expected.stopped}`)
+  }
+  check(leaked === 0, `${leaked} bookings are left`)
+  return {
+    seen:
+      'only `BUFFERED` with `failure_mode_allow: true` serves requests without a picker; all modes use the picker again ' +
+      'when it is back; no booking left',
+    detail: `Status of requests in each state of the only picker; \`*\`: it placed them.\n\n${tableOf(rows)}`,
+  }
+}
+
+const tableOf = (rows: readonly FailureModeRow[]): string =>
+  [
+    '| mode | fails | up | killed | stopped | back |',
+    '| --- | --- | --- | --- | --- | --- |',
+    ...rows.map(
+      ({ mode, failure_mode, up, killed, stopped, back }) =>
+        `| \`${mode}\` | ${failure_mode} | ${up} | ${killed} | ${stopped} | ${back} |`,
+    ),
+  ].join('\n')
+
 export const eppRows: readonly Row[] = [
   {
     name: 'epp-modes',
@@ -75,5 +116,13 @@ export const eppRows: readonly Row[] = [
     says: 'When an engine behind a real Envoy and the picker dies, later requests are served by the others.',
     missing,
     run: () => behindEnvoy(engineDies),
+  },
+  {
+    name: 'epp-failure-modes',
+    says:
+      'While the only picker of a real Envoy is killed or stopped, requests fail or go on as documented for each processing ' +
+      'mode and `failure_mode_allow`, and the picker places requests again when it is back.',
+    missing,
+    run: (lab) => behindEnvoy((site) => failureModes(site, lab)),
   },
 ]

@@ -1,51 +1,17 @@
 /** `discover: inferencepool` and `epp.read_objectives` with a real API server and the resource definitions. */
-import { readFileSync } from 'node:fs'
-import { type ApiAnswer, type ApiServer, MERGE_PATCH, startApiServer } from '../api-server.ts'
+import { type ApiServer, startApiServer } from '../api-server.ts'
 import { EnginePods } from '../engine-pods.ts'
+import { InferenceResources } from '../inference-resources.ts'
 import { send } from '../http.ts'
 import { check, type Lab, type Row } from '../row.ts'
-import { inCache, missingIn, serveAlone, using, type StandaloneGateway } from '../standalone.ts'
+import { missingIn, serveAlone, using, type StandaloneGateway } from '../standalone.ts'
 import { until } from '../until.ts'
 
 const ADMIN = 'admin-key-of-the-row'
 const AUTHORIZED = { authorization: `Bearer ${ADMIN}` }
-const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 
 const CLIENTS = 4
 const REPLACED_PODS = 10
-
-/** Fields of an InferenceObjective that the gateway reads. Any value is accepted, so that malformed ones arrive. */
-const OBJECTIVES = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: {
-    name: 'inferenceobjectives.llm-d.ai',
-    annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api-inference-extension' },
-  },
-  spec: {
-    group: 'llm-d.ai',
-    scope: 'Namespaced',
-    names: {
-      kind: 'InferenceObjective',
-      listKind: 'InferenceObjectiveList',
-      plural: 'inferenceobjectives',
-      singular: 'inferenceobjective',
-    },
-    versions: [
-      {
-        name: 'v1alpha2',
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: {
-            type: 'object',
-            properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-          },
-        },
-      },
-    ],
-  },
-}
 
 interface World {
   readonly api: ApiServer
@@ -55,79 +21,12 @@ interface World {
   readonly gateway: StandaloneGateway
 }
 
-class Pools {
-  readonly #api: ApiServer
-  readonly #path: string
-  readonly #objectives: string
-
-  constructor(api: ApiServer) {
-    this.#api = api
-    this.#path = `/apis/inference.networking.k8s.io/v1/namespaces/${api.namespace}/inferencepools`
-    this.#objectives = `/apis/llm-d.ai/v1alpha2/namespaces/${api.namespace}/inferenceobjectives`
-  }
-
-  /** Installs both definitions. Resolves when their resources can be created. */
-  async define(): Promise<void> {
-    const pools = readFileSync(inCache('kubernetes', 'inferencepools.yaml'), 'utf8')
-    for (const [body, type, path] of [
-      [pools, 'application/yaml', this.#path],
-      [OBJECTIVES, 'application/json', this.#objectives],
-    ] as const) {
-      const { status, body: answer } = await this.#api.request({ method: 'POST', path: DEFINITIONS, body, type })
-      check(status === 201, `the definition was refused: ${status} ${answer.slice(0, 300)}`)
-      await until(async () => (await this.#api.request({ method: 'GET', path })).status === 200, path)
-    }
-  }
-
-  create(ports: readonly number[], labels: object = { app: 'vllm' }): Promise<ApiAnswer> {
-    const spec = {
-      selector: { matchLabels: labels },
-      targetPorts: ports.map((number) => ({ number })),
-      endpointPickerRef: { name: 'firstlight', port: { number: 9002 } },
-    }
-    const body = {
-      apiVersion: 'inference.networking.k8s.io/v1',
-      kind: 'InferencePool',
-      metadata: { name: 'qwen' },
-      spec,
-    }
-    return this.#api.request({ method: 'POST', path: this.#path, body })
-  }
-
-  change(spec: object): Promise<ApiAnswer> {
-    return this.#api.request({ method: 'PATCH', path: `${this.#path}/qwen`, body: { spec }, type: MERGE_PATCH })
-  }
-
-  read(): Promise<ApiAnswer> {
-    return this.#api.request({ method: 'GET', path: `${this.#path}/qwen` })
-  }
-
-  remove(): Promise<ApiAnswer> {
-    return this.#api.request({ method: 'DELETE', path: `${this.#path}/qwen` })
-  }
-
-  /** Creates an objective, or changes it. */
-  async objective(priority: unknown): Promise<void> {
-    const name = 'interactive'
-    const spec = { priority, poolRef: { name: 'qwen' } }
-    const body = { apiVersion: 'llm-d.ai/v1alpha2', kind: 'InferenceObjective', metadata: { name }, spec }
-    const { status } = await this.#api.request({ method: 'POST', path: this.#objectives, body })
-    if (status === 409)
-      await this.#api.request({
-        method: 'PATCH',
-        path: `${this.#objectives}/${name}`,
-        body: { spec },
-        type: MERGE_PATCH,
-      })
-  }
-}
-
 async function withPools(lab: Lab): Promise<string> {
   const engines = new EnginePods()
   try {
     const ports = [await engines.open(), await engines.open()] as const
     return await using(await startApiServer(lab), async (api) => {
-      const pools = new Pools(api)
+      const pools = new InferenceResources(api)
       await pools.define()
       const engine = {
         id: 'vllm',
@@ -167,7 +66,7 @@ async function enginesOf({ url }: StandaloneGateway): Promise<string> {
     .join(' ')
 }
 
-async function follow(world: World, pools: Pools): Promise<string> {
+async function follow(world: World, pools: InferenceResources): Promise<string> {
   const { engines, ports, gateway } = world
   const [first, second] = ports
   const are = async (what: string, ...expected: readonly string[]): Promise<void> => {
@@ -246,7 +145,7 @@ async function sharedAddress(
 }
 
 /** Resources that the API server or the gateway refuses. */
-async function malformed({ ports, gateway }: World, pools: Pools): Promise<void> {
+async function malformed({ ports, gateway }: World, pools: InferenceResources): Promise<void> {
   const [first] = ports
   const refused = [{ targetPorts: [{ number: first }, { number: first }] }, { targetPorts: [{ number: 70_000 }] }]
   for (const spec of refused) {
@@ -257,9 +156,9 @@ async function malformed({ ports, gateway }: World, pools: Pools): Promise<void>
   check((await pools.change({ appProtocol: 'kubernetes.io/h2c' })).status === 200, 'h2c was refused')
   await until(async () => (await count()) === 1, 'the pool to be reported as malformed')
   check((await ask(gateway)).status === 200, 'a malformed pool cost a request')
-  await pools.objective('high')
+  await pools.setObjective('interactive', 'high')
   await until(async () => (await count()) === 2, 'the objective to be reported as malformed')
-  await pools.objective(10)
+  await pools.setObjective('interactive', 10)
   await pools.change({ appProtocol: 'http' })
   await until(async () => (await count()) === 0, 'the corrected resources to be used')
 }
