@@ -3,13 +3,15 @@ import type { RequestRecord } from '../../src/core/reports/request-record.ts'
 import { TtftState } from '../../src/core/reports/ttft-state.ts'
 import { createGateway } from '../../src/gateway.ts'
 import type { Ttft } from '../../src/ports/ttft.ts'
+import { Exemplars } from '../../src/telemetry/exemplars.ts'
+import type { WorkerGroup } from '../../src/worker-group.ts'
 import { record } from '../contracts/ttft.ts'
 import { configOf, openRecordingPorts } from '../kit/recording-ports.ts'
 
 const DAY_MS = 86_400_000
 
 /** A gateway with a clock that the test sets, and rollups of several shards. */
-function openCounted(shards = 2) {
+function openCounted(shards = 2, shared?: WorkerGroup) {
   const states = Array.from({ length: shards }, () => new TtftState({ store: null }))
   const { ports, scope } = openRecordingPorts()
   let now = 1_000 * DAY_MS
@@ -26,7 +28,7 @@ function openCounted(shards = 2) {
       if (deaf >= 0) throw new Error('a shard is out of reach')
     },
   }
-  const gateway = createGateway(configOf(), { ...ports, now: () => now, ttft })
+  const gateway = createGateway(configOf(), { ...ports, now: () => now, ttft }, shared === undefined ? {} : { shared })
   return {
     pass: (ms: number) => void (now += ms),
     setDeaf: (shard: number) => void (deaf = shard),
@@ -36,18 +38,20 @@ function openCounted(shards = 2) {
           engine,
           receivedAt: now,
           durationMs: 0,
-          stages: { edge: 1, admit: 1 },
+          stages: { edge: 1, admit: 1, ttft: 3 },
           predictedTtftMs: null,
           usage: null,
         }),
       )
       states[shard]!.flush({ source: 'g', epoch: 1, seq: ++seq, records }, now)
     },
+    async text(accept = ''): Promise<string> {
+      const headers = { host: '127.0.0.1', accept }
+      return (await gateway.fetch(new Request('http://127.0.0.1/metrics', { headers }), scope)).text()
+    },
     /** Requests by engine, as a scrape returns them. */
     async scrape(): Promise<Record<string, number>> {
-      const text = await (
-        await gateway.fetch(new Request('http://127.0.0.1/metrics', { headers: { host: '127.0.0.1' } }), scope)
-      ).text()
+      const text = await this.text()
       return Object.fromEntries(
         [...text.matchAll(/^firstlight_requests_total\{.*engine="([^"]*)".*\} (\d+)$/gm)].map(([, engine, value]) => [
           engine!,
@@ -98,4 +102,24 @@ it('the metrics page never shrinks a name, although shards see it at different t
   expect(await shown()).toEqual({})
   world.end(0, ['pod-1', 'pod-2'])
   expect(await shown()).toEqual({ 'pod-1': 1, 'pod-2': 1 })
+})
+
+it('the metrics page has the exemplars of all threads, and asks for them only if the scraper wants OpenMetrics', async () => {
+  const exemplars = new Exemplars()
+  const asked: string[] = []
+  const shared: WorkerGroup = {
+    startedAt: 0,
+    ask: async ({ about }) => {
+      asked.push(about)
+      return about === 'exemplars' ? [exemplars.list()] : []
+    },
+  }
+  const world = openCounted(1, shared)
+  world.end(0, ['a'])
+  const trace = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8), parentId: null, engineSpanId: 'e', sampled: true }
+  exemplars.add(record({ engine: 'a', stages: { ttft: 3 } }), trace)
+  expect(await world.text()).not.toContain('trace_id')
+  expect(asked).not.toContain('exemplars')
+  const text = await world.text('application/openmetrics-text')
+  expect(text).toMatch(/^gen_ai_server_time_to_first_token_seconds_bucket\{.*le="0.005"\} 1 # \{trace_id="(ab){16}"/m)
 })
