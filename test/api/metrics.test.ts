@@ -106,11 +106,11 @@ it('the metrics page never shrinks a name, although shards see it at different t
 
 it('the metrics page has the exemplars of all threads, and asks for them only if the scraper wants OpenMetrics', async () => {
   const exemplars = new Exemplars()
-  const asked: string[] = []
+  const queries: string[] = []
   const shared: WorkerGroup = {
     startedAt: 0,
     ask: async ({ about }) => {
-      asked.push(about)
+      queries.push(about)
       return about === 'exemplars' ? [exemplars.list()] : []
     },
   }
@@ -119,7 +119,7 @@ it('the metrics page has the exemplars of all threads, and asks for them only if
   const trace = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8), parentId: null, engineSpanId: 'e', sampled: true }
   exemplars.add(record({ engine: 'a', stages: { ttft: 3 } }), trace)
   expect(await world.text()).not.toContain('trace_id')
-  expect(asked).not.toContain('exemplars')
+  expect(queries).not.toContain('exemplars')
   const text = await world.text('application/openmetrics-text')
   expect(text).toMatch(/^gen_ai_server_time_to_first_token_seconds_bucket\{.*le="0.005"\} 1 # \{trace_id="(ab){16}"/m)
 })
