@@ -7,6 +7,7 @@ import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.t
 import { AdapterServers } from './adapter-servers.ts'
 import * as circuits from './circuit.ts'
 import type { CircuitSignal } from './circuit.ts'
+import { ejectionLimit, type LimitedPool, mayTakeOut } from './ejection-limits.ts'
 import { unavailability } from './eligibility.ts'
 import { engineDigest } from './engine-digest.ts'
 import type { EngineState } from './engine-state.ts'
@@ -18,9 +19,9 @@ import { CanaryResults } from './canary-results.ts'
 import type { BookedLoad } from './booked-load.ts'
 import { paused } from './engine-pause.ts'
 import { poolCapacity, statedRate } from './pool-capacity.ts'
-import type { PoolEvent, PoolEvents } from './pool-events.ts'
+import type { PoolEvents } from './pool-events.ts'
 import { RankServers } from './rank-servers.ts'
-import { overlaps, supportsRole } from './roles.ts'
+import { supportsRole } from './roles.ts'
 import { engineSnapshot, type EngineSnapshot } from './snapshot.ts'
 
 /** Age from which reported KV use is unknown, ms. */
@@ -80,7 +81,7 @@ export class PoolEngines {
       engines: () => this.table.all(),
       events,
       expected: (engine, now) => booked.ledger.expected(engine, now),
-      mayTakeOut: (engine) => this.#mayTakeOut(engine),
+      mayTakeOut: (engine) => mayTakeOut(engine, this.#limited),
       hurt: (engine) => this.#hurtAt(engine),
       recovered: booked.ledger.recovered,
     })
@@ -156,7 +157,7 @@ export class PoolEngines {
     this.#canary ??= new CanaryResults({
       find: (id) => this.table.get(id),
       events: this.#events,
-      mayTakeOut: (engine) => this.#mayTakeOut(engine),
+      mayTakeOut: (engine) => mayTakeOut(engine, this.#limited),
     })
     this.#canary.ejects = canary.eject
   }
@@ -213,15 +214,6 @@ export class PoolEngines {
     if (engine.circuit.state !== 'open') return
     if (signal.result === 'passed') engine.circuit = circuits.revived(engine.circuit, now)
     if (signal.result === 'failed') engine.circuit = circuits.postponed(engine.circuit, now + OWN_TRIALS_MS)
-  }
-
-  /** Whether a wedged engine may be taken out of use: not the last one, and not beyond the maximum share. */
-  #mayTakeOut(engine: EngineState): boolean {
-    const peers = this.table.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
-    const others = peers.filter((one) => one !== engine)
-    const inUse = others.filter((one) => one.healthy && !one.asleep && one.circuit.state === 'closed' && !one.isHeldOut)
-    const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
-    return inUse.length > 0 && others.length - inUse.length < limit
   }
 
   #probed(engine: EngineState, signal: ProbeReport, now: number): void {
@@ -314,34 +306,19 @@ export class PoolEngines {
     })
   }
 
-  /**
-   * Whether the circuit may open: not for one client's failures on the last available engine, and not beyond the
-   * maximum share.
-   */
   #mayOpen(engine: EngineState, client: string | null, attempt: BookingAttempt): boolean {
-    const limit = this.#limitOfEjection(engine, client, attempt)
+    const { hasAlternative, now, elsewhere } = attempt
+    const limit = ejectionLimit(engine, this.#limited, { isOneClient: client !== null, hasAlternative })
     if (limit === null) return true
-    if (attempt.elsewhere !== true) {
+    if (elsewhere !== true) {
       engine.ejectionsWithheld += 1
-      this.#events.raise({ event: 'ejection_withheld', engine: engine.spec.id, limit }, attempt.now)
+      this.#events.raise({ event: 'ejection_withheld', engine: engine.spec.id, limit }, now)
     }
     return false
   }
 
-  #limitOfEjection(
-    engine: EngineState,
-    client: string | null,
-    { hasAlternative }: BookingAttempt,
-  ): NonNullable<PoolEvent['limit']> | null {
-    const peers = this.table.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
-    const others = peers.filter((one) => one !== engine)
-    const isLast = !others.some(
-      ({ healthy, asleep, circuit, isHeldOut }) => healthy && !asleep && !isHeldOut && circuit.state === 'closed',
-    )
-    if (client !== null && isLast) return 'last_engine'
-    const ejected = others.filter(({ circuit, isHeldOut }) => isHeldOut || circuit.state !== 'closed').length
-    const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
-    return hasAlternative || ejected < limit ? null : 'max_ejected_share'
+  get #limited(): LimitedPool {
+    return { engines: this.table.all(), circuit: this.#circuit }
   }
 
   /** Counts the end of a booking of the engine. */
