@@ -9,8 +9,8 @@ const STATS_VALID_MS = 60_000
 /** Share of KV memory in use from which waiting requests wait for memory. */
 const FULL_SHARE = 0.95
 
-/** Silence of an engine that does not serve trials after which none is needed, ms. */
-const UNTRIED_MS = 10_000
+/** Silence after which an engine that does not serve trials counts as stopped, ms. */
+const SILENT_UNTRIED_MS = 10_000
 
 const CONTACT_FAILURES: ReadonlySet<string> = new Set(['connect', 'connect_timeout'])
 
@@ -40,7 +40,7 @@ function hasStopped(engine: EngineState, silentSince: number, now: number): bool
   const { trialFailedAt, isUntriable, reported, owed } = engine
   const { hasLongPrefill } = owed
   if (reported.isAtWork({ since: silentSince, hasLongPrefill, now })) return false
-  if (trialFailedAt >= silentSince || (isUntriable && now - silentSince >= UNTRIED_MS)) return true
+  if (trialFailedAt >= silentSince || (isUntriable && now - silentSince >= SILENT_UNTRIED_MS)) return true
   // Most counters stand still during a prefill.
   return reported.isStill(now) && !hasLongPrefill
 }

@@ -37,8 +37,8 @@ const PREFILL_SHARE = 0.5
 /** Time after its limit at which a trial without a result is repeated, ms. */
 const LOST_TRIAL_MS = 2_000
 
-/** Time until an engine that cannot answer trials gets requests again, ms. */
-const UNTRIED_MS = 10_000
+/** Time after which a wedged engine that does not serve trials gets requests again, ms. */
+const WEDGED_UNTRIED_MS = 10_000
 
 /** Wedged engines from which a pool may be stalled. */
 const MIN_STALLED = 2
@@ -130,7 +130,7 @@ export class EngineWatch {
     engine.isUntriable = result === 'unclear'
     if (result === 'failed') engine.trialFailedAt = now
     const { condition, since } = engine.condition
-    const mayReturn = result === 'unclear' && condition === 'wedged' && now - since >= UNTRIED_MS
+    const mayReturn = result === 'unclear' && condition === 'wedged' && now - since >= WEDGED_UNTRIED_MS
     if (result !== 'passed' && !mayReturn) return
     engine.answeredTrial(Math.max(sentAt, now))
     engine.owed.excuse({ now, isLearned: this.#parts.expected(engine, now).isLearned })
