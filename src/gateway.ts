@@ -285,13 +285,12 @@ const hasMirrors = ({ clusters, weightedModels }: Config): boolean =>
 /** Mirror traffic, whose requests get one attempt. null: no request is repeated. */
 function mirrorsOf(
   parts: Omit<MirrorParts, 'mirrorCounts' | 'forwardOnce'> &
-    Pick<ReturnType<typeof gatewayParts>, 'mirrorCounts' | 'digests' | 'prober'>,
+    Pick<ReturnType<typeof gatewayParts>, 'mirrorCounts' | 'digests' | 'suspect'>,
   config: Config,
 ): Mirrors | null {
-  const { mirrorCounts, ports, digests, prober } = parts
+  const { mirrorCounts, ports, digests, suspect } = parts
   if (mirrorCounts === null) return null
   const stepsOf = stepsByPool({ comments: false, choosesClusters: choosesClusters(config), once: true })
-  const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
   const options = { suspect, stepsOf, maxAttempts: 1 }
   return new Mirrors({ ...parts, mirrorCounts, forwardOnce: forwardBy(ports, digests, options) })
 }
@@ -311,12 +310,14 @@ interface ForwardSources {
 }
 
 /** Forwarding of requests. The predecessors of this gateway use its routes, too. */
-function forwardParts(models: ModelRegistry, ports: Ports, { digests, carried, ...steps }: ForwardSources) {
+function forwardParts(models: ModelRegistry, ports: Ports, sources: ForwardSources) {
+  const { digests, suspect, stepsOf, carried } = sources
   const currentRoutes = carried?.currentRoutes ?? new CurrentRoutes()
   currentRoutes.adopt(models.routes)
   return {
+    suspect,
     currentRoutes,
-    forward: forwarderOf(models, ports, forwardBy(ports, digests, { ...steps, currentRoutes })),
+    forward: forwarderOf(models, ports, forwardBy(ports, digests, { suspect, stepsOf, currentRoutes })),
   }
 }
 
@@ -349,8 +350,7 @@ type GatewayParts = ReturnType<typeof gatewayParts> & { readonly mirrors: Mirror
 
 /** Inference routes whose requests are placed once, because a proxy delivers them. */
 function placingRoutes(parts: GatewayParts): App {
-  const { config, ports, digests, prober, currentRoutes } = parts
-  const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
+  const { config, ports, digests, suspect, currentRoutes } = parts
   const stepsOf = stepsByPool({
     comments: config.ttft.comment,
     choosesClusters: choosesClusters(config),
