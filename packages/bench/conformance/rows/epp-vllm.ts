@@ -1,13 +1,11 @@
 /** A real vLLM behind a real Envoy and the endpoint picker: texts and usage are those of the engine. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { type EnvoyMode, findEnvoy, startEnvoy } from '../../epp/envoy.ts'
+import { type EnvoyMode, findEnvoy } from '../../epp/envoy.ts'
 import { freePort } from '../../epp/site.ts'
 import { engineKey, type RealEngine, servedModel } from '../engine.ts'
 import { open, send } from '../http.ts'
 import { check, type Lab, type Row } from '../row.ts'
 import { inCache, missingIn, serveAlone, type StandaloneGateway, using } from '../standalone.ts'
+import { throughEnvoy } from '../through-envoy.ts'
 import { until } from '../until.ts'
 import { dataOf } from '../vector.ts'
 import { direct, endless } from './asks.ts'
@@ -116,23 +114,13 @@ async function leave(site: Site, url: string): Promise<void> {
 }
 
 async function behindPicker(site: Site): Promise<string> {
-  const { program, version } = findEnvoy(inCache('envoy', 'bin', 'envoy'))
-  const folder = mkdtempSync(join(tmpdir(), 'firstlight-epp-vllm-'))
+  const { version } = findEnvoy(inCache('envoy', 'bin', 'envoy'))
   let compared = 0
-  try {
-    for (const mode of MODES) {
-      const envoy = await startEnvoy({ program, folder, engines: [], pickers: [site.pickerPort] }, mode)
-      const url = `http://127.0.0.1:${envoy.port}`
-      try {
-        compared += await compare(site, url)
-        await leave(site, url)
-      } finally {
-        envoy.stop()
-      }
-    }
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+  for (const mode of MODES)
+    await throughEnvoy(site.pickerPort, mode, async (url) => {
+      compared += await compare(site, url)
+      await leave(site, url)
+    })
   await until(async () => (await bookingsOf(site)) === 0, 'the bookings to end')
   return `Envoy ${version}: ${compared} greedy answers in ${MODES.length} modes have the engine's text, end and usage; streams of clients that left ended; no booking left`
 }

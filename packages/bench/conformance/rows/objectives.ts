@@ -1,15 +1,12 @@
 /** `epp.read_objectives` with a real API server: resources set the class of requests that come through a real Envoy. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { findEnvoy, startEnvoy } from '../../epp/envoy.ts'
 import { freePort } from '../../epp/site.ts'
 import { type ApiServer, startApiServer } from '../api-server.ts'
 import { EnginePods } from '../engine-pods.ts'
 import { send } from '../http.ts'
 import { InferenceResources } from '../inference-resources.ts'
 import { check, type Lab, type Row } from '../row.ts'
-import { inCache, missingIn, serveAlone, type StandaloneGateway, using } from '../standalone.ts'
+import { missingIn, serveAlone, type StandaloneGateway, using } from '../standalone.ts'
+import { throughEnvoy } from '../through-envoy.ts'
 import { until } from '../until.ts'
 
 const ADMIN = 'admin-key-of-the-row'
@@ -85,19 +82,14 @@ async function withApi(lab: Lab, api: ApiServer, engines: EnginePods): Promise<s
   check((await resources.create([port])).status === 201, 'the pool was refused')
   engines.add('pod', '127.3.4.1')
   await api.addPod('pod', '127.3.4.1', { labels: { app: 'vllm' } })
-  return using(await serveAlone(lab, 'objectives', document, { KUBECONFIG: api.kubeconfig }), async (gateway) => {
-    const { program } = findEnvoy(inCache('envoy', 'bin', 'envoy'))
-    const folder = mkdtempSync(join(tmpdir(), 'firstlight-objectives-'))
-    const envoy = await startEnvoy({ program, folder, engines: [], pickers: [pickerPort] }, 'full_duplex')
-    try {
-      const world: World = { engines, gateway, resources, url: `http://127.0.0.1:${envoy.port}` }
+  const env = { KUBECONFIG: api.kubeconfig }
+  return using(await serveAlone(lab, 'objectives', document, env), (gateway) =>
+    throughEnvoy(pickerPort, 'full_duplex', async (url) => {
+      const world: World = { engines, gateway, resources, url }
       await until(async () => (await classOf(world).catch(() => '')) !== '', 'the first answer through Envoy')
-      return await follow(world)
-    } finally {
-      envoy.stop()
-      rmSync(folder, { recursive: true, force: true })
-    }
-  })
+      return follow(world)
+    }),
+  )
 }
 
 async function run(lab: Lab): Promise<string> {
