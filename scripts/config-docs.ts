@@ -38,7 +38,7 @@ One YAML or JSON document, the same on both runtimes.
 | runtime | source |
 | --- | --- |
 | Node | \`--config FILE\`, else the text in the variable \`FIRSTLIGHT_CONFIG\`, else \`./firstlight.yaml\` |
-| Workers | the text in the variable or secret \`FIRSTLIGHT_CONFIG\`, else the key \`firstlight.yaml\` of the KV namespace bound as \`CONFIG\` |
+| Workers | the text in the variable or secret \`FIRSTLIGHT_CONFIG\`, else the key \`firstlight.yaml\` of the KV namespace bound as \`CONFIG\`, else the file that \`npm run deploy\` has bundled ([the three places](deploy-workers.md#2-configuration)) |
 
 \`firstlight check FILE\` validates a document and prints the effective settings. Unknown keys, invalid values, duplicate names and
 unset variables prevent the start. All problems are reported at once, each with path, value and rule.
