@@ -1,7 +1,6 @@
 /** Schema of a cluster: pools of engines, or a gateway in front of them. */
 import * as z from 'zod/mini'
 import { engineShape } from './engine-schema.ts'
-import { DOCS } from './docs.ts'
 import { describe, id, int, milliseconds, modelName, number, oneOf, strict, withDefault } from './fields.ts'
 import { pool, poolShape } from './pool-schema.ts'
 import { secret } from './secret-fields.ts'
@@ -11,14 +10,14 @@ import { baseUrl } from './url-fields.ts'
 const regionalModel = strict({
   model: poolShape.model,
   aliases: poolShape.aliases,
-  adapters: describe(DOCS && 'LoRA adapters of the model.', z.prefault(z.array(modelName), [])),
+  adapters: describe('LoRA adapters of the model.', z.prefault(z.array(modelName), [])),
   response_model: poolShape.response_model,
   block_tokens: describe(
-    DOCS && 'Block size of the region’s pool. It must be equal, or cached prefixes of the region are not recognised.',
+    'Block size of the region’s pool. It must be equal, or cached prefixes of the region are not recognised.',
     poolShape.block_tokens,
   ),
   tokenizer: describe(
-    DOCS && 'Tokenizer of the region’s pool. Absent: tokens are estimated from bytes by a learned ratio.',
+    'Tokenizer of the region’s pool. Absent: tokens are estimated from bytes by a learned ratio.',
     poolShape.tokenizer,
   ),
   limits: poolShape.limits,
@@ -31,76 +30,62 @@ const regionalModel = strict({
 })
 
 const regional = strict({
-  url: describe(DOCS && 'Base URL of the gateway, without `/v1`.', baseUrl),
-  key: describe(
-    DOCS && 'Bearer token for that gateway. Its configuration has the key with `edge: true`.',
-    z.optional(secret),
-  ),
+  url: describe('Base URL of the gateway, without `/v1`.', baseUrl),
+  key: describe('Bearer token for that gateway. Its configuration has the key with `edge: true`.', z.optional(secret)),
   admin_key: describe(
-    DOCS &&
-      'Admin key of that gateway. With it, the fleet view here has the engines of the region, and operators drain ' +
-        'them here (docs/regions.md). Absent: neither.',
+    'Admin key of that gateway. With it, the fleet view here has the engines of the region, and operators drain ' +
+      'them here (docs/regions.md). Absent: neither.',
     z.optional(secret),
   ),
   headers: engineShape.headers,
-  binding: describe(
-    DOCS && 'Workers only: binding to fetch through, for gateways in a private network.',
-    engineShape.binding,
-  ),
+  binding: describe('Workers only: binding to fetch through, for gateways in a private network.', engineShape.binding),
   max_in_flight: describe(
-    DOCS && 'Maximum number of concurrent requests to the gateway. Absent: no limit.',
+    'Maximum number of concurrent requests to the gateway. Absent: no limit.',
     engineShape.max_in_flight,
   ),
-  rtt_ms: describe(DOCS && 'Network round trip to the gateway. Absent: measured.', z.optional(number(0, 10_000))),
+  rtt_ms: describe('Network round trip to the gateway. Absent: measured.', z.optional(number(0, 10_000))),
   digest_interval_ms: describe(
-    DOCS && 'Maximum age of the region’s digest. An older one is refreshed in the background.',
+    'Maximum age of the region’s digest. An older one is refreshed in the background.',
     withDefault(milliseconds(100), 2_000),
   ),
   models: describe(
-    DOCS && 'Models that the gateway serves. Absent: those of the `pools` of the same cluster.',
+    'Models that the gateway serves. Absent: those of the `pools` of the same cluster.',
     z.array(regionalModel).check(z.minLength(1)),
   ),
 })
 
 export const cluster = strict({
-  id: describe(DOCS && 'Name of the cluster.', id),
+  id: describe('Name of the cluster.', id),
   region: describe(
-    DOCS &&
-      'Location of the cluster: `eu-west`. Keys can be bound to regions, and regions preferred (docs/residency.md).',
+    'Location of the cluster: `eu-west`. Keys can be bound to regions, and regions preferred (docs/residency.md).',
     z.optional(id),
   ),
   location_hint: describe(
-    DOCS && 'Workers only: location hint for the cluster’s Durable Objects.',
+    'Workers only: location hint for the cluster’s Durable Objects.',
     z.optional(oneOf(['wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'oc', 'afr', 'me'])),
   ),
   jurisdiction: describe(
-    DOCS &&
-      'Workers only: jurisdiction in which the cluster’s Durable Objects run and store their data. Raise ' +
-        '`generation` with a change: objects of another jurisdiction start without state.',
+    'Workers only: jurisdiction in which the cluster’s Durable Objects run and store their data. Raise ' +
+      '`generation` with a change: objects of another jurisdiction start without state.',
     z.optional(oneOf(['eu', 'us', 'fedramp', 'fedramp-high'])),
   ),
   generation: describe(
-    DOCS && 'Part of the names of the cluster’s Durable Objects. Raise it to move them.',
+    'Part of the names of the cluster’s Durable Objects. Raise it to move them.',
     withDefault(int(1, 1_000_000), 1),
   ),
-  weight: describe(
-    DOCS && 'Share of traffic relative to other clusters with the same model.',
-    withDefault(number(0, 1000), 1),
-  ),
+  weight: describe('Share of traffic relative to other clusters with the same model.', withDefault(number(0, 1000), 1)),
   pools: describe(
-    DOCS && 'Pools of the cluster, one per base model. Absent: the cluster is behind a `gateway`.',
+    'Pools of the cluster, one per base model. Absent: the cluster is behind a `gateway`.',
     z.optional(z.array(pool).check(z.minLength(1))),
   ),
   gateway: describe(
-    DOCS &&
-      'Another Firstlight next to the engines. It chooses among them, and this gateway chooses among clusters ' +
-        '(docs/regions.md). With `pools`, the document is that of the edge and of the region (docs/regions.md).',
+    'Another Firstlight next to the engines. It chooses among them, and this gateway chooses among clusters ' +
+      '(docs/regions.md). With `pools`, the document is that of the edge and of the region (docs/regions.md).',
     z.optional(regional),
   ),
   settings: describe(
-    DOCS &&
-      'Keys of the document for the region alone, such as `listen` or `replicas`, in a cluster with `pools` and a ' +
-        '`gateway`.',
+    'Keys of the document for the region alone, such as `listen` or `replicas`, in a cluster with `pools` and a ' +
+      '`gateway`.',
     z.optional(z.record(z.string(), z.unknown())),
   ),
 })

@@ -2,7 +2,6 @@
 import * as z from 'zod/mini'
 import { MAX_RANKS } from '../core/contract/rank-id.ts'
 import { SERVER_KINDS } from '../engines/engine-type.ts'
-import { DOCS } from './docs.ts'
 import {
   describe,
   hardware,
@@ -27,12 +26,12 @@ const zmqAddress = z
   .check(z.regex(/^(tcp|ipc):\/\/[^\s*]+$/, { error: 'must be an address to connect to, like tcp://10.0.0.1:5557' }))
 
 const kvEvents = strict({
-  endpoint: describe(DOCS && '`endpoint` of the engine, as the bridge reaches it: `tcp://HOST:5557`.', zmqAddress),
+  endpoint: describe('`endpoint` of the engine, as the bridge reaches it: `tcp://HOST:5557`.', zmqAddress),
   replay_endpoint: describe(
-    DOCS && '`replay_endpoint` of the engine. Absent: missed events cannot be requested again.',
+    '`replay_endpoint` of the engine. Absent: missed events cannot be requested again.',
     z.optional(zmqAddress),
   ),
-  topic: describe(DOCS && '`topic` of the engine.', z.optional(text(255))),
+  topic: describe('`topic` of the engine.', z.optional(text(255))),
 })
 
 const rankCount = int(1, MAX_RANKS)
@@ -43,10 +42,9 @@ const dataParallel = z.union([
   rankCount,
   z.enum(['off', 'auto'], { error: ranksRule }),
   strict({
-    ranks: describe(DOCS && 'Number of ranks behind the URL.', rankCount),
+    ranks: describe('Number of ranks behind the URL.', rankCount),
     first: describe(
-      DOCS &&
-        'Number of the first rank, which is not 0 on further nodes of a deployment (`--data-parallel-start-rank`).',
+      'Number of the first rank, which is not 0 on further nodes of a deployment (`--data-parallel-start-rank`).',
       withDefault(int(0, 65_535), 0),
     ),
   }),
@@ -60,116 +58,101 @@ const absoluteFile = textLike(/^(\/|[A-Za-z]:[\\/]).{0,4095}$/, 'must be an abso
 
 const engineTls = strict({
   ca: describe(
-    DOCS &&
-      'File with the authorities of the engine’s certificate, PEM, instead of those that Node trusts. Absolute path, ' +
-        'as the next two.',
+    'File with the authorities of the engine’s certificate, PEM, instead of those that Node trusts. Absolute path, ' +
+      'as the next two.',
     z.optional(absoluteFile),
   ),
   cert: describe(
-    DOCS && 'File with the gateway’s certificate for the engine, PEM (mTLS). It needs `key`.',
+    'File with the gateway’s certificate for the engine, PEM (mTLS). It needs `key`.',
     z.optional(absoluteFile),
   ),
-  key: describe(DOCS && 'File with its private key, PEM, without a passphrase.', z.optional(absoluteFile)),
+  key: describe('File with its private key, PEM, without a passphrase.', z.optional(absoluteFile)),
 })
 
 export const engineShape = {
-  id: describe(DOCS && 'Name of the engine, unique in its cluster.', id),
-  url: describe(DOCS && 'Base URL, without `/v1`.', baseUrl),
+  id: describe('Name of the engine, unique in its cluster.', id),
+  url: describe('Base URL, without `/v1`.', baseUrl),
   kind: describe(
-    DOCS &&
-      '`engine`: a model server of yours. `external`: the model at a provider, requested only if no other engine of ' +
-        'any cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
+    '`engine`: a model server of yours. `external`: the model at a provider, requested only if no other engine of ' +
+      'any cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
     withDefault(oneOf(['engine', 'external']), 'engine'),
   ),
   type: describe(
-    DOCS && 'Server software. `auto`: recognised by its metrics, model list and version. See docs/engines.md.',
+    'Server software. `auto`: recognised by its metrics, model list and version. See docs/engines.md.',
     withDefault(oneOf(['auto', ...SERVER_KINDS]), 'auto'),
   ),
   data_parallel: describe(
-    DOCS &&
-      'Data-parallel ranks behind the URL (vLLM, SGLang), each an engine `ID/RANK` (docs/engines.md). `auto`: as ' +
-        'many as its metrics show. `{ ranks, first }`: `first` is the number of the first rank, which is not 0 on ' +
-        'further nodes of a deployment. `off`: the server chooses the rank.',
+    'Data-parallel ranks behind the URL (vLLM, SGLang), each an engine `ID/RANK` (docs/engines.md). `auto`: as ' +
+      'many as its metrics show. `{ ranks, first }`: `first` is the number of the first rank, which is not 0 on ' +
+      'further nodes of a deployment. `off`: the server chooses the rank.',
     withDefault(dataParallel, 'off'),
   ),
-  provider_model: describe(
-    DOCS && '`external`: name of the model at the provider. Absent: the pool’s.',
-    z.optional(modelName),
-  ),
+  provider_model: describe('`external`: name of the model at the provider. Absent: the pool’s.', z.optional(modelName)),
   discover: describe(
-    DOCS &&
-      'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS` (docs/deploy-node.md). ' +
-        '`kubernetes`: every ready pod that `kubernetes` selects (docs/kubernetes.md). `inferencepool`: every pod ' +
-        'and target port of an `InferencePool`. Absent: the URL is one engine.',
+    'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS` (docs/deploy-node.md). ' +
+      '`kubernetes`: every ready pod that `kubernetes` selects (docs/kubernetes.md). `inferencepool`: every pod ' +
+      'and target port of an `InferencePool`. Absent: the URL is one engine.',
     z.optional(oneOf(['dns', 'kubernetes', 'inferencepool'])),
   ),
-  kubernetes: describe(DOCS && 'Pods of `discover: kubernetes` and `inferencepool`.', z.optional(kubernetesPods)),
+  kubernetes: describe('Pods of `discover: kubernetes` and `inferencepool`.', z.optional(kubernetesPods)),
   role: describe(
-    DOCS && 'Work the engine accepts: everything, or one stage of disaggregated serving.',
+    'Work the engine accepts: everything, or one stage of disaggregated serving.',
     withDefault(oneOf(['any', 'prefill', 'decode', 'encode']), 'any'),
   ),
   models: describe(
-    DOCS && 'Model and adapters the engine serves. Absent: all of the pool.',
+    'Model and adapters the engine serves. Absent: all of the pool.',
     z.optional(z.array(modelName).check(z.minLength(1))),
   ),
   labels: describe(
-    DOCS && 'Labels for operators, shown by `firstlight check`. Routing ignores them.',
+    'Labels for operators, shown by `firstlight check`. Routing ignores them.',
     z.prefault(z.record(id, label), {}),
   ),
   weight: describe(
-    DOCS && 'Share of traffic relative to the other engines, for policies that use weights. 0: no new requests.',
+    'Share of traffic relative to the other engines, for policies that use weights. 0: no new requests.',
     withDefault(number(0, 1000), 1),
   ),
-  key: describe(DOCS && 'Bearer token sent to the engine; vLLM’s `--api-key`.', z.optional(secret)),
+  key: describe('Bearer token sent to the engine; vLLM’s `--api-key`.', z.optional(secret)),
   headers: describe(
-    DOCS && 'Headers sent on every request, such as access tokens of a tunnel.',
+    'Headers sent on every request, such as access tokens of a tunnel.',
     z.prefault(z.record(headerName, secretText), {}),
   ),
   tls: describe(
-    DOCS &&
-      'Node only: certificates of connections to an https engine (docs/deploy-node.md#certificates-of-engines). ' +
-        'Files that are replaced are used by new connections. Absent: those that Node trusts.',
+    'Node only: certificates of connections to an https engine (docs/deploy-node.md#certificates-of-engines). ' +
+      'Files that are replaced are used by new connections. Absent: those that Node trusts.',
     z.optional(engineTls),
   ),
   binding: describe(
-    DOCS && 'Workers only: binding to fetch through, for engines in a private network.',
+    'Workers only: binding to fetch through, for engines in a private network.',
     z.optional(bindingName),
   ),
   max_in_flight: describe(
-    DOCS && 'Maximum number of concurrent requests. Absent: the gateway sets no limit.',
+    'Maximum number of concurrent requests. Absent: the gateway sets no limit.',
     z.optional(int(1, 1_000_000)),
   ),
   prefix_caching: describe(
-    DOCS && 'Whether the engine caches prefixes. `auto`: use what its metrics report.',
+    'Whether the engine caches prefixes. `auto`: use what its metrics report.',
     withDefault(oneOf(['auto', 'on', 'off']), 'auto'),
   ),
   cache_blocks: describe(
-    DOCS &&
-      'Capacity of the KV cache, in blocks of the pool’s `block_tokens`. Absent: read from the engine’s metrics, or ' +
-        'learned.',
+    'Capacity of the KV cache, in blocks of the pool’s `block_tokens`. Absent: read from the engine’s metrics, or ' +
+      'learned.',
     z.optional(int(1, 100_000_000)),
   ),
   context_tokens: describe(
-    DOCS &&
-      'Longest prompt with its output, in tokens. Longer requests go to other engines of the pool, if one has room. ' +
-        'Absent: read from the engine’s model list.',
+    'Longest prompt with its output, in tokens. Longer requests go to other engines of the pool, if one has room. ' +
+      'Absent: read from the engine’s model list.',
     z.optional(int(1, 1_000_000_000)),
   ),
-  rtt_ms: describe(DOCS && 'Network round trip from the gateway.', withDefault(number(0, 10_000), 0)),
+  rtt_ms: describe('Network round trip from the gateway.', withDefault(number(0, 10_000), 0)),
   profile: describe(
-    DOCS &&
-      'Hardware whose speed is assumed until the engine’s own speed is learned: GPU, count and billions of ' +
-        'parameters, such as `h100-8b` or `a100x4-70b`.',
+    'Hardware whose speed is assumed until the engine’s own speed is learned: GPU, count and billions of ' +
+      'parameters, such as `h100-8b` or `a100x4-70b`.',
     z.optional(hardware),
   ),
-  lmcache_instance: describe(
-    DOCS && 'LMCache instance id of the engine. Absent: found by host.',
-    z.optional(text(255)),
-  ),
+  lmcache_instance: describe('LMCache instance id of the engine. Absent: found by host.', z.optional(text(255))),
   kv_events: describe(
-    DOCS &&
-      'Where the engine publishes KV events, vLLM’s `--kv-events-config`. Only `firstlight bridge` uses it. ' +
-        'Absent: the bridge asks the engine.',
+    'Where the engine publishes KV events, vLLM’s `--kv-events-config`. Only `firstlight bridge` uses it. ' +
+      'Absent: the bridge asks the engine.',
     z.optional(kvEvents),
   ),
 }

@@ -61,9 +61,13 @@ export function oneOf<const Choices extends readonly [string, ...string[]]>(word
   })
 }
 
-/** Schema with a description, for the generated documentation and for editors. `false`: this build has none. */
-export function describe<Schema extends z.ZodMiniType>(description: string | false, schema: Schema): Schema {
-  return description === false ? schema : schema.check(z.describe(description))
+declare const FIRSTLIGHT_DOCS: boolean | undefined
+/** Descriptions are for the generated documentation and for editors. Builds leave them out: each costs a second schema. */
+const HAS_DESCRIPTIONS = typeof FIRSTLIGHT_DOCS === 'undefined' || FIRSTLIGHT_DOCS
+
+/** Schema with a description, except in what is built. */
+export function describe<Schema extends z.ZodMiniType>(description: string, schema: Schema): Schema {
+  return HAS_DESCRIPTIONS ? schema.check(z.describe(description)) : schema
 }
 
 export const int = (min: number, max: number) => z.int().check(z.gte(min), z.lte(max))

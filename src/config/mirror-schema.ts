@@ -1,20 +1,18 @@
 /** Schema of mirror traffic: a share of requests is repeated at another model. */
 import * as z from 'zod/mini'
-import { DOCS } from './docs.ts'
 import { describe, modelName, number, strict } from './fields.ts'
 
 const mirror = strict({
   to: describe(
-    DOCS && 'Model, alias or adapter of another pool that gets the repeated requests. Their answers are discarded.',
+    'Model, alias or adapter of another pool that gets the repeated requests. Their answers are discarded.',
     modelName,
   ),
-  share: describe(DOCS && 'Share of the requests that are repeated.', number(0, 1)),
+  share: describe('Share of the requests that are repeated.', number(0, 1)),
 })
 
 /** The setting of a pool or of a weighted model. */
 export const optionalMirror = describe(
-  DOCS &&
-    'Mirror traffic: repeat a share of chats, completions, messages and responses at another model, charged to no ' +
-      'key (docs/mirror-traffic.md). Absent: none.',
+  'Mirror traffic: repeat a share of chats, completions, messages and responses at another model, charged to no ' +
+    'key (docs/mirror-traffic.md). Absent: none.',
   z.optional(mirror),
 )

@@ -3,7 +3,6 @@ import * as z from 'zod/mini'
 import type { PolicyConfig } from '../core/contract/pool-config.ts'
 import type { OptionSpec, PolicyKind } from '../core/routing/policy-options.ts'
 import { policyKinds } from '../core/routing/policies/policies.ts'
-import { DOCS } from './docs.ts'
 import { describe, number, oneOf, strict, text, toSnakeKey } from './fields.ts'
 import { didYouMean } from './suggest.ts'
 
@@ -35,10 +34,7 @@ function policySchema({ name, doc, options }: PolicyKind) {
     const schema = z.optional(optionSchema(spec))
     shape[toSnakeKey(option)] = schema.check(z.meta({ description: spec.doc, default: spec.default }))
   }
-  return describe(
-    DOCS && doc,
-    strict({ ...shape, name: z.enum([name], { error: (issue) => unknownPolicy(issue.input) }) }),
-  )
+  return describe(doc, strict({ ...shape, name: z.enum([name], { error: (issue) => unknownPolicy(issue.input) }) }))
 }
 
 function optionSchema(spec: OptionSpec): z.ZodMiniType<number | string | boolean> {

@@ -5,7 +5,6 @@
 import * as z from 'zod/mini'
 import { adapters } from './adapter-schema.ts'
 import { engine } from './engine-schema.ts'
-import { DOCS } from './docs.ts'
 import {
   clientModel,
   describe,
@@ -31,26 +30,24 @@ const hedgeRule = 'must be off, auto, or a number of milliseconds from 1 to 6000
 const hedgeMs = z.union([int(1, 600_000), z.enum(['off', 'auto'], { error: hedgeRule })])
 
 const poolLimits = strict({
-  connect_ms: describe(DOCS && 'Timeout for opening a connection to an engine.', withDefault(milliseconds(), 5000)),
+  connect_ms: describe('Timeout for opening a connection to an engine.', withDefault(milliseconds(), 5000)),
   first_byte_ms: describe(
-    DOCS && 'Timeout from dispatch to the first body byte of a stream.',
+    'Timeout from dispatch to the first body byte of a stream.',
     withDefault(milliseconds(), 600_000),
   ),
   answer_ms: describe(
-    DOCS &&
-      'Timeout for a complete response that does not stream. It is neither retried nor counted as a failure of the ' +
-        'engine, because the client chooses how long a response takes. The default is the timeout of OpenAI’s SDKs.',
+    'Timeout for a complete response that does not stream. It is neither retried nor counted as a failure of the ' +
+      'engine, because the client chooses how long a response takes. The default is the timeout of OpenAI’s SDKs.',
     withDefault(milliseconds(), 600_000),
   ),
-  prefill_ms: describe(DOCS && 'Timeout for the prefill leg of a split request.', withDefault(milliseconds(), 300_000)),
+  prefill_ms: describe('Timeout for the prefill leg of a split request.', withDefault(milliseconds(), 300_000)),
   idle_ms: describe(
-    DOCS && 'Idle timeout between bytes of a stream. The total length of a stream is not limited.',
+    'Idle timeout between bytes of a stream. The total length of a stream is not limited.',
     withDefault(milliseconds(), 60_000),
   ),
   native_ms: describe(
-    DOCS &&
-      'Maximum time that a natively relayed stream (Workers) keeps its booking, because the gateway does not ' +
-        'read it. The stream itself continues.',
+    'Maximum time that a natively relayed stream (Workers) keeps its booking, because the gateway does not ' +
+      'read it. The stream itself continues.',
     withDefault(milliseconds(), 3_600_000),
   ),
 })
@@ -75,177 +72,155 @@ const oneOrMore = <Item extends z.ZodMiniType>(item: Item) => z.union([item, z.a
 
 const session = strict({
   header: describe(
-    DOCS && 'Request header with the session id, or a list: the first one present is used, before those of `known`.',
+    'Request header with the session id, or a list: the first one present is used, before those of `known`.',
     withDefault(oneOrMore(sessionHeader), []),
   ),
   body: describe(
-    DOCS &&
-      'Body field with the session id, or a list, used if no header of `header` is present. Dots separate nested ' +
-        'fields: `metadata.chat_id`.',
+    'Body field with the session id, or a list, used if no header of `header` is present. Dots separate nested ' +
+      'fields: `metadata.chat_id`.',
     withDefault(oneOrMore(sessionPath), []),
   ),
   known: describe(
-    DOCS && 'Also use what known clients send (docs/routing.md#sessions), last the body’s `user`.',
+    'Also use what known clients send (docs/routing.md#sessions), last the body’s `user`.',
     withDefault(z.boolean(), true),
   ),
 })
 
 const retry = strict({
-  share: describe(DOCS && 'Retry budget, as a share of requests.', withDefault(number(0, 1), 0.2)),
-  min_per_s: describe(DOCS && 'Retries per second that are always allowed.', withDefault(number(0, 1000), 1)),
+  share: describe('Retry budget, as a share of requests.', withDefault(number(0, 1), 0.2)),
+  min_per_s: describe('Retries per second that are always allowed.', withDefault(number(0, 1000), 1)),
   mid_stream: describe(
-    DOCS &&
-      'What happens to a stream whose engine fails after the first byte (docs/continuation.md). `off`: it ends with ' +
-        'an error event. `ids`: another engine continues it by its token ids. `replay`: greedy and seeded requests ' +
-        'with a grammar, tools or images are also repeated.',
+    'What happens to a stream whose engine fails after the first byte (docs/continuation.md). `off`: it ends with ' +
+      'an error event. `ids`: another engine continues it by its token ids. `replay`: greedy and seeded requests ' +
+      'with a grammar, tools or images are also repeated.',
     withDefault(z.enum(['off', 'ids', 'replay']), 'off'),
   ),
   mid_stream_replay_ms: describe(
-    DOCS &&
-      'Maximum output to generate again with `replay`, as the time that the failed engine took for it. The request ' +
-        'body stays in memory for this time.',
+    'Maximum output to generate again with `replay`, as the time that the failed engine took for it. The request ' +
+      'body stays in memory for this time.',
     withDefault(int(1, 600_000), 10_000),
   ),
-  mid_stream_max: describe(DOCS && 'Maximum number of continuations of one stream.', withDefault(int(1, 10), 1)),
+  mid_stream_max: describe('Maximum number of continuations of one stream.', withDefault(int(1, 10), 1)),
   hedge_ms: describe(
-    DOCS &&
-      'When a request without a first byte is also sent to a second engine (docs/forwarding.md): after this time, or ' +
-        '(`auto`, streams only) after the 99th percentile of its predicted time to first token.',
+    'When a request without a first byte is also sent to a second engine (docs/forwarding.md): after this time, or ' +
+      '(`auto`, streams only) after the 99th percentile of its predicted time to first token.',
     withDefault(hedgeMs, 'off'),
   ),
 })
 
 const canary = strict({
   share: describe(
-    DOCS && 'Share of greedy chats and completions (`temperature: 0`) whose first tokens are compared.',
+    'Share of greedy chats and completions (`temperature: 0`) whose first tokens are compared.',
     withDefault(number(0.000_001, 1), 0.001),
   ),
-  eject: describe(DOCS && 'Engines whose answers stand out get no requests.', withDefault(z.boolean(), false)),
+  eject: describe('Engines whose answers stand out get no requests.', withDefault(z.boolean(), false)),
 })
 
 const cost = strict({
   price_per_engine_hour: describe(
-    DOCS &&
-      'Price of one engine of the pool per hour, in any currency: usage then shows money beside engine seconds. ' +
-        'Absent: no money.',
+    'Price of one engine of the pool per hour, in any currency: usage then shows money beside engine seconds. ' +
+      'Absent: no money.',
     z.optional(number(0, 1_000_000)),
   ),
 })
 
 const circuit = strict({
-  failures: describe(DOCS && 'Consecutive failures that open the circuit.', withDefault(int(1, 1000), 3)),
-  open_ms: describe(
-    DOCS && 'Time before a half-open circuit allows one trial request.',
-    withDefault(milliseconds(), 4_000),
-  ),
+  failures: describe('Consecutive failures that open the circuit.', withDefault(int(1, 1000), 3)),
+  open_ms: describe('Time before a half-open circuit allows one trial request.', withDefault(milliseconds(), 4_000)),
   max_ejected_share: describe(
-    DOCS &&
-      'Maximum share of engines whose circuits are open at once, rounded up; at least one. Engines that refuse ' +
-        'connections are ejected beyond it.',
+    'Maximum share of engines whose circuits are open at once, rounded up; at least one. Engines that refuse ' +
+      'connections are ejected beyond it.',
     withDefault(number(0, 1), 0.5),
   ),
   panic_share: describe(
-    DOCS &&
-      'Panic threshold: circuits are ignored while a smaller share of the engines is available and no other ' +
-        'cluster can serve the request. 0: never.',
+    'Panic threshold: circuits are ignored while a smaller share of the engines is available and no other ' +
+      'cluster can serve the request. 0: never.',
     withDefault(number(0, 1), 0.1),
   ),
 })
 
 export const poolShape = {
-  model: describe(DOCS && 'Base model, under the name that the engines serve.', modelName),
+  model: describe('Base model, under the name that the engines serve.', modelName),
   aliases: describe(
-    DOCS &&
-      'Other model names that clients may use. One `*` in an alias stands for any characters: `claude-*` also ' +
-        'matches `claude-opus-4-8[1m]` and dated names. Exact names come first, then the narrowest pattern. Patterns ' +
-        'are not listed in `/v1/models`.',
+    'Other model names that clients may use. One `*` in an alias stands for any characters: `claude-*` also ' +
+      'matches `claude-opus-4-8[1m]` and dated names. Exact names come first, then the narrowest pattern. Patterns ' +
+      'are not listed in `/v1/models`.',
     z.prefault(z.array(clientModel), []),
   ),
   response_model: describe(
-    DOCS &&
-      '`model` of responses. `served`: as the engine sends it. `requested`: the name that the client requested, for ' +
-        'clients that reject another one. Streams are then read and edited, also on Workers.',
+    '`model` of responses. `served`: as the engine sends it. `requested`: the name that the client requested, for ' +
+      'clients that reject another one. Streams are then read and edited, also on Workers.',
     withDefault(oneOf(['served', 'requested']), 'served'),
   ),
   adapters: describe(
-    DOCS &&
-      'LoRA adapters of the model: names, an object that also lets engines load them, or `auto`: those that engines ' +
-        'have loaded (docs/engines.md).',
+    'LoRA adapters of the model: names, an object that also lets engines load them, or `auto`: those that engines ' +
+      'have loaded (docs/engines.md).',
     z.prefault(adapters, []),
   ),
-  policy: describe(
-    DOCS && 'Routing policy: a name, or `{ name: …, option: value }`.',
-    z.prefault(policy, defaultPolicy),
-  ),
+  policy: describe('Routing policy: a name, or `{ name: …, option: value }`.', z.prefault(policy, defaultPolicy)),
   shadow: describe(
-    DOCS && 'Second policy that ranks the same requests without effect. Decisions record what it would have chosen.',
+    'Second policy that ranks the same requests without effect. Decisions record what it would have chosen.',
     z.optional(policy),
   ),
   block_tokens: describe(
-    DOCS && 'Tokens per block of the gateway’s prefix index. Use a multiple of the engines’ block size.',
+    'Tokens per block of the gateway’s prefix index. Use a multiple of the engines’ block size.',
     withDefault(int(1, 4096), 64),
   ),
   tokenizer: describe(
-    DOCS &&
-      'Compiled vocabulary: a file on Node, a key on Workers. Absent: tokens are estimated from bytes by a learned ' +
-        'ratio.',
+    'Compiled vocabulary: a file on Node, a key on Workers. Absent: tokens are estimated from bytes by a learned ' +
+      'ratio.',
     z.optional(text(1024)),
   ),
-  split: describe(DOCS && 'Disaggregated prefill: see disaggregation.md.', z.prefault(split, {})),
-  lmcache: describe(DOCS && 'LMCache lookups. Absent: none.', z.optional(lmcache)),
-  limits: describe(DOCS && 'Timeouts.', z.prefault(poolLimits, {})),
+  split: describe('Disaggregated prefill: see disaggregation.md.', z.prefault(split, {})),
+  lmcache: describe('LMCache lookups. Absent: none.', z.optional(lmcache)),
+  limits: describe('Timeouts.', z.prefault(poolLimits, {})),
   stats_interval_ms: describe(
-    DOCS && 'Interval at which each engine’s `/health` and `/metrics` are read.',
+    'Interval at which each engine’s `/health` and `/metrics` are read.',
     withDefault(milliseconds(100), 10_000),
   ),
   discover_interval_ms: describe(
-    DOCS &&
-      'Node only: interval of the DNS lookups for engines with `discover`. An address is removed when three ' +
-        'answers in a row lack it. For pods: interval at which `/v1/models` is read.',
+    'Node only: interval of the DNS lookups for engines with `discover`. An address is removed when three ' +
+      'answers in a row lack it. For pods: interval at which `/v1/models` is read.',
     withDefault(milliseconds(100), 5_000),
   ),
   observe_share: describe(
-    DOCS &&
-      'Share of streams whose events the gateway parses. Default: 1 on Node, 0.1 on Workers, where parsing costs more.',
+    'Share of streams whose events the gateway parses. Default: 1 on Node, 0.1 on Workers, where parsing costs more.',
     z.optional(number(0, 1)),
   ),
   session: describe(
-    DOCS && 'Where clients name their session, for sticky sessions, fair queues, logs and traces.',
+    'Where clients name their session, for sticky sessions, fair queues, logs and traces.',
     z.prefault(session, {}),
   ),
   lease_ms: describe(
-    DOCS && 'Lease of a booking. A booking that is not renewed for this long expires.',
+    'Lease of a booking. A booking that is not renewed for this long expires.',
     withDefault(milliseconds(1000), 60_000),
   ),
   retry: describe(
-    DOCS && 'Budget for attempts on another engine, continuation of streams, and hedging.',
+    'Budget for attempts on another engine, continuation of streams, and hedging.',
     z.prefault(retry, {}),
   ),
   canary: describe(
-    DOCS &&
-      'Semantic canary: repeat a share of greedy requests on two engines and compare the answers (docs/recovery.md). ' +
-        'Absent: none.',
+    'Semantic canary: repeat a share of greedy requests on two engines and compare the answers (docs/recovery.md). ' +
+      'Absent: none.',
     z.optional(canary),
   ),
   mirror: optionalMirror,
   cost: describe(
-    DOCS &&
-      'Count the engine seconds of each request, per key, team and model (docs/cost.md). Absent: they are not counted.',
+    'Count the engine seconds of each request, per key, team and model (docs/cost.md). Absent: they are not counted.',
     z.optional(cost),
   ),
-  circuit: describe(DOCS && 'Circuit breaker of each engine.', z.prefault(circuit, {})),
+  circuit: describe('Circuit breaker of each engine.', z.prefault(circuit, {})),
   ...overloadShape,
   index_entries: describe(
-    DOCS && 'Maximum number of entries of the prefix index, over all engines; about 40 bytes each.',
+    'Maximum number of entries of the prefix index, over all engines; about 40 bytes each.',
     withDefault(int(1000, 10_000_000), 1_000_000),
   ),
   shards: describe(
-    DOCS &&
-      'Workers only: number of Durable Objects that share the pool, each with its own engines. Use 1 up to 500 ' +
-        'requests per second, and at least 8 engines per object. Raise the cluster’s `generation` with every change.',
+    'Workers only: number of Durable Objects that share the pool, each with its own engines. Use 1 up to 500 ' +
+      'requests per second, and at least 8 engines per object. Raise the cluster’s `generation` with every change.',
     withDefault(int(1, 256), 1),
   ),
-  engines: describe(DOCS && 'Model servers of the pool.', z.array(engine).check(z.minLength(1))),
+  engines: describe('Model servers of the pool.', z.array(engine).check(z.minLength(1))),
 }
 
 export const pool = strict(poolShape)

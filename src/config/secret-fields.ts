@@ -1,6 +1,5 @@
 /** Schemas of secrets: the literal value, an environment variable, or a hash. */
 import * as z from 'zod/mini'
-import { DOCS } from './docs.ts'
 import { describe, strict, textLike } from './fields.ts'
 
 /** Header value without leading or trailing spaces, which HTTP would strip. */
@@ -24,12 +23,12 @@ const literalSecret = (pattern: RegExp) =>
   )
 
 const env = describe(
-  DOCS && 'Name of the environment variable (Node), or of the Worker’s secret or variable, that holds the value.',
+  'Name of the environment variable (Node), or of the Worker’s secret or variable, that holds the value.',
   textLike(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
 )
 
 const sha256 = describe(
-  DOCS && 'SHA-256 of the value, as `firstlight key` prints it, so that the document contains no usable secret.',
+  'SHA-256 of the value, as `firstlight key` prints it, so that the document contains no usable secret.',
   textLike(/^[0-9a-f]{64}$/, 'must be 64 digits of 0-9a-f'),
 )
 
