@@ -62,7 +62,7 @@ export function oneOf<const Choices extends readonly [string, ...string[]]>(word
 }
 
 declare const FIRSTLIGHT_DOCS: boolean | undefined
-/** Descriptions are for the generated documentation and for editors. Builds leave them out: each costs a second schema. */
+/** For the generated documentation and for editors. Builds make no descriptions: each costs a second schema. */
 const HAS_DESCRIPTIONS = typeof FIRSTLIGHT_DOCS === 'undefined' || FIRSTLIGHT_DOCS
 
 /** Schema with a description, except in what is built. */
