@@ -1,5 +1,4 @@
 import { type DurationUnit, durationUnit } from './format.ts'
-import { predictedTtftMs } from './predicted-ttft.ts'
 import type { RegionEngine } from './region-view.ts'
 import { queueMs } from './shown-columns.ts'
 
@@ -15,5 +14,5 @@ export const regionColumns = (engines: readonly RegionEngine[]): RegionColumns =
   cluster: new Set(engines.map(({ cluster }) => cluster)).size > 1,
   role: new Set(engines.map(({ role }) => role)).size > 1,
   queueUnit: durationUnit(engines.map((engine) => queueMs({ engine }))),
-  ttftUnit: durationUnit(engines.flatMap((engine) => [engine.ttft_ms, predictedTtftMs(engine)])),
+  ttftUnit: durationUnit(engines.map(({ ttft_ms: ttftMs }) => ttftMs)),
 })

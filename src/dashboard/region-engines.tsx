@@ -3,7 +3,6 @@ import { DrainButton } from './drain-button.tsx'
 import { Cell, EngineName, Reported, StateCell } from './engine-cells.tsx'
 import { stateOf } from './engine-state.ts'
 import { count, inUnit, percent } from './format.ts'
-import { predictedTtftMs } from './predicted-ttft.ts'
 import { RegionHeads } from './region-heads.tsx'
 import { type RegionColumns, regionColumns } from './region-columns.ts'
 import { drainText, regionViewText } from './region-text.ts'
@@ -86,9 +85,6 @@ function RegionRow({ engine, pool, columns, onDone }: RegionRowProps) {
       </Cell>
       <Cell label="prefill queue" number>
         {inUnit(queueMs({ engine }), columns.queueUnit)}
-      </Cell>
-      <Cell label="predicted TTFT" number>
-        {inUnit(predictedTtftMs(engine), columns.ttftUnit)}
       </Cell>
       <Cell label="TTFT" number>
         {inUnit(engine.ttft_ms, columns.ttftUnit)}

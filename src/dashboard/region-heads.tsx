@@ -1,5 +1,3 @@
-import { TYPICAL_TOKENS } from '../core/contract/region-digest.ts'
-import { count } from './format.ts'
 import type { RegionColumns } from './region-columns.ts'
 
 const NUMBERS: readonly (readonly [title: string, about: string])[] = [
@@ -8,10 +6,6 @@ const NUMBERS: readonly (readonly [title: string, about: string])[] = [
   ['KV use', 'KV cache in use, as the engine reports.'],
   ['hit rate', 'Share of prompt tokens that were cached, decayed mean.'],
   ['prefill queue', 'Predicted time until the queued prompts are computed.'],
-  [
-    'predicted TTFT',
-    `Predicted time to the first token of an uncached prompt of ${count(TYPICAL_TOKENS)} tokens that arrives now.`,
-  ],
   ['TTFT', 'Time to the first token, decayed mean.'],
 ]
 
