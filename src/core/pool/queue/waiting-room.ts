@@ -7,6 +7,7 @@ import { bookingKey } from '../bookings.ts'
 import { behindOthers, leftQueue, queueClosed, queueFull } from '../refusals.ts'
 import { noQueue, type PoolQueue } from './pool-queue.ts'
 import { type RequestDemand, expectedWork, workOf } from './request-demand.ts'
+import { engineWaitOf, mayWaitForRoom, WaitLimit } from './wait-limit.ts'
 import { type TryResult, type WaitingItem, WaitingQueue } from './waiting-queue.ts'
 
 /** Requests placed in one wake-up; the next one continues. */
@@ -37,14 +38,7 @@ interface Waiter extends WaitingItem {
   readonly admission: Admission
   /** Time on the clock of the queue, ms. */
   readonly since: number
-  /** Limits when it came. A reload changes those of later ones. */
-  readonly limits: QueueConfig
-  /** Time on the clock of the queue, ms. */
-  expiresAt: number
-  /** Longest wait for an engine, ms; null: it has not waited for one, only for room. */
-  engineWaitMs: number | null
-  /** An engine was there at its last try, so its time for room runs. */
-  isForRoom: boolean
+  readonly limit: WaitLimit
   readonly done: (answer: AdmissionResult) => void
   /** Refusal of its last attempt. */
   refusal: Refusal
@@ -70,20 +64,6 @@ export interface WaitingRoomParts {
   readonly refused: (admission: Admission, refusal: Refusal, now: number) => AdmissionResult
 }
 
-/** Whether waiting for room may help a refused request. */
-const mayWait = ({ attempt, hedge = false }: Admission, refusal: Refusal): boolean =>
-  attempt === 0 && !hedge && isPoolFull(refusal) && refusal.limit !== 'deadline'
-
-/** Whether waiting for an engine may help. No engine has worked on the request yet. */
-const mayAwaitEngine = ({ attempt, moved, hedge = false }: Admission, { away }: Refusal): boolean =>
-  away !== undefined && !hedge && (attempt === 0 || moved === true)
-
-/** Longest wait for an engine, ms; 0: none. Who pauses a pool brings it back soon, so its queue is enough. */
-function engineWaitOf({ maxWaitMs, noEngineWaitMs = 0 }: QueueConfig, admission: Admission, refusal: Refusal): number {
-  if (!mayAwaitEngine(admission, refusal)) return 0
-  return refusal.away === 'paused' ? Math.max(maxWaitMs, noEngineWaitMs) : noEngineWaitMs
-}
-
 /** Requests of a pool that wait for room: each is answered once. Only pools with a queue have it. */
 export class WaitingRoom implements PoolQueue {
   readonly #queue = new WaitingQueue<Waiter>()
@@ -107,7 +87,7 @@ export class WaitingRoom implements PoolQueue {
 
   takes(admission: Admission, refusal: Refusal, now: number): boolean {
     if (engineWaitOf(this.#limits, admission, refusal) > 0) return true
-    if (!mayWait(admission, refusal)) return false
+    if (!mayWaitForRoom(admission, refusal)) return false
     return this.#queue.get(bookingKey(admission)) !== undefined || this.#isOfUse(admission, now)
   }
 
@@ -142,27 +122,24 @@ export class WaitingRoom implements PoolQueue {
     const id = bookingKey(admission)
     // Its caller lost the connection and asks again.
     this.leave(id)
-    const { maxRequests, maxWaitMs, noEngineWaitMs = 0 } = this.#limits
-    if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull, now))
+    if (this.size >= this.#limits.maxRequests) return done(this.#parts.refused(admission, queueFull, now))
     const { tenant, session, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
     if (this.size === 0) this.#clock.at = now
     const { work, longestWaitMs } = this.#parts.demandOf(admission, now)
     const since = this.#elapsedMs(now) - waitedMs
-    // Who has waited longer than for room has waited for an engine, and has time for room, too.
-    const wasForEngine = waitedMs > maxWaitMs
-    const engineWaitMs = wasForEngine ? Math.max(maxWaitMs, noEngineWaitMs) : this.#lastEngineWaitMs || null
-    // Without engines nothing is known of the wait for room: the first try decides.
-    const roomMs = Math.min(maxWaitMs, longestWaitMs > 0 ? longestWaitMs : noEngineWaitMs)
-    const waitMs = (engineWaitMs ?? roomMs) + (wasForEngine ? maxWaitMs : 0)
     const order = { id, tenant, session, requestClass, weight, work }
     this.#queue.add({
       ...order,
       admission,
       since,
-      limits: this.#limits,
-      expiresAt: since + Math.min(ttftDeadlineMs, waitMs),
-      engineWaitMs,
-      isForRoom: engineWaitMs === null,
+      limit: new WaitLimit({
+        limits: this.#limits,
+        since,
+        waitedMs,
+        ttftDeadlineMs,
+        longestWaitMs,
+        lastEngineWaitMs: this.#lastEngineWaitMs,
+      }),
       done,
       refusal: behindOthers,
     })
@@ -201,11 +178,11 @@ export class WaitingRoom implements PoolQueue {
   /** Only the first of the order are tried, so what the last try of another one found may be out of date. */
   #expire(now: number): void {
     const elapsedMs = this.#elapsedMs(now)
-    const expired = this.#queue.all().filter(({ expiresAt }) => elapsedMs >= expiresAt)
+    const expired = this.#queue.all().filter(({ limit }) => elapsedMs >= limit.expiresAt)
     for (const waiter of expired.slice(0, MAX_LAST_LOOKS)) {
       const { admission, refusal: last } = waiter
       const refusal = this.#parts.lacking(admission, now) ?? (isPoolFull(last) ? last : behindOthers)
-      if (!this.#waitsOn(waiter, admission, refusal) || elapsedMs >= waiter.expiresAt)
+      if (!this.#waitsOn(waiter, admission, refusal) || elapsedMs >= waiter.limit.expiresAt)
         this.#refuse(waiter, refusal, now)
     }
   }
@@ -221,26 +198,11 @@ export class WaitingRoom implements PoolQueue {
     done(this.#parts.refused(admission, refusal, now))
   }
 
-  /** Whether a request that was tried in vain waits on. An engine that returns gives it the usual time for room. */
-  #waitsOn(waiter: Waiter, admission: Admission, refusal: Refusal): boolean {
-    const { ttftDeadlineMs = Infinity } = waiter.admission
-    const { maxWaitMs } = waiter.limits
-    const deadlineAt = waiter.since + ttftDeadlineMs
-    const engineWaitMs = engineWaitOf(waiter.limits, admission, refusal)
-    this.#lastEngineWaitMs = engineWaitMs
-    if (engineWaitMs > 0) {
-      waiter.engineWaitMs = engineWaitMs
-      waiter.isForRoom = false
-      waiter.expiresAt = Math.min(deadlineAt, waiter.since + engineWaitMs)
-      return true
-    }
-    if (waiter.engineWaitMs === null) return mayWait(admission, refusal)
-    if (!mayWait({ ...admission, attempt: 0 }, refusal)) return false
-    if (waiter.isForRoom) return true
-    waiter.isForRoom = true
-    const latestAt = waiter.since + waiter.engineWaitMs + maxWaitMs
-    waiter.expiresAt = Math.min(deadlineAt, latestAt, this.#clock.elapsedMs + maxWaitMs)
-    return true
+  /** Whether a request that was tried in vain waits on. */
+  #waitsOn({ limit }: Waiter, admission: Admission, refusal: Refusal): boolean {
+    const goesOn = limit.goesOn(admission, refusal, this.#clock.elapsedMs)
+    this.#lastEngineWaitMs = goesOn ? limit.engineWaitMs : 0
+    return goesOn
   }
 
   #try(waiter: Waiter, now: number): TryResult {
