@@ -209,6 +209,8 @@ export class PoolLedger {
     if (request === undefined) return
     request.firstTokenAt = now
     for (const leg of request.legs) {
+      // First, because a first token that waited for a place says nothing about the speed.
+      if (!endsAtFirstToken(leg.legRole)) this.#placeTaken(leg, request, now)
       if (leg.queued?.ended === true) judgePrediction(leg, stages)
       else prefillEnded(leg, stages, now)
       if (endsAtFirstToken(leg.legRole)) this.#endLeg(leg, booking.admission)
@@ -221,7 +223,6 @@ export class PoolLedger {
         request.running = leg.estimators.requests
         request.blocks = this.#active.active(leg.estimators.number)
         request.prefilledS = leg.estimators.prefilledS(now)
-        this.#placeTaken(leg, request, now)
       }
     }
   }
