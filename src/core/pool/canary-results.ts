@@ -25,9 +25,10 @@ export class CanaryResults {
 
   compared({ engine, other, agree }: ComparedSignal, now: number): void {
     const { find } = this.#parts
-    const pair = [find(engine), find(other)]
-    for (const one of pair) if (one === undefined) return
-    for (const one of pair) count(one!, agree)
+    const [compared, comparedWith] = [find(engine), find(other)]
+    if (compared === undefined || comparedWith === undefined) return
+    count(compared, agree)
+    count(comparedWith, agree)
     const changed = this.#disagreements.record(engine, other, agree)
     const found = changed === null ? undefined : find(changed)
     if (found !== undefined) this.#changed(found, now)
