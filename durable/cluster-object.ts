@@ -17,7 +17,7 @@ import type { RegionDigest } from '../src/core/contract/region-digest.ts'
 import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
 import { SHARED_PROBE_MS } from '../src/core/pool/shared-probe-interval.ts'
 import type { TrialOrder } from '../src/core/pool/condition/engine-watch.ts'
-import type { PoolEvent } from '../src/core/pool/pool-events.ts'
+import { logFieldsOf, type PoolEvent } from '../src/core/pool/pool-events.ts'
 import type { TrialVerdict } from '../src/ports/probe.ts'
 import { bookingKey } from '../src/core/pool/bookings.ts'
 import type { AdmissionResult } from '../src/core/pool/admission-result.ts'
@@ -215,8 +215,8 @@ export class ClusterObject<Env = Cloudflare.Env>
     const { pool } = this.#state
     if (pool === null) return
     const { trials, events, isSick } = this.#state.watch(this.now())
-    for (const { event, hurt, ...fields } of events)
-      console.warn(JSON.stringify({ event, object: 'cluster', model: pool.pool, ...fields, ...hurt }))
+    for (const raised of events)
+      console.warn(JSON.stringify({ event: raised.event, object: 'cluster', model: pool.pool, ...logFieldsOf(raised) }))
     if (events.length > 0) void this.alert(pool, events)
     for (const order of trials) void this.#try(pool, order)
     this.#isSick = isSick

@@ -1,5 +1,5 @@
 /** Events of a pool, for the log and for the operator's webhook. */
-import type { PoolEvent } from '../core/pool/pool-events.ts'
+import { logFieldsOf, type PoolEvent } from '../core/pool/pool-events.ts'
 import type { Ports } from '../ports.ts'
 import type { Alert } from '../ports/alerts.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
@@ -115,8 +115,7 @@ export function reportPoolEvents(
   scope?: Pick<RequestScope, 'background'>,
 ): void {
   for (const raised of events) {
-    const { event, hurt, ...fields } = raised
-    log.warn(event, { cluster, model: pool, ...fields, ...hurt })
+    log.warn(raised.event, { cluster, model: pool, ...logFieldsOf(raised) })
     alerts?.raise(alertOf({ cluster, pool }, raised, now()), scope)
   }
 }

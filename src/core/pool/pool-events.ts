@@ -44,6 +44,12 @@ export interface PoolEvent {
   readonly limit?: 'max_ejected_share' | 'last_engine'
 }
 
+/** Fields of an event in the line of a log, beside its name. */
+export function logFieldsOf(raised: PoolEvent): Readonly<Record<string, unknown>> {
+  const { event: _, hurt, ...fields } = raised
+  return { ...fields, ...hurt }
+}
+
 /** Minimum interval of equal events in the log, milliseconds. The metrics count all. */
 const REPEAT_MS = 60_000
 /** Maximum number of pending events. */
