@@ -20,7 +20,7 @@ export class PoolFeed {
   readonly peerBookings: PeerBookings
   readonly #parts: FeedParts
   /** Latest drain or undrain, and pause or resume, of each engine, by whichever replica it was set. */
-  readonly #set = new Map<string, { readonly signal: OperatorSignal; readonly at: number }>()
+  readonly #operatorSignals = new Map<string, { readonly signal: OperatorSignal; readonly at: number }>()
   /** Decisions that other replicas are asked for. */
   readonly #questions = new Map<string, (decision: Decision) => void>()
   #questionCount = 0
@@ -33,7 +33,7 @@ export class PoolFeed {
       channel: `${tag}:events`,
       open: (replica: string) => `${tag}:open:${replica}`,
     }
-    this.open = new OpenBookings({ ...parts, keys }, () => this.#setFields())
+    this.open = new OpenBookings({ ...parts, keys }, () => this.#operatorFields())
     this.peerBookings = new PeerBookings({ ...parts, keys, open: this.open, onNews: (event) => this.#received(event) })
   }
 
@@ -124,14 +124,14 @@ export class PoolFeed {
   }
 
   /** Drains and pauses for replicas that join later. */
-  *#setFields(): Generator<Field> {
-    for (const [key, { signal, at }] of this.#set) yield [key, ['signal', signal, at]]
+  *#operatorFields(): Generator<Field> {
+    for (const [key, { signal, at }] of this.#operatorSignals) yield [key, ['signal', signal, at]]
   }
 
   /** An engine that was removed and added again is a new one. */
   #configured(engines: readonly string[]): void {
-    const gone = [...this.#set].filter(([, { signal }]) => !engines.includes(serverIdOf(signal.engine)))
-    for (const [key] of gone) this.#set.delete(key)
+    const gone = [...this.#operatorSignals].filter(([, { signal }]) => !engines.includes(serverIdOf(signal.engine)))
+    for (const [key] of gone) this.#operatorSignals.delete(key)
     if (gone.length > 0) this.open.rewrite()
   }
 
@@ -140,7 +140,7 @@ export class PoolFeed {
     const now = this.#parts.now()
     if (ANNOUNCED.has(signal.kind)) this.open.announce(['signal', signal, now])
     if (signal.kind === 'drain' || signal.kind === 'pause')
-      this.#keep(signal, Math.max(now, 1 + (this.#set.get(keyOf(signal))?.at ?? 0)))
+      this.#keep(signal, Math.max(now, 1 + (this.#operatorSignals.get(keyOf(signal))?.at ?? 0)))
   }
 
   /** An event of another replica. */
@@ -158,7 +158,7 @@ export class PoolFeed {
     if (!pool()?.engines.some(({ id }) => id === serverIdOf(signal.engine))) return
     if (signal.kind === 'fence') fence(signal.engine)
     if (signal.kind === 'drain' || signal.kind === 'pause') {
-      const before = this.#set.get(keyOf(signal))?.signal
+      const before = this.#operatorSignals.get(keyOf(signal))?.signal
       if (!this.#keep(signal, at)) return
       if (signal.kind === 'drain' && signal.draining !== (before !== undefined && isOn(before))) drained(signal)
     }
@@ -168,11 +168,11 @@ export class PoolFeed {
   /** Keeps a drain or pause of any replica and publishes it for those that join later. false: a later one holds. */
   #keep(signal: OperatorSignal, at: number): boolean {
     const key = keyOf(signal)
-    const known = this.#set.get(key)
+    const known = this.#operatorSignals.get(key)
     // Of two at the same time, all replicas keep the drain or pause.
     if (known !== undefined && (at < known.at || (at === known.at && (!isOn(signal) || isOn(known.signal)))))
       return false
-    this.#set.set(key, { signal, at })
+    this.#operatorSignals.set(key, { signal, at })
     this.open.publish('s', key, ['signal', signal, at])
     return true
   }

@@ -77,12 +77,12 @@ export class Replicas {
       () => feeds.forEach(({ open }) => open.connected(false)),
     )
     this.#subscribe = this.#link(
-      (client) => feeds.forEach(({ peerBookings: following }) => void following.subscribe(client)),
-      () => feeds.forEach(({ peerBookings: following }) => following.unsubscribed()),
+      (client) => feeds.forEach(({ peerBookings }) => void peerBookings.subscribe(client)),
+      () => feeds.forEach(({ peerBookings }) => peerBookings.unsubscribed()),
     )
     this.#control = this.#link(
       () => {
-        feeds.forEach(({ peerBookings: following }) => following.resync())
+        feeds.forEach(({ peerBookings }) => peerBookings.resync())
         this.#limits.connected()
       },
       () => this.#limits.disconnected(),
@@ -134,10 +134,10 @@ export class Replicas {
 
   get digests(): readonly ReplicaDigest[] {
     const digests = new Map<string, ReplicaDigest>()
-    for (const { peerBookings: following } of this.#feeds)
-      for (const { id, isCurrent, bookings } of following.peers()) {
+    for (const { peerBookings } of this.#feeds)
+      for (const { id, isCurrent, bookings } of peerBookings.peers()) {
         const known = digests.get(id)
-        const isFollowed = isCurrent && following.awayMs < this.#config.leaseMs && known?.state !== 'away'
+        const isFollowed = isCurrent && peerBookings.awayMs < this.#config.leaseMs && known?.state !== 'away'
         const state = isFollowed ? 'following' : 'away'
         digests.set(id, { host: hostOf(id), id, state, bookings: bookings + (known?.bookings ?? 0) })
       }
@@ -181,7 +181,7 @@ export class Replicas {
       if (!isServerError(error)) this.#subscribe.reset(error)
     }
     const beats = Promise.all(
-      Array.from(this.#feeds, ({ peerBookings: following }) => following.heartbeat().catch(failed)),
+      Array.from(this.#feeds, ({ peerBookings }) => peerBookings.heartbeat().catch(failed)),
     )
     const limitMs = this.#config.leaseMs / 3
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
@@ -199,7 +199,7 @@ export class Replicas {
     const own = this.#own
     const { log, now } = this.#parts
     /** Number of pools in which a replica is followed. */
-    const pools = (id: string) => [...this.#feeds].filter(({ peerBookings: following }) => following.has(id)).length
+    const pools = (id: string) => [...this.#feeds].filter(({ peerBookings }) => peerBookings.has(id)).length
     const feed = new PoolFeed(name, {
       replica: this.id,
       prefix: this.#prefix,
