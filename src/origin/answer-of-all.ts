@@ -3,8 +3,7 @@ import type { StageTimes } from '../core/contract/stages.ts'
 import type { Refusal } from '../core/contract/refusal.ts'
 import { failureOfAll } from './client-failure.ts'
 import { endExchange, type Exchange } from './exchange.ts'
-import { keepsAnswer } from './kept-answer.ts'
-import { discardLacking } from './lacking-engines.ts'
+import { discardKeptAnswers, keepsAnswer } from './kept-answer.ts'
 import { NOT_PLACED } from './rejected-exchange.ts'
 import { AnswerRelay } from './relay/answer-relay.ts'
 import { passed, relayed } from './relay/relay-steps.ts'
@@ -22,10 +21,10 @@ export function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refu
   const tooLong = failed.findLast(({ failure }) => failure === 'too_long')
   const used = tooLong ?? (failed.every(keepsAnswer) ? failed.at(-1) : undefined)
   if (used?.failure === 'lacks_route' && exchange.source.ownAnswer !== undefined) {
-    discardLacking(failed)
+    discardKeptAnswers(failed)
     return ownAnswerOf(exchange, exchange.source.ownAnswer(), retry.stages.snapshot(), ports.now())
   }
-  discardLacking(failed, used?.answer)
+  discardKeptAnswers(failed, used?.answer)
   if (used?.answer === undefined) throw failureOfAll(exchange, failed, refusal)
   const attempt = { ...attemptOf(exchange, retry, used.placed), earlier: failed.filter((one) => one !== used) }
   const { answer, engine } = used

@@ -10,7 +10,8 @@ import type { CurrentRoutes } from './current-routes.ts'
 import { endExchange, type Exchange } from './exchange.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { exonerate, reportFailure } from './failure-reports.ts'
-import { discardLacking, enginesWithoutRoute, learnLacking } from './lacking-engines.ts'
+import { discardKeptAnswers } from './kept-answer.ts'
+import { enginesWithoutRoute, learnLacking } from './lacking-engines.ts'
 import { acquirePlacement } from './placement/acquire.ts'
 import type { PoolDigests } from './pool-digests.ts'
 import type { PoolRoute } from './pool-route.ts'
@@ -105,7 +106,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
     const outcome = await (failed.all.length === 0 ? steps.first : steps.again)(attemptOf(exchange, retry, placed))
     if (!('failure' in outcome || 'failures' in outcome)) {
       learnLacking(failed.all, ports)
-      discardLacking(failed.all)
+      discardKeptAnswers(failed.all)
       return outcome
     }
     retry.refused = null

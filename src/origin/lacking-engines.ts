@@ -1,6 +1,5 @@
 /** Engines that lack the route of a request. Such an answer is no fault, so that no client can eject an engine. */
 import type { Ports } from '../ports.ts'
-import type { OriginAnswer } from '../ports/origin.ts'
 import type { AttemptFailed } from './attempt-context.ts'
 import type { Exchange } from './exchange.ts'
 import { knownEngines } from './known-engines.ts'
@@ -43,9 +42,4 @@ export function forgetLacking(
 ): void {
   const { missingRoutes } = knownEngines(ports.origin)
   if (missingRoutes.isUsed) missingRoutes.forget(engine, routeOf(method, path))
-}
-
-/** Ends calls whose answers are not forwarded. `used`: the answer that the client gets. */
-export function discardLacking(failed: readonly AttemptFailed[], used: OriginAnswer | null = null): void {
-  for (const { answer } of failed) if (answer !== used) answer?.discard()
 }
