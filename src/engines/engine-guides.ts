@@ -57,7 +57,7 @@ interface EngineGuide {
   readonly aliases: readonly string[]
 }
 
-const PLAIN = {
+const PLAIN_GUIDE = {
   cacheReset: null,
   kvEvents: null,
   connectors: [],
@@ -74,7 +74,7 @@ const NO_EVENTS: Quirk = {
 }
 
 const vllm: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   kvEvents: {
     sources: { path: '/kv_event_sources', read: readVllmSources },
     signedHashes: false,
@@ -100,7 +100,7 @@ const vllm: EngineGuide = {
 }
 
 const sglang: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   kvEvents: {
     // disaggregation/kv_events.py: vLLM's frames and fields.
     sources: { path: '/server_info', read: readSglangSources },
@@ -138,7 +138,7 @@ const sglang: EngineGuide = {
 }
 
 const tensorrtLlm: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   kvEvents: {
     sources: null,
     signedHashes: true,
@@ -161,7 +161,7 @@ const tensorrtLlm: EngineGuide = {
 }
 
 const llamaCpp: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   quirks: [
     NO_EVENTS,
     {
@@ -179,7 +179,7 @@ const llamaCpp: EngineGuide = {
 }
 
 const tgi: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   quirks: [
     NO_EVENTS,
     {
@@ -192,7 +192,7 @@ const tgi: EngineGuide = {
 }
 
 const ollama: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   quirks: [
     NO_EVENTS,
     {
@@ -210,17 +210,17 @@ const ollama: EngineGuide = {
 }
 
 const firstlight: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   aliases: ['firstlight'],
 }
 
 const external: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   aliases: ['external', 'openai', 'custom_openai'],
 }
 
 const unknown: EngineGuide = {
-  ...PLAIN,
+  ...PLAIN_GUIDE,
   connectors: vllm.connectors.filter(({ implemented }) => implemented),
   // Most servers without a sign of their type are vLLM behind a proxy.
   inspection: vllm.inspection,
