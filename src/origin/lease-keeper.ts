@@ -30,7 +30,7 @@ export interface BookingParts {
   /** Keeps messages of the booking alive. */
   readonly scope?: RequestScope | undefined
   /** Pool of the booking, and the set that has it while it runs. Absent: it cannot be fenced. */
-  readonly place?: { readonly cluster: string; readonly pool: string; readonly running: RunningBookings }
+  readonly runsIn?: { readonly cluster: string; readonly pool: string; readonly bookings: RunningBookings }
   /** Called with the admission of each booking that was released. Absent: its cost is not counted. */
   readonly charge?: Charge
 }
@@ -58,7 +58,7 @@ export const renewalMs = (leaseMs: number): number => leaseMs / 3
  */
 export class LeaseKeeper {
   /** Index among the running bookings. */
-  place = -1
+  runningIndex = -1
   #parts: BookingParts
   #lease: Lease | null
   /** The object has had this booking, so it needs the release. */
@@ -82,7 +82,7 @@ export class LeaseKeeper {
     this.#parts = parts
     this.#placedAt = parts.ports.now()
     this.#charge = parts.charge ?? noCharge
-    parts.place?.running.add(this)
+    parts.runsIn?.bookings.add(this)
     this.#lease = parts.lease
     this.#known = parts.lease !== null
     this.#renewal = this.#renewLater()
@@ -103,8 +103,8 @@ export class LeaseKeeper {
 
   /** Whether the booking has one of these engines, or a rank of one of these servers. */
   isAt(cluster: string, pool: string, engines: readonly string[]): boolean {
-    const { place, placement } = this.#parts
-    if (place?.cluster !== cluster || place.pool !== pool) return false
+    const { runsIn, placement } = this.#parts
+    if (runsIn?.cluster !== cluster || runsIn.pool !== pool) return false
     return engineIdsOf(placement).some((id) => engines.includes(id) || engines.includes(serverIdOf(id)))
   }
 
@@ -173,7 +173,7 @@ export class LeaseKeeper {
     if (!this.#released) {
       this.#released = true
       this.#endInFlight()
-      this.#parts.place?.running.delete(this)
+      this.#parts.runsIn?.bookings.delete(this)
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
         this.#send((lease) => lease.release(outcome))

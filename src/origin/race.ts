@@ -227,7 +227,7 @@ class Race implements OpenRace {
       avoid: new Map([[route.cluster.id, [first.engine.id, ...failed, ...foreign]]]),
       stages,
       placeOf,
-      hedgeIn: route,
+      secondIn: route,
       ...(rescueFrom === undefined ? {} : { rescueFrom }),
     })
     if ('refused' in placed) {

@@ -11,7 +11,7 @@ export interface FencedEngines {
 
 interface RunningBooking {
   /** Its index in the list of running bookings, which sets it; -1: it is not there. */
-  place: number
+  runningIndex: number
   /** Whether the booking has one of these engines, or a rank of one of these servers. */
   isAt(cluster: string, pool: string, engines: readonly string[]): boolean
   /** Ends the call to the engine, because its answer may not go on. */
@@ -26,18 +26,18 @@ export class RunningBookings {
   readonly #bookings: RunningBooking[] = []
 
   add(booking: RunningBooking): void {
-    booking.place = this.#bookings.length
+    booking.runningIndex = this.#bookings.length
     this.#bookings.push(booking)
   }
 
   delete(booking: RunningBooking): void {
-    if (booking.place < 0) return
+    if (booking.runningIndex < 0) return
     const last = this.#bookings.pop()!
     if (last !== booking) {
-      this.#bookings[booking.place] = last
-      last.place = booking.place
+      this.#bookings[booking.runningIndex] = last
+      last.runningIndex = booking.runningIndex
     }
-    booking.place = -1
+    booking.runningIndex = -1
   }
 
   /** Ends the answers of these engines, and returns their number. */

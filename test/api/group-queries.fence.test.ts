@@ -17,7 +17,7 @@ function running(placement: Placement): { readonly booking: LeaseKeeper; readonl
     placement,
     leaseMs: 60_000,
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
-    place: { cluster: 'c', pool: 'm', running: runningBookings(origin) },
+    runsIn: { cluster: 'c', pool: 'm', bookings: runningBookings(origin) },
   })
   return { booking, ended: [] }
 }

@@ -6,7 +6,7 @@ describe('RunningBookings', () => {
     const running = new RunningBookings()
     const fenced: string[] = []
     const all = ['a', 'b', 'c', 'd', 'e'].map((name) => {
-      const booking = { place: -1, isAt: () => name !== 'e', fence: () => void fenced.push(name) }
+      const booking = { runningIndex: -1, isAt: () => name !== 'e', fence: () => void fenced.push(name) }
       running.add(booking)
       return booking
     })

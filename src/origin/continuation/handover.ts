@@ -152,7 +152,7 @@ async function place(
     failedLegs: null,
     avoid: new Map([[last.route.cluster.id, avoid]]),
     stages: new StageTimer({}),
-    ...(cause === 'silent' ? { hedgeIn: last.route, rescueFrom: last.engine.id } : {}),
+    ...(cause === 'silent' ? { secondIn: last.route, rescueFrom: last.engine.id } : {}),
   })
   if (!('refused' in placed)) return placed
   return placed.refused.reason === 'retry_budget' ? 'retry_budget' : 'no_engine'

@@ -21,7 +21,7 @@ export function acquirePlacement(
   digests: PoolDigests,
   history: AttemptHistory,
 ): Acquired | Promise<Acquired> {
-  const pass = history.hedgeIn === undefined ? firstPass(exchange, digests) : secondPass(history.hedgeIn)
+  const pass = history.secondIn === undefined ? firstPass(exchange, digests) : secondPass(history.secondIn)
   const search = { exchange, context: { ports, digests, history } }
   const [first] = pass.routes
   const placing = first === undefined || regionLimit(search) !== null ? null : ask(search, pass, first)

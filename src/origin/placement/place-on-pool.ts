@@ -69,8 +69,8 @@ async function askUntilKnown(search: PoolSearch, first: PoolAnswer | Promise<Poo
 }
 
 /**
- * Waits on, because an engine was discovered and has left again, or is known to the pool a moment earlier than here.
- * Every second time other engines are asked for, for a while.
+ * Waits until the pool chooses an engine that this gateway knows. An unknown engine has left again since its discovery,
+ * or this gateway discovers it a moment after the pool. Every second call asks for other engines, within a short limit.
  */
 async function waitUntilKnown(search: PoolSearch): Promise<PoolAnswer> {
   const { exchange, context } = search
@@ -171,7 +171,7 @@ function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admiss
     scope: exchange.scope,
     ports,
     route,
-    place: { cluster: route.cluster.id, pool: route.pool.model, running: runningBookings(ports.origin) },
+    runsIn: { cluster: route.cluster.id, pool: route.pool.model, bookings: runningBookings(ports.origin) },
     charge: chargesOf(route)(exchange, route),
   }
 }
@@ -188,7 +188,7 @@ type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predi
 type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & {
   readonly ports: Ports
   readonly route: PoolRoute
-  readonly place: NonNullable<BookingParts['place']>
+  readonly runsIn: NonNullable<BookingParts['runsIn']>
   readonly charge: Charge
 }
 
@@ -251,7 +251,7 @@ const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `$
 
 function toPlacement(
   admitted: AdmitResult,
-  { pool, admission, leaseMs, log, timers, scope, ports, route, place, charge }: AdmitContext,
+  { pool, admission, leaseMs, log, timers, scope, ports, route, runsIn, charge }: AdmitContext,
 ): AdmittedPlacement | { readonly refusal: Refusal } {
   if ('refusal' in admitted) return admitted
   const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
@@ -260,7 +260,7 @@ function toPlacement(
     placement,
     policy,
     predictedTtftMs,
-    booking: new LeaseKeeper({ ports, pool, admission, leaseMs, log, timers, scope, lease, placement, place, charge }),
+    booking: new LeaseKeeper({ ports, pool, admission, leaseMs, log, timers, scope, lease, placement, runsIn, charge }),
     notes: none,
   }
 }
@@ -301,7 +301,7 @@ function admissionFor(
     attempt: history.attempt,
     avoid: avoidsNone ? none : [...avoided, ...outside, ...unknown],
     unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
-    encodeItems: admission.encodeItems > 0 && history.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
+    encodeItems: admission.encodeItems > 0 && history.secondIn === undefined ? itemsToEncode(exchange, route) : 0,
   }
   if (pass.asks.isLastResort === true) extended.isLastResort = true
   if (history.moved) extended.moved = true
@@ -312,7 +312,7 @@ function admissionFor(
   if (exchange.stream && exchange.observe && exchange.protocol.stream !== null) extended.reportsOutput = true
   // The first token of a response that does not pass through the gateway is never seen.
   if (exchange.scope.delivery?.readsAnswer === false) extended.streams = false
-  if (history.hedgeIn !== undefined) extended.hedge = true
+  if (history.secondIn !== undefined) extended.hedge = true
   if (history.rescueFrom !== undefined) extended.rescueFrom = history.rescueFrom
   return extended
 }
@@ -339,10 +339,10 @@ function isOutside(placement: Placement, route: PoolRoute, exchange: Exchange): 
   )
 }
 
-function unsplittableIn({ pinned, scope }: Exchange, { hedgeIn }: AttemptHistory): string | null {
+function unsplittableIn({ pinned, scope }: Exchange, { secondIn }: AttemptHistory): string | null {
   if (pinned !== null) return 'it is bound to one engine'
   if (scope.delivery?.changesAnswer === false) return 'the proxy does not return its response'
-  return hedgeIn === undefined ? null : 'another attempt runs'
+  return secondIn === undefined ? null : 'another attempt runs'
 }
 
 /** Engine of the final leg. null if an engine of the placement is unknown here. */

@@ -43,7 +43,7 @@ export interface AttemptHistory {
   /** Absent: the configuration does not change while requests run. */
   readonly currentRoutes?: CurrentRoutes | undefined
   /** The earlier attempt still runs in this pool, which is asked for a second engine. Absent: it failed. */
-  readonly hedgeIn?: PoolRoute
+  readonly secondIn?: PoolRoute
   /** Engine of the earlier attempt: another one is wanted only if this one is wedged. */
   readonly rescueFrom?: string
 }
