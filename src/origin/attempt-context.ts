@@ -22,7 +22,7 @@ export interface AttemptContext {
   readonly suspect?: Suspect | undefined
   /** Aborted when the response is not needed any more. */
   readonly signal: AbortSignalLike
-  /** Its part in a race of two attempts (hedging). */
+  /** Its part in a race of two attempts (hedge or rescue). */
   readonly race: RaceEntry
   readonly placeOf: (route: PoolRoute) => PlaceStep
 }
@@ -48,7 +48,7 @@ export interface RaceEntry {
   claim(answer: Pick<OriginAnswer, 'status' | 'sse'>, early: boolean): 'won' | 'lost' | 'refused'
 }
 
-/** The entry of an attempt beside which no other one can run. */
+/** Entry of an attempt that runs without a race. */
 export const alone: RaceEntry = { lost: false, booked: 1, claim: () => 'won' }
 
 /** Called with each engine that failed an attempt, so that its health is checked soon. */

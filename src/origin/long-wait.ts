@@ -7,7 +7,7 @@ export class LongWait {
   readonly #exceeded = Promise.withResolvers<void>()
   /** The answer to the client has begun. */
   hasBegunAnswer = false
-  /** Of the wait that was watched last. */
+  /** Timer of the last wait. */
   #timer: Timer | null = null
 
   constructor(limitMs: number, timers: Timers) {

@@ -91,7 +91,7 @@ export class WaitingRoom implements PoolQueue {
     return this.#queue.get(bookingKey(admission)) !== undefined || this.#isOfUse(admission, now)
   }
 
-  /** Others are late whether they wait or not, and delay those that are not. */
+  /** Whether the first token can be in time after a wait. A request that is late in any case would delay others. */
   #isOfUse(admission: Admission, now: number): boolean {
     return this.#parts.demandOf(admission, now).longestWaitMs > 0
   }
