@@ -12,7 +12,7 @@ import { AdmissionBuilder, type AdmissionSources } from './prompt/admission-buil
 import { audit } from './audit.ts'
 import { drainInRegion, regionEngines, regionRequest } from './region-engines.ts'
 import type { Config } from '../config.ts'
-import type { DigestCache } from '../origin/digest-cache.ts'
+import type { DigestCache } from '../origin/digests/digest-cache.ts'
 import type { CacheLookups } from '../origin/lmcache/cache-lookups.ts'
 import type { Ports } from '../ports.ts'
 import type { StoredResponses } from '../ports/stored-responses.ts'

@@ -3,7 +3,7 @@ import type { EngineDigest, PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import { mapYielding } from '../map-yielding.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
-import type { DigestCache } from '../origin/digest-cache.ts'
+import type { DigestCache } from '../origin/digests/digest-cache.ts'
 import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
 

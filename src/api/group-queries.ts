@@ -9,7 +9,7 @@ import type { CacheLookups, PoolLookupCounts } from '../origin/lmcache/cache-loo
 import type { KeyUsage } from '../core/limits/key-usage.ts'
 import { type ExemplarsBySeries, newestExemplars } from '../telemetry/exemplars.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
-import { runningBookings } from '../origin/running-bookings.ts'
+import { runningBookings } from '../origin/pause/running-bookings.ts'
 import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WeightedModels } from './weighted-models.ts'

@@ -1,7 +1,7 @@
 /** `POST /v1/firstlight/pools/{id}/pause` and `/resume`, for programs that update the weights of a fleet. */
 import { PAUSE_MODES, type PauseMode } from '../engines/engine-type.ts'
 import { Failure } from '../failure.ts'
-import { type EnginePause, type PausePart, pausePool, resumePool } from '../origin/pool-pause.ts'
+import { type EnginePause, type PausePart, pausePool, resumePool } from '../origin/pause/pool-pause.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import { audit } from './audit.ts'

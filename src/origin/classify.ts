@@ -6,9 +6,9 @@ import type { OriginAnswer } from '../ports/origin.ts'
 import { withDeadline } from '../timeout.ts'
 import { timersOf } from '../timers.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
-import { keepsAnswer } from './kept-answer.ts'
+import { keepsAnswer } from './retry/kept-answer.ts'
 import { knownEngines } from './known-engines.ts'
-import { routeOf } from './missing-routes.ts'
+import { routeOf } from './retry/missing-routes.ts'
 import { refusesRank } from './rank-targets.ts'
 
 /** Time limit, ms, of the body of an answer that does not go to the client: it shows whether the engine is full. */

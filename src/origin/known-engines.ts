@@ -4,7 +4,7 @@ import type { EngineType } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Origin } from '../ports/origin.ts'
 import { MissingKvTransfers } from './disagg/missing-kv-transfers.ts'
-import { MissingRoutes } from './missing-routes.ts'
+import { MissingRoutes } from './retry/missing-routes.ts'
 
 /** What the gateway has found out about engines. It ends with the process or isolate. */
 export class KnownEngines {

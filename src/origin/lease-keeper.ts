@@ -13,7 +13,7 @@ import type { Lease } from '../ports/lease.ts'
 import type { Log } from '../ports/log.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import { serverIdOf } from '../core/contract/rank-id.ts'
-import type { RunningBookings } from './running-bookings.ts'
+import type { RunningBookings } from './pause/running-bookings.ts'
 import type { InFlightPrompt } from './regions/region-estimator.ts'
 import { defaultTimers } from '../timers.ts'
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { answerGroupQuery } from '../../src/api/group-queries.ts'
 import type { Placement } from '../../src/core/contract/placement.ts'
 import { LeaseKeeper } from '../../src/origin/lease-keeper.ts'
-import { runningBookings } from '../../src/origin/running-bookings.ts'
+import { runningBookings } from '../../src/origin/pause/running-bookings.ts'
 import type { Origin } from '../../src/ports/origin.ts'
 import { admission, outcome } from '../kit/pool-fixtures.ts'
 

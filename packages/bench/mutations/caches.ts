@@ -5,13 +5,15 @@ const POLICIES = { node: ['test/node/contracts/policies.test.ts'], workers: ['te
 const CLUSTERS = { node: ['test/node/contracts/cluster.test.ts'] }
 const BOTH = { node: ['test/node/contracts/cluster.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
 const INDEX = { node: ['test/core/prefix-index/'] }
-const FEEDBACK = { node: ['test/core/pool/cache-prediction-check.test.ts', 'test/core/pool/pool-state.test.ts'] }
+const FEEDBACK = {
+  node: ['test/core/pool/estimators/cache-prediction-check.test.ts', 'test/core/pool/pool-state.test.ts'],
+}
 const SIGNALS = { node: ['test/core/pool/', 'test/core/routing/'] }
 
 export const caches: readonly Mutation[] = [
   {
     name: 'prefix_caching off has no effect',
-    file: 'src/core/pool/engine-estimators.ts',
+    file: 'src/core/pool/estimators/engine-estimators.ts',
     find: ": spec.prefixCaching === 'on'",
     replace: ': true',
     impact: 'conversations are sent to an engine for a cache that it does not have',
@@ -126,7 +128,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cache feedback never finds a restart',
-    file: 'src/core/pool/cache-prediction-check.ts',
+    file: 'src/core/pool/estimators/cache-prediction-check.ts',
     find: 'return this.#missesInARow < RESTART_AFTER ? FINE : this.#restarted(false)',
     replace: 'return FINE',
     impact: 'an engine that lost its cache attracts its old conversations',
@@ -134,7 +136,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cache feedback: hits do not end a row of misses',
-    file: 'src/core/pool/cache-prediction-check.ts',
+    file: 'src/core/pool/estimators/cache-prediction-check.ts',
     find: 'this.#silent = false\n    this.#missesInARow = 0',
     replace: 'this.#silent = false',
     impact: 'three misses in a week look like a restart',
@@ -142,7 +144,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cache capacity never shrinks',
-    file: 'src/core/pool/cache-capacity.ts',
+    file: 'src/core/pool/estimators/cache-capacity.ts',
     find: '(1 - SHRINK) ** prompts',
     replace: '(1 - 0 * SHRINK) ** prompts',
     impact: 'blocks that the engine evicted count as cached',
@@ -150,7 +152,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cached tokens include the last one',
-    file: 'src/core/pool/prompt-lookup.ts',
+    file: 'src/core/pool/signals/prompt-lookup.ts',
     find: 'return Math.max(0, this.#admission.promptTokens - 1)',
     replace: 'return Math.max(0, this.#admission.promptTokens)',
     impact: 'a prompt that is wholly cached is predicted to cost nothing',
@@ -158,7 +160,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cached tokens of slower tiers count twice',
-    file: 'src/core/pool/prompt-lookup.ts',
+    file: 'src/core/pool/signals/prompt-lookup.ts',
     find: 'Math.min(limit, hint.remote) - device - host - disk',
     replace: 'Math.min(limit, hint.remote) - device',
     impact: 'more tokens count as cached than the prompt has',

@@ -229,19 +229,19 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'digests that overtake each other go back in time',
-    file: 'src/origin/digest-cache.ts',
+    file: 'src/origin/digests/digest-cache.ts',
     find: 'digest.seq > known.seq',
     replace: 'digest.seq !== known.seq',
     impact: 'an old digest replaces a new one',
-    tests: { node: ['test/origin/digest-cache.test.ts'] },
+    tests: { node: ['test/origin/digests/digest-cache.test.ts'] },
   },
   {
     name: 'unreachable cluster is asked first',
-    file: 'src/origin/digest-cache.ts',
+    file: 'src/origin/digests/digest-cache.ts',
     find: 'failedAt !== null && now - failedAt < UNREACHABLE_MS',
     replace: 'failedAt !== null && now - failedAt > UNREACHABLE_MS',
     impact: 'each request waits for a cluster that is out of reach',
-    tests: { node: ['test/origin/digest-cache.test.ts', 'test/origin/regions/region-digest-client.test.ts'] },
+    tests: { node: ['test/origin/digests/digest-cache.test.ts', 'test/origin/regions/region-digest-client.test.ts'] },
   },
   {
     name: 'prompts sent to a region are forgotten',

@@ -4,7 +4,7 @@ import type { Mutation } from './mutation.ts'
 const POLICIES = { node: ['test/node/contracts/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
 const CLUSTERS = { node: ['test/node/contracts/cluster.test.ts'] }
 const BOTH = { node: ['test/node/contracts/cluster.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
-const CIRCUIT = { node: ['test/core/pool/circuit.test.ts', 'test/node/contracts/cluster.test.ts'] }
+const CIRCUIT = { node: ['test/core/pool/pool-engines/circuit.test.ts', 'test/node/contracts/cluster.test.ts'] }
 const POOL = { node: ['test/core/pool/'] }
 const QUEUE = { node: ['test/core/pool/prefill', 'test/core/pool/pool-state.extreme-values.test.ts'] }
 
@@ -27,7 +27,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'prefill work stays after the first token',
-    file: 'src/core/pool/prefill-queue.ts',
+    file: 'src/core/pool/estimators/prefill-queue.ts',
     find: 'this.#work -= queued.work',
     replace: 'this.#work -= 0',
     impact: 'engines look busier with every request',
@@ -35,7 +35,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'pending prefill is shown as zero',
-    file: 'src/core/pool/estimator-digest.ts',
+    file: 'src/core/pool/estimators/estimator-digest.ts',
     find: 'queuedPrefillTokens: estimators.queue.newTokens',
     replace: 'queuedPrefillTokens: 0',
     impact: 'dashboards and metrics show idle engines that are not',
@@ -43,7 +43,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'a queue does not run down',
-    file: 'src/core/pool/prefill-queue.ts',
+    file: 'src/core/pool/estimators/prefill-queue.ts',
     find: 'return Math.max(0, this.#leftMicros - Math.max(0, now - this.#asOf) * 1000)',
     replace: 'return Math.max(0, this.#leftMicros - Math.max(0, this.#asOf - now) * 1000)',
     impact: 'the predicted wait behind a running prefill stays too long',
@@ -51,7 +51,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'a new engine counts as usual while its first prompt is late',
-    file: 'src/core/pool/engine-estimators.ts',
+    file: 'src/core/pool/estimators/engine-estimators.ts',
     find: 'return this.learner.isNew ? this.queue.timesSoFar(now) : 1',
     replace: 'return 1',
     impact: 'an engine of unknown speed gets more prompts although the first shows that it is slow',
@@ -59,7 +59,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'an overdue first token changes nothing',
-    file: 'src/core/pool/prefill-queue.ts',
+    file: 'src/core/pool/estimators/prefill-queue.ts',
     find: 'return Math.max(slowLeft, this.#leftOverdue(now)) / 1e6',
     replace: 'return this.#left(now) / 1e6',
     impact: 'an engine that hangs looks idle',
@@ -67,7 +67,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'abandoned prefills stay in the wait',
-    file: 'src/core/pool/prefill-queue.ts',
+    file: 'src/core/pool/estimators/prefill-queue.ts',
     find: 'this.#setLeft(left - own, now)',
     replace: 'this.#setLeft(left, now)',
     impact: 'clients that leave make an engine look slow',
@@ -179,7 +179,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'sleeping engines are chosen',
-    file: 'src/core/pool/eligibility.ts',
+    file: 'src/core/pool/decision/eligibility.ts',
     find: "if (engine.asleep) return 'asleep'",
     replace: '',
     impact: 'requests wait for an engine that is asleep',
@@ -187,7 +187,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'draining engines are chosen',
-    file: 'src/core/pool/engine-state.ts',
+    file: 'src/core/pool/pool-engines/engine-state.ts',
     find: 'return this.removed || this.draining || this.spec.weight === 0',
     replace: 'return this.removed || this.spec.weight === 0',
     impact: 'an operator cannot take an engine out',
@@ -195,7 +195,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'max_in_flight allows one too many',
-    file: 'src/core/pool/eligibility.ts',
+    file: 'src/core/pool/decision/eligibility.ts',
     find: 'requests >= maxInFlight',
     replace: 'requests > maxInFlight',
     impact: 'an engine gets more than the operator allows',
@@ -203,7 +203,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'decode engines serve nothing whole',
-    file: 'src/core/pool/roles.ts',
+    file: 'src/core/pool/decision/roles.ts',
     find: "decode: ['whole', 'decode'],",
     replace: "decode: ['decode'],",
     impact: 'short prompts of a split pool are refused',
@@ -211,7 +211,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'prefill engines serve whole requests',
-    file: 'src/core/pool/roles.ts',
+    file: 'src/core/pool/decision/roles.ts',
     find: "prefill: ['prefill'],",
     replace: "prefill: ['whole', 'prefill'],",
     impact: 'a prefill engine answers clients',
@@ -219,7 +219,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'a late health check stops an engine that produces output',
-    file: 'src/core/pool/pool-engines.ts',
+    file: 'src/core/pool/pool-engines/pool-engines.ts',
     find: "if (signal.problem?.endsWith('_timeout') === true && engine.movedAt >= (signal.sentAt ?? Infinity)) return",
     replace: '',
     impact: 'a busy fleet rejects all requests for seconds, because its servers answer health checks late',
@@ -227,7 +227,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'old probes overrule new ones',
-    file: 'src/core/pool/pool-engines.ts',
+    file: 'src/core/pool/pool-engines/pool-engines.ts',
     find: 'if (at < engine.probedAt) return',
     replace: '',
     impact: 'a late answer takes a healthy engine out',
@@ -235,7 +235,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'a removed engine is never forgotten',
-    file: 'src/core/pool/pool-engines.ts',
+    file: 'src/core/pool/pool-engines/pool-engines.ts',
     find: 'if (!engine.removed || engine.bookings > 0) return',
     replace: 'if (!engine.removed || engine.bookings >= 0) return',
     impact: 'memory and digests grow with every engine that was ever there',
@@ -243,7 +243,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'a removed engine is forgotten under its streams',
-    file: 'src/core/pool/pool-engines.ts',
+    file: 'src/core/pool/pool-engines/pool-engines.ts',
     find: 'if (!engine.removed || engine.bookings > 0) return',
     replace: 'if (!engine.removed) return',
     impact: 'a stream of an engine that was taken out of the configuration ends in an error',
@@ -259,7 +259,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'request override of the temperature is dropped',
-    file: 'src/core/pool/policy-chains.ts',
+    file: 'src/core/pool/decision/policy-chains.ts',
     find: "options['temperature'] = overrides.temperature",
     replace: "options['temperature'] ??= 0",
     impact: 'the per-request temperature is ignored',
@@ -267,7 +267,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'fallback of sessions goes by arrivals',
-    file: 'src/core/pool/policy-chains.ts',
+    file: 'src/core/pool/decision/policy-chains.ts',
     find: 'session: chainOf(pool.policy, [sessionPolicy, qps])',
     replace: 'session: chainOf(pool.policy, [qps])',
     impact: 'without a lookup a conversation loses its engine',
@@ -299,7 +299,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'open circuit is tried before its time',
-    file: 'src/core/pool/circuit.ts',
+    file: 'src/core/pool/pool-engines/circuit.ts',
     find: "circuit.state === 'open' ? now >= circuit.untilMs :",
     replace: "circuit.state === 'open' ? now >= 0 :",
     impact: 'a dead engine gets every request',
@@ -307,7 +307,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'half-open circuit admits one too many',
-    file: 'src/core/pool/circuit.ts',
+    file: 'src/core/pool/pool-engines/circuit.ts',
     find: 'now >= circuit.untilMs : circuit.trials.length < circuit.limit',
     replace: 'now >= circuit.untilMs : circuit.trials.length <= circuit.limit',
     impact: 'a recovering engine gets more trials than it may',
@@ -315,7 +315,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'circuit opens a failure late',
-    file: 'src/core/pool/circuit.ts',
+    file: 'src/core/pool/pool-engines/circuit.ts',
     find: 'by.length + truncations < settings.failures',
     replace: 'by.length + truncations <= settings.failures',
     impact: 'one more client than configured meets a dead engine',
@@ -323,7 +323,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'circuit never doubles its time',
-    file: 'src/core/pool/circuit.ts',
+    file: 'src/core/pool/pool-engines/circuit.ts',
     find: '2 ** Math.min(openings, MAX_DOUBLINGS)',
     replace: '2 ** Math.min(0 * openings, MAX_DOUBLINGS)',
     impact: 'a dead engine costs a client every few seconds',

@@ -21,7 +21,7 @@ export const refusals: readonly Mutation[] = [
   },
   {
     name: '503 names no role',
-    file: 'src/origin/client-failure.ts',
+    file: 'src/origin/retry/client-failure.ts',
     find: "message: ({ emptyRole = 'a role this request needs' }) =>",
     replace: 'message: ({ reason: emptyRole }) =>',
     impact: 'operators cannot see which role is missing',

@@ -199,7 +199,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'decode engines share nothing',
-    file: 'src/core/pool/prompt-lookup.ts',
+    file: 'src/core/pool/signals/prompt-lookup.ts',
     find: 'return !this.#admission.computesAll && this.#sources',
     replace: "return !this.#admission.computesAll && engine.spec.role !== 'decode' && this.#sources",
     impact: 'the next turn of a conversation reaches its decode engine by chance',
@@ -271,7 +271,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'fallback without the object ignores availability',
-    file: 'src/core/pool/fallback-placement.ts',
+    file: 'src/core/pool/decision/fallback-placement.ts',
     find: 'known.get(id)?.available ?? true',
     replace: 'true || known.get(id)?.available',
     impact: 'while a cluster object is away, requests go to engines known to be down',
@@ -279,13 +279,13 @@ export const routing: readonly Mutation[] = [
       node: [
         'test/core/routing/',
         'test/origin/regions/region-digest-client.test.ts',
-        'test/origin/digest-cache.test.ts',
+        'test/origin/digests/digest-cache.test.ts',
       ],
     },
   },
   {
     name: 'fallback without the object ignores failed engines',
-    file: 'src/core/pool/fallback-placement.ts',
+    file: 'src/core/pool/decision/fallback-placement.ts',
     find: '&& !admission.avoid.includes(engine.id),',
     replace: ',',
     impact: 'a retry goes to the engine that has just failed',

@@ -89,8 +89,8 @@ export const features: readonly Feature[] = [
     files: [
       'origin/rank-targets.ts',
       'core/contract/rank-id.ts',
-      'core/pool/rank-servers.ts',
-      'core/pool/rank-check.ts',
+      'core/pool/pool-engines/rank-servers.ts',
+      'core/pool/pool-engines/rank-check.ts',
     ],
     on: { engine: { data_parallel: 2 } },
   },
@@ -137,7 +137,7 @@ export const features: readonly Feature[] = [
   },
   {
     name: 'hedging',
-    files: ['origin/hedge.ts', 'core/latency/first-byte-limit.ts'],
+    files: ['origin/race/hedge.ts', 'core/latency/first-byte-limit.ts'],
     on: { pool: { retry: { hedge_ms: 10_000 } } },
   },
   {

@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.ts'
-import { rejectExchange } from '../../origin/rejected-exchange.ts'
+import { rejectExchange } from '../../origin/retry/rejected-exchange.ts'
 import type { Ports } from '../../ports.ts'
 import type { Limiter } from '../../ports/limiter.ts'
 import { timersOf } from '../../timers.ts'

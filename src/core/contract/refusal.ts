@@ -37,7 +37,7 @@ interface RefusalTraits {
   readonly isFull: boolean
 }
 
-/** Handling of each refusal. The failure that the client gets is in src/origin/client-failure.ts. */
+/** Handling of each refusal. The failure that the client gets is in src/origin/retry/client-failure.ts. */
 const TRAITS: Readonly<Record<RefusalReason, RefusalTraits>> = {
   overloaded: { rank: 0, isFull: true },
   engines_full: { rank: 1, isFull: true },

@@ -2,7 +2,7 @@ import type { DecodeCostModel } from '../latency/decode-cost-model.ts'
 import { queueSeconds } from '../latency/prefill-cost-model.ts'
 import type { PoolLedger } from '../pool/ledger.ts'
 import type { Booking } from '../pool/bookings.ts'
-import type { EngineState } from '../pool/engine-state.ts'
+import type { EngineState } from '../pool/pool-engines/engine-state.ts'
 import type { ChargedPrefill } from './engine-time.ts'
 
 /** What costs read of the ledger. */

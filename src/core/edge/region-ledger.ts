@@ -1,5 +1,5 @@
 import type { Decision } from '../contract/decision.ts'
-import { type Circuit, closed } from '../pool/circuit.ts'
+import { type Circuit, closed } from '../pool/pool-engines/circuit.ts'
 import { PoolState } from '../pool/pool-state.ts'
 import type { Random } from '../routing/policy.ts'
 import type { RegionReport, RegionShare, SharedCircuit } from './sync.ts'

@@ -7,9 +7,9 @@ import { isOpaque, type Role } from '../contract/pool-config.ts'
 import { queueSeconds } from '../latency/prefill-cost-model.ts'
 import type { EngineRef } from './booking-ref.ts'
 import type { Booking } from './bookings.ts'
-import type { EngineTable } from './engine-table.ts'
+import type { EngineTable } from './pool-engines/engine-table.ts'
 import type { LegEntry } from './ledger-entry.ts'
-import type { SignalReader } from './signal-reader.ts'
+import type { SignalReader } from './signals/signal-reader.ts'
 
 /** Counts a new booking as an arrival, with the work of its legs. Further attempts of a request are none. */
 export function countArrival(

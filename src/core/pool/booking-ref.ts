@@ -4,7 +4,7 @@ import type { EarlyLegRole, LegRole } from '../contract/legs.ts'
 import type { Usage } from '../contract/outcome.ts'
 import type { EngineSpec } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
-import type { EngineSignals } from './engine-signals.ts'
+import type { EngineSignals } from './signals/engine-signals.ts'
 
 /**
  * Engine as the ledger and the load statistics see it. `slot` is a small number, reused after the engine was removed.

@@ -1,7 +1,7 @@
 /** Results of the semantic canary of one pool: counts of each engine, and engines whose answers stand out. */
 import { Disagreements } from '../canary/disagreements.ts'
 import type { EngineSignal } from '../contract/engine-signal.ts'
-import type { EngineState } from './engine-state.ts'
+import type { EngineState } from './pool-engines/engine-state.ts'
 import type { PoolEvents } from './pool-events.ts'
 
 type ComparedSignal = Extract<EngineSignal, { readonly kind: 'compared' }>

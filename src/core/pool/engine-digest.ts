@@ -1,7 +1,7 @@
 import { type EngineDigest, maxReportedAdapters } from '../contract/pool-digest.ts'
-import { unavailability } from './eligibility.ts'
-import type { EngineState } from './engine-state.ts'
-import type { BookedLoad } from './booked-load.ts'
+import { unavailability } from './decision/eligibility.ts'
+import type { EngineState } from './pool-engines/engine-state.ts'
+import type { BookedLoad } from './pool-engines/booked-load.ts'
 
 /** Returns one engine's entry of the digest. */
 export function engineDigest(engine: EngineState, { load, ledger }: BookedLoad, now: number): EngineDigest {

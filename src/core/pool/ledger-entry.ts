@@ -5,9 +5,9 @@ import type { PromptSize } from '../latency/prefill-cost-model.ts'
 import type { Prediction } from '../latency/prediction.ts'
 import type { LiveRequest } from '../prefix-index/active-blocks.ts'
 import type { EngineRef } from './booking-ref.ts'
-import type { CachedTokens } from './cached-tokens.ts'
-import type { EngineEstimators } from './engine-estimators.ts'
-import type { QueuedPrefill } from './prefill-queue.ts'
+import type { CachedTokens } from './signals/cached-tokens.ts'
+import type { EngineEstimators } from './estimators/engine-estimators.ts'
+import type { QueuedPrefill } from './estimators/prefill-queue.ts'
 
 /** Ledger entry of one leg: what it occupies and what was estimated at booking. */
 export interface LegEntry {

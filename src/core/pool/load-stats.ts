@@ -5,7 +5,13 @@ import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
 import type { Admission } from '../contract/admission.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { EngineSpec, PoolConfig, Role } from '../contract/pool-config.ts'
-import { type EngineReport, type ForeignEstimate, ForeignLoad, NO_FOREIGN_LOAD, type OwnLoad } from './foreign-load.ts'
+import {
+  type EngineReport,
+  type ForeignEstimate,
+  ForeignLoad,
+  NO_FOREIGN_LOAD,
+  type OwnLoad,
+} from './estimators/foreign-load.ts'
 import { SlidingCount } from '../sliding-count.ts'
 
 const ARRIVALS_WINDOW_MS = 60_000

@@ -4,9 +4,9 @@ import { roleCapacity, type RoleLoad, servedRate } from '../capacity/role-capaci
 import type { PoolCapacity } from '../contract/pool-capacity.ts'
 import { isOpaque, type PoolConfig, type Role } from '../contract/pool-config.ts'
 import { decodeCostModelAt } from '../latency/decode-cost-model.ts'
-import type { BookedLoad } from './booked-load.ts'
-import { unavailability } from './eligibility.ts'
-import type { EngineState } from './engine-state.ts'
+import type { BookedLoad } from './pool-engines/booked-load.ts'
+import { unavailability } from './decision/eligibility.ts'
+import type { EngineState } from './pool-engines/engine-state.ts'
 
 /** Output of a response where none has been seen, tokens. */
 const UNKNOWN_OUTPUT_TOKENS = 256

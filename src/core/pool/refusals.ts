@@ -2,11 +2,11 @@ import type { Admission } from '../contract/admission.ts'
 import type { ExclusionReason } from '../contract/decision.ts'
 import type { SplitRoles } from '../contract/pool-config.ts'
 import type { Refusal } from '../contract/refusal.ts'
-import { waitMs } from './circuit.ts'
-import { serves } from './eligibility.ts'
-import type { EngineState } from './engine-state.ts'
-import type { Exclusion } from './exclusion.ts'
-import { supportsRole } from './roles.ts'
+import { waitMs } from './pool-engines/circuit.ts'
+import { serves } from './decision/eligibility.ts'
+import type { EngineState } from './pool-engines/engine-state.ts'
+import type { Exclusion } from './decision/exclusion.ts'
+import { supportsRole } from './decision/roles.ts'
 
 /** Retry-After of a full pool, milliseconds: requests end continually. */
 const FULL_RETRY_MS = 1000

@@ -4,8 +4,8 @@ import type { EarlyLegRole } from '../contract/legs.ts'
 import type { Placement } from '../contract/placement.ts'
 import type { EngineSpec, PoolConfig } from '../contract/pool-config.ts'
 import type { StateChange } from '../contract/pool-digest.ts'
-import type { Circuit } from './circuit.ts'
-import type { EngineState } from './engine-state.ts'
+import type { Circuit } from './pool-engines/circuit.ts'
+import type { EngineState } from './pool-engines/engine-state.ts'
 
 /** Version of the snapshot. Raise it if the meaning of a field changes; other versions are not read. */
 export const SNAPSHOT_VERSION = 3

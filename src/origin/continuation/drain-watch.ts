@@ -1,6 +1,6 @@
 /** Looks whether a stream must leave its engine because that drains. */
 import type { AttemptContext } from '../attempt-context.ts'
-import type { PoolDigests } from '../pool-digests.ts'
+import type { PoolDigests } from '../digests/pool-digests.ts'
 
 /** Interval at which a stream looks, ms. */
 const LOOK_EVERY_MS = 1_000

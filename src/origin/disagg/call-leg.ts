@@ -8,7 +8,7 @@ import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { faultOfAnswer, usageOfAnswer } from '../../protocols/answer.ts'
 import { protocolOf } from '../../protocols/protocols.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
-import { legOf } from '../failed-leg.ts'
+import { legOf } from '../retry/failed-leg.ts'
 import { classifyFault, classifyRefusal } from '../classify.ts'
 
 interface LegCall {

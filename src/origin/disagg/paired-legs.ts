@@ -2,7 +2,7 @@
 import { OriginError } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import type { dispatch, OnFirstByte } from '../dispatch.ts'
-import { FencedSignal } from '../fenced-signal.ts'
+import { FencedSignal } from '../pause/fenced-signal.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
 import type { FinalLeg } from './final-leg.ts'
 

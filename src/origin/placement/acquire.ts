@@ -3,7 +3,7 @@ import { isPoolFull, preferRetryable, type Refusal } from '../../core/contract/r
 import { placeIn, type RegionPreference } from '../../core/routing/region-preference.ts'
 import type { Ports } from '../../ports.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
-import type { PoolDigests } from '../pool-digests.ts'
+import type { PoolDigests } from '../digests/pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { AttemptHistory, PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'

@@ -8,7 +8,7 @@ import type { Timers } from '../../ports/timers.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
 import { defaultTimers } from '../../timers.ts'
 import { type KnownEngines, knownEngines } from '../known-engines.ts'
-import { routeOf } from '../missing-routes.ts'
+import { routeOf } from '../retry/missing-routes.ts'
 import { patientTimers } from '../patience.ts'
 
 /** Time for the connection, ms, as in probes. */

@@ -1,9 +1,9 @@
 /** Probes the engines of all pools when they are due, and reports the results to pool state. */
-import { sharedProbeMs } from '../../core/pool/shared-probe-interval.ts'
+import { sharedProbeMs } from '../../core/pool/pool-engines/shared-probe-interval.ts'
 import type { Ports } from '../../ports.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Probe, ProbeSignal } from '../../ports/probe.ts'
-import type { DigestCache } from '../digest-cache.ts'
+import type { DigestCache } from '../digests/digest-cache.ts'
 import { engineProbe, forgetContext, newProbeMemory, type ProbeMemory } from './engine-probe.ts'
 import { knownEngines } from '../known-engines.ts'
 import { tryEngine } from './engine-trial.ts'

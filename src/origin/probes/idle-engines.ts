@@ -1,7 +1,7 @@
 /** Puts engines to sleep that have had no requests for a while, as many as the pool can spare. */
 import type { EngineDigest } from '../../core/contract/pool-digest.ts'
 import type { Ports } from '../../ports.ts'
-import { canSleep, putToSleep } from '../engine-sleep.ts'
+import { canSleep, putToSleep } from '../pause/engine-sleep.ts'
 import type { PoolRoute } from '../pool-route.ts'
 
 /** Interval of looks at a pool, ms. */

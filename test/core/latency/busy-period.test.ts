@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BusyPeriod, BusyPeriodSample } from '../../../src/core/latency/busy-period.ts'
-import { PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
+import { PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/estimators/prefill-queue.ts'
 
 const RTT_S = 0
 const of = (tokens: number, seconds = 1) => ({ newTokens: tokens, work: tokens, seconds })

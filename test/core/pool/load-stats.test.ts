@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { LoadStats } from '../../../src/core/pool/load-stats.ts'
 import type { LegRole } from '../../../src/core/contract/legs.ts'
 import type { BookingRef } from '../../../src/core/pool/booking-ref.ts'
-import { EngineState } from '../../../src/core/pool/engine-state.ts'
-import type { EngineSignals } from '../../../src/core/pool/engine-signals.ts'
+import { EngineState } from '../../../src/core/pool/pool-engines/engine-state.ts'
+import type { EngineSignals } from '../../../src/core/pool/signals/engine-signals.ts'
 import { admission, engine, pool } from '../../kit/pool-fixtures.ts'
 
 const a = new EngineState(0, engine('a', { rttMs: 30 }))

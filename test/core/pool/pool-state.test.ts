@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { CacheCapacity } from '../../../src/core/pool/cache-capacity.ts'
+import { CacheCapacity } from '../../../src/core/pool/estimators/cache-capacity.ts'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { EngineDigest } from '../../../src/core/contract/pool-digest.ts'

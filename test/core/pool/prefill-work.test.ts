@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
+import { PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/estimators/prefill-queue.ts'
 import { prefillWork } from '../../../src/core/latency/prefill-work.ts'
 
 describe('prefillWork', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { PoolDigest, EngineDigest } from '../../../src/core/contract/pool-digest.ts'
 import { type ClusterView, rankClusters } from '../../../src/core/routing/cluster-order.ts'
 import { AffinityKeys } from '../../../src/core/routing/affinity-keys.ts'
-import { fallbackPlacement } from '../../../src/core/pool/fallback-placement.ts'
+import { fallbackPlacement } from '../../../src/core/pool/decision/fallback-placement.ts'
 import { admission, engine } from '../../kit/pool-fixtures.ts'
 
 function engineDigest(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {

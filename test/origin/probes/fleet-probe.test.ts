@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { EngineSignal } from '../../../src/core/contract/engine-signal.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
-import { DigestCache } from '../../../src/origin/digest-cache.ts'
+import { DigestCache } from '../../../src/origin/digests/digest-cache.ts'
 import { FleetProbe } from '../../../src/origin/probes/fleet-probe.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../../src/ports/origin.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { packFilter } from '../../../src/core/prefix-index/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/snake-case.ts'
-import { DigestCache } from '../../../src/origin/digest-cache.ts'
+import { DigestCache } from '../../../src/origin/digests/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
 import { readRegionDigestResponse } from '../../../src/origin/regions/region-digest-response.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'

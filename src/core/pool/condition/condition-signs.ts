@@ -1,6 +1,6 @@
 /** Signs of an engine's condition, from its bookings, probes, circuit and learned pace. */
 import type { Signs } from './engine-condition.ts'
-import type { EngineState } from '../engine-state.ts'
+import type { EngineState } from '../pool-engines/engine-state.ts'
 import type { SiblingPaces } from './sibling-paces.ts'
 
 /** Age from which reported values are no sign, ms. */

@@ -3,7 +3,7 @@ import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import { prefillSeconds, type PromptSize } from '../../latency/prefill-cost-model.ts'
 import type { EngineRef } from '../booking-ref.ts'
 import { extrapolated } from './extrapolation.ts'
-import type { EngineEstimators } from '../engine-estimators.ts'
+import type { EngineEstimators } from '../estimators/engine-estimators.ts'
 
 /** Samples from which a pace counts as learned. */
 const LEARNED_SAMPLES = 3

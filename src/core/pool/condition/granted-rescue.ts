@@ -1,6 +1,6 @@
 import type { Admission } from '../../contract/admission.ts'
 import { bookingKey } from '../bookings.ts'
-import type { PoolEngines } from '../pool-engines.ts'
+import type { PoolEngines } from '../pool-engines/pool-engines.ts'
 
 /**
  * Decides whether a request that waits at an engine may be sent to a second one. A wedged or unreachable engine is the

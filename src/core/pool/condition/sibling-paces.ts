@@ -1,5 +1,5 @@
 /** Learned paces of the engines of a pool, compared within engines of the same role and profile. */
-import type { EngineState } from '../engine-state.ts'
+import type { EngineState } from '../pool-engines/engine-state.ts'
 
 /** Multiple of its siblings' median pace from which an engine is slow. */
 const SLOW_TIMES = 3

@@ -1,5 +1,5 @@
 import { isOpaque } from '../../contract/pool-config.ts'
-import type { EngineState } from '../engine-state.ts'
+import type { EngineState } from '../pool-engines/engine-state.ts'
 import type { SiblingPaces } from './sibling-paces.ts'
 
 /** Multiple of its own usual pace from which a slow engine is compared. */

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { FencedEngines } from '../../../origin/running-bookings.ts'
+import type { FencedEngines } from '../../../origin/pause/running-bookings.ts'
 import type { ResponseAffinity } from '../../../origin/response-affinity.ts'
 import { VERSION } from '../../../version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
@@ -180,9 +180,7 @@ export class Replicas {
       // The subscription to the same node does not work either, and reports nothing.
       if (!isServerError(error)) this.#subscribe.reset(error)
     }
-    const beats = Promise.all(
-      Array.from(this.#feeds, ({ peerBookings }) => peerBookings.heartbeat().catch(failed)),
-    )
+    const beats = Promise.all(Array.from(this.#feeds, ({ peerBookings }) => peerBookings.heartbeat().catch(failed)))
     const limitMs = this.#config.leaseMs / 3
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
     const isAnswered = (await withTimeout(limitMs / 2, beats)) ?? (await withTimeout(limitMs / 2, beats))

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { EngineState } from '../../../../src/core/pool/engine-state.ts'
+import { EngineState } from '../../../../src/core/pool/pool-engines/engine-state.ts'
 import { SiblingPaces } from '../../../../src/core/pool/condition/sibling-paces.ts'
 import { engine } from '../../../kit/pool-fixtures.ts'
 

@@ -1,0 +1,69 @@
+import type { Admission } from '../../contract/admission.ts'
+import type { DecisionCount } from '../../contract/pool-digest.ts'
+import type { DecisionResult } from './decision-result.ts'
+
+type Count = { -readonly [Key in keyof DecisionCount]: DecisionCount[Key] }
+
+type Kind = Omit<DecisionCount, 'count' | 'shadowGainS'>
+
+/** Counts decisions by policy, fallback and refusal. */
+export class DecisionCounts {
+  /** A short list, searched linearly. */
+  readonly #counts: Count[] = []
+
+  /** A hedge is no retry: nothing failed. One that is refused has no effect on its request, so it is not counted. */
+  add(chosen: DecisionResult, { attempt, hedge = false }: Pick<Admission, 'attempt' | 'hedge'>): void {
+    const retry = attempt > 0 && !hedge
+    if (hedge && 'refusal' in chosen) return
+    if ('refusal' in chosen) {
+      const { reason, limit } = chosen.refusal
+      const refused = limit === undefined ? reason : `${reason}_${limit}`
+      return this.#count({ policy: '', fallback: '', retry, placement: '', refused })
+    }
+    const { policy, fallback, placement, shadow, panic = false } = chosen.decision
+    const shadowed = shadow === null ? '' : shadow.agrees === true ? 'agrees' : 'differs'
+    this.#count(
+      {
+        policy,
+        fallback: fallback?.from ?? '',
+        retry,
+        placement: placement.kind,
+        refused: '',
+        shadow: shadowed,
+        ...(panic ? { panic } : {}),
+      },
+      { gainS: (shadow?.predictedGainMs ?? 0) / 1000 },
+    )
+  }
+
+  /** Edges answered in place of the pool. */
+  refusedByEdge(count: number): void {
+    this.#count({ policy: '', fallback: '', retry: false, placement: '', refused: 'overloaded_edge' }, { count })
+  }
+
+  list(): DecisionCount[] {
+    return this.#counts.map((one) => ({ ...one }))
+  }
+
+  #count(of: Kind, { count = 1, gainS = 0 } = {}): void {
+    const known = this.#counts.find((one) => isKind(one, of))
+    if (known === undefined) this.#counts.push({ ...of, count, shadowGainS: gainS })
+    else {
+      known.count += count
+      known.shadowGainS = (known.shadowGainS ?? 0) + gainS
+    }
+  }
+}
+
+function isKind(one: Kind, of: Kind): boolean {
+  const { policy, fallback, retry, placement, refused, shadow = '', panic = false } = of
+  return (
+    one.policy === policy &&
+    one.placement === placement &&
+    one.fallback === fallback &&
+    one.retry === retry &&
+    one.refused === refused &&
+    (one.shadow ?? '') === shadow &&
+    (one.panic ?? false) === panic
+  )
+}

@@ -1,0 +1,161 @@
+import type { Decision } from '../../contract/decision.ts'
+import type { Outcome } from '../../contract/outcome.ts'
+import type { RefusalReason } from '../../contract/refusal.ts'
+import type { StageTimes } from '../../contract/stages.ts'
+import type { RankingPool } from '../../routing/ranking.ts'
+import type { Choice } from './decision-result.ts'
+
+/** Measured decisions kept for the dashboard, while newer requests start. */
+const MEASURED_KEPT = 64
+
+/** Each is measured at most twice, at its first token and at its end. */
+const MEASUREMENTS_KEPT = 2 * MEASURED_KEPT
+
+/** A decision in the log, and what was measured of it since. It becomes a `Decision` when somebody reads it. */
+export class LoggedDecision {
+  /** null: newer decisions have replaced it. */
+  #choice: Choice | null
+  firstToken: Decision['firstToken'] = undefined
+  actual: Decision['actual'] = null
+  retryRefused: RefusalReason | undefined = undefined
+
+  constructor(choice: Choice) {
+    this.#choice = choice
+  }
+
+  get choice(): Choice | null {
+    return this.#choice
+  }
+
+  /** Removes the decision, which a booking may refer to for hours. */
+  forget(): Choice['ranked'] {
+    const ranked = this.#choice?.ranked ?? []
+    this.#choice = null
+    return ranked
+  }
+
+  /** The decision without candidates; null: it was forgotten. */
+  decision(): Decision | null {
+    if (this.#choice === null) return null
+    const { firstToken, actual, retryRefused } = this
+    return {
+      ...this.#choice.decision,
+      ...(firstToken === undefined ? {} : { firstToken }),
+      ...(retryRefused === undefined ? {} : { retryRefused }),
+      actual,
+    }
+  }
+}
+
+/**
+ * Log of the last decisions: a ring buffer, which is scanned for people and retries. Bookings refer to their own
+ * decision, so that a request costs no search.
+ */
+export class DecisionLog {
+  readonly #limit: number
+  readonly #spare: RankingPool
+  /** Ring buffer: once full, the oldest decision is at `#next`. */
+  readonly #kept: LoggedDecision[] = []
+  #next = 0
+  /** Ring buffer of those with the latest first tokens and ends; the next one replaces the one at `#nextMeasured`. */
+  readonly #measured: LoggedDecision[] = []
+  #nextMeasured = 0
+
+  /** @param spare where the rankings of forgotten decisions go. */
+  constructor(limit: number, spare: RankingPool) {
+    this.#limit = limit
+    this.#spare = spare
+  }
+
+  add(choice: Choice): LoggedDecision {
+    const oldest = this.#kept[this.#next]
+    if (oldest !== undefined) this.#spare.give(oldest.forget())
+    const logged = new LoggedDecision(choice)
+    this.#kept[this.#next] = logged
+    this.#next = (this.#next + 1) % this.#limit
+    return logged
+  }
+
+  /** The decision of an attempt; null: it was forgotten, or made elsewhere. */
+  of({ id, attempt }: Pick<Decision, 'id' | 'attempt'>): LoggedDecision | null {
+    return this.#newest(({ decision }) => decision.id === id && decision.attempt === attempt)
+  }
+
+  /** Returns the predicted TTFT. null: there is none. */
+  firstToken(logged: LoggedDecision, stages: StageTimes): number | null {
+    const ttftMs = stages.ttft ?? stages.first_byte
+    const { choice } = logged
+    if (choice === null || ttftMs === undefined) return null
+    logged.firstToken = { ttftMs, stages }
+    this.#remember(logged)
+    return choice.decision.predictedTtftMs
+  }
+
+  /** Stores the outcome of a decision. */
+  settle(logged: LoggedDecision, outcome: Outcome): void {
+    if (logged.choice === null) return
+    logged.actual = {
+      ttftMs: outcome.stages.ttft ?? outcome.stages.first_byte ?? null,
+      cachedTokens: outcome.usage?.cachedTokens ?? null,
+      result: outcome.result,
+      stages: outcome.stages,
+    }
+    this.#remember(logged)
+  }
+
+  /** Stores why the last attempt was not retried. */
+  retryRefused(id: string, reason: RefusalReason): void {
+    const last = this.#newest(({ decision }) => decision.id === id)
+    if (last !== null) last.retryRefused = reason
+  }
+
+  /** Returns the last decisions, newest first, without candidates. */
+  latest(limit: number): Decision[] {
+    return decisionsOf([...this.#kept.slice(this.#next), ...this.#kept.slice(0, this.#next)], limit)
+  }
+
+  /** Those with the latest first tokens and ends, the latest first, without their candidates. */
+  measured(limit: number): Decision[] {
+    const inOrder = [...this.#measured.slice(this.#nextMeasured), ...this.#measured.slice(0, this.#nextMeasured)]
+    const last = inOrder.filter((logged, at) => inOrder.lastIndexOf(logged) === at)
+    return decisionsOf(last.slice(-MEASURED_KEPT), limit)
+  }
+
+  find(idOrKey: string): Decision | null {
+    const [, id = '', attempt = ''] = /^(.*)#(\d+)$/s.exec(idOrKey) ?? []
+    const last = this.#newest(({ decision }) => decision.id === idOrKey)
+    // A hedge that lost tells less than the attempt that answered.
+    const isLostHedge = last?.choice?.decision.hedge === true && last.actual?.result === 'abandoned'
+    const answered = isLostHedge ? this.#newest(({ decision }) => decision.id === idOrKey, last) : null
+    const logged = answered ?? last ?? this.of({ id, attempt: Number(attempt) })
+    const decision = logged?.decision() ?? null
+    return decision === null ? null : toDecision({ decision, ranked: logged!.choice!.ranked })
+  }
+
+  /** @param but not this one */
+  #newest(isIt: (choice: Choice) => boolean, but: LoggedDecision | null = null): LoggedDecision | null {
+    for (let back = 1; back <= this.#kept.length; back++) {
+      const logged = this.#kept[(this.#next - back + this.#kept.length) % this.#kept.length]!
+      if (logged !== but && logged.choice !== null && isIt(logged.choice)) return logged
+    }
+    return null
+  }
+
+  #remember(logged: LoggedDecision): void {
+    this.#measured[this.#nextMeasured] = logged
+    this.#nextMeasured = (this.#nextMeasured + 1) % MEASUREMENTS_KEPT
+  }
+}
+
+/** The last of these, in reverse. */
+const decisionsOf = (inOrder: readonly LoggedDecision[], limit: number): Decision[] =>
+  inOrder
+    .filter(({ choice }) => choice !== null)
+    .slice(-limit)
+    .reverse()
+    .map((logged) => logged.decision()!)
+
+/** Converts a choice to a decision with its candidates as objects. */
+export function toDecision({ decision, ranked }: Choice): Decision {
+  return { ...decision, candidates: ranked.flatMap((one) => one.candidates()) }
+}

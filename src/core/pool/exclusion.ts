@@ -1,8 +1,0 @@
-import type { ExclusionReason } from '../contract/decision.ts'
-import type { EngineState } from './engine-state.ts'
-
-/** An engine that one request cannot be given. */
-export interface Exclusion {
-  readonly engine: EngineState
-  readonly reason: ExclusionReason
-}

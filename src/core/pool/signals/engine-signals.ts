@@ -1,0 +1,51 @@
+import type { Signals } from '../../routing/policy.ts'
+
+type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
+
+const NO_COST_MODEL: Signals['costModel'] = { fixedS: NaN, perTokenS: NaN, perPairS: NaN }
+
+const NO_DECODE_COST_MODEL: Signals['decodeCostModel'] = { baseS: NaN, perRequestS: NaN, perBlockS: NaN }
+
+export const NO_SLOW_TOKENS: Signals['slowTokens'] = { host: 0, disk: 0, remote: 0 }
+
+/**
+ * Row of signals of one engine, reused by all decisions. Only signals that the current policy needs are up to date.
+ * NaN: missing.
+ */
+export class EngineSignals implements Mutable<Signals> {
+  readonly id: string
+  weight = NaN
+  // All fields are initialised with doubles, so that V8 does not change the object's shape later.
+  requests = NaN
+  arrivals = NaN
+  turn = NaN
+  recentWork = NaN
+  recentNewTokens = NaN
+  activeBlocks = NaN
+  newActiveBlocks = NaN
+  liveTokens = NaN
+  liveSharers = NaN
+  cachedTokens = NaN
+  slowTokens = NO_SLOW_TOKENS
+  lookupTokens = NaN
+  queuedPrefills = NaN
+  usualQueuedPrefills = NaN
+  queuedPrefillTokens = NaN
+  queuedWork = NaN
+  queuedPrefillS = NaN
+  placeWaitS = NaN
+  delayS = NaN
+  laterS = NaN
+  foreignRequests = NaN
+  capacityBlocks = NaN
+  rttS = NaN
+  costModel = NO_COST_MODEL
+  confidence = NaN
+  decodeCostModel = NO_DECODE_COST_MODEL
+  warmth = NaN
+  adapterFit = NaN
+
+  constructor(id: string) {
+    this.id = id
+  }
+}

@@ -1,0 +1,54 @@
+/** Work of an engine before and for a request: the wait behind other prompts, and the own prefill. */
+import { prefillSeconds } from '../../latency/prefill-cost-model.ts'
+import { tokenSeconds } from '../../latency/decode-cost-model.ts'
+import type { EngineRef } from '../booking-ref.ts'
+import type { CachedTokens } from './cached-tokens.ts'
+import type { EngineEstimators } from '../estimators/engine-estimators.ts'
+import type { ForeignEstimate } from '../estimators/foreign-load.ts'
+import type { SignalQuery } from './signal-sources.ts'
+
+/** Seconds before a prefill could start, with the round trip. */
+export function waitS({ sources, admission, now }: SignalQuery, engine: EngineRef): number {
+  const estimators = sources.estimators(engine)
+  const foreign = sources.load.foreign(engine, now, estimators.prefilledS(now))
+  return engine.spec.rttMs / 1000 + queuedS({ admission, now }, estimators, foreign)
+}
+
+/** Seconds of queued prefills, with those of other sources. */
+export function queuedS(
+  { admission, now }: Pick<SignalQuery, 'admission' | 'now'>,
+  estimators: EngineEstimators,
+  { requests, queuedS: foreignS }: ForeignEstimate,
+): number {
+  const sequences = admission.sequences ?? 1
+  const { queue, usualPrefillS } = estimators
+  // Beside other sources, a late first token shows a prefill of theirs before it: half of one remains on average.
+  const minS = queue.isEmpty ? 0 : Math.min(1, requests) * (usualPrefillS / 2)
+  return Math.max(
+    Math.max(minS, queue.seconds(now, estimators.timesSoFar(now))) + foreignS,
+    estimators.places.waitS(sequences + requests, now),
+  )
+}
+
+/** Seconds to compute the prompt beyond the cached tokens. */
+export function ownPrefillS(
+  { admission, now }: SignalQuery,
+  estimators: EngineEstimators,
+  cached: CachedTokens,
+): number {
+  const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
+  return prefillSeconds(estimators.presentCostModel(now), size)
+}
+
+/** Blocks of running sequences whose output the gateway does not parse. */
+export function unparsedBlocks(
+  { sources: { blockTokens }, now }: Pick<SignalQuery, 'sources' | 'now'>,
+  estimators: EngineEstimators,
+): number {
+  if (!estimators.hasUnparsed) return 0
+  return estimators.unparsedBlocks(
+    now,
+    blockTokens,
+    tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0),
+  )
+}

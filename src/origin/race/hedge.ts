@@ -1,0 +1,52 @@
+/** Hedging (`retry.hedge_ms`): asks for a second engine if the first byte is late. */
+import type { PoolSettings } from '../../config.ts'
+import { FirstByteLimit } from '../../core/latency/first-byte-limit.ts'
+import { timersOf } from '../../timers.ts'
+import type { OpenRace, RaceStart, RaceTrigger } from './race.ts'
+
+/** Shortest delay with `auto`, ms: below it, timers and the network decide who is late. */
+const MIN_DELAY_MS = 50
+
+/** Hedges the requests of one pool. */
+export function hedge(hedgeMs: Exclude<PoolSettings['retry']['hedgeMs'], 'off'>): (race: OpenRace) => RaceTrigger {
+  if (typeof hedgeMs === 'number') return (race) => new Hedge(race, hedgeMs, null)
+  const limit = new FirstByteLimit()
+  // Without a stream the first byte comes with the last one, and no prediction covers that.
+  return (race) => (race.first.exchange.stream ? learnedHedge(race, limit) : new Hedge(race, null, null))
+}
+
+function learnedHedge(race: OpenRace, limit: FirstByteLimit): Hedge {
+  const { ratio } = limit
+  const { predictedTtftMs } = race.first.placed
+  const isKnown = ratio !== null && predictedTtftMs !== null
+  return new Hedge(race, isKnown ? Math.max(MIN_DELAY_MS, ratio * predictedTtftMs) : null, limit)
+}
+
+class Hedge implements RaceTrigger {
+  readonly #race: OpenRace
+  readonly #limit: FirstByteLimit | null
+  readonly #cancel: () => void
+
+  /**
+   * @param delayMs time after which the first byte is late; null: unknown
+   * @param limit learns from the race; null: nothing does
+   */
+  constructor(race: OpenRace, delayMs: number | null, limit: FirstByteLimit | null) {
+    this.#race = race
+    this.#limit = limit
+    const { exchange, ports } = race.first
+    const timer = delayMs === null ? null : timersOf(exchange.scope, ports).set(delayMs, () => void race.askSecond())
+    this.#cancel = () => timer?.cancel()
+  }
+
+  began(winner: RaceStart, all: readonly RaceStart[]): void {
+    const now = this.#race.first.ports.now()
+    for (const { startedAt, predictedMs } of all)
+      if (predictedMs !== null && winner.startedAt === startedAt) this.#limit?.add(predictedMs, now - startedAt)
+      else if (predictedMs !== null) this.#limit?.addLater(predictedMs, now - startedAt)
+  }
+
+  end(): void {
+    this.#cancel()
+  }
+}

@@ -1,0 +1,45 @@
+/** Engines that lack the route of a request. Such an answer is no fault, so that no client can eject an engine. */
+import type { Ports } from '../../ports.ts'
+import type { AttemptFailed } from '../attempt-context.ts'
+import type { Exchange } from '../exchange.ts'
+import { knownEngines } from '../known-engines.ts'
+import { routeOf } from './missing-routes.ts'
+
+/** Engines that are known to lack the route, by cluster. Empty if all are: one of them must answer. */
+export function enginesWithoutRoute({ method, path, routes, pinned }: Exchange, ports: Ports): Map<string, string[]> {
+  const { missingRoutes } = knownEngines(ports.origin)
+  if (!missingRoutes.isUsed || pinned !== null) return new Map()
+  const now = ports.now()
+  const route = routeOf(method, path)
+  const lacking = new Map<string, string[]>()
+  let hasOther = false
+  for (const { cluster, targets } of routes) {
+    for (const target of targets.values()) {
+      if (missingRoutes.isMissing(target, route, now)) addTo(lacking, cluster.id, target.id)
+      else hasOther = true
+    }
+  }
+  return hasOther ? lacking : new Map()
+}
+
+function addTo(lists: Map<string, string[]>, key: string, value: string): void {
+  const list = lists.get(key)
+  if (list === undefined) lists.set(key, [value])
+  else list.push(value)
+}
+
+/** Records engines that lacked the route, after another engine has answered on it. */
+export function learnLacking(failed: readonly AttemptFailed[], ports: Ports): void {
+  const { missingRoutes } = knownEngines(ports.origin)
+  for (const { engine, route } of failed) if (route !== undefined) missingRoutes.learn(engine, route, ports.now())
+}
+
+/** The engine has answered there, so it has the route. */
+export function forgetLacking(
+  { engine, path }: { engine: AttemptFailed['engine']; path: string },
+  { method }: Exchange,
+  ports: Ports,
+): void {
+  const { missingRoutes } = knownEngines(ports.origin)
+  if (missingRoutes.isUsed) missingRoutes.forget(engine, routeOf(method, path))
+}

@@ -1,0 +1,181 @@
+/** Two attempts of one request that run at once, in every order of their events. */
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Placement } from '../../../src/core/contract/placement.ts'
+import { Failure } from '../../../src/failure.ts'
+import type { AttemptContext } from '../../../src/origin/attempt-context.ts'
+import type { PoolRoute } from '../../../src/origin/pool-route.ts'
+import { forward } from '../../../src/origin/forward.ts'
+import { mayRace } from '../../../src/origin/race/race.ts'
+import { OriginError, type OriginAnswer, type OriginRequest } from '../../../src/ports/origin.ts'
+import type { Ports } from '../../../src/ports.ts'
+import type { Timers } from '../../../src/ports/timers.ts'
+import { ScriptedForwarder } from '../../kit/scripted-forwarder.ts'
+
+const HEDGE_MS = 7
+const HEARTBEAT_MS = 3
+const MANNERS = ['answers', 'refuses', 'busy', 'resets', 'breaks', 'hangs'] as const
+type Manner = (typeof MANNERS)[number]
+
+const hedging = (world: ScriptedForwarder, retry: object = {}): PoolRoute => {
+  const { pool, ...route } = world.route('c', ['c-a', 'c-b'])
+  return { ...route, pool: { ...pool, retry: { ...pool.retry, hedgeMs: HEDGE_MS, ...retry } } }
+}
+
+/** One request over two engines whose events the scheduler puts in any order. */
+class Play {
+  readonly world = new ScriptedForwarder({ 'c-a': [], 'c-b': [] })
+  readonly sent: string[] = []
+  readonly discarded: string[] = []
+  readonly passed: string[] = []
+  readonly #manners: Readonly<Record<string, Manner>>
+  readonly #scheduler: fc.Scheduler
+
+  constructor(manners: readonly [Manner, Manner], scheduler: fc.Scheduler) {
+    this.#manners = { 'c-a': manners[0], 'c-b': manners[1] }
+    this.#scheduler = scheduler
+  }
+
+  get #timers(): Timers {
+    return {
+      set: (delayMs, ring) => {
+        let isOn = true
+        // All others are those of leases.
+        if (delayMs === HEDGE_MS || delayMs === HEARTBEAT_MS)
+          void this.#scheduler.schedule(Promise.resolve(), `${delayMs} ms have passed`).then(() => {
+            if (isOn) ring()
+          })
+        return { cancel: () => void (isOn = false) }
+      },
+    }
+  }
+
+  run(heartbeatMs: number): Promise<Response | Failure> {
+    const { world } = this
+    const cluster = world.ports.pool('c', 'm')
+    const ports: Ports = {
+      ...world.ports,
+      timers: this.#timers,
+      origin: { send: (request) => this.#send(request) },
+      pool: () => ({
+        ...cluster,
+        admit: async (admission) => {
+          await this.#scheduler.schedule(Promise.resolve(), `admit ${admission.attempt}`)
+          return cluster.admit(admission)
+        },
+      }),
+    }
+    return forward(world.exchange([hedging(world)], { heartbeatMs }), ports, world.digests).catch((error: unknown) => {
+      if (error instanceof Failure) return error
+      throw error
+    })
+  }
+
+  leave(): void {
+    void this.#scheduler.schedule(Promise.resolve(), 'the client leaves').then(() => this.world.client.abort('gone'))
+  }
+
+  async #send(request: OriginRequest): Promise<OriginAnswer> {
+    const { id } = request.target
+    const manner = this.#manners[id]!
+    this.sent.push(id)
+    await this.#step(request, `head of ${id}`)
+    if (manner === 'resets') throw new OriginError('reset', `reset by ${id}`)
+    const status = manner === 'refuses' ? 404 : manner === 'busy' ? 503 : 200
+    return {
+      status,
+      headers: ['content-type', status === 200 ? 'text/event-stream' : 'application/json'],
+      sse: status === 200,
+      firstByte: async () => {
+        await this.#step(request, `first byte of ${id}`)
+        if (manner === 'breaks') throw new OriginError('reset', `broken by ${id}`)
+      },
+      read: async () => new TextEncoder().encode('currently busy'),
+      reader: () => ({ read: async () => null, cancel: () => {} }),
+      firstBytes: () => new TextEncoder().encode('data: x\n\n'),
+      fault: () => null,
+      pass: (relay) => {
+        this.passed.push(id)
+        queueMicrotask(() => relay.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: 9 }))
+        return new Response('data: x\n\n', { status: relay.status })
+      },
+      discard: () => void this.discarded.push(id),
+    }
+  }
+
+  /** An engine's next event; a hanging one has none. Rejects if the request is aborted before. */
+  async #step({ signal, target: { id } }: OriginRequest, what: string): Promise<void> {
+    if (signal.aborted) throw signal.reason
+    const { promise: aborted, reject } = Promise.withResolvers<never>()
+    signal.addEventListener('abort', () => reject(signal.reason as Error))
+    aborted.catch(() => {})
+    const event =
+      this.#manners[id] === 'hangs' ? new Promise<never>(() => {}) : this.#scheduler.schedule(Promise.resolve(), what)
+    await Promise.race([aborted, event])
+  }
+}
+
+describe('a request whose first byte may be late', () => {
+  it('a request whose first byte may be late has one end, from one engine, and releases every booking once, whatever happens when', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.tuple(fc.constantFrom(...MANNERS), fc.constantFrom(...MANNERS)),
+        fc.boolean(),
+        fc.constantFrom(0, HEARTBEAT_MS),
+        fc.scheduler(),
+        async (manners, leaves, heartbeatMs, scheduler) => {
+          const play = new Play(manners, scheduler)
+          const { world } = play
+          const running = play.run(heartbeatMs)
+          const isEndless = manners.includes('hangs') && !manners.includes('answers')
+          if (leaves || isEndless) play.leave()
+          await scheduler.waitIdle()
+          const end = await running
+          await world.settled()
+          expect(world.bookings.map(({ outcomes }) => outcomes.length)).toEqual(world.bookings.map(() => 1))
+          expect(play.passed.length).toBe(end instanceof Failure ? 0 : 1)
+          expect(new Set(play.sent).size).toBe(play.sent.length)
+          const outcomes = world.bookings.map(({ engine, outcomes: [outcome] }) => ({ engine, ...outcome! }))
+          for (const { engine, failure, failedEngine, result } of outcomes) {
+            if (engine === play.passed[0]) continue
+            // The engine that lost is blamed for nothing but its own failure.
+            if (failure !== null) expect([failedEngine, result]).toEqual([engine, 'engine_failed'])
+            else expect(['abandoned', 'client_gone']).toContain(result)
+          }
+          if (!(end instanceof Failure))
+            expect(outcomes.filter(({ result }) => result === 'complete').length).toBeLessThan(2)
+          if (!leaves && manners.includes('answers') && !manners.includes('refuses') && !isEndless)
+            expect(end).toBeInstanceOf(Response)
+        },
+      ),
+      { numRuns: 2_000 },
+    )
+  })
+
+  const context = (changes: { readonly exchange?: object; readonly placed?: object; readonly retry?: object }) => {
+    const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [] })
+    const route = hedging(world, changes.retry)
+    return {
+      exchange: { ...world.exchange([route]), ...changes.exchange },
+      placed: {
+        route,
+        engine: route.targets.get('c-a')!,
+        placement: { kind: 'whole', engine: 'c-a', runnersUp: [] },
+        ...changes.placed,
+      },
+    } as unknown as AttemptContext
+  }
+  const split: Placement = { kind: 'split', prefill: 'c-a', decode: 'c-b', runnersUp: [] }
+
+  it.each([
+    ['the pool hedges', {}, true],
+    ['the pool does not hedge, since its engine may be wedged', { retry: { hedgeMs: 'off' } }, true],
+    ['it is split', { placed: { placement: split } }, false],
+    ['it is bound to one engine', { exchange: { pinned: { cluster: 'c', engine: 'c-a' } } }, false],
+    ['it is at another gateway', { placed: { engine: { id: 'c-a', isGateway: true } } }, false],
+    ['it is at a provider', { placed: { engine: { id: 'c-a', external: { model: 'm' } } } }, false],
+    ['it does not stream', { exchange: { stream: false } }, true],
+  ])('a request whose first byte may be late may be sent to a second engine if %s: %j → %s', (_, changes, expected) => {
+    expect(mayRace(context(changes))).toBe(expected)
+  })
+})
