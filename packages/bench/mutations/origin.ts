@@ -73,8 +73,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'booking keeps its timer',
     file: 'src/origin/lease-keeper.ts',
-    find: 'running.delete(this)\n      this.#renewal.cancel()',
-    replace: 'running.delete(this)',
+    find: 'bookings.delete(this)\n      this.#renewal.cancel()',
+    replace: 'bookings.delete(this)',
     impact: 'every request leaves a timer that never ends',
     tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
