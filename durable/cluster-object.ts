@@ -215,8 +215,9 @@ export class ClusterObject<Env = Cloudflare.Env>
     const { pool } = this.#state
     if (pool === null) return
     const { trials, events, isSick } = this.#state.watch(this.now())
+    const { cluster, pool: model } = pool
     for (const raised of events)
-      console.warn(JSON.stringify({ event: raised.event, object: 'cluster', model: pool.pool, ...logFieldsOf(raised) }))
+      console.warn(JSON.stringify({ event: raised.event, object: 'cluster', cluster, model, ...logFieldsOf(raised) }))
     if (events.length > 0) void this.alert(pool, events)
     for (const order of trials) void this.#try(pool, order)
     this.#isSick = isSick
