@@ -8,7 +8,7 @@ const FORWARD = {
 export const origin: readonly Mutation[] = [
   {
     name: 'engine of a retry is not named to the cluster',
-    file: 'src/origin/placement/place-on-pool.ts',
+    file: 'src/origin/placement/attempt-admission.ts',
     find: 'avoid: avoidsNone ? none : [...avoided, ...outside, ...unknown],',
     replace: 'avoid: avoidsNone ? none : [...outside, ...unknown],',
     impact: 'a retry goes to the engine that has just failed',
@@ -16,7 +16,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'a lease that comes too late is kept',
-    file: 'src/origin/placement/place-on-pool.ts',
+    file: 'src/origin/placement/admit-call.ts',
     find: 'admitting.then(abandon).catch(() => {})',
     replace: '',
     impact: 'slow cluster objects leave bookings without a request',
@@ -32,7 +32,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'pinned request may go to any engine',
-    file: 'src/origin/placement/place-on-pool.ts',
+    file: 'src/origin/placement/attempt-admission.ts',
     find: 'filter((id) => id !== serverIdOf(pinned.engine))',
     replace: 'filter((id) => id === serverIdOf(pinned.engine))',
     impact: 'a stored response is asked of an engine that does not have it',

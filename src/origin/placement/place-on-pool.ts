@@ -1,35 +1,28 @@
-/** Places a request on one pool: ranks and books in one call. */
+/** Places a request on one pool, and waits there if the pass does. */
 import type { Admission } from '../../core/contract/admission.ts'
 import { engineIdsOf, legsOf } from '../../core/contract/legs.ts'
 import { endedAs } from '../../core/contract/outcome.ts'
 import type { Placement } from '../../core/contract/placement.ts'
-import { bookingKey } from '../../core/pool/bookings.ts'
-import { serverIdOf } from '../../core/contract/rank-id.ts'
 import type { Refusal } from '../../core/contract/refusal.ts'
-import type { Ports } from '../../ports.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import type { AdmitResult } from '../../ports/pool.ts'
-import type { Timers } from '../../ports/timers.ts'
-import { DeadlineError, withDeadline } from '../../timeout.ts'
 import { timersOf } from '../../timers.ts'
-import type { AcquiredPlacement } from './acquired-placement.ts'
-import type { PoolDigests } from '../digests/pool-digests.ts'
-import { itemsToEncode } from '../disagg/encode-stage.ts'
-import { idsOutside } from '../engine-address.ts'
-import type { Exchange } from '../exchange.ts'
-import { reportPoolEvents } from '../pool-alerts.ts'
-import type { PoolRoute } from '../pool-route.ts'
-import { type BookingParts, type Charge, LeaseKeeper, noCharge } from '../lease-keeper.ts'
-import { oncePerPool } from '../once-per-pool.ts'
-import type { Pass } from './placement-passes.ts'
-import type { AttemptHistory, PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'
-import { targetOf } from '../rank-targets.ts'
 import { wakeOne } from '../pause/engine-sleep.ts'
-import { runningBookings } from '../pause/running-bookings.ts'
+import type { PoolRoute } from '../pool-route.ts'
+import { targetOf } from '../rank-targets.ts'
+import type { AcquiredPlacement } from './acquired-placement.ts'
+import {
+  admitContext,
+  type AdmitContext,
+  admitNow,
+  admitOn,
+  type AdmittedPlacement,
+  toPlacement,
+} from './admit-call.ts'
+import { attemptAdmission, type AttemptParts, isOutside } from './attempt-admission.ts'
+import type { AttemptHistory, PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'
 import { waitForRoom } from './wait-for-room.ts'
 
-/** Time limit of `admit`, ms. A booking that arrives later is released. */
-const ADMIT_MS = 2_000
+const none: readonly string[] = []
 
 /**
  * An object with a newer configuration than this edge may choose engines that the edge does not have. It is asked again
@@ -47,12 +40,8 @@ export const placeOnPool: PlaceStep = (pass, exchange, context, route) => {
   return first instanceof Promise || first === null ? askUntilKnown(search, first) : first
 }
 
-interface PoolSearch {
-  readonly pass: Pass
-  readonly exchange: Exchange
+interface PoolSearch extends AttemptParts {
   readonly context: PlacementContext
-  readonly route: PoolRoute
-  /** Engines that the pool chose and that this configuration does not have. */
   unknown: readonly string[]
   /** null: it does not wait. */
   waitingSince: number | null
@@ -103,8 +92,8 @@ function ask(search: PoolSearch, limitMs = Infinity): PoolAnswer | Promise<PoolA
   const startedAt = ports.now()
   if (waits) search.waitingSince ??= startedAt
   // The pool state subtracts the wait itself.
-  const admission = admissionFor(search, (search.waitingSince ?? startedAt) - exchange.receivedAt)
-  const parts = bookingParts(exchange, ports, route, admission)
+  const admission = attemptAdmission(search, (search.waitingSince ?? startedAt) - exchange.receivedAt)
+  const parts = admitContext(exchange, ports, route, admission)
   const admitted = waits ? waitOn(search, parts, limitMs) : (admitNow(parts) ?? admitOn(ports, digests, route, parts))
   return admitted instanceof Promise
     ? admitted.then((late) => answered(late, search, admission, startedAt))
@@ -161,37 +150,6 @@ function acquired(
   return { route, engine, placement, policy, predictedTtftMs, booking, promptTokens, sequences, notes }
 }
 
-function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {
-  return {
-    pool: ports.pool(route.cluster.id, route.pool.model),
-    admission,
-    leaseMs: route.pool.leaseMs,
-    log: ports.log,
-    timers: exchange.scope.timers ?? ports.timers,
-    scope: exchange.scope,
-    ports,
-    route,
-    runsIn: { cluster: route.cluster.id, pool: route.pool.model, bookings: runningBookings(ports.origin) },
-    charge: chargesOf(route)(exchange, route),
-  }
-}
-
-/** Charges the request with the costs of its bookings, in a pool that counts them. */
-const chargesOf = oncePerPool(({ pool }): ((exchange: Exchange, route: PoolRoute) => Charge) =>
-  pool.cost === null
-    ? () => noCharge
-    : (exchange, route) => (admission) => exchange.observer?.bookingReleased(exchange, route, bookingKey(admission)),
-)
-
-type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
-
-type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & {
-  readonly ports: Ports
-  readonly route: PoolRoute
-  readonly runsIn: NonNullable<BookingParts['runsIn']>
-  readonly charge: Charge
-}
-
 async function waitOn(
   search: PoolSearch,
   parts: AdmitContext,
@@ -207,142 +165,6 @@ async function waitOn(
   const limits = { maxWaitMs, waitedMs, signal, timers, now }
   const wait = waitForRoom({ ...limits, queue: pool.queue!, admission, scope, waits: waits! })
   return toPlacement(await (longWait?.during(wait) ?? wait), parts)
-}
-
-/** Admits synchronously. null: the ledger is not in this process. */
-function admitNow(parts: AdmitContext): AdmittedPlacement | { readonly refusal: Refusal } | null {
-  const admitted = parts.pool.local?.admit(parts.admission) ?? null
-  return admitted === null ? null : toPlacement(admitted, parts)
-}
-
-async function admitOn(
-  ports: Ports,
-  digests: PoolDigests,
-  route: PoolRoute,
-  parts: AdmitContext,
-): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
-  const { pool, admission } = parts
-  const limitMs = pool.remote?.admitLimitMs() ?? null
-  try {
-    return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts.timers), parts)
-  } catch (error) {
-    const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
-    if (!isLate) ports.log.warn('pool_unreachable', { id: admission.id, cluster: route.cluster.id, error })
-    // Without the object the retry budget is unknown.
-    const placement = admission.hedge === true ? null : digests.fallback(admission, route, isLate)
-    if (placement === null)
-      return {
-        refusal: {
-          reason: 'engines_unavailable',
-          detail: 'the cluster is unreachable and no engine is left',
-          retryAfterMs: 1_000,
-        },
-      }
-    const context = isLate ? { ...parts, admission: withLateKey(admission) } : parts
-    const booking = new LeaseKeeper({ ...context, lease: null, placement })
-    if (isLate) booking.sendBooking()
-    const note = isLate ? 'fallback=object_late' : 'fallback=object_unreachable'
-    return { placement, policy: 'rendezvous', predictedTtftMs: null, booking, notes: [note] }
-  }
-}
-
-/** Another key, because the late answer has a booking of this key, which is released. */
-const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `${admission.id}~` })
-
-function toPlacement(
-  admitted: AdmitResult,
-  { pool, admission, leaseMs, log, timers, scope, ports, route, runsIn, charge }: AdmitContext,
-): AdmittedPlacement | { readonly refusal: Refusal } {
-  if ('refusal' in admitted) return admitted
-  const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
-  if (events.length > 0) reportPoolEvents(ports, { cluster: route.cluster.id, pool: route.pool.model }, events, scope)
-  return {
-    placement,
-    policy,
-    predictedTtftMs,
-    booking: new LeaseKeeper({ ports, pool, admission, leaseMs, log, timers, scope, lease, placement, runsIn, charge }),
-    notes: none,
-  }
-}
-
-const none: readonly string[] = []
-
-/** Releases a lease that comes after the limit. */
-async function admitInTime(
-  admitting: Promise<AdmitResult>,
-  limitMs: number | null,
-  timers: Timers | undefined,
-): Promise<AdmitResult> {
-  try {
-    return await withDeadline(Math.min(limitMs ?? ADMIT_MS, ADMIT_MS), admitting, { timers })
-  } catch (error) {
-    if (error instanceof DeadlineError) admitting.then(abandon).catch(() => {})
-    throw error
-  }
-}
-
-async function abandon(admitted: AdmitResult): Promise<void> {
-  if (!('refusal' in admitted)) await admitted.lease.release(endedAs('abandoned'))
-}
-
-/** @param elapsedMs time since the request arrived */
-function admissionFor(
-  { pass, exchange, context: { history }, route, unknown }: PoolSearch,
-  elapsedMs: number,
-): Admission {
-  const admission = exchange.source.admission(route)
-  const avoided = avoidedIn(route, history, pass.waits)
-  const outside = outsideOf(route, exchange)
-  const avoidsNone = avoided.length + outside.length + unknown.length === 0
-  // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
-  const extended: { -readonly [Field in keyof Admission]: Admission[Field] } = {
-    ...admission,
-    configVersion: exchange.configVersion,
-    attempt: history.attempt,
-    avoid: avoidsNone ? none : [...avoided, ...outside, ...unknown],
-    unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
-    encodeItems: admission.encodeItems > 0 && history.secondIn === undefined ? itemsToEncode(exchange, route) : 0,
-  }
-  if (pass.asks.isLastResort === true) extended.isLastResort = true
-  if (history.moved) extended.moved = true
-  if (history.beyondContextTokens != null) extended.beyondContextTokens = history.beyondContextTokens
-  if (history.attempt > 0 && history.failedLegs !== null) extended.failedLegs = history.failedLegs
-  if (admission.ttftDeadlineMs !== undefined)
-    extended.ttftDeadlineMs = Math.max(0, admission.ttftDeadlineMs - elapsedMs)
-  if (exchange.stream && exchange.observe && exchange.protocol.stream !== null) extended.reportsOutput = true
-  // The first token of a response that does not pass through the gateway is never seen.
-  if (exchange.scope.delivery?.readsAnswer === false) extended.streams = false
-  if (history.secondIn !== undefined) extended.hedge = true
-  if (history.rescueFrom !== undefined) extended.rescueFrom = history.rescueFrom
-  return extended
-}
-
-/** Engines that failed the request. One that waits may get those that were only away. */
-function avoidedIn({ cluster }: PoolRoute, { avoid, away }: AttemptHistory, waits: boolean): readonly string[] {
-  const avoided = avoid.get(cluster.id) ?? none
-  return waits ? avoided.filter((id) => away?.has(id) !== true) : avoided
-}
-
-/** Engines that the request must not get. */
-function outsideOf({ targets }: PoolRoute, { pinned, scope: { delivery } }: Exchange): readonly string[] {
-  const outside = delivery?.subset == null ? none : idsOutside(targets, delivery.subset)
-  if (pinned === null) return outside
-  // A request bound to one engine avoids all others. What it is bound to is at the server, so any rank may answer.
-  return [...[...targets.keys()].filter((id) => id !== serverIdOf(pinned.engine)), ...outside]
-}
-
-/** Whether the placement has an engine that the request must not get. */
-function isOutside(placement: Placement, route: PoolRoute, exchange: Exchange): boolean {
-  const outside = outsideOf(route, exchange)
-  return (
-    outside.length > 0 && engineIdsOf(placement).some((id) => outside.includes(id) || outside.includes(serverIdOf(id)))
-  )
-}
-
-function unsplittableIn({ pinned, scope }: Exchange, { secondIn }: AttemptHistory): string | null {
-  if (pinned !== null) return 'it is bound to one engine'
-  if (scope.delivery?.changesAnswer === false) return 'the proxy does not return its response'
-  return secondIn === undefined ? null : 'another attempt runs'
 }
 
 /** Engine of the final leg. null if an engine of the placement is unknown here. */
