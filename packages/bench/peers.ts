@@ -5,7 +5,8 @@
  *
  * Further flags: --gateways smg:cache_aware,nginx (only Firstlight and these) · --pairs 9 (cost) · --scenario WORD (cost:
  * scenarios with it in their name) · --requests 800 (ttft, of each trace; without traces generated ones) · --time-scale 4
- * (ttft: engines and traffic run so many times faster) · --streams 512 (llm-d: no more at once)
+ * (ttft: engines and traffic run so many times faster) · --max-s 180 (ttft: no request of a gateway starts later)
+ * --streams 512 (llm-d: no more at once)
  *
  * Install SMG and vllm-router each in an environment of its own, and nginx on the path:
  * `python3 -m venv FOLDER/v-smg && FOLDER/v-smg/bin/pip install smg==1.13.0`,
@@ -28,6 +29,7 @@ type Part = (site: Omit<GatewaySite, 'engines' | 'model'>, options: BenchOptions
 const PAIRS = 9
 const REQUESTS = 800
 const TIME_SCALE = 4
+const MAX_S = 180
 const MAX_STREAMS = 512
 
 const PARTS: Readonly<Record<string, Part>> = {
@@ -38,6 +40,7 @@ const PARTS: Readonly<Record<string, Part>> = {
       files: args,
       requests: Number(flags['requests'] ?? REQUESTS),
       timeScale: Number(flags['time-scale'] ?? TIME_SCALE),
+      maxS: Number(flags['max-s'] ?? MAX_S),
     }),
   'llm-d': (site, { flags }) => measureLlmdShape(site, Number(flags['streams'] ?? MAX_STREAMS)),
 }

@@ -32,11 +32,13 @@ export interface FirstTokenPlan {
   readonly requests: number
   /** How many times faster than recorded engines and traffic run. */
   readonly timeScale: number
+  /** No request of a gateway starts later than this, s: users of sessions may think for hours. */
+  readonly maxS: number
 }
 
 export async function measureFirstTokens(
   site: Omit<GatewaySite, 'engines' | 'model'>,
-  { files, requests, timeScale }: FirstTokenPlan,
+  { files, requests, timeScale, maxS }: FirstTokenPlan,
 ): Promise<BenchResult> {
   const traces =
     files.length === 0
@@ -50,7 +52,7 @@ export async function measureFirstTokens(
     for (const name of SUBJECTS) {
       if (!site.chosen(name)) continue
       site.note(`${trace.name}, ${name} …`)
-      const row = await measure(name, traffic, site)
+      const row = await measure(name, { ...traffic, maxS }, site)
       if (Number(row?.['sent_late_p99_ms']) > MAX_LATE_MS)
         site.note(`DISTURBED: requests were sent up to ${row!['sent_late_p99_ms']} ms late. Repeat on an idle machine.`)
       if (row === null) continue
@@ -103,7 +105,7 @@ const flagsOf = (name: string, timeScale: number): string[] =>
 /** Each gateway gets new engines with empty caches. Times are those of the trace. null: the gateway does not start. */
 async function measure(
   name: string,
-  { trace, engines: count, closedLoop, speed, timeScale }: Traffic,
+  { trace, engines: count, closedLoop, speed, timeScale, maxS }: Traffic & Pick<FirstTokenPlan, 'maxS'>,
   site: Omit<GatewaySite, 'engines' | 'model'>,
 ): Promise<BenchRow | null> {
   const fleet = await startScript('../peers/simulated-engines.ts', [String(count), String(timeScale)])
@@ -117,7 +119,7 @@ async function measure(
       closedLoop,
       thinkFromStart: false,
       concurrency: Infinity,
-      timeMs: Infinity,
+      timeMs: 1_000 * maxS,
       signal: new AbortController().signal,
       progress: () => {},
     })
