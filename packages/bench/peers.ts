@@ -6,7 +6,7 @@
  * Further flags: --gateways smg:cache_aware,nginx (only Firstlight and these) · --pairs 9 (cost) · --scenario WORD (cost:
  * scenarios with it in their name) · --requests 800 (ttft, of each trace; without traces generated ones) · --time-scale 4
  * (ttft: engines and traffic run so many times faster) · --max-s 180 (ttft: no request of a gateway starts later)
- * --streams 512 (llm-d: no more at once)
+ * · --streams 512 (llm-d: no more at once)
  *
  * Install SMG and vllm-router each in an environment of its own, and nginx on the path:
  * `python3 -m venv FOLDER/v-smg && FOLDER/v-smg/bin/pip install smg==1.13.0`,
