@@ -30,7 +30,13 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 
 /** Starts three primaries. @param port of the first node for the others: two more follow it */
 export async function startCluster(binary: string, port: number): Promise<readonly ValkeyServer[]> {
-  const nodes = await Promise.all([0, 1, 2].map((at) => startNode(binary, port + at)))
+  const starts = await Promise.allSettled([0, 1, 2].map((at) => startNode(binary, port + at)))
+  const nodes = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []))
+  const failed = starts.find((start) => start.status === 'rejected')
+  if (failed !== undefined) {
+    await Promise.all(nodes.map((node) => node.stop()))
+    throw failed.reason
+  }
   const clients = await Promise.all(nodes.map(({ url }) => administrator(url)))
   for (const [at, client] of clients.entries())
     await client.sendCommand(['CLUSTER', 'ADDSLOTSRANGE', String(SLOTS[at]), String(SLOTS[at + 1]! - 1)])

@@ -104,6 +104,9 @@ async function unpack(): Promise<string> {
   }
 }
 
+/** Ports that are tried for one server. */
+const MAX_TRIES = 5
+
 /** A server on a loopback port, which keeps the port when it is killed and started again. */
 export class ValkeyServer {
   readonly port: number
@@ -114,9 +117,17 @@ export class ValkeyServer {
 
   /** @param options command line, such as `--requirepass` and its value */
   static async start(binary: string, options: readonly string[] = []): Promise<ValkeyServer> {
-    const server = new ValkeyServer(binary, await freePort(), options)
-    await server.start()
-    return server
+    for (let tries = 1; ; tries++) {
+      const server = new ValkeyServer(binary, await freePort(), options)
+      try {
+        await server.start()
+        return server
+      } catch (error) {
+        await server.stop()
+        // Another process may take a free port first.
+        if (tries === MAX_TRIES || !String(error).includes('Address already in use')) throw error
+      }
+    }
   }
 
   private constructor(binary: string, port: number, options: readonly string[]) {
