@@ -1,4 +1,5 @@
 /** Sampled requests as exemplars of the histograms of TTFT and duration. */
+import { BoundedMap } from '../core/bounded-map.ts'
 import { groupName } from '../core/reports/rollups.ts'
 import type { RequestRecord } from '../core/reports/request-record.ts'
 import { BUCKETS_S } from './metrics.ts'
@@ -32,7 +33,7 @@ function placeOf(ms: number): number {
 }
 
 export class Exemplars {
-  readonly #bySeries = new Map<string, (Exemplar | null)[]>()
+  readonly #bySeries = new BoundedMap<string, (Exemplar | null)[]>(MAX_SERIES)
 
   add(record: RequestRecord, { traceId, spanId }: Trace): void {
     const { model, cluster, engine, receivedAt, durationMs, stages } = record
@@ -53,7 +54,6 @@ export class Exemplars {
     if (known !== undefined) return known
     const buckets = Array.from({ length: BUCKETS_S.length + 1 }, () => null)
     this.#bySeries.set(series, buckets)
-    if (this.#bySeries.size > MAX_SERIES) this.#bySeries.delete(this.#bySeries.keys().next().value!)
     return buckets
   }
 }
