@@ -88,14 +88,9 @@ interface ForwardOptions {
 const DEFAULT_STEPS = stepsByPool({ comments: true, choosesClusters: true })
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
-  const { ports, digests, stepsOf, placeOf, currentRoutes, maxAttempts, maxFinalLegs, stages, failed } = retry
+  const { ports, stepsOf, maxAttempts, maxFinalLegs, failed } = retry
   while (failed.all.length < maxAttempts && failed.finalLegs < maxFinalLegs && !failed.isTooLate) {
-    const placing = acquirePlacement(exchange, ports, digests, {
-      ...failed.history(),
-      stages,
-      placeOf,
-      currentRoutes,
-    })
+    const placing = acquirePlacement(exchange, retry, failed.history())
     const placed = placing instanceof Promise ? await placing : placing
     if ('refused' in placed) {
       retry.refused = placed.refused.reason

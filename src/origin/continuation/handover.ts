@@ -142,18 +142,19 @@ const callContextOf = ({ exchange, ports, placed }: AttemptContext): CallContext
 async function place(
   { attempt: { ports, placed: last, placeOf }, digests, cause }: HandoverInput,
   exchange: Exchange,
-  history: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
+  { failed, attempt }: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
-  const avoid = [...history.failed.map(({ engine }) => engine.id), last.engine.id]
-  const placed = await acquirePlacement(exchange, ports, digests, {
-    attempt: history.attempt,
-    placeOf,
+  const avoid = [...failed.map(({ engine }) => engine.id), last.engine.id]
+  const history = {
+    attempt,
     moved: cause === 'drains',
     failedLegs: null,
     avoid: new Map([[last.route.cluster.id, avoid]]),
-    stages: new StageTimer({}),
-    ...(cause === 'silent' ? { secondIn: last.route, rescueFrom: last.engine.id } : {}),
-  })
+    beyondContextTokens: null,
+  }
+  const context = { ports, digests, stages: new StageTimer({}), placeOf }
+  const second = cause === 'silent' ? { route: last.route, rescueFrom: last.engine.id } : undefined
+  const placed = await acquirePlacement(exchange, context, history, second)
   if (!('refused' in placed)) return placed
   return placed.refused.reason === 'retry_budget' ? 'retry_budget' : 'no_engine'
 }

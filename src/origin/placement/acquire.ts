@@ -1,12 +1,18 @@
 /** Finds engines for one attempt: asks the clusters in order; each ranks and books in one call. */
 import { isPoolFull, preferRetryable, type Refusal } from '../../core/contract/refusal.ts'
 import { placeIn, type RegionPreference } from '../../core/routing/region-preference.ts'
-import type { Ports } from '../../ports.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { PoolDigests } from '../digests/pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
-import type { AttemptHistory, PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'
+import type {
+  AttemptHistory,
+  PlacementContext,
+  PlacementSearch,
+  PlaceResult,
+  PlaceStep,
+  SecondEngine,
+} from './place-step.ts'
 import { type Pass, passAfter, passOverOne, type RefusedPass, secondPass } from './placement-passes.ts'
 
 type Acquired = AcquiredPlacement | { readonly refused: Refusal }
@@ -14,27 +20,23 @@ type Acquired = AcquiredPlacement | { readonly refused: Refusal }
 /**
  * Asks pass after pass (the transitions are in placement-passes.ts) until a pool has an engine or all refuse. The
  * result is no promise if the first pool places the request at once, as pool state in this process does.
+ * @param second absent: no other engine has the request
  */
 export function acquirePlacement(
   exchange: Exchange,
-  ports: Ports,
-  digests: PoolDigests,
+  context: PlacementContext,
   history: AttemptHistory,
+  second?: SecondEngine,
 ): Acquired | Promise<Acquired> {
-  const pass = history.secondIn === undefined ? firstPass(exchange, digests) : secondPass(history.secondIn)
-  const search = { exchange, context: { ports, digests, history } }
+  const pass = second === undefined ? firstPass(exchange, context.digests) : secondPass(second.route)
+  const search = { exchange, context, history, second }
   const [first] = pass.routes
   const placing = first === undefined || regionLimit(search) !== null ? null : ask(search, pass, first)
   return placing !== null && isPlaced(placing) ? withNotes(placing, pass.notes) : askPasses(search, pass, placing)
 }
 
-interface PlacementSearch {
-  readonly exchange: Exchange
-  readonly context: PlacementContext
-}
-
-const ask = ({ exchange, context }: PlacementSearch, pass: Pass, route: PoolRoute): ReturnType<PlaceStep> =>
-  context.history.placeOf(route)(pass, exchange, context, route)
+const ask = (search: PlacementSearch, pass: Pass, route: PoolRoute): ReturnType<PlaceStep> =>
+  search.context.placeOf(route)(pass, search, route)
 
 const isPlaced = (placing: ReturnType<PlaceStep>): placing is AcquiredPlacement =>
   !(placing instanceof Promise) && placing !== 'unknown_engine' && !('refusal' in placing)
@@ -77,8 +79,8 @@ function firstPass(exchange: Exchange, digests: PoolDigests): Pass {
 }
 
 /** null: no region is kept from the request. */
-function regionLimit({ exchange: { regionPreference = null }, context }: PlacementSearch): RegionLimit | null {
-  return regionPreference?.whenFull === 'refuse' ? new RegionLimit(regionPreference, context.history.full) : null
+function regionLimit({ exchange: { regionPreference = null }, history }: PlacementSearch): RegionLimit | null {
+  return regionPreference?.whenFull === 'refuse' ? new RegionLimit(regionPreference, history.full) : null
 }
 
 /** Keeps a request from regions that are less preferred than a full one. */

@@ -8,12 +8,10 @@ import { idsOutside } from '../engine-address.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { Pass } from './placement-passes.ts'
-import type { AttemptHistory, PlacementContext } from './place-step.ts'
+import type { AttemptHistory, PlacementSearch } from './place-step.ts'
 
-export interface AttemptParts {
+export interface AttemptParts extends Pick<PlacementSearch, 'exchange' | 'history' | 'second'> {
   readonly pass: Pass
-  readonly exchange: Exchange
-  readonly context: Pick<PlacementContext, 'history'>
   readonly route: PoolRoute
   /** Engines that the pool chose and that this configuration does not have. */
   readonly unknown: readonly string[]
@@ -23,7 +21,7 @@ const none: readonly string[] = []
 
 /** @param elapsedMs time since the request arrived */
 export function attemptAdmission(
-  { pass, exchange, context: { history }, route, unknown }: AttemptParts,
+  { pass, exchange, history, second, route, unknown }: AttemptParts,
   elapsedMs: number,
 ): Admission {
   const admission = exchange.source.admission(route)
@@ -36,20 +34,20 @@ export function attemptAdmission(
     configVersion: exchange.configVersion,
     attempt: history.attempt,
     avoid: avoidsNone ? none : [...avoided, ...outside, ...unknown],
-    unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
-    encodeItems: admission.encodeItems > 0 && history.secondIn === undefined ? itemsToEncode(exchange, route) : 0,
+    unsplittable: unsplittableIn(exchange, second) ?? admission.unsplittable,
+    encodeItems: admission.encodeItems > 0 && second === undefined ? itemsToEncode(exchange, route) : 0,
   }
   if (pass.asks.isLastResort === true) extended.isLastResort = true
   if (history.moved) extended.moved = true
-  if (history.beyondContextTokens != null) extended.beyondContextTokens = history.beyondContextTokens
+  if (history.beyondContextTokens !== null) extended.beyondContextTokens = history.beyondContextTokens
   if (history.attempt > 0 && history.failedLegs !== null) extended.failedLegs = history.failedLegs
   if (admission.ttftDeadlineMs !== undefined)
     extended.ttftDeadlineMs = Math.max(0, admission.ttftDeadlineMs - elapsedMs)
   if (exchange.stream && exchange.observe && exchange.protocol.stream !== null) extended.reportsOutput = true
   // The first token of a response that does not pass through the gateway is never seen.
   if (exchange.scope.delivery?.readsAnswer === false) extended.streams = false
-  if (history.secondIn !== undefined) extended.hedge = true
-  if (history.rescueFrom !== undefined) extended.rescueFrom = history.rescueFrom
+  if (second !== undefined) extended.hedge = true
+  if (second?.rescueFrom !== undefined) extended.rescueFrom = second.rescueFrom
   return extended
 }
 
@@ -75,8 +73,8 @@ export function isOutside(placement: Placement, route: PoolRoute, exchange: Exch
   )
 }
 
-function unsplittableIn({ pinned, scope }: Exchange, { secondIn }: AttemptHistory): string | null {
+function unsplittableIn({ pinned, scope }: Exchange, second: PlacementSearch['second']): string | null {
   if (pinned !== null) return 'it is bound to one engine'
   if (scope.delivery?.changesAnswer === false) return 'the proxy does not return its response'
-  return secondIn === undefined ? null : 'another attempt runs'
+  return second === undefined ? null : 'another attempt runs'
 }

@@ -1,26 +1,23 @@
-import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { Pass } from './placement-passes.ts'
-import type { PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'
+import type { PlacementSearch, PlaceResult, PlaceStep } from './place-step.ts'
 
 /** Counts prompts on their way to a cluster chosen among several, so that the next choice expects them there. */
 export const countedInFlight =
   (next: PlaceStep): PlaceStep =>
-  (pass, exchange, context, route) => {
-    const placing = next(pass, exchange, context, route)
+  (pass, search, route) => {
+    const placing = next(pass, search, route)
     return placing instanceof Promise
-      ? placing.then((placed) => counted(placed, { pass, exchange, context, route }))
-      : counted(placing, { pass, exchange, context, route })
+      ? placing.then((placed) => counted(placed, pass, search, route))
+      : counted(placing, pass, search, route)
   }
 
-interface PlaceCall {
-  readonly pass: Pass
-  readonly exchange: Exchange
-  readonly context: PlacementContext
-  readonly route: PoolRoute
-}
-
-function counted(placed: PlaceResult, { pass, exchange, context, route }: PlaceCall): PlaceResult {
+function counted(
+  placed: PlaceResult,
+  pass: Pass,
+  { exchange, context }: PlacementSearch,
+  route: PoolRoute,
+): PlaceResult {
   if (placed === 'unknown_engine' || 'refusal' in placed) return placed
   const isGateway = placed.engine.isGateway === true
   if (!isGateway && !pass.isChosen) return placed

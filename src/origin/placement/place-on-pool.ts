@@ -19,7 +19,7 @@ import {
   toPlacement,
 } from './admit-call.ts'
 import { attemptAdmission, type AttemptParts, isOutside } from './attempt-admission.ts'
-import type { AttemptHistory, PlacementContext, PlaceResult, PlaceStep } from './place-step.ts'
+import type { PlacementContext, PlacementSearch, PlaceResult, PlaceStep } from './place-step.ts'
 import { waitForRoom } from './wait-for-room.ts'
 
 const none: readonly string[] = []
@@ -34,14 +34,14 @@ const MAX_UNKNOWN = 64
 const PAUSE_MS = [50, 1_000] as const
 
 /** Places the request on one pool. The pool may choose engines that this configuration does not have, a few times. */
-export const placeOnPool: PlaceStep = (pass, exchange, context, route) => {
-  const search: PoolSearch = { pass, exchange, context, route, unknown: none, waitingSince: null }
+export const placeOnPool: PlaceStep = (pass, { exchange, context, history, second }, route) => {
+  const search: PoolSearch = { pass, exchange, context, history, second, route, unknown: none, waitingSince: null }
   const first = ask(search)
   return first instanceof Promise || first === null ? askUntilKnown(search, first) : first
 }
 
-interface PoolSearch extends AttemptParts {
-  readonly context: PlacementContext
+/** Search in one pool. */
+interface PoolSearch extends AttemptParts, PlacementSearch {
   unknown: readonly string[]
   /** null: it does not wait. */
   waitingSince: number | null
@@ -109,13 +109,13 @@ function answered(
   const {
     pass,
     exchange,
-    context: { ports, history },
+    context: { ports, stages, currentRoutes },
     route,
   } = search
-  history.stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - startedAt)
+  stages.add(pass.waits ? 'gateway_queue' : 'admit', ports.now() - startedAt)
   if ('refusal' in admitted) return search.unknown.length === 0 ? admitted : withoutUnknown(admitted.refusal, search)
   const { placement } = admitted
-  const engine = finalTarget(route, placement) ?? laterTarget(history, route, placement)
+  const engine = finalTarget(route, placement) ?? laterTarget(currentRoutes, route, placement)
   // Engines that were discovered during the wait are not among those that the admission avoids.
   if (engine !== null && !(pass.waits && isOutside(placement, route, exchange)))
     return acquired(admitted, route, engine, admission)
@@ -126,17 +126,18 @@ function answered(
 }
 
 /** The refusal of a pool that was asked without the engines that are unknown here: they may be known a moment later. */
-function withoutUnknown(
-  refusal: Refusal,
-  { pass, route, context: { history } }: PoolSearch,
-): { readonly refusal: Refusal } {
+function withoutUnknown(refusal: Refusal, { pass, route, history }: PoolSearch): { readonly refusal: Refusal } {
   const { noEngineWaitMs = 0 } = route.pool.queue ?? {}
   const mayWait = !pass.waits && noEngineWaitMs > 0 && (history.attempt === 0 || history.moved)
   return { refusal: mayWait ? { ...refusal, mayWait } : refusal }
 }
 
 /** Target of an engine that was discovered while the request waited. null: there is none. */
-function laterTarget({ currentRoutes }: AttemptHistory, route: PoolRoute, placement: Placement): EngineTarget | null {
+function laterTarget(
+  currentRoutes: PlacementContext['currentRoutes'],
+  route: PoolRoute,
+  placement: Placement,
+): EngineTarget | null {
   currentRoutes?.extend(route)
   return finalTarget(route, placement)
 }

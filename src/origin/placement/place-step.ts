@@ -13,12 +13,7 @@ import type { StageTimer } from '../stage-timer.ts'
  * Asks one pool for engines. The result is no promise where the ledger is in this process and nothing has to be waited
  * for: a promise and its turn for each request cost as much as the ranking of a few engines.
  */
-export type PlaceStep = (
-  pass: Pass,
-  exchange: Exchange,
-  context: PlacementContext,
-  route: PoolRoute,
-) => PlaceResult | Promise<PlaceResult>
+export type PlaceStep = (pass: Pass, search: PlacementSearch, route: PoolRoute) => PlaceResult | Promise<PlaceResult>
 
 export type PlaceResult = AcquiredPlacement | { readonly refusal: Refusal } | 'unknown_engine'
 
@@ -29,27 +24,40 @@ export interface AttemptHistory {
   readonly moved: boolean
   /** As in `Admission`. null: the engine of the final leg failed. */
   readonly failedLegs: readonly EarlyLegRole[] | null
-  /** As in `Admission`. null or absent: no engine has refused the request as too long. */
-  readonly beyondContextTokens?: number | null
+  /** As in `Admission`. null: no engine has refused the request as too long. */
+  readonly beyondContextTokens: number | null
   /** Cluster id → engines that failed this request. */
   readonly avoid: ReadonlyMap<string, readonly string[]>
   /** Those of `avoid` that were paused, asleep or loading: a request that waits may get them. Absent: none. */
   readonly away?: ReadonlySet<string>
   /** Regions of which gateways were full. Absent: none. */
   readonly full?: ReadonlySet<string | null>
+}
+
+/** A second engine, wanted beside one that still has the request. */
+export interface SecondEngine {
+  /** The pool of the first engine. */
+  readonly route: PoolRoute
+  /** The first engine, if another one is wanted only if that is wedged. undefined: it is late. */
+  readonly rescueFrom: string | undefined
+}
+
+/** What placement works with. */
+export interface PlacementContext {
+  readonly ports: Ports
+  readonly digests: PoolDigests
   /** Receives the time of lookups and admits. */
   readonly stages: StageTimer
   readonly placeOf: (route: PoolRoute) => PlaceStep
   /** Absent: the configuration does not change while requests run. */
   readonly currentRoutes?: CurrentRoutes | undefined
-  /** The earlier attempt still runs in this pool, which is asked for a second engine. Absent: it failed. */
-  readonly secondIn?: PoolRoute
-  /** Engine of the earlier attempt: another one is wanted only if this one is wedged. */
-  readonly rescueFrom?: string
 }
 
-export interface PlacementContext {
-  readonly ports: Ports
-  readonly digests: PoolDigests
+/** Search for the engine of one attempt. */
+export interface PlacementSearch {
+  readonly exchange: Exchange
+  readonly context: PlacementContext
   readonly history: AttemptHistory
+  /** undefined: no other engine has the request. */
+  readonly second: SecondEngine | undefined
 }

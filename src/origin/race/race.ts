@@ -220,16 +220,15 @@ class Race implements OpenRace {
     const { route } = first
     const foreign = [...route.targets.values()].filter((engine) => !isOwnEngine(engine)).map(({ id }) => id)
     const failed = earlier.filter(({ failure }) => failure !== 'busy').map(({ engine }) => engine.id)
-    const placed = await acquirePlacement(exchange, ports, digests, {
+    const history = {
       attempt: this.booked,
       moved: false,
       failedLegs: null,
       avoid: new Map([[route.cluster.id, [first.engine.id, ...failed, ...foreign]]]),
-      stages,
-      placeOf,
-      secondIn: route,
-      ...(rescueFrom === undefined ? {} : { rescueFrom }),
-    })
+      beyondContextTokens: null,
+    }
+    const context = { ports, digests, stages, placeOf }
+    const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })
     if ('refused' in placed) {
       if (rescueFrom === undefined) exchange.record.hedge ??= placed.refused.reason
       return null

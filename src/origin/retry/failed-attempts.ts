@@ -20,11 +20,6 @@ interface SplitBlame {
   readonly prefill: string
 }
 
-type NextAttempt = Pick<
-  AttemptHistory,
-  'attempt' | 'moved' | 'failedLegs' | 'avoid' | 'away' | 'full' | 'beyondContextTokens'
->
-
 /** Failed attempts of one request, and what follows from them for the next one. */
 export class FailedAttempts {
   /** In the order in which they failed. */
@@ -50,7 +45,7 @@ export class FailedAttempts {
   }
 
   /** History for the next attempt. */
-  history(): NextAttempt {
+  history(): AttemptHistory {
     const { all } = this
     return {
       attempt: all.length,

@@ -1,26 +1,18 @@
 /** State of one request over its attempts. */
 import type { RefusalReason } from '../../core/contract/refusal.ts'
-import type { Ports } from '../../ports.ts'
 import { alone, type AttemptContext, type Suspect } from '../attempt-context.ts'
-import type { CurrentRoutes } from '../current-routes.ts'
 import type { Exchange } from '../exchange.ts'
 import type { FailedAttempts } from './failed-attempts.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
-import type { PoolDigests } from '../digests/pool-digests.ts'
+import type { PlacementContext } from '../placement/place-step.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { PoolSteps } from '../pool-steps.ts'
-import type { StageTimer } from '../stage-timer.ts'
 
-export interface RetryState {
-  readonly ports: Ports
-  readonly digests: PoolDigests
+export interface RetryState extends PlacementContext {
   readonly suspect: Suspect | undefined
   readonly stepsOf: (route: PoolRoute) => PoolSteps
-  readonly placeOf: AttemptContext['placeOf']
   readonly maxAttempts: number
   readonly maxFinalLegs: number
-  readonly currentRoutes: CurrentRoutes | undefined
-  readonly stages: StageTimer
   readonly failed: FailedAttempts
   /** Why the clusters refused another attempt; null: they did not. */
   refused: RefusalReason | null

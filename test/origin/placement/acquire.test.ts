@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { AcquiredPlacement } from '../../../src/origin/placement/acquired-placement.ts'
 import { acquirePlacement } from '../../../src/origin/placement/acquire.ts'
-import type { AttemptHistory, PlaceResult } from '../../../src/origin/placement/place-step.ts'
+import type { AttemptHistory, PlacementContext, PlaceResult } from '../../../src/origin/placement/place-step.ts'
 import { StageTimer } from '../../../src/origin/stage-timer.ts'
 import { ScriptedForwarder } from '../../kit/scripted-forwarder.ts'
 
@@ -20,14 +20,19 @@ function placed(answers: Readonly<Record<string, Answer>>) {
     moved: false,
     failedLegs: null,
     avoid: new Map(),
+    beyondContextTokens: null,
+  }
+  const context: PlacementContext = {
+    ports: world.ports,
+    digests: world.digests,
     stages: new StageTimer({}),
-    placeOf: () => (_pass, _exchange, _context, route) => {
+    placeOf: () => (_pass, _search, route) => {
       clusters.push(route.cluster.id)
       return answers[route.cluster.id]!
     },
   }
   const exchange = world.exchange(Object.keys(answers).map((cluster) => world.route(cluster, [`${cluster}-x`])))
-  return { clusters, result: acquirePlacement(exchange, world.ports, world.digests, history) }
+  return { clusters, result: acquirePlacement(exchange, context, history) }
 }
 
 it('a pool that places a request at once costs it no promise', () => {

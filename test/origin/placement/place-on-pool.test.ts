@@ -61,12 +61,12 @@ class LateGateway {
     const asks = { isLastResort: true }
     const pass: Pass = { kind, routes: [route], asks, waits, isChosen: false, notes: [], mayWait: [] }
     const { currentRoutes } = this
-    const stages = new StageTimer({})
     const avoid = new Map<string, string[]>()
-    const earlier = { attempt: 0, moved: false, failedLegs: [], avoid }
-    const history = { ...earlier, stages, placeOf: () => placeOnPool, currentRoutes }
+    const history = { attempt: 0, moved: false, failedLegs: [], avoid, beyondContextTokens: null }
+    const { digests } = this.forwarder
+    const context = { ports, digests, stages: new StageTimer({}), placeOf: () => placeOnPool, currentRoutes }
     const exchange = this.forwarder.exchange([route], { waits: new WaitingRequests() })
-    return placeOnPool(pass, exchange, { ports, digests: this.forwarder.digests, history }, route)
+    return placeOnPool(pass, { exchange, context, history, second: undefined }, route)
   }
 }
 
