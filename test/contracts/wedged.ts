@@ -182,6 +182,16 @@ export function wedgedContract(runtime: Runtime): void {
       expect(await asking).toEqual(['b', 'b'])
     }, 120_000)
 
+    it('no request that waits at a wedged engine is lost because its hedge was refused', async () => {
+      const { engines, ask } = await site(['a', 'b'], { retry: { hedge_ms: 1, share: 0, min_per_s: 0 } })
+      const a = engines[0]!
+      a.isStopped = true
+      const before = a.posts
+      const answers = await Promise.all([ask(true), ask(true)])
+      expect(a.posts).toBeGreaterThan(before)
+      expect(answers).toEqual(['b', 'b'])
+    }, 120_000)
+
     it('a request that waits at a wedged engine gets the refusal of another engine', async () => {
       const { engines, ask } = await site(['a', 'b'])
       const [a, b] = engines as [StoppableEngine, StoppableEngine]

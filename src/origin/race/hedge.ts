@@ -35,15 +35,15 @@ class Hedge implements RaceTrigger {
     this.#race = race
     this.#limit = limit
     const { exchange, ports } = race.first
-    const timer = delayMs === null ? null : timersOf(exchange.scope, ports).set(delayMs, () => void race.askSecond())
+    const timer =
+      delayMs === null ? null : timersOf(exchange.scope, ports).set(delayMs, () => void race.askSecond('hedge'))
     this.#cancel = () => timer?.cancel()
   }
 
-  began(winner: RaceStart, all: readonly RaceStart[]): void {
+  began(winner: RaceStart, other: RaceStart | null): void {
     const now = this.#race.first.ports.now()
-    for (const { startedAt, predictedMs } of all)
-      if (predictedMs !== null && winner.startedAt === startedAt) this.#limit?.add(predictedMs, now - startedAt)
-      else if (predictedMs !== null) this.#limit?.addLater(predictedMs, now - startedAt)
+    if (winner.predictedMs !== null) this.#limit?.add(winner.predictedMs, now - winner.startedAt)
+    if (other !== null && other.predictedMs !== null) this.#limit?.addLater(other.predictedMs, now - other.startedAt)
   }
 
   end(): void {

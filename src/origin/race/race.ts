@@ -7,16 +7,16 @@ import { AbortListeners } from '../../abort-listeners.ts'
 import { endedAs } from '../../core/contract/outcome.ts'
 import type { AbortSignalLike } from '../../ports/abort-signal.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
-import { acquirePlacement } from '../placement/acquire.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import type { AttemptContext, AttemptFailed, AttemptStep, FailedAttempt, RaceEntry } from '../attempt-context.ts'
 import { hasOtherEngine } from '../pool-route.ts'
 import { StageTimer } from '../stage-timer.ts'
+import { isOwnEngine, placeSecond, type SecondKind } from './second-engine.ts'
 
 /** Asks for a second engine while the first attempt of a race runs. */
 export interface RaceTrigger {
-  /** The answer of a stream has its first byte. */
-  began(winner: RaceStart, all: readonly RaceStart[]): void
+  /** The answer of a stream has its first byte. `other`: the attempt that runs beside it, or null. */
+  began(winner: RaceStart, other: RaceStart | null): void
   /** No second engine is needed any more. */
   end(): void
 }
@@ -31,10 +31,13 @@ export interface RaceStart {
 /** A race as its triggers see it. */
 export interface OpenRace {
   readonly first: AttemptContext
-  /** The client has an answer or left, or a second engine was asked for. */
-  readonly isDecided: boolean
-  /** Asks for a second engine. `rescueFrom`: only if this one is wedged. false: none is needed, or none was free. */
-  askSecond(rescueFrom?: string): Promise<boolean>
+  /** Only the first engine has the request, and a second one would be of use. */
+  readonly isAlone: boolean
+  /**
+   * Asks for a second engine, unless one is asked for already or is of no use any more. Resolves when none was booked,
+   * or when the attempt on it has ended. Never rejects.
+   */
+  askSecond(kind: SecondKind): Promise<void>
 }
 
 /** Also sends an attempt to a second engine if a trigger asks for one. */
@@ -55,31 +58,43 @@ export function mayRace({ exchange, placed }: AttemptContext): boolean {
   return exchange.pinned === null && !isAlone && placement.kind === 'whole' && isOwnEngine(engine)
 }
 
-/** No other gateway, which hedges itself, and no provider, which bills each request. */
-const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']): boolean =>
-  isGateway !== true && external === undefined
+/**
+ * `alone`: only the first engine has the request. `asking`: a second one is asked for. `sent`: a second one has got the
+ * request, and no other one follows. `over`: the client has an answer, or gets none.
+ */
+type RacePhase = 'alone' | 'asking' | 'sent' | 'over'
+
+/** A second engine that was asked for. */
+interface SecondAttempt {
+  readonly kind: SecondKind
+  /** null: not sent, or not needed any more. Rejects only if the client disconnects. */
+  readonly outcome: Promise<Response | FailedAttempt | null>
+}
+
+const NONE: readonly never[] = []
 
 /** Runs one attempt of a request, and another one beside it if a trigger asks for a second engine. */
 class Race implements OpenRace {
   readonly #single: SingleAttempt
   readonly first: AttemptContext
+  readonly #firstEntry: RacingAttempt
   readonly #earlier: AttemptFailed[]
-  readonly #entries: RacingAttempt[] = []
   #resolve!: (outcome: RaceOutcome) => void
-  #triggers: readonly RaceTrigger[] = []
-  #second: Promise<Response | FailedAttempt | null> | null = null
+  #triggers: readonly RaceTrigger[] = NONE
+  #phase: RacePhase = 'alone'
+  /** null: none is asked for or has the request. */
+  #second: SecondAttempt | null = null
+  /** null: the request was not sent there. */
+  #secondEntry: RacingAttempt | null = null
   /** Rescues that had no room at a second engine. */
-  readonly #refused: FailedAttempt[] = []
-  #winner: RacingAttempt | null = null
-  #firstFailed = false
-  #isRescue = false
-  #isOver = false
+  #refused: readonly FailedAttempt[] = NONE
   /** Bookings so far; that of a hedge counts from its request. */
   booked: number
 
   constructor(first: AttemptContext, single: SingleAttempt) {
     this.#single = single
     this.first = first
+    this.#firstEntry = new RacingAttempt(this, first)
     this.#earlier = [...first.earlier]
     this.booked = first.earlier.length + 1
   }
@@ -90,41 +105,28 @@ class Race implements OpenRace {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
       // The winner's response does not wait for the end of the loser.
-      this.#enter(this.first).then(
+      this.#enter(this.#firstEntry, this.first).then(
         (outcome) => resolve(this.#ended(outcome)),
         (error: unknown) => {
-          this.#end()
+          this.#end(null)
           reject(error)
         },
       )
     })
   }
 
-  get isDecided(): boolean {
-    return this.#isOver || this.#second !== null || this.first.exchange.signal.aborted
+  get isAlone(): boolean {
+    const isUndecided = this.#phase === 'alone' || this.#phase === 'asking'
+    return isUndecided && !this.#firstEntry.hasFailed && !this.first.exchange.signal.aborted
   }
 
-  async askSecond(rescueFrom?: string): Promise<boolean> {
-    const second = this.#runSecond(rescueFrom)
-    this.#second = second
-    try {
-      const outcome = await second
-      if (outcome !== null && !this.#asksAgain(outcome, rescueFrom)) return true
-      // Another one may be asked for, unless it was already.
-      if (this.#second !== second || rescueFrom === undefined) return false
-      if (outcome !== null) this.#refused.push(outcome)
-      this.#second = null
-      return false
-    } catch {
-      // The client left: the first attempt ends the race.
-      return true
-    }
-  }
-
-  /** A full engine may have room later, while the engine of the first attempt is wedged. */
-  #asksAgain(outcome: Response | FailedAttempt, rescueFrom?: string): outcome is FailedAttempt {
-    const isFull = 'outcome' in outcome && outcome.outcome.failure === 'busy'
-    return isFull && rescueFrom !== undefined && !this.#isOver && !this.#firstFailed
+  async askSecond(kind: SecondKind): Promise<void> {
+    if (this.#phase !== 'alone' || !this.isAlone) return
+    this.#phase = 'asking'
+    const outcome = this.#runSecond(kind)
+    this.#second = { kind, outcome }
+    // The client left: the first attempt ends the race.
+    await outcome.catch(() => {})
   }
 
   /** The first entry that claims the response answers. A second engine's refusal does not, while the first may. */
@@ -134,19 +136,19 @@ class Race implements OpenRace {
     early: boolean,
   ): 'won' | 'lost' | 'refused' {
     if (entry.lost) return 'lost'
-    const mayFirstAnswer = !this.#firstFailed && !this.#isRescue
-    if (status >= 300 && entry !== this.#entries[0] && mayFirstAnswer) return 'refused'
-    this.#winner = entry
-    if (sse && status < 300 && !early) for (const trigger of this.#triggers) trigger.began(entry, this.#entries)
-    if (this.#entries.length > 1 && !this.#isRescue)
-      this.first.exchange.record.hedge = entry === this.#entries[0] ? 'lost' : 'won'
-    this.#end()
+    const isFirst = entry === this.#firstEntry
+    const isHedged = this.#secondEntry !== null && this.#second?.kind === 'hedge'
+    if (status >= 300 && !isFirst && isHedged && !this.#firstEntry.hasFailed) return 'refused'
+    if (sse && status < 300 && !early) {
+      const other = isFirst ? this.#secondEntry : this.#firstEntry
+      for (const trigger of this.#triggers) trigger.began(entry, other)
+    }
+    if (isHedged) this.first.exchange.record.hedge = isFirst ? 'lost' : 'won'
+    this.#end(entry)
     return 'won'
   }
 
-  #enter(attempt: AttemptContext): Promise<Response | AttemptFailed> {
-    const entry = new RacingAttempt(this, attempt)
-    this.#entries.push(entry)
+  #enter(entry: RacingAttempt, attempt: AttemptContext): Promise<Response | AttemptFailed> {
     return this.#single({ ...attempt, earlier: this.#earlier, race: entry, signal: entry })
   }
 
@@ -154,90 +156,92 @@ class Race implements OpenRace {
   #ended(outcome: Response | AttemptFailed): RaceOutcome | Promise<RaceOutcome> {
     this.#endTriggers()
     if (!('failure' in outcome)) return outcome
-    if (this.#winner === null) {
-      this.#firstFailed = true
+    if (!this.#firstEntry.lost) {
+      this.#firstEntry.hasFailed = true
       this.#earlier.push(outcome)
       // The client has waited for the whole limit.
-      if (outcome.failure === 'answer_timeout') this.#end()
+      if (outcome.failure === 'answer_timeout') this.#end(null)
     }
     return this.#afterSecond({ outcome, placed: this.first.placed })
   }
 
   async #afterSecond(first: FailedAttempt): Promise<RaceOutcome> {
-    const second = await this.#second
+    const second = (await this.#second?.outcome) ?? null
     if (second === null) return { failures: [first, ...this.#refused] }
     return 'outcome' in second ? { failures: [first, ...this.#refused, second] } : second
   }
 
-  /** Aborts all but the winner. */
-  #end(): void {
-    this.#isOver = true
+  /** Aborts all but the winner. null: there is none. */
+  #end(winner: RacingAttempt | null): void {
+    this.#phase = 'over'
     this.#endTriggers()
-    for (const entry of this.#entries) if (entry !== this.#winner) entry.lose()
+    if (this.#firstEntry !== winner) this.#firstEntry.lose()
+    if (this.#secondEntry !== winner) this.#secondEntry?.lose()
   }
 
   #endTriggers(): void {
     for (const trigger of this.#triggers) trigger.end()
   }
 
-  /**
-   * null: not sent, or not needed any more. Rejects only if the client disconnects.
-   * @param rescueFrom the engine from which a rescue is wanted. Absent: the first byte is late
-   */
-  async #runSecond(rescueFrom?: string): Promise<Response | FailedAttempt | null> {
-    const { exchange, ports, stages } = this.first
+  /** Outcome of `SecondAttempt`. */
+  async #runSecond(kind: SecondKind): Promise<Response | FailedAttempt | null> {
+    const { exchange, ports } = this.first
     try {
-      const ownStages = new StageTimer(stages.snapshot())
-      const placed = await this.#place(ownStages, rescueFrom)
-      if (placed === null) return null
-      this.#isRescue = rescueFrom !== undefined
-      if (!this.#isRescue) exchange.record.hedge = 'failed'
-      ports.log.debug(this.#isRescue ? 'rescue_sent' : 'hedge_sent', {
-        id: exchange.id,
-        cluster: placed.route.cluster.id,
-        late: this.first.placed.engine.id,
-        engine: placed.engine.id,
-        waited_ms: Math.round(ports.now() - this.#entries[0]!.startedAt),
-      })
-      const outcome = await this.#enter({ ...this.first, placed, stages: ownStages })
-      if ('failure' in outcome) {
-        if (this.#winner === null) this.#earlier.push(outcome)
-        return { outcome, placed }
-      }
+      const stages = new StageTimer(this.first.stages.snapshot())
+      const placed = await placeSecond(this.first, { kind, attempt: this.booked, stages })
+      if (placed === null || !this.#keeps(placed)) return this.#aloneAgain()
+      this.#phase = 'sent'
+      if (kind === 'hedge') exchange.record.hedge = 'failed'
+      this.#logSent(kind, placed)
+      const attempt = { ...this.first, placed, stages }
+      const entry = new RacingAttempt(this, attempt)
+      this.#secondEntry = entry
+      const outcome = await this.#enter(entry, attempt)
+      if ('failure' in outcome) return this.#secondFailed(kind, { outcome, placed }, entry)
       this.#resolve(outcome)
       return outcome
     } catch (error) {
       if (exchange.signal.aborted) throw error
       ports.log.error('hedge_failed', { id: exchange.id, error })
-      return null
+      return this.#aloneAgain()
     }
   }
 
-  /** Books a second engine. null: none takes the request, or it is not needed any more. */
-  async #place(stages: StageTimer, rescueFrom?: string): Promise<AcquiredPlacement | null> {
-    const { exchange, ports, digests, placeOf, placed: first, earlier } = this.first
-    if (this.#isOver || exchange.signal.aborted) return null
-    const { route } = first
-    const foreign = [...route.targets.values()].filter((engine) => !isOwnEngine(engine)).map(({ id }) => id)
-    const failed = earlier.filter(({ failure }) => failure !== 'busy').map(({ engine }) => engine.id)
-    const history = {
-      attempt: this.booked,
-      moved: false,
-      failedLegs: null,
-      avoid: new Map([[route.cluster.id, [first.engine.id, ...failed, ...foreign]]]),
-      beyondContextTokens: null,
-    }
-    const context = { ports, digests, stages, placeOf }
-    const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })
-    if ('refused' in placed) {
-      if (rescueFrom === undefined) exchange.record.hedge ??= placed.refused.reason
-      return null
-    }
+  /** Counts the booking of a second engine, and releases one that is not needed any more. */
+  #keeps({ booking, placement }: AcquiredPlacement): boolean {
+    const { scope, signal } = this.first.exchange
     this.booked += 1
-    if (!this.#isOver && !exchange.signal.aborted && placed.placement.kind === 'whole')
-      return { ...placed, notes: [...placed.notes, rescueFrom === undefined ? 'hedge=won' : 'rescue=won'] }
-    const released = placed.booking.release(endedAs('abandoned'))
-    if (released !== null) exchange.scope.background(released)
+    if (this.#phase !== 'over' && !signal.aborted && placement.kind === 'whole') return true
+    const released = booking.release(endedAs('abandoned'))
+    if (released !== null) scope.background(released)
+    return false
+  }
+
+  #logSent(kind: SecondKind, { route, engine }: AcquiredPlacement): void {
+    const { exchange, ports, placed } = this.first
+    ports.log.debug(kind === 'rescue' ? 'rescue_sent' : 'hedge_sent', {
+      id: exchange.id,
+      cluster: route.cluster.id,
+      late: placed.engine.id,
+      engine: engine.id,
+      waited_ms: Math.round(ports.now() - this.#firstEntry.startedAt),
+    })
+  }
+
+  #secondFailed(kind: SecondKind, failed: FailedAttempt, entry: RacingAttempt): FailedAttempt | null {
+    if (!entry.lost) this.#earlier.push(failed.outcome)
+    const isFull = failed.outcome.failure === 'busy'
+    if (kind === 'hedge' || !isFull || entry.lost || this.#firstEntry.hasFailed) return failed
+    // A full engine may have room later, while the engine of the first attempt is wedged.
+    this.#refused = [...this.#refused, failed]
+    return this.#aloneAgain()
+  }
+
+  /** Another second engine may be asked for. */
+  #aloneAgain(): null {
+    this.#second = null
+    this.#secondEntry = null
+    if (this.#phase !== 'over') this.#phase = 'alone'
     return null
   }
 }
@@ -248,6 +252,8 @@ const LOST = new Error('another engine answered first')
 class RacingAttempt extends AbortListeners implements RaceEntry, RaceStart, AbortSignalLike {
   readonly startedAt: number
   readonly predictedMs: number | null
+  /** Another engine may answer in its place. */
+  hasFailed = false
   readonly #race: Race
   readonly #client: AbortSignalLike
   #lost = false

@@ -12,7 +12,6 @@ class Rescue implements RaceTrigger {
   #timer: Timer
   /** Interval of the last question. */
   #intervalMs: number | null = null
-  #isOver = false
 
   constructor(race: OpenRace) {
     this.#race = race
@@ -22,7 +21,6 @@ class Rescue implements RaceTrigger {
   began(): void {}
 
   end(): void {
-    this.#isOver = true
     this.#timer.cancel()
   }
 
@@ -32,8 +30,8 @@ class Rescue implements RaceTrigger {
   }
 
   async #ask(): Promise<void> {
-    const race = this.#race
-    if (race.isDecided || (await race.askSecond(race.first.placed.engine.id)) || this.#isOver) return
+    await this.#race.askSecond('rescue')
+    if (!this.#race.isAlone) return
     this.#intervalMs = nextQuestionMs(this.#intervalMs)
     this.#timer = this.#later(this.#intervalMs)
   }

@@ -3,14 +3,17 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Placement } from '../../../src/core/contract/placement.ts'
 import { Failure } from '../../../src/failure.ts'
-import type { AttemptContext } from '../../../src/origin/attempt-context.ts'
+import { alone, type AttemptContext } from '../../../src/origin/attempt-context.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
 import { forward } from '../../../src/origin/forward.ts'
-import { mayRace } from '../../../src/origin/race/race.ts'
+import { placeOnPool } from '../../../src/origin/placement/place-on-pool.ts'
+import { mayRace, type OpenRace, raced } from '../../../src/origin/race/race.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../../src/ports/origin.ts'
 import type { Ports } from '../../../src/ports.ts'
 import type { Timers } from '../../../src/ports/timers.ts'
+import { StageTimer } from '../../../src/origin/stage-timer.ts'
 import { ScriptedForwarder } from '../../kit/scripted-forwarder.ts'
+import { turns } from '../../wait.ts'
 
 const HEDGE_MS = 7
 const HEARTBEAT_MS = 3
@@ -178,4 +181,45 @@ describe('a request whose first byte may be late', () => {
   ])('a request whose first byte may be late may be sent to a second engine if %s: %j → %s', (_, changes, expected) => {
     expect(mayRace(context(changes))).toBe(expected)
   })
+})
+
+it('a request that a second engine has is not sent to a third one when its first byte is late', async () => {
+  const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [], 'c-d': [] })
+  const route = world.route('c', ['c-a', 'c-b', 'c-d'])
+  const { ports, digests } = world
+  const attempt = {
+    exchange: world.exchange([route]),
+    ports: { ...ports, pool: () => ({ ...ports.pool('c', 'm'), local: null }) },
+    digests,
+    stages: new StageTimer({}),
+    placed: {
+      route,
+      engine: route.targets.get('c-a')!,
+      placement: { kind: 'whole', engine: 'c-a', runnersUp: [] },
+      predictedTtftMs: null,
+      notes: [],
+    },
+    earlier: [],
+    signal: world.client.signal,
+    race: alone,
+    placeOf: () => placeOnPool,
+  } as unknown as AttemptContext
+  const sent: string[] = []
+  const races: OpenRace[] = []
+  const watching = (race: OpenRace) => {
+    races.push(race)
+    return { began: () => {}, end: () => {} }
+  }
+  const hangs = ({ placed }: AttemptContext) => {
+    sent.push(placed.engine.id)
+    return new Promise<never>(() => {})
+  }
+  void raced(hangs, [watching])(attempt)
+  const [race] = races
+  void race!.askSecond('rescue')
+  await turns()
+  expect(sent).toEqual(['c-a', 'c-b'])
+  void race!.askSecond('hedge')
+  await turns()
+  expect(sent).toEqual(['c-a', 'c-b'])
 })

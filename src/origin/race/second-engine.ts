@@ -1,0 +1,41 @@
+/** Books a second engine for a request whose first one is late (hedge) or wedged (rescue). */
+import { acquirePlacement } from '../placement/acquire.ts'
+import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
+import type { AttemptContext } from '../attempt-context.ts'
+import type { StageTimer } from '../stage-timer.ts'
+
+/** Why a second engine is wanted. `rescue`: only if the first one is wedged. */
+export type SecondKind = 'hedge' | 'rescue'
+
+interface SecondParts {
+  readonly kind: SecondKind
+  /** Number of the attempt. */
+  readonly attempt: number
+  readonly stages: StageTimer
+}
+
+/** No other gateway, which hedges itself, and no provider, which bills each request. */
+export const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']): boolean =>
+  isGateway !== true && external === undefined
+
+/** null: no engine takes the request. */
+export async function placeSecond(
+  { exchange, ports, digests, placeOf, placed: { route, engine }, earlier }: AttemptContext,
+  { kind, attempt, stages }: SecondParts,
+): Promise<AcquiredPlacement | null> {
+  const foreign = [...route.targets.values()].filter((target) => !isOwnEngine(target)).map(({ id }) => id)
+  const failed = earlier.filter(({ failure }) => failure !== 'busy').map((one) => one.engine.id)
+  const history = {
+    attempt,
+    moved: false,
+    failedLegs: null,
+    avoid: new Map([[route.cluster.id, [engine.id, ...failed, ...foreign]]]),
+    beyondContextTokens: null,
+  }
+  const context = { ports, digests, stages, placeOf }
+  const rescueFrom = kind === 'rescue' ? engine.id : undefined
+  const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })
+  if (!('refused' in placed)) return { ...placed, notes: [...placed.notes, `${kind}=won`] }
+  if (kind === 'hedge') exchange.record.hedge ??= placed.refused.reason
+  return null
+}
