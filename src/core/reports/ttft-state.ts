@@ -1,4 +1,5 @@
 /** Reports and rollups of the requests of one shard. A Durable Object and Node add clock, transport and storage. */
+import { BoundedMap } from '../bounded-map.ts'
 import type { TtftReport } from './ttft-report.ts'
 import type { RecordBatch, RequestRecord } from './request-record.ts'
 import { type ReportPartial, STAGES } from './report-partial.ts'
@@ -38,7 +39,7 @@ const RECORD_BYTES = 900
 export class TtftState {
   readonly #store: ReportStore<RecordNote> | null
   readonly #rollups = new Rollups()
-  readonly #sources = new Map<string, SourceMark>()
+  readonly #sources = new BoundedMap<string, SourceMark>(MAX_SOURCES)
   /** The gateway's ids of requests that engines know by another id. */
   readonly #aliases = new Map<string, string>()
   #maxAliases: number
@@ -69,7 +70,7 @@ export class TtftState {
   flush({ source, epoch, seq, records }: RecordBatch, now: number): boolean {
     const mark = this.#sources.get(source)
     if (mark !== undefined && (epoch < mark.epoch || (epoch === mark.epoch && seq <= mark.seq))) return false
-    this.#mark(source, { epoch, seq, at: now })
+    this.#sources.set(source, { epoch, seq, at: now })
     for (const record of records) {
       this.#rollups.record(record)
       this.#note(record, now)
@@ -122,15 +123,9 @@ export class TtftState {
     const stale: string[] = []
     for (const [source, mark] of sources) {
       if (now - mark.at > SOURCE_LIFE_MS) stale.push(source)
-      else this.#mark(source, mark)
+      else this.#sources.set(source, mark)
     }
     return stale
-  }
-
-  #mark(source: string, mark: SourceMark): void {
-    this.#sources.delete(source)
-    this.#sources.set(source, mark)
-    if (this.#sources.size > MAX_SOURCES) this.#sources.delete(this.#sources.keys().next().value!)
   }
 
   #note(record: RequestRecord, now: number): void {

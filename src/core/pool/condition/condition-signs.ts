@@ -3,9 +3,6 @@ import type { Signs } from './engine-condition.ts'
 import type { EngineState } from '../pool-engines/engine-state.ts'
 import type { SiblingPaces } from './sibling-paces.ts'
 
-/** Age from which reported values are no sign, ms. */
-const STATS_VALID_MS = 60_000
-
 /** Share of KV memory in use from which waiting requests wait for memory. */
 const FULL_SHARE = 0.95
 
@@ -45,8 +42,9 @@ function hasStopped(engine: EngineState, silentSince: number, now: number): bool
   return reported.isStill(now) && !hasLongPrefill
 }
 
-function isFull({ stats }: EngineState, now: number): boolean {
-  if (stats === null || now - stats.at > STATS_VALID_MS) return false
-  const { waiting, kvUsage } = stats.value
+function isFull(engine: EngineState, now: number): boolean {
+  const stats = engine.statsAt(now)
+  if (stats === null) return false
+  const { waiting, kvUsage } = stats
   return waiting > 0 && kvUsage !== null && kvUsage >= FULL_SHARE
 }

@@ -17,6 +17,9 @@ import { StateChanges } from './state-changes.ts'
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
 
+/** Age from which reported values are unknown, ms. */
+const STATS_VALID_MS = 60_000
+
 /** Number of TTFTs kept for the dashboard. */
 const TTFTS_KEPT = 40
 
@@ -127,6 +130,11 @@ export class EngineState implements EngineRef {
   /** Longest prompt with output, tokens; null: unknown. */
   get contextTokens(): number | null {
     return this.spec.contextTokens ?? this.reportedContextTokens
+  }
+
+  /** Values of its last report; null: it has none, or it is too old. */
+  statsAt(now: number): EngineStats | null {
+    return this.stats !== null && now - this.stats.at < STATS_VALID_MS ? this.stats.value : null
   }
 
   /** Whether its output is overdue and nothing moves. */

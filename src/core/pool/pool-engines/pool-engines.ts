@@ -24,9 +24,6 @@ import { RankServers } from './rank-servers.ts'
 import { supportsRole } from '../decision/roles.ts'
 import { engineSnapshot, type EngineSnapshot } from '../snapshot.ts'
 
-/** Age from which reported KV use is unknown, ms. */
-const STATS_VALID_MS = 60_000
-
 /** Time after a failed trial of the gateway in which requests are no trials, ms: the next one comes sooner. */
 const OWN_TRIALS_MS = 3_000
 
@@ -353,8 +350,7 @@ export class PoolEngines {
     for (const engine of this.table.all()) {
       if (isOpaque(engine.spec)) continue
       queueS = Math.max(queueS ?? 0, this.#booked.ledger.queuedPrefillS(engine, now))
-      const { stats } = engine
-      const reported = stats !== null && now - stats.at < STATS_VALID_MS ? stats.value.kvUsage : null
+      const reported = engine.statsAt(now)?.kvUsage ?? null
       if (reported !== null) kvUsage = Math.max(kvUsage ?? 0, reported)
     }
     return { queueS, kvUsage }
