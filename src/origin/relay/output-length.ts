@@ -1,4 +1,5 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
+import { withoutQuery } from './without-query.ts'
 
 /** Share of a new answer in the decayed sums: about the last 200 answers count. */
 const MEMORY_ANSWERS = 200
@@ -28,7 +29,7 @@ export class OutputLength {
 
   /** Estimated tokens of one answer. null: no answer was read yet. */
   of(engine: EngineTarget, path: string, { sequences, limitTokens, truncatedAtMs }: UnknownLength): number | null {
-    const sums = this.#engines.get(engine)?.get(endpointOf(path))
+    const sums = this.#engines.get(engine)?.get(withoutQuery(path))
     if (sums === undefined) return null
     const part = truncatedAtMs === null ? 1 : Math.min(1, (truncatedAtMs * sums.answers) / sums.ms)
     return Math.round(sequences * Math.min(limitTokens, (part * sums.tokens) / sums.answers))
@@ -42,14 +43,13 @@ export class OutputLength {
   ): void {
     const endpoints = this.#engines.get(engine) ?? new Map<string, Sums>()
     this.#engines.set(engine, endpoints)
-    const before = endpoints.get(endpointOf(path)) ?? { answers: 0, tokens: 0, ms: 0 }
+    const endpoint = withoutQuery(path)
+    const before = endpoints.get(endpoint) ?? { answers: 0, tokens: 0, ms: 0 }
     const kept = 1 - 1 / MEMORY_ANSWERS
-    endpoints.set(endpointOf(path), {
+    endpoints.set(endpoint, {
       answers: kept * before.answers + 1,
       tokens: kept * before.tokens + answer.tokens / answer.sequences,
       ms: kept * before.ms + Math.max(1, answer.ms),
     })
   }
 }
-
-const endpointOf = (path: string): string => path.split('?', 1)[0]!

@@ -1,4 +1,5 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
+import { withoutQuery } from './without-query.ts'
 
 /** Share of a new answer in the decayed sums, in tokens: long answers weigh more than short ones. */
 const MEMORY_TOKENS = 10_000
@@ -18,7 +19,7 @@ export class OutputPace {
 
   /** Output in this time. null: no answer was complete yet. */
   tokensIn(engine: EngineTarget, path: string, ms: number): number | null {
-    const sums = this.#engines.get(engine)?.get(endpointOf(path))
+    const sums = this.#engines.get(engine)?.get(withoutQuery(path))
     return sums === undefined ? null : Math.round((sums.tokens / sums.ms) * ms)
   }
 
@@ -26,10 +27,9 @@ export class OutputPace {
     if (!(tokens > 0)) return
     const endpoints = this.#engines.get(engine) ?? new Map<string, Sums>()
     this.#engines.set(engine, endpoints)
-    const before = endpoints.get(endpointOf(path)) ?? { tokens: 0, ms: 0 }
+    const endpoint = withoutQuery(path)
+    const before = endpoints.get(endpoint) ?? { tokens: 0, ms: 0 }
     const kept = Math.max(0, 1 - tokens / MEMORY_TOKENS)
-    endpoints.set(endpointOf(path), { tokens: kept * before.tokens + tokens, ms: kept * before.ms + Math.max(1, ms) })
+    endpoints.set(endpoint, { tokens: kept * before.tokens + tokens, ms: kept * before.ms + Math.max(1, ms) })
   }
 }
-
-const endpointOf = (path: string): string => path.split('?', 1)[0]!

@@ -1,4 +1,5 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
+import { withoutQuery } from './without-query.ts'
 
 /** Share of a new stream in the decayed sums, in events: long streams weigh more than short ones. */
 const MEMORY_EVENTS = 10_000
@@ -20,7 +21,7 @@ export class TokensPerEvent {
 
   /** Returns the ratio; 1 before the first completed stream. */
   of(engine: EngineTarget, path: string): number {
-    const sums = this.#engines.get(engine)?.get(endpointOf(path))
+    const sums = this.#engines.get(engine)?.get(withoutQuery(path))
     return sums === undefined ? 1 : ratioOf(sums.tokens, sums.events)
   }
 
@@ -28,13 +29,12 @@ export class TokensPerEvent {
     if (!(tokens > 0) || !(events > 0)) return
     const endpoints = this.#engines.get(engine) ?? new Map<string, Sums>()
     this.#engines.set(engine, endpoints)
-    const before = endpoints.get(endpointOf(path)) ?? { tokens: 0, events: 0 }
+    const endpoint = withoutQuery(path)
+    const before = endpoints.get(endpoint) ?? { tokens: 0, events: 0 }
     const kept = Math.max(0, 1 - events / MEMORY_EVENTS)
-    endpoints.set(endpointOf(path), { tokens: kept * before.tokens + tokens, events: kept * before.events + events })
+    endpoints.set(endpoint, { tokens: kept * before.tokens + tokens, events: kept * before.events + events })
   }
 }
-
-const endpointOf = (path: string): string => path.split('?', 1)[0]!
 
 export const ratioOf = (tokens: number, events: number): number =>
   events > 0 ? Math.min(MAX_RATIO, Math.max(MIN_RATIO, tokens / events)) : 1

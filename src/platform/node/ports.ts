@@ -45,7 +45,7 @@ export function nodePorts(
   { middleware, fenceThreads, replicas = null }: RuntimeHooks = {},
 ): NodePorts {
   let sources = sourcesOf(config)
-  const source = (clusterId: string, pool: string) => sources.get(JSON.stringify([clusterId, pool])) ?? null
+  const source = (clusterId: string, pool: string) => sources.get(clusterId)?.get(pool) ?? null
   const pools = memoryPools({ source, now: steadyNow })
   const storedResponses = new ResponseAffinity(config.limits.responseIds)
   const machine = machinePorts(log)
@@ -101,12 +101,12 @@ const limiterOf = (limits: Replicas['limits'], log: Log, fallback: () => Config[
     lostAt: () => limits.lostAt,
   })
 
-function sourcesOf({ version, clusters }: Config): ReadonlyMap<string, PoolSource> {
+/** By cluster and model: attempts look pools up. */
+function sourcesOf({ version, clusters }: Config): ReadonlyMap<string, ReadonlyMap<string, PoolSource>> {
   return new Map(
-    clusters.flatMap((cluster) =>
-      cluster.pools.map(
-        (pool) => [JSON.stringify([cluster.id, pool.model]), { version, pool: toPoolConfig(cluster, pool) }] as const,
-      ),
-    ),
+    clusters.map((cluster) => [
+      cluster.id,
+      new Map(cluster.pools.map((pool) => [pool.model, { version, pool: toPoolConfig(cluster, pool) }])),
+    ]),
   )
 }

@@ -246,9 +246,9 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
 
   #startOn({ request, text, connections }: EngineRequestParts, fresh: boolean): EngineConnection {
     const connection = connections.take(fresh)
-    const leftMs = this.firstByteInMs
-    this.wakeIn(connection.connecting ? Math.min(leftMs, request.connectMs) : leftMs)
     this.#sentAt = performance.now()
+    const leftMs = this.#firstByteBy - this.#sentAt
+    this.wakeIn(connection.connecting ? Math.min(leftMs, request.connectMs) : leftMs)
     this.#sentStalled = stalledMs()
     connection.use(this, text, request.body)
     return connection
