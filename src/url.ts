@@ -11,6 +11,12 @@ export function splitUrl(url: string): { readonly path: string; readonly query: 
   return { path: url.slice(start, mark), query: url.slice(mark, end) }
 }
 
+/** A path without its query. */
+export function withoutQuery(path: string): string {
+  const mark = path.indexOf('?')
+  return mark < 0 ? path : path.slice(0, mark)
+}
+
 /** Host without the brackets of an IPv6 address, as sockets and resolvers expect it. */
 export const urlHost = ({ hostname }: Pick<URL, 'hostname'>): string => hostname.replace(/^\[|\]$/g, '')
 

@@ -5,6 +5,7 @@ import type { EngineTarget } from '../ports/engine-target.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
 import { withDeadline } from '../timeout.ts'
 import { timersOf } from '../timers.ts'
+import { withoutQuery } from '../url.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { keepsAnswer } from './retry/kept-answer.ts'
 import { knownEngines } from './known-engines.ts'
@@ -85,7 +86,7 @@ function failureBy(
 ): AttemptFailed | null {
   const { model, adapter } = exchange.source.admission(placed.route)
   const { headers } = answer
-  const sent = { path: path.split('?', 1)[0]!, model: engine.external?.model ?? model, adapter }
+  const sent = { path: withoutQuery(path), model: engine.external?.model ?? model, adapter }
   const type = knownEngines(ports.origin).typeOf(engine)
   const failed = refusesRank(engine, type, { status, body })
     ? REFUSED_RANK

@@ -4,6 +4,7 @@
  */
 import { BoundedMap } from '../../core/bounded-map.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
+import { withoutQuery } from '../../url.ts'
 
 /** One missing transfer can be that of a prompt shorter than a block. */
 const MISSED_LEGS = 3
@@ -40,4 +41,4 @@ export class MissingKvTransfers {
   }
 }
 
-const keyOf = ({ url }: EngineTarget, path: string): string => `${url} ${path.split('?', 1)[0]!}`
+const keyOf = ({ url }: EngineTarget, path: string): string => `${url} ${withoutQuery(path)}`

@@ -1,5 +1,5 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import { withoutQuery } from './without-query.ts'
+import { withoutQuery } from '../../url.ts'
 
 /** Share of a new answer in the decayed sums: about the last 200 answers count. */
 const MEMORY_ANSWERS = 200

@@ -1,5 +1,5 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import { withoutQuery } from './without-query.ts'
+import { withoutQuery } from '../../url.ts'
 
 /** Share of a new stream in the decayed sums, in events: long streams weigh more than short ones. */
 const MEMORY_EVENTS = 10_000

@@ -1,5 +1,6 @@
 import { BoundedMap } from '../../core/bounded-map.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
+import { withoutQuery } from '../../url.ts'
 
 /** Time, ms, after which a route is tried again. The engine may have been replaced. */
 const VALID_MS = 600_000
@@ -32,6 +33,6 @@ const keyOf = ({ url }: EngineTarget, route: string): string => `${url} ${route}
 
 /** Method and path without ids and query. */
 export function routeOf(method: string, path: string): string {
-  const bare = path.split('?', 1)[0]!
+  const bare = withoutQuery(path)
   return `${method} ${bare.replace(/^\/v1\/responses\/[^/]+/, '/v1/responses/ID')}`
 }
