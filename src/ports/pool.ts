@@ -43,6 +43,9 @@ export interface PoolPort {
   readonly region?: RegionView | undefined
 }
 
+/** A pool that names all its capabilities: a wrapper of this type does not compile without one of them. */
+export type WrappedPool = { readonly [Name in keyof Required<PoolPort>]: PoolPort[Name] }
+
 /** Capability: the state is in this process, so that calls need no promise. */
 export interface LocalState {
   /** As `admit`. null: call `admit`. */

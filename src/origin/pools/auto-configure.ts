@@ -8,6 +8,7 @@ import type {
   PoolPort,
   PoolQueue,
   RankOutcome,
+  WrappedPool,
 } from '../../ports/pool.ts'
 
 /** Current configuration of one pool at this edge. */
@@ -126,7 +127,7 @@ class Configurer {
  * configuration is sent only then, so that a call normally costs one round trip.
  * @param source null: this edge has no such pool; the object is left as it is.
  */
-export function withAutoConfigure(pool: PoolPort, source: () => PoolSource | null): PoolPort {
+export function withAutoConfigure(pool: PoolPort, source: () => PoolSource | null): WrappedPool {
   const configurer = new Configurer(pool, source)
   return {
     configure: (version, settings) => pool.configure(version, settings),

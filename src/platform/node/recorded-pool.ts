@@ -7,7 +7,7 @@ import type { Outcome } from '../../core/contract/outcome.ts'
 import { PAYLOAD_VERSION } from '../../core/contract/payload-version.ts'
 import { hashPair, hashText } from '../../core/routing/placement-hash.ts'
 import type { Lease } from '../../ports/lease.ts'
-import type { AdmitResult, PoolPort } from '../../ports/pool.ts'
+import type { AdmitResult, PoolPort, WrappedPool } from '../../ports/pool.ts'
 
 interface RecordingOptions {
   /** Secret salt: recordings with different salts cannot be compared. */
@@ -22,24 +22,34 @@ interface RecordingOptions {
 export function withRecording(pool: PoolPort, options: RecordingOptions): PoolPort {
   return {
     ...boundMethods(pool),
-    async admit(admission: Admission): Promise<AdmitResult> {
+    async admit(admission) {
       const arrivedAt = options.now()
-      const admitted = await pool.admit(admission)
-      // A retry is the same request.
-      if ('refusal' in admitted || admission.attempt > 0) return admitted
-      return {
-        ...admitted,
-        lease: withReleaseHook(admitted.lease, (outcome) =>
-          options.write(traceLine(admission, outcome, { ...options, arrivedAt })),
-        ),
-      }
+      return recorded(await pool.admit(admission), admission, { ...options, arrivedAt })
+    },
+    queue: pool.queue && {
+      ...pool.queue,
+      async wait(admission, waitedMs) {
+        const arrivedAt = options.now() - waitedMs
+        return recorded(await pool.queue!.wait(admission, waitedMs), admission, { ...options, arrivedAt })
+      },
     },
   }
 }
 
+/** Writes the line of an admitted request at its end. A retry is the same request. */
+function recorded(
+  admitted: AdmitResult,
+  admission: Admission,
+  options: RecordingOptions & { readonly arrivedAt: number },
+): AdmitResult {
+  if ('refusal' in admitted || admission.attempt > 0) return admitted
+  const lease = withReleaseHook(admitted.lease, (outcome) => options.write(traceLine(admission, outcome, options)))
+  return { ...admitted, lease }
+}
+
 /** Binds the methods: those of classes and stubs are not own properties. */
-function boundMethods(port: PoolPort): PoolPort {
-  const { local, registry, kvEvents, decisions, overview, costs, region } = port
+function boundMethods(port: PoolPort): WrappedPool {
+  const { local, remote, queue, registry, kvEvents, decisions, overview, costs, region } = port
   return {
     configure: (version, pool) => port.configure(version, pool),
     admit: (admission) => port.admit(admission),
@@ -48,6 +58,8 @@ function boundMethods(port: PoolPort): PoolPort {
     digest: () => port.digest(),
     // Requests are recorded by `admit`.
     local: local === undefined ? undefined : { ...local, admit: () => null },
+    remote,
+    queue,
     registry,
     kvEvents,
     decisions,
