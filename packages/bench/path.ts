@@ -58,9 +58,9 @@ async function startEngine(): Promise<Engine> {
 }
 
 function orderOf(ports: readonly number[], form: Switch): ChatOrder {
-  const { token, headers = {}, body = {} } = form
+  const { token, headers = {}, body = {}, hasParts = false, isPoolRemote = false } = form
   const sent = token === undefined ? headers : { ...headers, authorization: `Bearer ${token}` }
-  return { document: documentOf(ports, form), headers: sent, body, requests: REQUESTS }
+  return { document: documentOf(ports, form), headers: sent, body, hasParts, isPoolRemote, requests: REQUESTS }
 }
 
 async function chats(order: ChatOrder, runs: number): Promise<Chat[]> {

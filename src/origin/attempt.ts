@@ -7,7 +7,7 @@ import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { classifyFault, isSuccess } from './classify.ts'
 import { attributeFailure } from './disagg/attribute-failure.ts'
 import type { FinalLeg, LegResult } from './disagg/final-leg.ts'
-import type { dispatch } from './dispatch.ts'
+import type { SendStep } from './dispatch.ts'
 import { abortReason } from './abort-reason.ts'
 import type { Exchange } from './exchange.ts'
 import { headerOf } from './headers.ts'
@@ -33,7 +33,7 @@ interface AttemptSteps {
   readonly legs: (attempt: AttemptContext) => LegResult | Promise<LegResult>
   readonly relay: RelayStep
   /** Sends the final leg. */
-  readonly send: typeof dispatch
+  readonly send: SendStep
 }
 
 async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise<Response | AttemptFailed> {

@@ -3,26 +3,21 @@ import { endedAs } from '../core/contract/outcome.ts'
 import type { Delivery } from '../ports/delivery.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { OriginAnswer, OriginRequest } from '../ports/origin.ts'
-import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
-import type { FinalLeg } from './disagg/final-leg.ts'
-import { type OnFirstByte, PendingDispatch, requestOf } from './dispatch.ts'
+import type { AttemptContext } from './attempt-context.ts'
+import { PendingDispatch, recordHead, requestOf, type SendStep } from './dispatch.ts'
 import { addressOf, isInSubset, targetAt } from './engine-address.ts'
 import { targetOf } from './rank-targets.ts'
 import { passed, type RelayStep } from './relay/relay-steps.ts'
 
 /** `dispatch` for a request whose bytes a proxy moves. */
-export function deliver(
-  attempt: AttemptContext,
-  last: FinalLeg,
-  onFirstByte: OnFirstByte,
-): Promise<Response | AttemptFailed> {
+export const deliver: SendStep = (attempt, last, onFirstByte) => {
   const { exchange, ports } = attempt
   const { delivery, client } = exchange.scope
   if (delivery === undefined || ports.deliver === undefined)
     throw new Error(`request ${exchange.id} has no proxy that delivers it`)
   const request = requestOf(attempt, last)
   return new Promise((resolve, reject) => {
-    const parts = { request, onFirstByte, resolve, reject }
+    const parts = { request, onHead: recordHead, onFirstByte, resolve, reject }
     let pending = new PendingDispatch({ ...parts, attempt })
     const { patienceMs } = pending
     ports.deliver!(

@@ -13,22 +13,35 @@ import type { FinalLeg } from './disagg/final-leg.ts'
 /** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
 export type OnFirstByte = (attempt: AttemptContext, answer: OriginAnswer, early: boolean) => Response | AttemptFailed
 
+/** Called with the response headers. */
+type OnHead = (
+  attempt: AttemptContext,
+  answer: OriginAnswer,
+  target: OriginRequest['target'],
+  dispatchedAt: number,
+) => void
+
 /**
  * Sends the request and waits for the first byte. Calls `onFirstByte` at the first byte, in the same tick if the
  * platform can. Rejects with an OriginError, with the signal's reason, or with the error that `onFirstByte` throws.
  */
-export function dispatch(
+export type SendStep = (
   attempt: AttemptContext,
   last: FinalLeg,
   onFirstByte: OnFirstByte,
-): Promise<Response | AttemptFailed> {
-  const { origin } = attempt.ports
-  const request = requestOf(attempt, last)
-  if (origin.begin === undefined) return dispatchInSteps(attempt, request, onFirstByte)
-  return new Promise((resolve, reject) =>
-    origin.begin!(request, new PendingDispatch({ attempt, request, onFirstByte, resolve, reject })),
-  )
-}
+) => Promise<Response | AttemptFailed>
+
+/** Returns a step that sends the request itself. */
+export const dispatchWith =
+  (onHead: OnHead): SendStep =>
+  (attempt, last, onFirstByte) => {
+    const { origin } = attempt.ports
+    const request = requestOf(attempt, last)
+    if (origin.begin === undefined) return dispatchInSteps({ attempt, request, onHead, onFirstByte })
+    return new Promise((resolve, reject) =>
+      origin.begin!(request, new PendingDispatch({ attempt, request, onHead, onFirstByte, resolve, reject })),
+    )
+  }
 
 /** The request for the engine. */
 export function requestOf(
@@ -63,10 +76,14 @@ function fencedBy(booking: AcquiredPlacement['booking'], client: AbortSignalLike
   return signal
 }
 
-interface DispatchParts {
+interface SendParts<Request> {
   readonly attempt: AttemptContext
-  readonly request: Pick<OriginRequest, 'target' | 'path'>
+  readonly request: Request
+  readonly onHead: OnHead
   readonly onFirstByte: OnFirstByte
+}
+
+interface DispatchParts extends SendParts<Pick<OriginRequest, 'target' | 'path'>> {
   resolve(outcome: Response | AttemptFailed): void
   reject(error: unknown): void
 }
@@ -84,9 +101,9 @@ export class PendingDispatch implements ResponseHandler {
   }
 
   head(answer: OriginAnswer): boolean {
-    const { attempt, request, resolve, reject } = this.#parts
+    const { attempt, request, onHead, resolve, reject } = this.#parts
     const { target: engine, path } = request
-    recordHead(attempt, answer, engine, this.#dispatchedAt)
+    onHead(attempt, answer, engine, this.#dispatchedAt)
     if (isSuccess(answer.status)) return true
     classifyRefusal(attempt, { answer, engine, path }).then(
       (failed) => (failed === null ? this.firstByte(answer, false) : resolve(failed)),
@@ -114,16 +131,17 @@ function rejectDispatch(answer: OriginAnswer, error: unknown, reject: (error: un
   reject(error)
 }
 
-async function dispatchInSteps(
-  attempt: AttemptContext,
-  request: OriginRequest,
-  onFirstByte: OnFirstByte,
-): Promise<Response | AttemptFailed> {
+async function dispatchInSteps({
+  attempt,
+  request,
+  onHead,
+  onFirstByte,
+}: SendParts<OriginRequest>): Promise<Response | AttemptFailed> {
   const { exchange, ports } = attempt
   const dispatchedAt = ports.now()
   const answer = await ports.origin.send(request)
   try {
-    recordHead(attempt, answer, request.target, dispatchedAt)
+    onHead(attempt, answer, request.target, dispatchedAt)
     const failed = await classifyRefusal(attempt, { answer, engine: request.target, path: request.path })
     if (failed !== null) return failed
     const isEarly = isSuccess(answer.status) && (await firstByte(answer, exchange.heartbeatMs, request.timers))
@@ -138,16 +156,12 @@ async function dispatchInSteps(
  * Records the response head, and the time to it. Without a stream the head comes with the body: it is no measure of the
  * connection.
  */
-function recordHead(
-  { exchange, placed, stages, ports }: AttemptContext,
-  answer: OriginAnswer,
-  { isGateway }: OriginRequest['target'],
-  dispatchedAt: number,
-): void {
+export const recordHead: OnHead = ({ exchange, placed, stages, ports }, answer, { isGateway }, dispatchedAt) => {
   if (isGateway === true && answer.status < 300) exchange.observer?.gatewayAnswered(placed.route, answer.headers)
-  exchange.longWait?.headIsHere()
   if (answer.sse) stages.add('connect', ports.now() - dispatchedAt)
 }
+
+export const dispatch = dispatchWith(recordHead)
 
 /** Waits for the first byte. true: it has not come within `patienceMs`, so heartbeats must start. */
 function firstByte(answer: OriginAnswer, patienceMs: number, timers: Timers = defaultTimers): Promise<boolean> {

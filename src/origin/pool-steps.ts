@@ -6,7 +6,7 @@ import { attemptWith } from './attempt.ts'
 import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
 import { connectors } from './disagg/connectors.ts'
 import { paired } from './disagg/paired-legs.ts'
-import { watched } from './disagg/watched-leg.ts'
+import { watched, watchedDispatch } from './disagg/watched-leg.ts'
 import { preparatoryLegs } from './disagg/preparatory-legs.ts'
 import { oncePerPool } from './once-per-pool.ts'
 import type { PoolRoute } from './pool-route.ts'
@@ -56,7 +56,8 @@ function stepsOf(pool: PoolRoute['pool'], options: StepOptions): PoolSteps {
   const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
   const ownLegs = splits ? preparatoryLegs : onlyLeg
   const legs = hasAdapters(pool) ? withAdapters(ownLegs) : ownLegs
-  const send = delivers ? deliver : dispatch
+  const ownSend = splits ? watchedDispatch : dispatch
+  const send = delivers ? deliver : ownSend
   const isPaired = splits && connectors[pool.split.connector].isPaired
   const sendLeg = isPaired ? paired(send) : send
   const single = attemptWith({

@@ -19,6 +19,10 @@ export interface Switch {
   readonly body?: Readonly<Record<string, unknown>>
   /** Engines of the pool. Default: 2. */
   readonly engineCount?: number
+  /** The body comes in parts. */
+  readonly hasParts?: true
+  /** The pool answers with a promise, as pool state in another thread does. */
+  readonly isPoolRemote?: true
 }
 
 /**
@@ -36,6 +40,8 @@ export const otherPlainChats: readonly Switch[] = [
   { pool: { policy: 'kv_aware' } },
   { body: { stream_options: { include_usage: true } } },
   { headers: { 'x-firstlight-options': '{"priority":1}' } },
+  { hasParts: true },
+  { isPoolRemote: true },
 ]
 
 export interface Feature {

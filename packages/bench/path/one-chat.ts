@@ -2,6 +2,8 @@
  * A gateway in a process of its own that serves streamed chats under coverage. `fork one-chat.ts`; receives a document
  * and what requests have, and sends the coverage of single requests.
  */
+import { setTimeout } from 'node:timers/promises'
+import type { PoolMiddleware } from '../../../src/platform/node/ports.ts'
 import { Coverage, type CoveredFunction } from './coverage.ts'
 
 export interface ChatOrder {
@@ -9,6 +11,8 @@ export interface ChatOrder {
   /** Further headers and keys of each request. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Readonly<Record<string, unknown>>
+  readonly hasParts: boolean
+  readonly isPoolRemote: boolean
   /** Requests whose coverage is taken one by one. */
   readonly requests: number
 }
@@ -25,7 +29,19 @@ const SETTLED_MS = 40
 
 const PLAIN = { model: 'fake', stream: true, messages: [{ role: 'user', content: 'Hello, gateway!' }] }
 
-async function serve({ document, headers, body, requests }: ChatOrder): Promise<ChatAnswer> {
+/** Time between the parts of a body, ms. */
+const PART_DELAY_MS = 10
+
+async function* bodyInParts(text: string): AsyncGenerator<Buffer> {
+  yield Buffer.from(text.slice(0, 1))
+  await setTimeout(PART_DELAY_MS)
+  yield Buffer.from(text.slice(1))
+}
+
+/** Pools whose calls all need a promise. */
+const remotePool: PoolMiddleware = (pool) => ({ ...pool, local: { ...pool.local!, admit: () => null } })
+
+async function serve({ document, headers, body, hasParts, isPoolRemote, requests }: ChatOrder): Promise<ChatAnswer> {
   const coverage = new Coverage()
   await coverage.open()
   // Imported under coverage, so that V8 counts blocks from the start.
@@ -37,7 +53,13 @@ async function serve({ document, headers, body, requests }: ChatOrder): Promise<
     {},
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
-  const gateway = await startGateway(config, openLog(config.log.level, { write: () => undefined }))
+  const gateway = await startGateway(
+    config,
+    openLog(config.log.level, { write: () => undefined }),
+    '.',
+    isPoolRemote ? { middleware: remotePool } : {},
+  )
+  const text = JSON.stringify({ ...PLAIN, ...body })
   const chat = async (): Promise<number> => {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
@@ -46,7 +68,8 @@ async function serve({ document, headers, body, requests }: ChatOrder): Promise<
         origin: 'https://chat.example.com',
         ...headers,
       },
-      body: JSON.stringify({ ...PLAIN, ...body }),
+      body: hasParts ? bodyInParts(text) : text,
+      duplex: 'half',
     })
     await response.text()
     return response.status
@@ -58,7 +81,7 @@ async function serve({ document, headers, body, requests }: ChatOrder): Promise<
     await coverage.take()
     statuses.push(await chat())
     // The record of a request is complete a moment after its last byte.
-    await new Promise((resolve) => setTimeout(resolve, SETTLED_MS))
+    await setTimeout(SETTLED_MS)
     taken.push(await coverage.take())
   }
   return { statuses, requests: taken }

@@ -1,16 +1,14 @@
 /** Sends the prefill leg beside the final one, for connectors whose engines wait for each other. */
 import { OriginError } from '../../ports/origin.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
-import type { dispatch, OnFirstByte } from '../dispatch.ts'
+import type { OnFirstByte, SendStep } from '../dispatch.ts'
 import { FencedSignal } from '../pause/fenced-signal.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
 import type { FinalLeg } from './final-leg.ts'
 
-type Send = typeof dispatch
-
 /** `send` for final legs that may have another one beside them. */
 export const paired =
-  (send: Send): Send =>
+  (send: SendStep): SendStep =>
   (attempt, last, onFirstByte) =>
     last.beside === undefined
       ? send(attempt, last, onFirstByte)
@@ -19,7 +17,7 @@ export const paired =
 interface PairParts {
   readonly last: FinalLeg
   readonly beside: NonNullable<FinalLeg['beside']>
-  readonly send: Send
+  readonly send: SendStep
   readonly onFirstByte: OnFirstByte
 }
 

@@ -1,9 +1,18 @@
-import type { dispatch } from '../dispatch.ts'
+/**
+ * Heartbeats of a stream until the response headers of its final leg are here, as during the legs before. After them,
+ * heartbeats are those of the engine's answer, with its headers.
+ */
+import { dispatchWith, recordHead, type SendStep } from '../dispatch.ts'
 
-/** Gives a stream heartbeats until the response headers of its final leg are here, as during the legs before. */
 export const watched =
-  (send: typeof dispatch): typeof dispatch =>
+  (send: SendStep): SendStep =>
   (attempt, last, onFirstByte) => {
     const sent = send(attempt, last, onFirstByte)
     return attempt.exchange.longWait?.during(sent) ?? sent
   }
+
+/** `dispatch`, for `watched`. */
+export const watchedDispatch = dispatchWith((attempt, ...head) => {
+  attempt.exchange.longWait?.headIsHere()
+  recordHead(attempt, ...head)
+})
