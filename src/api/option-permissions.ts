@@ -3,9 +3,8 @@ import { isJsonObject } from '../core/json.ts'
 import { Failure } from '../failure.ts'
 import { agentHints, HINTS } from '../protocols/agent-hints.ts'
 import type { Caller } from './auth/caller.ts'
-import { REQUEST_CLASSES, type RequestOptions } from './body/request-fields.ts'
 import { EXTRA_BODY, type Json } from './body/request-limits.ts'
-import type { ReadOptions } from './body/requested-options.ts'
+import { type ReadOptions, REQUEST_CLASSES, type RequestOptions } from './body/requested-options.ts'
 
 /** Overrides that affect other clients need permission. `session` has the same effect as its header. */
 const PRIVILEGED_OVERRIDES = [
