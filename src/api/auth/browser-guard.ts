@@ -14,13 +14,15 @@ export function refuseForeignPages(headers: HeaderReader, cors: Config['cors']):
   )
 }
 
-const LOOPBACK_HOST = /^(?:localhost|[\w-]+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
+const LOOPBACK_HOST = /^(?:localhost|[\w-]+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i
 
 /** With DNS rebinding, a foreign name resolves to this host and a page has the gateway's origin. */
 export function refuseForeignHost(headers: HeaderReader, allowed: readonly string[]): void {
-  const host = headers.get('host')?.toLowerCase().replace(/:\d+$/, '')
+  const sent = headers.get('host')
   // Only HTTP/1.0 has no host, and browsers do not use it.
-  if (host === undefined || LOOPBACK_HOST.test(host) || allowed.some((one) => matchesHost(host, one))) return
+  if (sent === null || LOOPBACK_HOST.test(sent)) return
+  const host = sent.toLowerCase().replace(/:\d+$/, '')
+  if (allowed.some((one) => matchesHost(host, one))) return
   throw new Failure(
     'forbidden',
     `The host '${host.slice(0, 100)}' is refused while the gateway has no keys: only loopback names are allowed. ` +
