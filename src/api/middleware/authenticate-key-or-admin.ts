@@ -9,8 +9,5 @@ import type { Middleware } from './middleware.ts'
  */
 export function authenticateKeyOrAdmin(authenticator: Authenticator, secret: string | null, name: string): Middleware {
   const admit = keyOrAdmin(authenticator, secret, name)
-  return async (c, next) => {
-    await admit(c.get('incoming').request.headers)
-    await next()
-  }
+  return ({ incoming }) => admit(incoming.request.headers)
 }

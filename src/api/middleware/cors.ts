@@ -5,8 +5,6 @@ import type { Middleware } from './middleware.ts'
 /** Adds CORS headers to every response of the route. */
 export const cors =
   (config: CorsConfig): Middleware =>
-  (c, next) => {
-    const incoming = c.get('incoming')
+  ({ incoming }) => {
     incoming.cors = corsHeaders(config, incoming.request.headers)
-    return next()
   }

@@ -7,7 +7,6 @@ import type { Middleware } from './middleware.ts'
  */
 export const loopCheck =
   (via: string): Middleware =>
-  (c, next) => {
-    if (hasPassed(c.get('incoming').request.headers.get('via'), via)) throw loopFailure()
-    return next()
+  ({ incoming }) => {
+    if (hasPassed(incoming.request.headers.get('via'), via)) throw loopFailure()
   }

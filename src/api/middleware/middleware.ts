@@ -1,36 +1,28 @@
-import type { MiddlewareHandler } from 'hono'
 import type { Failure } from '../../failure.ts'
-import type { RequestScope } from '../../ports/request-scope.ts'
 import type { Caller } from '../auth/caller.ts'
 import type { InferenceExchange } from '../inference-exchange.ts'
 import type { InferenceRequest } from '../inference-request.ts'
 import type { RequestContext } from '../request-context.ts'
 
-/** Values of one request. Each is set by the middleware that its comment names. */
-interface RequestVariables {
-  /** `requestLog`. */
+/** A request in front of its handler. The middleware that a comment names sets the field, for those behind it. */
+export class RoutedRequest {
   readonly incoming: RequestContext
-  /** `errorBoundary`; undefined: nothing failed. */
-  readonly failure: Failure | undefined
   /** `authenticate`. */
-  readonly caller: Caller
+  caller!: Caller
   /** `readBody`. */
-  readonly inference: InferenceRequest
+  inference!: InferenceRequest
   /** `openExchange`. */
-  readonly exchange: InferenceExchange
+  exchange!: InferenceExchange
+  /** `refuseRepeated`. Called if the request fails later. */
+  onFailure: ((failure: Failure) => void) | undefined = undefined
+
+  constructor(incoming: RequestContext) {
+    this.incoming = incoming
+  }
 }
 
-/** `Env` of Hono. */
-export interface RequestEnv {
-  readonly Bindings: RequestScope
-  readonly Variables: RequestVariables
-}
-
-/**
- * Middleware of the gateway's Hono applications. It passes a request on or throws; it answers none itself. One that has
- * nothing to do after the response returns the promise of `next`.
- */
-export type Middleware = MiddlewareHandler<RequestEnv>
+/** A step in front of the handler of a route. It throws to refuse the request, and answers none itself. */
+export type Middleware = (request: RoutedRequest) => void | Promise<void>
 
 /** Middleware in front of a handler, in order. */
-export type Chain = readonly [Middleware, ...Middleware[]]
+export type Chain = readonly Middleware[]

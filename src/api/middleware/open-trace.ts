@@ -11,9 +11,7 @@ interface OpenTraceParts {
 /** Begins the trace of an exchange, or continues the client's. */
 export const openTrace =
   ({ ports, telemetry }: OpenTraceParts): Middleware =>
-  (c, next) => {
-    const exchange = c.get('exchange')
-    const { request, logFields } = c.get('incoming')
+  ({ exchange, incoming: { request, logFields } }) => {
     const trace = beginTrace(request.headers.get('traceparent'), {
       sample: telemetry.sample,
       newId: () => ports.newId(),
@@ -22,5 +20,4 @@ export const openTrace =
     exchange.trace = trace
     exchange.headers = withTrace(exchange.headers, trace)
     logFields.trace_id = trace.traceId
-    return next()
   }

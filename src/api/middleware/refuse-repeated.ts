@@ -16,11 +16,9 @@ export const refusesLoad = ({ clusters }: Pick<Config, 'clusters'>): boolean =>
 /** Refuses a request that is repeated before the time in the Retry-After of its refusal. */
 export function refuseRepeated(parts: RefuseRepeatedParts): Middleware {
   const repeated = new RepeatedRequests()
-  return async (c, next) => {
-    const inference = c.get('inference')
+  return (request) => {
+    const { inference } = request
     const name = repeated.check(parts, inference)
-    await next()
-    const failure = c.get('failure')
-    if (failure !== undefined) repeated.failed(parts, failure, inference, name)
+    request.onFailure = (failure) => repeated.failed(parts, failure, inference, name)
   }
 }

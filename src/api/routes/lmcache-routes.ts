@@ -1,3 +1,4 @@
+import { addRouteBehind } from '../add-route.ts'
 import { type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
 import { lmcacheRegistry, type RegistryParts } from '../lmcache/registry-handlers.ts'
 import { REGISTRY_PREFIX } from '../lmcache/registry-path.ts'
@@ -11,10 +12,8 @@ interface RegistryRouteParts extends RegistryParts, RouteMiddlewareParts {
 
 /** The gateway as the coordinator of LMCache servers. */
 export function lmcacheRoutes(parts: RegistryRouteParts): App {
-  const entry = operatorMiddleware(parts)
   const app = newApp()
-  app.on(['GET', 'POST', 'PUT', 'DELETE'], `${REGISTRY_PREFIX}*`, ...entry, (c) =>
-    lmcacheRegistry(parts, c.get('incoming')),
-  )
-  return refuseOtherMethods(app, null, () => entry)
+  const add = addRouteBehind(operatorMiddleware(parts), app, parts)
+  add(['GET', 'POST', 'PUT', 'DELETE'], `${REGISTRY_PREFIX}*`, ({ incoming }) => lmcacheRegistry(parts, incoming))
+  return refuseOtherMethods(app, null, () => add)
 }
