@@ -19,15 +19,15 @@ export interface CostSources {
 /** Reads what costs are computed from in the ledger of a pool. */
 export function ledgerSources(ledger: PoolLedger): CostSources {
   return {
-    prefill({ key, admission }, engine) {
-      const queued = ledger.legsOf(key).find((leg) => leg.engine === engine && leg.queued !== null)?.queued
+    prefill({ entry, admission }, engine) {
+      const queued = entry.legs.find((leg) => leg.engine === engine && leg.queued !== null)?.queued
       return { newTokens: queued?.newTokens ?? admission.promptTokens, seconds: queued?.seconds ?? 0 }
     },
     decodeBlocks: ({ admission: { promptTokens, expectedOutputTokens } }) =>
       (promptTokens + (expectedOutputTokens ?? 0) / 2) / Math.max(1, ledger.sources.blockTokens),
     decodePace: (engine, now) => ledger.sources.estimators(engine).decodeCostModel(ledger.sources.blockTokens, now),
-    savedS({ key, admission: { promptTokens } }, reported, now) {
-      const leg = ledger.legsOf(key).find(({ queued }) => queued !== null)
+    savedS({ entry, admission: { promptTokens } }, reported, now) {
+      const leg = entry.legs.find(({ queued }) => queued !== null)
       if (leg === undefined) return 0
       // The engine that decodes a split request reports the transferred tokens as cached.
       const cachedTokens = leg.legRole === 'whole' && reported !== null ? reported : leg.estimate.cached.total

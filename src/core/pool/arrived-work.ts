@@ -8,19 +8,13 @@ import { queueSeconds } from '../latency/prefill-cost-model.ts'
 import type { EngineRef } from './booking-ref.ts'
 import type { Booking } from './bookings.ts'
 import type { EngineTable } from './pool-engines/engine-table.ts'
-import type { LegEntry } from './ledger-entry.ts'
 import type { SignalReader } from './signals/signal-reader.ts'
 
 /** Counts a new booking as an arrival, with the work of its legs. Further attempts of a request are none. */
-export function countArrival(
-  arrivals: Arrivals,
-  { admission, legs }: Booking,
-  entries: readonly LegEntry[],
-  now: number,
-): void {
+export function countArrival(arrivals: Arrivals, { admission, legs, entry }: Booking, now: number): void {
   if (isFurther(admission)) return
   // Booked again after an eviction, when they had arrived before, or on an engine whose work is unknown.
-  const own = entries.filter(({ isResumed }) => !isResumed)
+  const own = entry.legs.filter(({ isResumed }) => !isResumed)
   if (own.length > 0)
     arrivals.booked(
       own.map((leg) => workOf(arrivals, admission, { ...leg, prefillS: leg.queued?.seconds ?? 0 })),

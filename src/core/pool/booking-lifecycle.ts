@@ -1,4 +1,4 @@
-import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
+import { endsAtFirstToken } from '../contract/legs.ts'
 import type { Outcome } from '../contract/outcome.ts'
 import type { CostAnswer } from '../cost/request-cost.ts'
 import { BookingCosts } from '../cost/booking-costs.ts'
@@ -8,7 +8,7 @@ import type { OverloadControl } from '../overload/overload-control.ts'
 import type { HistoryRecorder } from '../reports/history-recorder.ts'
 import { countArrival } from './arrived-work.ts'
 import { endAdapter } from './pool-engines/adapter-servers.ts'
-import type { LegDone } from './booking-ref.ts'
+import { hasEnded, type LegDone } from './booking-ref.ts'
 import type { Booking } from './bookings.ts'
 import { circuitSignal, gatewaySignal } from './pool-engines/circuit-signal.ts'
 import type { CircuitSignal } from './pool-engines/circuit.ts'
@@ -67,10 +67,7 @@ export class BookingLifecycle {
     if (!countsCosts) this.#costs = noCosts
     else if (this.#costs === noCosts) this.#costs = new BookingCosts(this.#ledger)
     const { arrivals } = this.#overload
-    this.#countArrival =
-      arrivals === null
-        ? ignore
-        : (booking, now) => countArrival(arrivals, booking, this.#ledger.legsOf(booking.key), now)
+    this.#countArrival = arrivals === null ? ignore : (booking, now) => countArrival(arrivals, booking, now)
   }
 
   /** Cost of a booking by its key. */
@@ -86,8 +83,8 @@ export class BookingLifecycle {
   }
 
   /** Records when the first output of a booking is due. */
-  #owes({ key, placement, legs, admission }: Booking, now: number): void {
-    const predicted = predictionOf(this.#ledger.legsOf(key)[0], admission.promptTokens)
+  #owes({ key, placement, legs, entry, admission }: Booking, now: number): void {
+    const predicted = predictionOf(entry)
     const [{ engine } = { engine: null }] = legs
     if (engine === null || predicted === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
     const expected = this.#ledger.expected(engine, now)
@@ -104,7 +101,7 @@ export class BookingLifecycle {
     // The next leg is sent only now.
     booking.sentAt = now
     this.#load.legDone(booking, done, now)
-    this.#ledger.legDone(booking, done, now)
+    this.#ledger.legDone(booking.entry, done, now)
     for (const { engine, legRole } of booking.legs) {
       if (legRole !== done.legRole) continue
       engine.moved(now)
@@ -123,7 +120,7 @@ export class BookingLifecycle {
     // The TTFT of a retry includes the time that earlier engines took.
     const own = isFirst ? stages : withoutTtft(stages)
     this.#load.firstToken(booking, now)
-    this.#ledger.firstToken(booking, own, now)
+    this.#ledger.firstToken(booking.entry, own, now)
     if (!booking.elsewhere) {
       const { promptTokens } = booking.admission
       const predictedTtftMs = booking.logged === null ? null : this.#decisions.firstToken(booking.logged, stages)
@@ -151,7 +148,7 @@ export class BookingLifecycle {
     booking.outputBlocks = outputBlocks
     recordOutput(booking, now)
     this.#owesMore(booking, 'moved', now)
-    this.#ledger.progress(booking, outputBlocks, now)
+    this.#ledger.progress(booking.entry, outputBlocks, now)
   }
 
   /** Records that a running stream owes further output, if the gateway reads it and the pace is learned. */
@@ -203,7 +200,7 @@ export class BookingLifecycle {
     else this.#owesNoMore(booking, outcome, now)
     endAdapter(booking, outcome.failure === 'lacks_model', now)
     this.#load.release(booking, now)
-    this.#ledger.release(booking, outcome, now)
+    this.#ledger.release(booking.entry, outcome, now)
     if (!booking.elsewhere) {
       if (booking.logged !== null) this.#decisions.settle(booking.logged, outcome)
       // What progress has not counted: the last block, and responses without progress.
@@ -216,6 +213,7 @@ export class BookingLifecycle {
       if (legRole === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
       // Once per engine, even if it encoded several items.
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
+      // How the response ends is no evidence about the engine of a leg that ended before.
       const isJudged = hasEnded(booking, legRole) && outcome.failedEngine !== engine.spec.id
       if (isFirst && !isJudged) this.#judgeEnd(engine, booking, outcome, now)
       if (engine.spec.server !== undefined && isServed(booking, outcome)) engine.servedTotal += 1
@@ -274,9 +272,4 @@ function recordOutput({ legs }: Booking, now: number): void {
 function withoutTtft(stages: StageTimes): StageTimes {
   const { ttft: _, ...own } = stages
   return own
-}
-
-/** Whether the leg ended before: how the response ends later is no evidence about its engine. */
-function hasEnded({ firstTokenSeen, legsDone }: Booking, legRole: LegRole): boolean {
-  return endsAtFirstToken(legRole) && (firstTokenSeen || legsDone.includes(legRole))
 }

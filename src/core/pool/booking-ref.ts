@@ -1,6 +1,6 @@
 /** Bookings and engines as the ledger and the load statistics see them. */
 import type { Admission } from '../contract/admission.ts'
-import type { EarlyLegRole, LegRole } from '../contract/legs.ts'
+import { type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { Usage } from '../contract/outcome.ts'
 import type { EngineSpec } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
@@ -31,9 +31,21 @@ export interface LegDone {
   readonly usage?: Usage | null
 }
 
-/** Booking as the ledger and the load statistics see it. `key` is unique among live bookings. */
-export interface BookingRef {
-  readonly key: string
+/** What a booking books. */
+export interface BookedLegs {
   readonly admission: Admission
   readonly legs: readonly Leg[]
+}
+
+/** Booking as the load statistics see it. */
+export interface BookingRef extends BookedLegs {
+  readonly bookedAt: number
+  readonly firstTokenSeen: boolean
+  /** Roles whose legs ended before the first token. */
+  readonly legsDone: readonly EarlyLegRole[]
+}
+
+/** Whether the legs of the role ended at the first token, or before it. */
+export function hasEnded({ firstTokenSeen, legsDone }: BookingRef, legRole: LegRole): boolean {
+  return endsAtFirstToken(legRole) && (firstTokenSeen || legsDone.includes(legRole))
 }

@@ -7,6 +7,7 @@ import type { BookingRef, Leg } from './booking-ref.ts'
 import type { LoggedDecision } from './decision/decision-log.ts'
 import type { EngineState } from './pool-engines/engine-state.ts'
 import type { EngineTable } from './pool-engines/engine-table.ts'
+import type { LedgerEntry } from './ledger-entry.ts'
 import type { SignalReader } from './signals/signal-reader.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 
@@ -36,9 +37,11 @@ export function renewalOf(booking: Booking | undefined): Renewal {
 
 /** Live booking. */
 export interface Booking extends BookingRef {
+  /** Unique among live bookings. */
+  readonly key: string
+  readonly entry: LedgerEntry
   readonly placement: Placement
   readonly legs: readonly (Leg & { readonly engine: EngineState })[]
-  readonly bookedAt: number
   /** Another replica made and counts the decision. */
   readonly elsewhere: boolean
   /** The decision in the log. null: it is not there. */
@@ -50,18 +53,21 @@ export interface Booking extends BookingRef {
   /** Expires after this time unless it is renewed. */
   lapsesAt: number
   firstTokenSeen: boolean
-  /** Roles whose legs ended before the first token. */
   legsDone: readonly EarlyLegRole[]
   outputBlocks: number
   /** Its answer may not go on. */
   isFenced: boolean
 }
 
+type NewBooking = Pick<
+  Booking,
+  'key' | 'admission' | 'placement' | 'legs' | 'entry' | 'bookedAt' | 'elsewhere' | 'logged'
+>
+
 export interface BookingTerms {
   readonly now: number
-  readonly leaseMs: number
   /** Reader of the decision that is booked; absent: an earlier decision. */
-  readonly reading?: SignalReader
+  readonly reading?: SignalReader | undefined
   /** The decision that is booked; absent: an earlier one. */
   readonly logged?: LoggedDecision | null
   readonly elsewhere?: boolean
@@ -75,16 +81,16 @@ export class Bookings {
     return this.#byKey.size
   }
 
-  add(
-    booking: Omit<
-      Booking,
-      'sentAt' | 'seenAt' | 'lapsesAt' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks' | 'isFenced'
-    >,
-    leaseMs: number,
-  ): Booking {
-    const { bookedAt } = booking
-    const added = {
-      ...booking,
+  add({ key, admission, placement, legs, entry, bookedAt, elsewhere, logged }: NewBooking, leaseMs: number): Booking {
+    const booking = {
+      key,
+      admission,
+      placement,
+      legs,
+      entry,
+      bookedAt,
+      elsewhere,
+      logged,
       sentAt: bookedAt,
       seenAt: bookedAt,
       lapsesAt: bookedAt + leaseMs,
@@ -93,8 +99,8 @@ export class Bookings {
       outputBlocks: 0,
       isFenced: false,
     }
-    this.#byKey.set(booking.key, added)
-    return added
+    this.#byKey.set(key, booking)
+    return booking
   }
 
   get(key: string): Booking | undefined {

@@ -1,3 +1,4 @@
+import type { Admission } from '../contract/admission.ts'
 import type { LegRole } from '../contract/legs.ts'
 import type { Usage } from '../contract/outcome.ts'
 import type { BusyPeriod } from '../latency/busy-period.ts'
@@ -51,9 +52,8 @@ interface CacheEstimate {
 
 /** Ledger entry of a booking. */
 export interface LedgerEntry {
+  readonly admission: Admission
   readonly legs: readonly LegEntry[]
-  /** Parallel responses (`n`); undefined: one. */
-  readonly sequences: number | undefined
   firstTokenAt: number | null
   /** Whether output was reported. Until then it is estimated. */
   seen: boolean
@@ -80,8 +80,8 @@ interface BookedPrediction {
   readonly prefillMs: number
 }
 
-/** Predicted first token of a leg. null: unknown. */
-export function predictionOf(leg: LegEntry | undefined, promptTokens: number): BookedPrediction | null {
+/** Predicted first token of a booking, by its first leg. null: unknown. */
+export function predictionOf({ admission: { promptTokens }, legs: [leg] }: LedgerEntry): BookedPrediction | null {
   if (leg === undefined || leg.isResumed || leg.estimate.ttftMs === null) return null
   const { ttftMs, prediction, cached } = leg.estimate
   // What its steps add to the work before it is mostly its own, and both models of one prompt may differ widely.

@@ -1,4 +1,3 @@
-import { ChurnMap } from '../churn-map.ts'
 import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import { DEFAULT_LOADING_COSTS, loadingCosts, type LoadingCosts } from '../latency/loading-costs.ts'
@@ -24,7 +23,7 @@ import type { EngineEstimate } from '../contract/region-digest.ts'
 import { prefillWork } from '../latency/prefill-work.ts'
 import { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
-import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
+import type { BookedLegs, EngineRef, Leg, LegDone } from './booking-ref.ts'
 import { type FirstTokenPrediction, firstTokenPrediction } from './signals/first-token-prediction.ts'
 import { SignalReader } from './signals/signal-reader.ts'
 import type { SignalSources } from './signals/signal-sources.ts'
@@ -39,7 +38,6 @@ export class PoolLedger {
   readonly #index = new PrefixIndex(1)
   readonly #active = new ActiveBlocks(this.#index)
   readonly #engines: (LedgerEngine | undefined)[] = []
-  readonly #requests = new ChurnMap<string, LedgerEntry>()
   /** Shared estimators by hardware profile. */
   readonly #hardwareClasses = new Map<string, HardwareClass>()
   #blockTokens = 0
@@ -158,68 +156,60 @@ export class PoolLedger {
       : 'block_tokens'
   }
 
-  addBooking(booking: BookingRef, now: number, reading?: SignalReader): void {
-    const source = reading ?? this.read(booking.admission, now, [])
-    const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ legRole }) => legRole === 'decode')
+  /** Books the legs of a request. @param reading reader of the decision; absent: it is booked again */
+  addBooking({ admission, legs: booked }: BookedLegs, now: number, reading?: SignalReader): LedgerEntry {
+    const source = reading ?? this.read(admission, now, [])
+    const decode = booked.length < 2 ? undefined : booked.find(({ legRole }) => legRole === 'decode')
     const kvTransferMs =
-      decode === undefined ? 0 : this.#estimators(decode.engine).kvTransfer.expectedMs(booking.admission.promptTokens)
-    const legs = booking.legs
+      decode === undefined ? 0 : this.#estimators(decode.engine).kvTransfer.expectedMs(admission.promptTokens)
+    const legs = booked
       .filter(({ legRole }) => legRole !== 'encode')
       .map((leg) =>
-        this.#addLeg(leg, booking.admission, {
+        this.#addLeg(leg, admission, {
           reading: source,
           isResumed: reading === undefined || isOpaque(leg.engine.spec),
           kvTransferMs,
           now,
         }),
       )
-    this.#requests.set(booking.key, {
+    const blockShare = tokensPerBlock(admission, this.#blockTokens) / this.#blockTokens
+    this.#active.learnScale(blockShare, admission.blocks.length >> 1)
+    if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
+    return {
+      admission,
       legs,
-      sequences: booking.admission.sequences,
       firstTokenAt: null,
       seen: false,
       running: 0,
       blocks: 0,
       prefilledS: 0,
       reported: null,
-    })
-    const blockShare = tokensPerBlock(booking.admission, this.#blockTokens) / this.#blockTokens
-    this.#active.learnScale(blockShare, booking.admission.blocks.length >> 1)
-    if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
+    }
   }
 
-  /** Entries of a booking's legs; none: it is unknown. */
-  legsOf(key: string): readonly LegEntry[] {
-    return this.#requests.get(key)?.legs ?? []
-  }
-
-  legDone(booking: BookingRef, { legRole, stages, usage = null }: LegDone, now: number): void {
-    const request = this.#requests.get(booking.key)
-    if (request === undefined) return
+  legDone(request: LedgerEntry, { legRole, stages, usage = null }: LegDone, now: number): void {
     for (const leg of request.legs) {
       if (leg.legRole !== legRole || leg.live === null) continue
       leg.usage = usage
       prefillEnded(leg, stages, now)
-      this.#endLeg(leg, booking.admission)
+      this.#endLeg(leg, request.admission)
     }
   }
 
-  firstToken(booking: BookingRef, stages: StageTimes, now: number): void {
-    const request = this.#requests.get(booking.key)
-    if (request === undefined) return
+  firstToken(request: LedgerEntry, stages: StageTimes, now: number): void {
     request.firstTokenAt = now
     for (const leg of request.legs) {
       // First, because a first token that waited for a place says nothing about the speed.
-      if (!endsAtFirstToken(leg.legRole)) this.#placeTaken(leg, request, now)
+      if (!endsAtFirstToken(leg.legRole)) this.#placeTaken(leg, request.admission.sequences ?? 1, now)
       if (leg.queued?.ended === true) judgePrediction(leg, stages)
       else prefillEnded(leg, stages, now)
-      if (endsAtFirstToken(leg.legRole)) this.#endLeg(leg, booking.admission)
+      if (endsAtFirstToken(leg.legRole)) this.#endLeg(leg, request.admission)
       else {
         endPresumed(leg)
-        this.#received(leg, booking.admission)
+        this.#received(leg, request.admission)
         if (leg.legRole === 'decode' && stages.first_byte !== undefined)
-          leg.estimators.kvTransfer.learn(booking.admission.promptTokens, stages.first_byte)
-        leg.estimators.addUnparsed(now, request.sequences)
+          leg.estimators.kvTransfer.learn(request.admission.promptTokens, stages.first_byte)
+        leg.estimators.addUnparsed(now, request.admission.sequences)
         request.running = leg.estimators.requests
         request.blocks = this.#active.active(leg.estimators.number)
         request.prefilledS = leg.estimators.prefilledS(now)
@@ -227,10 +217,8 @@ export class PoolLedger {
     }
   }
 
-  progress(booking: BookingRef, outputBlocks: number, now: number): void {
-    const request = this.#requests.get(booking.key)
-    if (request === undefined) return
-    const { expectedOutputTokens } = booking.admission
+  progress(request: LedgerEntry, outputBlocks: number, now: number): void {
+    const { expectedOutputTokens } = request.admission
     for (const leg of request.legs) {
       if (leg.live === null || endsAtFirstToken(leg.legRole)) continue
       this.#active.output(leg.live, outputBlocks)
@@ -242,10 +230,8 @@ export class PoolLedger {
     this.#markSeen(request)
   }
 
-  release(booking: BookingRef, outcome: Outcome, now: number): void {
-    const request = this.#requests.get(booking.key)
-    if (request === undefined) return
-    this.#requests.delete(booking.key)
+  release(request: LedgerEntry, outcome: Outcome, now: number): void {
+    const { admission } = request
     // A request that was never prefilled leaves no new blocks. The engine of an expired one has probably continued.
     const prefilled = request.firstTokenAt !== null || outcome.result === 'complete' || outcome.result === 'lapsed'
     this.#markSeen(request)
@@ -255,18 +241,18 @@ export class PoolLedger {
       if (leg.queued !== null) leg.estimators.queue.abandon(leg.queued, now, outcome.result === 'complete')
       if (leg.queued !== null && !prefilled) leg.estimators.prefillShare.add(-leg.queued.seconds, now)
       endPresumed(leg)
-      if (prefilled && request.firstTokenAt === null) this.#received(leg, booking.admission)
+      if (prefilled && request.firstTokenAt === null) this.#received(leg, admission)
       if (!endsAtFirstToken(leg.legRole))
-        leg.estimators.places.ended(request.sequences ?? 1, booking.admission.streams === true, {
+        leg.estimators.places.ended(admission.sequences ?? 1, admission.streams === true, {
           startedAt: request.firstTokenAt,
           now,
         })
-      this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.estimate.indexBlocks)
+      this.#endLeg(leg, admission, prefilled ? Infinity : leg.estimate.indexBlocks)
     }
     for (const { estimators } of request.legs)
       if (estimators.learner.samples === 0) estimators.learner.setPrior(estimators.costModel(now))
-    learn(request, booking.admission, outcome, context)
-    this.#usualOutput.learn(outcome, request.sequences)
+    learn(request, outcome, context)
+    this.#usualOutput.learn(outcome, admission.sequences)
     for (const { estimators } of request.legs) estimators.kind.learned(estimators)
   }
 
@@ -385,7 +371,7 @@ export class PoolLedger {
   }
 
   /** Records that the engine runs the request. */
-  #placeTaken(leg: LegEntry, { sequences = 1 }: LedgerEntry, now: number): void {
+  #placeTaken(leg: LegEntry, sequences: number, now: number): void {
     const { estimators, estimate, queued } = leg
     estimators.places.started(sequences, now)
     if (leg.legRole !== 'whole' || leg.isResumed || queued === null || estimate.prediction === null) return
@@ -419,7 +405,7 @@ export class PoolLedger {
     if (request.seen || request.firstTokenAt === null) return
     request.seen = true
     for (const { estimators, legRole } of request.legs)
-      if (!endsAtFirstToken(legRole)) estimators.removeUnparsed(request.firstTokenAt, request.sequences)
+      if (!endsAtFirstToken(legRole)) estimators.removeUnparsed(request.firstTokenAt, request.admission.sequences)
   }
 
   #sourcesOf(blockTokens: number, loading: LoadingCosts): SignalSources {

@@ -1,7 +1,6 @@
-import { ChurnMap } from '../churn-map.ts'
 import type { Signal } from '../routing/policy.ts'
-import { type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/legs.ts'
-import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
+import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
+import { type BookedLegs, type BookingRef, type EngineRef, hasEnded, type Leg, type LegDone } from './booking-ref.ts'
 import type { Admission } from '../contract/admission.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { EngineSpec, PoolConfig, Role } from '../contract/pool-config.ts'
@@ -52,14 +51,10 @@ export const LOAD_SIGNALS: readonly Signal[] = [
 /**
  * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, load from other sources. Calls
  * are synchronous, `now` is in milliseconds since the epoch: `configure` and `engineAdded` first; per booking one
- * `book`, at most one `firstToken`, one `release`.
+ * `addBooking`, at most one `legDone` per role and one `firstToken` after it, one `release`.
  */
 export class LoadStats {
   readonly #loads: (EngineLoad | undefined)[] = []
-  /** Bookings whose first token has not come, with the time of booking. */
-  readonly #unprefilled = new ChurnMap<string, number>()
-  /** Roles of them that ended early. */
-  readonly #endedRoles = new Map<string, ReadonlySet<EarlyLegRole>>()
   #staleAfterMs = 0
   /**
    * Virtual time of the last served engine: new engines start here instead of catching up. One per kind of work, so
@@ -120,16 +115,15 @@ export class LoadStats {
   }
 
   /** @param reading reader of the decision that is booked; absent: nothing is known to be cached */
-  addBooking(booking: BookingRef, now: number, reading?: CachedReader): void {
-    this.#unprefilled.set(booking.key, now)
-    for (const leg of booking.legs) {
+  addBooking({ admission, legs }: BookedLegs, now: number, reading?: CachedReader): void {
+    for (const leg of legs) {
       const load = this.#load(leg.engine)
       load.requests += 1
-      load.foreign.began(booking.admission.sequences ?? 1, now)
+      load.foreign.began(admission.sequences ?? 1, now)
       load.arrivals.add(now)
-      load.recentWork = decayed(load.recentWork, load, now) + workOf(booking.admission, 0)
+      load.recentWork = decayed(load.recentWork, load, now) + workOf(admission, 0)
       load.recentNewTokens =
-        decayed(load.recentNewTokens, load, now) + workOf(booking.admission, reading?.cached(leg.engine).total ?? 0)
+        decayed(load.recentNewTokens, load, now) + workOf(admission, reading?.cached(leg.engine).total ?? 0)
       load.recentAt = now
       const work = workFor(leg.legRole)
       this.#turnNow[work] = Math.max(this.#turnNow[work], load.turn)
@@ -138,31 +132,19 @@ export class LoadStats {
   }
 
   legDone(booking: BookingRef, { legRole }: LegDone, now: number): void {
-    if (!this.#unprefilled.has(booking.key)) return
-    const done = this.#endedRoles.get(booking.key)
-    if (done?.has(legRole) === true) return
-    this.#endedRoles.set(booking.key, new Set(done).add(legRole))
     for (const leg of booking.legs) if (leg.legRole === legRole) this.#left(booking, leg, now)
   }
 
   firstToken(booking: BookingRef, now: number): void {
-    const bookedAt = this.#unprefilled.get(booking.key)
-    if (bookedAt === undefined) return
-    this.#unprefilled.delete(booking.key)
     for (const leg of booking.legs) {
-      if (leg.legRole === 'whole') this.#load(leg.engine).foreign.firstToken(bookedAt)
-      if (endsAtFirstToken(leg.legRole)) this.#endLeg(booking, leg, now)
+      const { engine, legRole } = leg
+      if (legRole === 'whole') this.#load(engine).foreign.firstToken(booking.bookedAt)
+      if (endsAtFirstToken(legRole) && !booking.legsDone.includes(legRole)) this.#left(booking, leg, now)
     }
-    this.#endedRoles.delete(booking.key)
   }
 
   release(booking: BookingRef, now: number): void {
-    const prefilled = !this.#unprefilled.delete(booking.key)
-    for (const leg of booking.legs) {
-      if (prefilled && endsAtFirstToken(leg.legRole)) continue
-      this.#endLeg(booking, leg, now)
-    }
-    this.#endedRoles.delete(booking.key)
+    for (const leg of booking.legs) if (!hasEnded(booking, leg.legRole)) this.#left(booking, leg, now)
   }
 
   digest(engine: EngineRef): Pick<EngineDigest, 'requests'> {
@@ -187,11 +169,6 @@ export class LoadStats {
   #takeTurn(load: EngineLoad): void {
     load.work = workFor(load.engine.spec.role)
     load.turn = this.#turnNow[load.work]
-  }
-
-  #endLeg(booking: BookingRef, leg: Leg, now: number): void {
-    if (endsAtFirstToken(leg.legRole) && this.#endedRoles.get(booking.key)?.has(leg.legRole) === true) return
-    this.#left(booking, leg, now)
   }
 
   #left({ admission }: BookingRef, { engine }: Leg, now: number): void {

@@ -231,7 +231,7 @@ export class PoolState {
     if (admission.attempt === 0) this.#history.requested(now)
     this.#history.gaugeBy(this.#engines, now)
     const placement = this.#engines.adapters.begin(decision.placement, admission, now)
-    const { key, legs } = this.#add(admission, placement, { now, leaseMs: this.#leaseMs, reading, logged })
+    const { key, legs } = this.#add(admission, placement, { now, reading, logged })
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
     for (const { engine } of legs) this.#engines.chosen(engine, key)
@@ -299,10 +299,8 @@ export class PoolState {
     const known = this.#alive(key, now)
     // Events of replicas arrive in order; those of an edge may arrive after the release.
     if (known === undefined && elsewhere === undefined && this.#ended.has(key)) return { key }
-    const terms = { now, leaseMs: this.#leaseMs, elsewhere: elsewhere !== undefined }
-    const booking =
-      known ??
-      this.#add(admission, placement, elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now) } : terms)
+    const reading = elsewhere === 'now' ? this.#read(admission, now) : undefined
+    const booking = known ?? this.#add(admission, placement, { now, reading, elsewhere: elsewhere !== undefined })
     this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks, ageMs }, now)
     return { key }
   }
@@ -463,15 +461,16 @@ export class PoolState {
   }
 
   #add(admission: Admission, placement: Placement, terms: BookingTerms): Booking {
-    const { now, leaseMs, reading, elsewhere = false } = terms
+    const { now, reading, elsewhere = false } = terms
     const logged = terms.logged === undefined ? (elsewhere ? null : this.#decisionLog.of(admission)) : terms.logged
     const key = bookingKey(admission)
     const legs = engineLegsOf(placement, this.#engines.table)
-    const parts = { key, admission, placement, legs, bookedAt: now, elsewhere, logged }
-    const booking = this.#bookings.add(parts, leaseMs)
+    const booked = { admission, legs }
     for (const { engine } of legs) this.#engines.joined(engine)
-    this.#load.addBooking(booking, now, reading?.prompt)
-    this.#ledger.addBooking(booking, now, reading)
+    this.#load.addBooking(booked, now, reading?.prompt)
+    const entry = this.#ledger.addBooking(booked, now, reading)
+    const parts = { key, admission, placement, legs, entry, bookedAt: now, elsewhere, logged }
+    const booking = this.#bookings.add(parts, this.#leaseMs)
     if (terms.logged === undefined) this.#engines.adapters.resume(booking, now)
     this.#lifecycle.added(booking, now)
     return booking
@@ -481,7 +480,7 @@ export class PoolState {
     { admission, placement, seenAt, firstTokenSeen, legsDone = [], outputBlocks, isFenced = false }: BookingSnapshot,
     now: number,
   ): void {
-    const booking = this.#add(admission, placement, { now, leaseMs: this.#leaseMs })
+    const booking = this.#add(admission, placement, { now })
     booking.seenAt = seenAt
     booking.isFenced = isFenced
     booking.lapsesAt = lapseAfterEviction(seenAt, this.#leaseMs, now)

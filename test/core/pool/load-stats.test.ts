@@ -17,9 +17,11 @@ function open(): LoadStats {
   return load
 }
 
-function booking(key: string, promptTokens: number, ...parts: LegRole[]): BookingRef {
+function booking(promptTokens: number, ...parts: LegRole[]): BookingRef {
   return {
-    key,
+    bookedAt: 0,
+    firstTokenSeen: false,
+    legsDone: [],
     admission: admission({ promptTokens }),
     legs: parts.map((part, index) => ({ engine: index === 0 ? a : b, legRole: part })),
   }
@@ -36,11 +38,11 @@ function seen(
 
 it('the load of a pool frees a prefill engine at the first token and keeps the decode engine until the end', () => {
   const load = open()
-  const split = booking('s', 30, 'prefill', 'decode')
+  const split = booking(30, 'prefill', 'decode')
   load.addBooking(split, 0)
   load.firstToken(split, 0)
   expect(seen(load, 'requests', 0)).toEqual({ a: 0, b: 1 })
-  load.release(split, 0)
+  load.release({ ...split, firstTokenSeen: true }, 0)
   expect(seen(load, 'requests', 0)).toEqual({ a: 0, b: 0 })
 })
 
@@ -51,7 +53,7 @@ describe('load from other sources', () => {
   it('load from other sources is what an engine reports beyond the bookings, for three intervals', () => {
     const load = open()
     expect(seen(load, 'foreignRequests', 0).a).toBe(0)
-    load.addBooking(booking('w', 99, 'whole'), 0)
+    load.addBooking(booking(99, 'whole'), 0)
     load.observed(a, report(4, 2), { ...OWN, at: 1_000 })
     expect(seen(load, 'foreignRequests', 4_000).a).toBe(5)
     expect(load.foreign(a, 1_000, 0).waiting).toBe(2)
@@ -61,8 +63,8 @@ describe('load from other sources', () => {
 
   it('load from other sources is zero when the engine still reports requests that have just ended, or counts parallel answers', () => {
     const load = open()
-    const first = booking('w', 99, 'whole')
-    const parallel = { ...first, key: 'n', admission: admission({ sequences: 3 }) }
+    const first = booking(99, 'whole')
+    const parallel = { ...first, admission: admission({ sequences: 3 }) }
     load.addBooking(first, 0)
     load.addBooking(parallel, 0)
     load.release(first, 1_000)
@@ -79,7 +81,7 @@ describe('load from other sources', () => {
     load.observed(a, { running: 2, waiting: 0, usedBlocks: 500 }, { ...OWN, at: 0 })
     expect(load.foreign(a, 0, 0).blocks).toBe(500)
     const own = open()
-    own.addBooking(booking('w', 99, 'whole'), 0)
+    own.addBooking(booking(99, 'whole'), 0)
     own.observed(a, { running: 1, waiting: 0, usedBlocks: 505 }, { ...OWN, activeBlocks: 500, at: 0 })
     expect(own.foreign(a, 0, 0).blocks).toBe(0)
   })
@@ -87,16 +89,16 @@ describe('load from other sources', () => {
 
 it('the load of a pool halves recent work every thirty seconds', () => {
   const load = open()
-  load.addBooking(booking('w', 99, 'whole'), 0)
+  load.addBooking(booking(99, 'whole'), 0)
   expect(seen(load, 'recentWork', 0).a).toBe(100)
   expect(seen(load, 'recentWork', 30_000).a).toBe(50)
-  load.addBooking(booking('v', 49, 'whole'), 30_000)
+  load.addBooking(booking(49, 'whole'), 30_000)
   expect(seen(load, 'recentWork', 60_000).a).toBe(50)
 })
 
 it('the load of a pool counts the uncached tokens of recent prompts', () => {
   const load = open()
-  load.addBooking(booking('w', 99, 'whole'), 0, { cached: () => ({ total: 80 }) })
+  load.addBooking(booking(99, 'whole'), 0, { cached: () => ({ total: 80 }) })
   expect(seen(load, 'recentNewTokens', 0).a).toBe(20)
   expect(seen(load, 'recentNewTokens', 30_000).a).toBe(10)
   expect(seen(load, 'recentWork', 0).a).toBe(100)

@@ -1,4 +1,3 @@
-import type { Admission } from '../../contract/admission.ts'
 import type { Outcome } from '../../contract/outcome.ts'
 import type { StageTimes } from '../../contract/stages.ts'
 import { attentionPairs, newTokens } from '../../latency/prefill-cost-model.ts'
@@ -86,7 +85,7 @@ export function endUnstreamed(
   { now, blockTokens }: LearningContext,
 ): void {
   if (result !== 'complete' || usage === null) return
-  const tokens = usage.completionTokens / (request.sequences ?? 1)
+  const tokens = usage.completionTokens / (request.admission.sequences ?? 1)
   if (tokens > SHORT_ANSWER_TOKENS) return
   for (const leg of request.legs) {
     const { queued, legRole, estimators } = leg
@@ -104,7 +103,8 @@ const MIN_STEPS = 8
 const MIN_DECODE_SHARE = 0.1
 
 /** Updates the estimators of its engines from a completed request. */
-export function learn(request: LedgerEntry, admission: Admission, outcome: Outcome, context: LearningContext): void {
+export function learn(request: LedgerEntry, outcome: Outcome, context: LearningContext): void {
+  const { admission } = request
   const { now, index } = context
   for (const leg of request.legs) {
     if (leg.isResumed) {
@@ -118,7 +118,7 @@ export function learn(request: LedgerEntry, admission: Admission, outcome: Outco
       blockTokens: tokensPerBlock(admission, context.blockTokens),
       promptBlocks: admission.blocks.length >> 1,
     })
-    learnPace(leg, admission, { outcome, actual, now })
+    learnPace(leg, admission.promptTokens, { outcome, actual, now })
     learnDecode(leg, request, outcome, context)
   }
 }
@@ -182,11 +182,11 @@ interface PaceInput {
   readonly now: number
 }
 
-function learnPace(leg: LegEntry, admission: Admission, { outcome, actual, now }: PaceInput): void {
+function learnPace(leg: LegEntry, promptTokens: number, { outcome, actual, now }: PaceInput): void {
   if (leg.queued === null) return
   const { cached } = leg.estimate
   const length = {
-    promptTokens: outcome.usage?.promptTokens ?? admission.promptTokens,
+    promptTokens: outcome.usage?.promptTokens ?? promptTokens,
     cachedTokens: actual ?? cached.total,
   }
   const size = { newTokens: newTokens(length), pairs: attentionPairs(length) }
@@ -209,7 +209,7 @@ function learnDecode(
   if (leg.queued !== null && leg.legRole !== 'whole') return
   if (outcome.result !== 'complete' || outcome.usage === null || request.firstTokenAt === null) return
   const seconds = (now - request.firstTokenAt) / 1000
-  const tokens = outcome.usage.completionTokens / (request.sequences ?? 1) - 1
+  const tokens = outcome.usage.completionTokens / (request.admission.sequences ?? 1) - 1
   if (tokens >= MIN_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
   const { estimators } = leg
   for (const learner of [estimators.decode, estimators.kind.decode]) {
@@ -230,10 +230,10 @@ function learnDecode(
  */
 export function learnStep(
   leg: LegEntry,
-  { reported, sequences }: LedgerEntry,
+  { reported, admission: { sequences = 1 } }: LedgerEntry,
   { outputBlocks, blockTokens, now }: { outputBlocks: number; blockTokens: number; now: number },
 ): void {
   if (reported === null) return
-  const tokens = ((outputBlocks - reported.outputBlocks) * blockTokens) / (sequences ?? 1)
+  const tokens = ((outputBlocks - reported.outputBlocks) * blockTokens) / sequences
   if (tokens > 0) leg.estimators.stepLimit.learn((now - reported.at) / tokens, now)
 }
