@@ -11,13 +11,14 @@ interface RankedEngine {
  */
 export class Ranking {
   count = 0
-  #candidates: readonly RankedEngine[] = []
+  /** Ids of the candidates. The candidates themselves would live as long as the decision. */
+  readonly #ids: string[] = []
   #names: readonly string[] = []
   // Copies of the table's columns.
   #order = new Int32Array(0)
   #table = new Float64Array(0)
 
-  /** Copies a policy's table. The candidates must not change afterwards. */
+  /** Copies a policy's table. */
   copy(costTable: CostTable, candidates: readonly RankedEngine[]): this {
     if (this.#table.length !== costTable.table.length) this.#table = new Float64Array(costTable.table.length)
     if (this.#order.length !== costTable.order.length) this.#order = new Int32Array(costTable.order.length)
@@ -25,13 +26,13 @@ export class Ranking {
     copyInto(this.#order, costTable.order)
     this.count = costTable.ranked
     this.#names = costTable.names
-    this.#candidates = candidates
+    for (let place = 0; place < candidates.length; place++) this.#ids[place] = candidates[place]!.id
     return this
   }
 
   /** Id of the engine at that rank, 0 is the best; undefined: none. */
   engine(rank: number): string | undefined {
-    return rank < this.count ? this.#candidates[this.#order[rank]!]!.id : undefined
+    return rank < this.count ? this.#ids[this.#order[rank]!]! : undefined
   }
 
   /** Ids, best first. */

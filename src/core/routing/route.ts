@@ -188,7 +188,8 @@ function runnersUp(ranking: RankResult, chosen: readonly string[]): string[] {
       if (!chosen.includes(engine)) others.push(engine)
     }
   }
-  return others
+  // With its exact size, because the log keeps it.
+  return others.slice()
 }
 
 /** Keeps engines that alone can prefill out of decode. */

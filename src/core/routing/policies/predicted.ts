@@ -264,7 +264,7 @@ interface Fleet {
   readonly users: number
 }
 
-interface NewWork extends Fleet {
+interface NewWork {
   readonly prefillS: number
   /** Part of it that copies blocks which live requests hold elsewhere. */
   readonly lastingS: number
@@ -288,10 +288,10 @@ function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: Predicted
  * Seconds that the request takes from others: delays by its prefill and by its place, less what later requests save by
  * the copy. A copy delays only requests that wait on this engine.
  */
-function externalityS(engine: PredictedCandidate, work: NewWork): number {
+function externalityS(engine: PredictedCandidate, { queued: mean, usual, users }: Fleet, work: NewWork): number {
   const { queuedPrefills, placeWaitS } = engine
-  const { prefillS, lastingS, users, size } = work
-  const queued = expectedQueued(work.queued, engine, work.usual)
+  const { prefillS, lastingS, size } = work
+  const queued = expectedQueued(mean, engine, usual)
   const copyS = (MIN_COPY_COST + pressureOf(queuedPrefills, queuedPrefills) - users / (1 + users)) * lastingS
   return pressureOf(queued, queuedPrefills) * (prefillS - lastingS) + copyS + sameStepS(engine, size) + placeWaitS
 }
@@ -332,7 +332,7 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
       engine.liveTokens >= 0 && live > engine.cachedTokens
         ? prefillS - prefillSeconds(engine.costModel, { promptTokens: request.promptTokens, cachedTokens: live })
         : 0
-    const takenS = values.workWeight * externalityS(engine, { ...fleet, prefillS, lastingS, size })
+    const takenS = values.workWeight * externalityS(engine, fleet, { prefillS, lastingS, size })
     const delayedS = values.decodeWeight * streamsS(engine, prefillS, outputTokens)
     const barrierS = memoryS(potential / engine.capacityBlocks, outputS, values.barrierS)
     const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentNewTokens
