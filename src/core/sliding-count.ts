@@ -20,7 +20,7 @@ export class SlidingCount {
   }
 
   count(now: number): number {
-    while (this.#size > 0 && this.#at(0) <= now - this.#windowMs) {
+    while (this.#size > 0 && this.#times[this.#head]! <= now - this.#windowMs) {
       this.#head = this.#place(1)
       this.#size -= 1
     }

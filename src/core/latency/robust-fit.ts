@@ -25,6 +25,8 @@ export class Observations {
   pairs = new Float64Array(256)
   seconds = new Float64Array(256)
   weight = new Float64Array(256)
+  /** Of the present round: seconds by the model, and log(measured / fitted). */
+  fitted = new Float64Array(256)
   residual = new Float64Array(256)
   sorted = new Float64Array(256)
 
@@ -48,7 +50,8 @@ export function fit(observations: Observations, start: PrefillCostModel): Fit {
   let spread = 1
   for (let round = 0; round < ROUNDS; round++) {
     for (let at = 0; at < observations.count; at++) {
-      observations.residual[at] = Math.log(observations.seconds[at]! / predict(costModel, observations, at))
+      observations.fitted[at] = predict(costModel, observations, at)
+      observations.residual[at] = Math.log(observations.seconds[at]! / observations.fitted[at]!)
       observations.sorted[at] = Math.abs(observations.residual[at]!)
     }
     spread = Math.max(MIN_SPREAD, 1.4826 * medianOf(observations.sorted, observations.count))
@@ -111,8 +114,7 @@ function step(
   row[0] = fixed
   for (let at = 0; at < observations.count; at++) {
     const size = observations.residual[at]! / spread
-    const weight =
-      (observations.weight[at]! * (reject ? tukey(size) : huber(size))) / predict(costModel, observations, at) ** 2
+    const weight = (observations.weight[at]! * (reject ? tukey(size) : huber(size))) / observations.fitted[at]! ** 2
     row[1] = perToken * observations.newTokens[at]!
     row[2] = perPair * observations.pairs[at]!
     for (let one = 0; one < 3; one++) {
