@@ -142,8 +142,7 @@ export class OverloadControl {
   /** The first limit that the request exceeds. null: none. */
   #limitOf(input: OverloadInput, prefill: Pressure, decode: Pressure): Limit | null {
     const { ttftDeadlineMs, attempt } = input.admission
-    const ttftMs = ttftOf(prefill)
-    if (ttftDeadlineMs !== undefined && (ttftDeadlineMs <= 0 || ttftMs > ttftDeadlineMs)) return 'deadline'
+    if (ttftDeadlineMs !== undefined && (ttftDeadlineMs <= 0 || ttftOf(prefill) > ttftDeadlineMs)) return 'deadline'
     // A retry was admitted before.
     if (attempt > 0) return null
     if (prefill.waiting >= input.maxWaiting) return 'waiting'

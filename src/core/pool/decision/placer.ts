@@ -16,7 +16,7 @@ import { retryBudgetSpent } from '../refusals.ts'
 import { isRetry, withoutFailedLegs } from '../retried-work.ts'
 import type { RetryBudget } from '../retry-budget.ts'
 import { firstTokenPrediction } from '../signals/first-token-prediction.ts'
-import { pressureOf } from '../signals/engine-pressure.ts'
+import { EnginePressure } from '../signals/engine-pressure.ts'
 import type { SignalReader } from '../signals/signal-reader.ts'
 import { type RequestDemand, expectedWork } from '../queue/request-demand.ts'
 
@@ -93,7 +93,7 @@ export class Placer {
     const engines = this.#parts.engines.table.all()
     const cached = engines.map((engine) => firstTokenPrediction(reading, engine).cachedTokens ?? 0)
     const waitsMs = engines.map((engine) =>
-      isOpaque(engine.spec) ? Infinity : objective.longestWaitMs(admission, pressureOf(reading, engine)),
+      isOpaque(engine.spec) ? Infinity : objective.longestWaitMs(admission, new EnginePressure(reading, engine)),
     )
     return { work: expectedWork(admission, Math.max(0, ...cached)), longestWaitMs: Math.max(...waitsMs) }
   }
@@ -125,7 +125,7 @@ export class Placer {
     } = this.#parts
     const pressure = (id: string) => {
       const engine = engines.get(id)
-      return engine === undefined || isOpaque(engine.spec) ? null : pressureOf(reading, engine)
+      return engine === undefined || isOpaque(engine.spec) ? null : new EnginePressure(reading, engine)
     }
     const { decision } = chosen
     const own = servingEngine(decision.placement)

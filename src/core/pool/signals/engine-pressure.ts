@@ -1,37 +1,100 @@
 import { loadSeconds } from '../../latency/loading-costs.ts'
 import { tokenSeconds } from '../../latency/decode-cost-model.ts'
+import type { Prediction } from '../../latency/prediction.ts'
 import type { Pressure } from '../../overload/pressure.ts'
 import type { EngineRef } from '../booking-ref.ts'
+import type { EngineEstimators } from '../estimators/engine-estimators.ts'
 import { unparsedBlocks, ownPrefillS } from './expected-wait.ts'
 import { predictionFor } from './first-token-prediction.ts'
 import type { SignalReader } from './signal-reader.ts'
 
-/** Load of an engine with this request added, for admission control. */
-export function pressureOf(reading: SignalReader, engine: EngineRef): Pressure {
-  const { sources, admission, now, prompt } = reading
-  const { active, blockTokens } = sources
-  const estimators = sources.estimators(engine)
-  const newBlocks = active.newBlocks(estimators.number, prompt.shape, prompt.shares(engine))
-  const blocks = active.active(estimators.number) + unparsedBlocks(reading, estimators) + newBlocks
-  const cached = prompt.cached(engine)
-  const requests = estimators.requests + (admission.sequences ?? 1)
-  estimators.queue.settle(now)
-  const prefillS = ownPrefillS(reading, estimators, cached) + loadSeconds(cached, sources.loading)
-  const { firstTokenS, firstTokenP90S } = predictionFor(reading, engine)
-  return {
-    waitMs: 1000 * (firstTokenS - prefillS),
-    marginMs: 1000 * (firstTokenP90S - firstTokenS),
-    prefillMs: 1000 * prefillS,
-    overdueMs: estimators.queue.overdueMs(now),
-    stepMs:
-      1000 * tokenSeconds(estimators.step.blendedCostModel(estimators.kind.step, blockTokens, now), requests, blocks),
-    prefillShare: estimators.prefillShare.share(now),
-    queuedMs: 1000 * estimators.queue.seconds(now),
-    outputTokens: sources.output.tokens,
-    memoryShare: blocks / (estimators.capacity.declared ?? Infinity),
-    stepLimitMs: estimators.stepLimit.limitMs(now),
-    requests: estimators.requests,
-    waiting: estimators.queue.length,
-    samples: estimators.learner.samples,
+/**
+ * Load of an engine with this request added, for admission control. Valid until the next booking. Each value is computed
+ * when it is read: without an objective, admission control reads only one.
+ */
+export class EnginePressure implements Pressure {
+  readonly #reading: SignalReader
+  readonly #engine: EngineRef
+  readonly #estimators: EngineEstimators
+
+  constructor(reading: SignalReader, engine: EngineRef) {
+    this.#reading = reading
+    this.#engine = engine
+    this.#estimators = reading.sources.estimators(engine)
+    this.#estimators.queue.settle(reading.now)
+  }
+
+  get waitMs(): number {
+    return 1000 * (this.#prediction.firstTokenS - this.#prefillS)
+  }
+
+  get marginMs(): number {
+    const { firstTokenS, firstTokenP90S } = this.#prediction
+    return 1000 * (firstTokenP90S - firstTokenS)
+  }
+
+  get prefillMs(): number {
+    return 1000 * this.#prefillS
+  }
+
+  get overdueMs(): number {
+    return this.#estimators.queue.overdueMs(this.#reading.now)
+  }
+
+  get stepMs(): number {
+    const { sources, admission, now } = this.#reading
+    const { step, kind } = this.#estimators
+    const costModel = step.blendedCostModel(kind.step, sources.blockTokens, now)
+    return 1000 * tokenSeconds(costModel, this.requests + (admission.sequences ?? 1), this.#blocks)
+  }
+
+  get prefillShare(): number {
+    return this.#estimators.prefillShare.share(this.#reading.now)
+  }
+
+  get queuedMs(): number {
+    return 1000 * this.#estimators.queue.seconds(this.#reading.now)
+  }
+
+  get outputTokens(): number | null {
+    return this.#reading.usualOutputTokens
+  }
+
+  get memoryShare(): number {
+    return this.#blocks / (this.#estimators.capacity.declared ?? Infinity)
+  }
+
+  get stepLimitMs(): number {
+    return this.#estimators.stepLimit.limitMs(this.#reading.now)
+  }
+
+  get requests(): number {
+    return this.#estimators.requests
+  }
+
+  get waiting(): number {
+    return this.#estimators.queue.length
+  }
+
+  get samples(): number {
+    return this.#estimators.learner.samples
+  }
+
+  get #prediction(): Prediction {
+    return predictionFor(this.#reading, this.#engine)
+  }
+
+  get #prefillS(): number {
+    const { prompt, sources } = this.#reading
+    const cached = prompt.cached(this.#engine)
+    return ownPrefillS(this.#reading, this.#estimators, cached) + loadSeconds(cached, sources.loading)
+  }
+
+  /** KV blocks of live requests, with this one. */
+  get #blocks(): number {
+    const { sources, prompt } = this.#reading
+    const { number } = this.#estimators
+    const newBlocks = sources.active.newBlocks(number, prompt.shape, prompt.shares(this.#engine))
+    return sources.active.active(number) + unparsedBlocks(this.#reading, this.#estimators) + newBlocks
   }
 }
