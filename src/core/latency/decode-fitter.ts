@@ -1,4 +1,4 @@
-import { type DecodeCostModel, decodeCostModelAt } from './decode-cost-model.ts'
+import { type DecodeCostModel, decodeCostModelAt, tokenSeconds } from './decode-cost-model.ts'
 import {
   FULL_CONFIDENCE,
   RESTORED_SAMPLES,
@@ -14,6 +14,16 @@ const MIN_GAIN = 0.03
 
 /** Number of consecutive responses off by the same factor and direction after which the pace changes fast. */
 const SHIFT_SAMPLES = 8
+
+/** Load of the engine while it decodes a response. */
+interface DecodeLoad {
+  readonly running: number
+  readonly blocks: number
+  /** Block size, tokens. */
+  readonly blockTokens: number
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
 
 /**
  * Fits the decode speed of an engine relative to the model, as one factor: single responses cannot separate the terms.
@@ -62,11 +72,8 @@ export class DecodeFitter {
   }
 
   /** @param seconds of decode from the first token to the last, for `tokens` tokens after the first. */
-  learn(
-    seconds: number,
-    tokens: number,
-    { expectedTokenS, now }: { readonly expectedTokenS: number; readonly now: number },
-  ): void {
+  learn(seconds: number, tokens: number, { running, blocks, blockTokens, now }: DecodeLoad): void {
+    const expectedTokenS = tokenSeconds(this.costModel(blockTokens), running, blocks)
     if (!(seconds > 0) || !(tokens >= 8) || !(expectedTokenS > 0)) return
     const error = Math.log(seconds / tokens / expectedTokenS)
     const off = Math.abs(error) > SHIFT_LOG_FACTOR ? Math.sign(error) : 0

@@ -3,6 +3,7 @@ import { DecodeFitter } from '../../../src/core/latency/decode-fitter.ts'
 import { tokenSeconds } from '../../../src/core/latency/decode-cost-model.ts'
 
 const BLOCK_TOKENS = 64
+const loaded = (running: number) => ({ running, blocks: 0, blockTokens: BLOCK_TOKENS, now: 0 })
 const paceOf = (learner: DecodeFitter): number =>
   learner.costModel(BLOCK_TOKENS).baseS / new DecodeFitter().costModel(BLOCK_TOKENS).baseS
 
@@ -11,10 +12,7 @@ function taught(answers: number, pace: (at: number) => number): DecodeFitter {
   const real = new DecodeFitter().costModel(BLOCK_TOKENS)
   for (let at = 0; at < answers; at++) {
     const running = at % 30
-    learner.learn(200 * tokenSeconds(real, running, 0) * pace(at), 200, {
-      expectedTokenS: tokenSeconds(learner.costModel(BLOCK_TOKENS), running, 0),
-      now: 0,
-    })
+    learner.learn(200 * tokenSeconds(real, running, 0) * pace(at), 200, loaded(running))
   }
   return learner
 }
@@ -43,10 +41,10 @@ describe('DecodeFitter', () => {
 
   it('DecodeFitter ignores responses that are too short or have impossible values', () => {
     const learner = new DecodeFitter()
-    learner.learn(100, 7, { expectedTokenS: 0.01, now: 0 })
-    learner.learn(0, 100, { expectedTokenS: 0.01, now: 0 })
-    learner.learn(-1, 100, { expectedTokenS: 0.01, now: 0 })
-    learner.learn(NaN, 100, { expectedTokenS: 0.01, now: 0 })
+    learner.learn(100, 7, loaded(1))
+    learner.learn(0, 100, loaded(1))
+    learner.learn(-1, 100, loaded(1))
+    learner.learn(NaN, 100, loaded(1))
     expect(paceOf(learner)).toBe(1)
   })
 })

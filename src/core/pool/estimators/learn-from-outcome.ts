@@ -211,17 +211,14 @@ function learnDecode(
   const seconds = (now - request.firstTokenAt) / 1000
   const tokens = outcome.usage.completionTokens / (request.admission.sequences ?? 1) - 1
   if (tokens >= MIN_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
-  const { estimators } = leg
-  for (const learner of [estimators.decode, estimators.kind.decode]) {
-    const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, request.blocks)
-    learner.learn(seconds, tokens, { expectedTokenS, now })
-  }
-  const delayedS = Math.max(0, estimators.prefilledS(now) - request.prefilledS)
+  const { decode, step, kind } = leg.estimators
+  const delayedS = Math.max(0, leg.estimators.prefilledS(now) - request.prefilledS)
   const stepsS = Math.max(MIN_DECODE_SHARE * seconds, seconds - delayedS)
-  for (const learner of [estimators.step, estimators.kind.step]) {
-    const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, request.blocks)
-    learner.learn(stepsS, tokens, { expectedTokenS, now })
-  }
+  const load = { running: request.running, blocks: request.blocks, blockTokens, now }
+  decode.learn(seconds, tokens, load)
+  kind.decode.learn(seconds, tokens, load)
+  step.learn(stepsS, tokens, load)
+  kind.step.learn(stepsS, tokens, load)
 }
 
 /**
