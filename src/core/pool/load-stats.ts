@@ -10,6 +10,7 @@ import {
   ForeignLoad,
   NO_FOREIGN_LOAD,
   type OwnLoad,
+  type OwnPrefills,
 } from './estimators/foreign-load.ts'
 import { SlidingCount } from '../sliding-count.ts'
 
@@ -96,11 +97,11 @@ export class LoadStats {
 
   /**
    * Returns the engine's load from other sources; zero without a recent report.
-   * @param prefilledS seconds of own prefill work done so far
+   * @param own the gateway's prefill work on the engine
    */
-  foreign(engine: EngineRef, now: number, prefilledS: number): ForeignEstimate {
+  foreign(engine: EngineRef, now: number, own: OwnPrefills): ForeignEstimate {
     const { foreign } = this.#load(engine)
-    return this.#isRecent(foreign, now) ? foreign.estimate(now, prefilledS) : NO_FOREIGN_LOAD
+    return this.#isRecent(foreign, now) ? foreign.estimate(now, own) : NO_FOREIGN_LOAD
   }
 
   /** Whether the engine has also served other sources lately. */
@@ -121,9 +122,9 @@ export class LoadStats {
       load.requests += 1
       load.foreign.began(admission.sequences ?? 1, now)
       load.arrivals.add(now)
-      load.recentWork = decayed(load.recentWork, load, now) + workOf(admission, 0)
-      load.recentNewTokens =
-        decayed(load.recentNewTokens, load, now) + workOf(admission, reading?.cached(leg.engine).total ?? 0)
+      const kept = recentShare(load, now)
+      load.recentWork = kept * load.recentWork + workOf(admission, 0)
+      load.recentNewTokens = kept * load.recentNewTokens + workOf(admission, reading?.cached(leg.engine).total ?? 0)
       load.recentAt = now
       const work = workFor(leg.legRole)
       this.#turnNow[work] = Math.max(this.#turnNow[work], load.turn)
@@ -158,8 +159,9 @@ export class LoadStats {
       const load = this.#load(engines[at]!)
       signals.requests = load.requests
       signals.arrivals = load.arrivals.count(now)
-      signals.recentWork = decayed(load.recentWork, load, now)
-      signals.recentNewTokens = decayed(load.recentNewTokens, load, now)
+      const kept = recentShare(load, now)
+      signals.recentWork = kept * load.recentWork
+      signals.recentNewTokens = kept * load.recentNewTokens
       signals.turn = load.turn
       signals.foreignRequests = this.foreignRequests(engines[at]!, now)
       signals.rttS = spec.rttMs / 1000
@@ -199,9 +201,9 @@ function workOf({ promptTokens }: Admission, cachedTokens: number): number {
   return 1 + Math.max(0, promptTokens - cachedTokens)
 }
 
-function decayed(work: number, { recentAt }: EngineLoad, now: number): number {
-  const elapsedMs = Math.max(0, now - recentAt)
-  return work * 2 ** (-elapsedMs / RECENT_WORK_HALF_LIFE_MS)
+/** Share of the recent work that counts now. */
+function recentShare({ recentAt }: EngineLoad, now: number): number {
+  return 2 ** (-Math.max(0, now - recentAt) / RECENT_WORK_HALF_LIFE_MS)
 }
 
 function weightOf(spec: EngineSpec): number {

@@ -48,6 +48,7 @@ it('the load of a pool frees a prefill engine at the first token and keeps the d
 
 describe('load from other sources', () => {
   const OWN = { activeBlocks: 0, queued: 0, usualPrefillS: 0.5, prefilledS: 0 }
+  const IDLE = { prefilledS: () => 0 }
   const report = (running: number, waiting: number) => ({ running, waiting, usedBlocks: null })
 
   it('load from other sources is what an engine reports beyond the bookings, for three intervals', () => {
@@ -56,9 +57,9 @@ describe('load from other sources', () => {
     load.addBooking(booking(99, 'whole'), 0)
     load.observed(a, report(4, 2), { ...OWN, at: 1_000 })
     expect(seen(load, 'foreignRequests', 4_000).a).toBe(5)
-    expect(load.foreign(a, 1_000, 0).waiting).toBe(2)
+    expect(load.foreign(a, 1_000, IDLE).waiting).toBe(2)
     expect(seen(load, 'foreignRequests', 4_001).a).toBe(0)
-    expect(load.foreign(a, 4_001, 0)).toEqual({ requests: 0, waiting: 0, queuedS: 0, blocks: 0 })
+    expect(load.foreign(a, 4_001, IDLE)).toEqual({ requests: 0, waiting: 0, queuedS: 0, blocks: 0 })
   })
 
   it('load from other sources is zero when the engine still reports requests that have just ended, or counts parallel answers', () => {
@@ -79,11 +80,11 @@ describe('load from other sources', () => {
   it('load from other sources has the KV blocks that bookings do not explain', () => {
     const load = open()
     load.observed(a, { running: 2, waiting: 0, usedBlocks: 500 }, { ...OWN, at: 0 })
-    expect(load.foreign(a, 0, 0).blocks).toBe(500)
+    expect(load.foreign(a, 0, IDLE).blocks).toBe(500)
     const own = open()
     own.addBooking(booking(99, 'whole'), 0)
     own.observed(a, { running: 1, waiting: 0, usedBlocks: 505 }, { ...OWN, activeBlocks: 500, at: 0 })
-    expect(own.foreign(a, 0, 0).blocks).toBe(0)
+    expect(own.foreign(a, 0, IDLE).blocks).toBe(0)
   })
 })
 

@@ -21,6 +21,12 @@ export interface OwnLoad {
   readonly at: number
 }
 
+/** The gateway's own prefill work on the engine. */
+export interface OwnPrefills {
+  /** Seconds of it done so far. */
+  prefilledS(now: number): number
+}
+
 /** Load of an engine from other sources. */
 export interface ForeignEstimate {
   /** Running and waiting requests. */
@@ -134,18 +140,22 @@ export class ForeignLoad {
     return this.#requests.latest > 0 || this.#requests.mean > MIN_MEAN
   }
 
+  /** Whether another source was ever seen; until then all values are 0. */
+  get #wasSeen(): boolean {
+    return this.#requests.latest !== 0 || this.#requests.mean !== 0
+  }
+
   /** Running and waiting requests. */
   requests(now: number): number {
+    if (!this.#wasSeen) return 0
     return this.#requests.blend(this.#keptAt(now, REQUESTS_KEPT_MS))
   }
 
-  /** @param prefilledS seconds of own prefill work done so far */
-  estimate(now: number, prefilledS: number): ForeignEstimate {
-    // No other source was ever seen: all values are 0.
-    if (this.#requests.latest === 0 && this.#requests.mean === 0) return NO_FOREIGN_LOAD
+  estimate(now: number, own: OwnPrefills): ForeignEstimate {
+    if (!this.#wasSeen) return NO_FOREIGN_LOAD
     const usualPrefillS = this.#usualPrefillS
     const kept = this.#keptAt(now, QUEUE_KEPT_PREFILLS * usualPrefillS * 1000)
-    const queuedS = this.#leftS(now, prefilledS) + (1 - kept) * this.#queuedS.mean
+    const queuedS = this.#leftS(now, own.prefilledS(now)) + (1 - kept) * this.#queuedS.mean
     return {
       requests: this.requests(now),
       waiting: usualPrefillS === 0 ? 0 : queuedS / usualPrefillS,

@@ -134,7 +134,7 @@ export class SignalReader implements SignalQuery {
       const estimators = estimatorsOf(engines[at]!)
       const { queue } = estimators
       queue.settle(now)
-      const foreign = load.foreign(engines[at]!, now, estimators.prefilledS(now))
+      const foreign = load.foreign(engines[at]!, now, estimators)
       signals.queuedPrefills = Math.max(0, queue.length + foreign.waiting - estimators.places.excess(foreign.requests))
       signals.usualQueuedPrefills = queue.usualLength(now)
       signals.queuedPrefillTokens = queue.newTokens

@@ -3,6 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { ForeignLoad, type OwnLoad } from '../../../../src/core/pool/estimators/foreign-load.ts'
 import { sharedProbeMs } from '../../../../src/core/pool/pool-engines/shared-probe-interval.ts'
 
+/** Own prefill work, seconds. */
+const done = (seconds: number) => ({ prefilledS: () => seconds })
+
 const PREFILL_S = 0.5
 
 function own(at: number, some: Partial<OwnLoad> = {}): OwnLoad {
@@ -41,7 +44,7 @@ describe('load from other sources', () => {
             const waits = Math.min(waiting, seen)
             load.observed(report(seen - waits, waits), own(now, { queued: count }))
           }
-          expect(load.estimate(now, 0)).toEqual({ requests: 0, waiting: 0, queuedS: 0, blocks: 0 })
+          expect(load.estimate(now, done(0))).toEqual({ requests: 0, waiting: 0, queuedS: 0, blocks: 0 })
           expect(load.isPresent).toBe(false)
         }
       }),
@@ -70,7 +73,7 @@ describe('load from other sources', () => {
           max = Math.max(max, one.running + one.waiting)
           load.observed(one, own(now, { queued, prefilledS, activeBlocks: 50 }))
         }
-        const { requests, waiting, queuedS, blocks } = load.estimate(now + ageMs, prefilledS)
+        const { requests, waiting, queuedS, blocks } = load.estimate(now + ageMs, done(prefilledS))
         expect(Math.min(requests, waiting, queuedS, blocks)).toBeGreaterThanOrEqual(0)
         expect(requests).toBeLessThanOrEqual(max + 1e-9)
         expect(queuedS).toBeLessThanOrEqual(2 * max * PREFILL_S + 1e-9)
@@ -81,8 +84,8 @@ describe('load from other sources', () => {
   it('load from other sources is the reported number at the report, and the mean of the reports later', () => {
     const load = new ForeignLoad()
     for (let at = 0; at < 40; at++) load.observed(report(at % 2 === 0 ? 2 : 6), own(at * 10_000))
-    expect(load.estimate(390_000, 0).requests).toBe(6)
-    const later = load.estimate(420_000, 0).requests
+    expect(load.estimate(390_000, done(0)).requests).toBe(6)
+    const later = load.estimate(420_000, done(0)).requests
     expect(later).toBeGreaterThan(3.9)
     expect(later).toBeLessThan(5)
   })
@@ -92,26 +95,26 @@ describe('load from other sources', () => {
     load.observed(report(3), own(0))
     load.observed(report(3), own(100_000))
     load.observed(report(4), own(100_200))
-    expect(load.estimate(100_200, 0).queuedS).toBeCloseTo(0.4)
-    expect(load.estimate(100_700, 0).queuedS).toBeLessThan(0.01)
+    expect(load.estimate(100_200, done(0)).queuedS).toBeCloseTo(0.4)
+    expect(load.estimate(100_700, done(0)).queuedS).toBeLessThan(0.01)
   })
 
   it('load from other sources keeps that prefill while the engine computes own prompts, and drops it at the first token of a later one', () => {
     const load = new ForeignLoad()
     load.observed(report(0), own(0))
     load.observed(report(1), own(200))
-    expect(load.estimate(500, 0.3).queuedS).toBeGreaterThan(0.4)
+    expect(load.estimate(500, done(0.3)).queuedS).toBeGreaterThan(0.4)
     load.firstToken(150)
-    expect(load.estimate(500, 0.3).queuedS).toBeGreaterThan(0.4)
+    expect(load.estimate(500, done(0.3)).queuedS).toBeGreaterThan(0.4)
     load.firstToken(250)
-    expect(load.estimate(500, 0.3).queuedS).toBeLessThan(0.05)
+    expect(load.estimate(500, done(0.3)).queuedS).toBeLessThan(0.05)
   })
 
   it('load from other sources has the waiting requests that are not the gateway’s own, each a usual prefill', () => {
     const load = new ForeignLoad()
     for (let at = 0; at < 2; at++) load.began(1, 0)
     load.observed(report(6, 4), own(10_000, { queued: 1 }))
-    expect(load.estimate(10_000, 0).waiting).toBeCloseTo((4 * 8) / 9)
+    expect(load.estimate(10_000, done(0)).waiting).toBeCloseTo((4 * 8) / 9)
   })
 
   it('ends being present when other sources have been gone for a while', () => {
