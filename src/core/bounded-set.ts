@@ -1,28 +1,28 @@
-/** Set of the last `capacity` keys; adding a key removes the oldest. */
+/** Set of the latest keys: at least `limit` of them, and at most twice as many. */
 export class BoundedSet {
   readonly #limit: number
-  readonly #keys = new Set<string>()
-  /** Ring buffer: the first entry of a Set is found slowly after many deletions. */
-  readonly #inOrder: string[] = []
-  #next = 0
+  #latest = new Set<string>()
+  /** Those before. They leave together, because a Set from which keys are deleted all the time is slow. */
+  #earlier = new Set<string>()
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
   add(key: string): void {
-    if (this.#keys.has(key)) return
-    if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)
-    this.#keys.add(key)
-    this.#inOrder[this.#next] = key
-    this.#next = (this.#next + 1) % this.#limit
+    if (this.#latest.size === this.#limit) {
+      this.#earlier = this.#latest
+      this.#latest = new Set()
+    }
+    this.#latest.add(key)
   }
 
   delete(key: string): void {
-    this.#keys.delete(key)
+    this.#latest.delete(key)
+    this.#earlier.delete(key)
   }
 
   has(key: string): boolean {
-    return this.#keys.has(key)
+    return this.#latest.has(key) || this.#earlier.has(key)
   }
 }
