@@ -14,7 +14,7 @@ import { circuitSignal, gatewaySignal } from './pool-engines/circuit-signal.ts'
 import type { CircuitSignal } from './pool-engines/circuit.ts'
 import type { DecisionLog } from './decision/decision-log.ts'
 import type { EngineState } from './pool-engines/engine-state.ts'
-import type { BookingAttempt, PoolEngines } from './pool-engines/pool-engines.ts'
+import type { PoolEngines } from './pool-engines/pool-engines.ts'
 import type { PoolLedger } from './ledger.ts'
 import { predictionOf } from './ledger-entry.ts'
 import type { LoadStats } from './load-stats.ts'
@@ -243,23 +243,18 @@ export class BookingLifecycle {
     const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'
     const isOfServer = isUnreachable || (outcome.failure === 'reset' && !booking.firstTokenSeen)
     const signal = signalOf(engine.spec.id, booking, outcome, isMoving)
-    this.#engines.judge(engine, signal, { ...attemptOf(booking, now), isUnreachable, isOfServer })
+    this.#engines.judge(engine, signal, { booking, now, isUnreachable, isOfServer })
     if (outcome.result === 'complete' && outcome.failure === null) recordOutput(booking, now)
   }
 
   #judge(engine: EngineState, signal: CircuitSignal, booking: Booking, now: number): void {
-    this.#engines.judge(engine, signal, attemptOf(booking, now))
+    this.#engines.judge(engine, signal, { booking, now })
   }
 }
 
 /** Whether the engine has counted the request as completed. */
 const isServed = ({ elsewhere, admission }: Booking, { result, failure }: Outcome): boolean =>
   !elsewhere && result === 'complete' && failure === null && admission.promptTokens > 0
-
-function attemptOf({ key, elsewhere, sentAt, admission }: Booking, now: number): BookingAttempt {
-  const { tenant, isLastResort } = admission
-  return { key, elsewhere, now, sentAt, tenant, hasAlternative: isLastResort !== true }
-}
 
 /** Other replicas report output only from time to time. */
 const isWatched = ({ admission, elsewhere }: Booking): boolean => admission.reportsOutput === true && !elsewhere

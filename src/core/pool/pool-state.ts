@@ -85,7 +85,7 @@ export class PoolState {
   readonly #overload: OverloadControl
   readonly #placer: Placer
   readonly #waitingParts: WaitingRoomParts = {
-    place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
+    place: (admission, now, waitedMs) => this.#placed(bookingKey(admission), { admission, now, waitedMs }),
     lacking: (admission, now) =>
       this.#placer.lacking({ admission, reading: this.#read(admission, now), now }, this.#configured!),
     cachedTokens: (key) => this.#decisionLog.find(key)?.predictedCachedTokens ?? 0,
@@ -151,7 +151,8 @@ export class PoolState {
 
   /** Ranks and books. A repeated call for a live booking (lost response) returns the same placement. */
   admit(request: Admission, now: number): AdmittedBooking | { readonly refusal: Refusal } {
-    const held = this.#bookings.get(bookingKey(request))
+    const key = bookingKey(request)
+    const held = this.#bookings.get(key)
     if (held !== undefined) return this.#again(held, now)
     const { edgeRefusals = 0 } = request
     if (edgeRefusals > 0) {
@@ -164,7 +165,7 @@ export class PoolState {
     if (admission === null) return { refusal: notWedged }
     if (!isRetry(admission)) this.#budget.request(now)
     if (this.#waiting.holdsBack(admission, now)) return { refusal: { ...behindOthers, mayWait: true } }
-    return this.#overload.rated(this.#placed({ admission, now }), admission, now)
+    return this.#overload.rated(this.#placed(key, { admission, now }), admission, now)
   }
 
   /**
@@ -181,7 +182,7 @@ export class PoolState {
     // One that was placed may wait again, because its gateway did not know the engine.
     if (this.#left.has(key)) return done({ refusal: leftQueue })
     if (this.#waiting instanceof WaitingRoom) this.#waiting.join(admission, terms)
-    else done(this.#placed({ admission, now }))
+    else done(this.#placed(key, { admission, now }))
   }
 
   /** The client of a waiting request has left. A place that it has got meanwhile is free again. */
@@ -201,9 +202,9 @@ export class PoolState {
   }
 
   /** Decides and books. */
-  #placed({ admission, now, waitedMs }: Omit<PlacingInput, 'reading'>): AdmissionResult {
-    const reading = this.#read(admission, now)
-    const chosen = this.#placer.place({ admission, reading, now, waitedMs }, this.#configured!)
+  #placed(key: string, { admission, now, waitedMs }: Omit<PlacingInput, 'reading'>): AdmissionResult {
+    const input = { admission, reading: this.#read(admission, now), now, waitedMs }
+    const chosen = this.#placer.place(input, this.#configured!)
     if ('refusal' in chosen) {
       // The request is counted when its wait ends.
       if (this.#waiting.takes(admission, chosen.refusal, now))
@@ -213,7 +214,7 @@ export class PoolState {
       return this.#counted(chosen, admission)
     }
     const waited = waitedMs === undefined ? chosen : { ...chosen, decision: { ...chosen.decision, waitedMs } }
-    return this.#booked(waited, { admission, now, reading })
+    return this.#booked(key, waited, input)
   }
 
   #counted(refused: { readonly refusal: Refusal }, admission: Admission): { readonly refusal: Refusal } {
@@ -221,7 +222,7 @@ export class PoolState {
     return refused
   }
 
-  #booked(chosen: Choice, { admission, now, reading }: PlacingInput): AdmittedBooking {
+  #booked(key: string, chosen: Choice, { admission, now, reading }: PlacingInput): AdmittedBooking {
     this.#counts.add(chosen, admission)
     if (admission.rescueFrom !== undefined) this.#engines.rescued(admission.rescueFrom)
     else if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)
@@ -231,7 +232,7 @@ export class PoolState {
     if (admission.attempt === 0) this.#history.requested(now)
     this.#history.gaugeBy(this.#engines, now)
     const placement = this.#engines.adapters.begin(decision.placement, admission, now)
-    const { key, legs } = this.#add(admission, placement, { now, reading, logged })
+    const { legs } = this.#add(key, admission, placement, { now, reading, logged })
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
     for (const { engine } of legs) this.#engines.chosen(engine, key)
@@ -300,7 +301,7 @@ export class PoolState {
     // Events of replicas arrive in order; those of an edge may arrive after the release.
     if (known === undefined && elsewhere === undefined && this.#ended.has(key)) return { key }
     const reading = elsewhere === 'now' ? this.#read(admission, now) : undefined
-    const booking = known ?? this.#add(admission, placement, { now, reading, elsewhere: elsewhere !== undefined })
+    const booking = known ?? this.#add(key, admission, placement, { now, reading, elsewhere: elsewhere !== undefined })
     this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks, ageMs }, now)
     return { key }
   }
@@ -460,10 +461,9 @@ export class PoolState {
     return { key, placement, policy, predictedTtftMs }
   }
 
-  #add(admission: Admission, placement: Placement, terms: BookingTerms): Booking {
+  #add(key: string, admission: Admission, placement: Placement, terms: BookingTerms): Booking {
     const { now, reading, elsewhere = false } = terms
     const logged = terms.logged === undefined ? (elsewhere ? null : this.#decisionLog.of(admission)) : terms.logged
-    const key = bookingKey(admission)
     const legs = engineLegsOf(placement, this.#engines.table)
     const booked = { admission, legs }
     for (const { engine } of legs) this.#engines.joined(engine)
@@ -480,7 +480,7 @@ export class PoolState {
     { admission, placement, seenAt, firstTokenSeen, legsDone = [], outputBlocks, isFenced = false }: BookingSnapshot,
     now: number,
   ): void {
-    const booking = this.#add(admission, placement, { now })
+    const booking = this.#add(bookingKey(admission), admission, placement, { now })
     booking.seenAt = seenAt
     booking.isFenced = isFenced
     booking.lapsesAt = lapseAfterEviction(seenAt, this.#leaseMs, now)

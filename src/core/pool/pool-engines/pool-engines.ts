@@ -12,7 +12,7 @@ import { unavailability } from '../decision/eligibility.ts'
 import { engineDigest } from '../engine-digest.ts'
 import type { EngineState } from './engine-state.ts'
 import { EngineTable } from './engine-table.ts'
-import type { Bookings } from '../bookings.ts'
+import type { Booking, Bookings } from '../bookings.ts'
 import { affectedBy } from '../condition/affected-requests.ts'
 import { EngineWatch, type TrialOrder, type TrialSignal } from '../condition/engine-watch.ts'
 import { CanaryResults } from '../canary-results.ts'
@@ -31,23 +31,19 @@ const OWN_TRIALS_MS = 3_000
 const TRIAL_REQUESTS = 2
 
 /** Origin of a result for a circuit. */
-export interface BookingAttempt {
-  /** Booking key. */
-  readonly key: string
+interface BookingAttempt {
+  readonly booking: Booking
   readonly now: number
-  /** When the request was sent, milliseconds since the epoch. */
-  readonly sentAt: number
-  /** Client of the request; empty: no keys are configured. */
-  readonly tenant: string
-  /** Other clusters could serve the request. */
-  readonly hasAlternative: boolean
   /** The connection failed, which no request can cause. */
   readonly isUnreachable?: boolean
   /** The connection failed or ended, so all ranks of a server are affected. */
   readonly isOfServer?: boolean
-  /** Another replica, or another rank, counts it. */
-  readonly elsewhere?: boolean
+  /** Another rank counts it. */
+  readonly isOfRank?: boolean
 }
+
+/** Whether neither another replica nor another rank counts it. */
+const isCounted = ({ booking, isOfRank }: BookingAttempt): boolean => !booking.elsewhere && isOfRank !== true
 
 type ProbeReport = Extract<EngineSignal, { readonly kind: 'probe' }>
 
@@ -285,12 +281,14 @@ export class PoolEngines {
     const { server } = engine.spec
     if (server === undefined || attempt.isOfServer !== true) return
     for (const rank of this.table.all())
-      if (rank !== engine && rank.spec.server === server) this.#judge(rank, outcome, { ...attempt, elsewhere: true })
+      if (rank !== engine && rank.spec.server === server) this.#judge(rank, outcome, { ...attempt, isOfRank: true })
   }
 
   #judge(engine: EngineState, outcome: CircuitSignal, attempt: BookingAttempt): void {
-    const { key, now, sentAt, tenant, elsewhere = false } = attempt
-    if (!elsewhere && (outcome === 'failure' || outcome === 'truncated' || outcome === 'hung'))
+    const { booking, now } = attempt
+    const { key, sentAt } = booking
+    const { tenant } = booking.admission
+    if (isCounted(attempt) && (outcome === 'failure' || outcome === 'truncated' || outcome === 'hung'))
       engine.failuresTotal += 1
     engine.circuit = circuits.judged(engine.circuit, outcome, {
       key,
@@ -304,12 +302,12 @@ export class PoolEngines {
   }
 
   #mayOpen(engine: EngineState, client: string | null, attempt: BookingAttempt): boolean {
-    const { hasAlternative, now, elsewhere } = attempt
+    const hasAlternative = attempt.booking.admission.isLastResort !== true
     const limit = ejectionLimit(engine, this.#limited, { isOneClient: client !== null, hasAlternative })
     if (limit === null) return true
-    if (elsewhere !== true) {
+    if (isCounted(attempt)) {
       engine.ejectionsWithheld += 1
-      this.#events.raise({ event: 'ejection_withheld', engine: engine.spec.id, limit }, now)
+      this.#events.raise({ event: 'ejection_withheld', engine: engine.spec.id, limit }, attempt.now)
     }
     return false
   }
