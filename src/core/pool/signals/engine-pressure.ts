@@ -9,8 +9,8 @@ import { predictionFor } from './first-token-prediction.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /**
- * Load of an engine with this request added, for admission control. Valid until the next booking. Each value is computed
- * when it is read: without an objective, admission control reads only one.
+ * Load of an engine with this request added, for admission control. Valid until the next booking. Each value is
+ * computed when it is read: without an objective, admission control reads only one.
  */
 export class EnginePressure implements Pressure {
   readonly #reading: SignalReader
