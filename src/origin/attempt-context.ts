@@ -68,7 +68,7 @@ export interface AttemptFailed {
   readonly isAway?: boolean
   /** `lacks_route`: the route, as in MissingRoutes. */
   readonly route?: string
-  /** `too_long`: context of the engine, tokens. */
+  /** Context of an engine that refused the request as too long, tokens. Absent: it did not, or did not say it. */
   readonly limitTokens?: number
   /** Goes to the client if no engine can do better (`keepsAnswer`). Absent: a preparatory leg was refused. */
   readonly answer?: OriginAnswer

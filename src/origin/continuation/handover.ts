@@ -7,6 +7,7 @@ import { chainBlocks } from '../../core/tokens/block-hash.ts'
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import { acquirePlacement } from '../placement/acquire.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
+import { onePoolHistory } from '../placement/one-pool-history.ts'
 import { completions } from '../../protocols/completions.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { keepsAnswer } from '../retry/kept-answer.ts'
@@ -145,13 +146,7 @@ async function place(
   { failed, attempt }: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
   const avoid = [...failed.map(({ engine }) => engine.id), last.engine.id]
-  const history = {
-    attempt,
-    moved: cause === 'drains',
-    failedLegs: null,
-    avoid: new Map([[last.route.cluster.id, avoid]]),
-    beyondContextTokens: null,
-  }
+  const history = onePoolHistory(last.route, { attempt, moved: cause === 'drains', failed, avoid })
   const context = { ports, digests, stages: new StageTimer({}), placeOf }
   const second = cause === 'silent' ? { route: last.route, rescueFrom: last.engine.id } : undefined
   const placed = await acquirePlacement(exchange, context, history, second)
@@ -283,8 +278,9 @@ async function send(
   const refused = await classifyRefusal(attempt, { answer, engine: target, path: exchange.path })
   answer.discard()
   if (refused !== null && !keepsAnswer(refused)) return refused
+  const tooLong = refused?.limitTokens === undefined ? {} : { limitTokens: refused.limitTokens }
   // An engine that rejects the request is healthy; another one may have the adapter or the room.
-  return { engine: target, failure: 'busy', status: answer.status }
+  return { engine: target, failure: 'busy', status: answer.status, ...tooLong }
 }
 
 /** Text that is held back; no stop string is complete in it. */

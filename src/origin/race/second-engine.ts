@@ -1,6 +1,7 @@
 /** Books a second engine for a request whose first one is late (hedge) or wedged (rescue). */
 import { acquirePlacement } from '../placement/acquire.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
+import { onePoolHistory } from '../placement/one-pool-history.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import type { StageTimer } from '../stage-timer.ts'
 
@@ -24,14 +25,9 @@ export async function placeSecond(
   { kind, attempt, stages }: SecondParts,
 ): Promise<AcquiredPlacement | null> {
   const foreign = [...route.targets.values()].filter((target) => !isOwnEngine(target)).map(({ id }) => id)
-  const failed = earlier.filter(({ failure }) => failure !== 'busy').map((one) => one.engine.id)
-  const history = {
-    attempt,
-    moved: false,
-    failedLegs: null,
-    avoid: new Map([[route.cluster.id, [engine.id, ...failed, ...foreign]]]),
-    beyondContextTokens: null,
-  }
+  const failedIds = earlier.filter(({ failure }) => failure !== 'busy').map((one) => one.engine.id)
+  const avoid = [engine.id, ...failedIds, ...foreign]
+  const history = onePoolHistory(route, { attempt, moved: false, failed: earlier, avoid })
   const context = { ports, digests, stages, placeOf }
   const rescueFrom = kind === 'rescue' ? engine.id : undefined
   const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })

@@ -4,6 +4,7 @@ import type { AttemptFailed, FailedAttempt } from '../attempt-context.ts'
 import { isGatewayFailure, unreached } from './client-failure.ts'
 import { type FailedLeg, legOf } from './failed-leg.ts'
 import { keepsAnswer } from './kept-answer.ts'
+import { largestContext } from './largest-context.ts'
 import type { AttemptHistory } from '../placement/place-step.ts'
 import { serverOf } from '../rank-targets.ts'
 
@@ -110,12 +111,6 @@ const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
   failure === 'lacks_adapter' ||
   keepsAnswer({ failure }) ||
   (engine.isGateway === true && (failure === 'loop' || unreached.has(failure)))
-
-/** Largest context of the engines that refused the request as too long. null: none did. */
-function largestContext(failed: readonly RoutedFailure[]): number | null {
-  const limits = failed.flatMap(({ limitTokens }) => limitTokens ?? [])
-  return limits.length === 0 ? null : Math.max(...limits)
-}
 
 /** null: the failure is that of the engine alone. */
 function splitBlame({ route, placement }: AcquiredPlacement, { engine, failure }: AttemptFailed): SplitBlame | null {
