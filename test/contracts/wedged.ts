@@ -192,6 +192,19 @@ export function wedgedContract(runtime: Runtime): void {
       expect(answers).toEqual(['b', 'b'])
     }, 120_000)
 
+    it('no request that waits at a wedged engine is lost because its hedge failed', async () => {
+      const { engines, ask } = await site(['a', 'b'], { retry: { hedge_ms: 300, share: 1, min_per_s: 1_000 } })
+      const [a, b] = engines as [StoppableEngine, StoppableEngine]
+      a.isStopped = true
+      b.refusal = FULL
+      const before = a.posts
+      // One of two is placed at the full engine, and moves to the other one, which is not hedged.
+      const asking = Promise.all([ask(true), ask(true)])
+      await until(() => a.posts === before + 2 && b.refused >= 2)
+      b.refusal = null
+      expect(await asking).toEqual(['b', 'b'])
+    }, 120_000)
+
     it('a request that waits at a wedged engine gets the refusal of another engine', async () => {
       const { engines, ask } = await site(['a', 'b'])
       const [a, b] = engines as [StoppableEngine, StoppableEngine]

@@ -31,8 +31,8 @@ export interface RaceStart {
 /** A race as its triggers see it. */
 export interface OpenRace {
   readonly first: AttemptContext
-  /** Only the first engine has the request, and a second one would be of use. */
-  readonly isAlone: boolean
+  /** No engine has answered, and the first one may: a second one would be of use if none has the request. */
+  readonly isOpen: boolean
   /**
    * Asks for a second engine, unless one is asked for already or is of no use any more. Resolves when none was booked,
    * or when the attempt on it has ended. Never rejects.
@@ -59,17 +59,16 @@ export function mayRace({ exchange, placed }: AttemptContext): boolean {
 }
 
 /**
- * `alone`: only the first engine has the request. `asking`: a second one is asked for. `sent`: a second one has got the
- * request, and no other one follows. `over`: the client has an answer, or gets none.
+ * `alone`: only the first engine has the request. `asking`: a second one is asked for. `sent`: a second one has the
+ * request, or has failed and no other one follows. `over`: the client has an answer, or gets none.
  */
 type RacePhase = 'alone' | 'asking' | 'sent' | 'over'
 
-/** A second engine that was asked for. */
-interface SecondAttempt {
-  readonly kind: SecondKind
-  /** null: not sent, or not needed any more. Rejects only if the client disconnects. */
-  readonly outcome: Promise<Response | FailedAttempt | null>
-}
+/**
+ * Outcome of a second engine that was asked for. null: not sent, or not needed any more. Rejects only if the client
+ * disconnects.
+ */
+type SecondOutcome = Promise<Response | FailedAttempt | null>
 
 const NONE: readonly never[] = []
 
@@ -83,11 +82,13 @@ class Race implements OpenRace {
   #triggers: readonly RaceTrigger[] = NONE
   #phase: RacePhase = 'alone'
   /** null: none is asked for or has the request. */
-  #second: SecondAttempt | null = null
+  #second: SecondOutcome | null = null
   /** null: the request was not sent there. */
   #secondEntry: RacingAttempt | null = null
-  /** Rescues that had no room at a second engine. */
-  #refused: readonly FailedAttempt[] = NONE
+  /** The hedge, which may have failed. null: the request was not hedged. */
+  #hedge: RacingAttempt | null = null
+  /** Failures of second engines after which another one may be asked for. */
+  #failedSeconds: readonly FailedAttempt[] = NONE
   /** Bookings so far; that of a hedge counts from its request. */
   booked: number
 
@@ -115,18 +116,17 @@ class Race implements OpenRace {
     })
   }
 
-  get isAlone(): boolean {
-    const isUndecided = this.#phase === 'alone' || this.#phase === 'asking'
-    return isUndecided && !this.#firstEntry.hasFailed && !this.first.exchange.signal.aborted
+  get isOpen(): boolean {
+    return this.#phase !== 'over' && !this.#firstEntry.hasFailed && !this.first.exchange.signal.aborted
   }
 
   async askSecond(kind: SecondKind): Promise<void> {
-    if (this.#phase !== 'alone' || !this.isAlone) return
-    this.#phase = 'asking'
-    const outcome = this.#runSecond(kind)
-    this.#second = { kind, outcome }
+    if (this.#phase === 'alone' && this.isOpen) {
+      this.#phase = 'asking'
+      this.#second = this.#runSecond(kind)
+    }
     // The client left: the first attempt ends the race.
-    await outcome.catch(() => {})
+    await this.#second?.catch(() => {})
   }
 
   /** The first entry that claims the response answers. A second engine's refusal does not, while the first may. */
@@ -136,14 +136,13 @@ class Race implements OpenRace {
     early: boolean,
   ): 'won' | 'lost' | 'refused' {
     if (entry.lost) return 'lost'
-    const isFirst = entry === this.#firstEntry
-    const isHedged = this.#secondEntry !== null && this.#second?.kind === 'hedge'
-    if (status >= 300 && !isFirst && isHedged && !this.#firstEntry.hasFailed) return 'refused'
+    const isHedge = entry === this.#hedge
+    if (status >= 300 && isHedge && !this.#firstEntry.hasFailed) return 'refused'
     if (sse && status < 300 && !early) {
-      const other = isFirst ? this.#secondEntry : this.#firstEntry
+      const other = entry === this.#firstEntry ? this.#secondEntry : this.#firstEntry
       for (const trigger of this.#triggers) trigger.began(entry, other)
     }
-    if (isHedged) this.first.exchange.record.hedge = isFirst ? 'lost' : 'won'
+    if (this.#hedge !== null) this.first.exchange.record.hedge = isHedge ? 'won' : 'lost'
     this.#end(entry)
     return 'won'
   }
@@ -166,9 +165,9 @@ class Race implements OpenRace {
   }
 
   async #afterSecond(first: FailedAttempt): Promise<RaceOutcome> {
-    const second = (await this.#second?.outcome) ?? null
-    if (second === null) return { failures: [first, ...this.#refused] }
-    return 'outcome' in second ? { failures: [first, ...this.#refused, second] } : second
+    const second = (await this.#second) ?? null
+    if (second === null) return { failures: [first, ...this.#failedSeconds] }
+    return 'outcome' in second ? { failures: [first, ...this.#failedSeconds, second] } : second
   }
 
   /** Aborts all but the winner. null: there is none. */
@@ -183,19 +182,22 @@ class Race implements OpenRace {
     for (const trigger of this.#triggers) trigger.end()
   }
 
-  /** Outcome of `SecondAttempt`. */
-  async #runSecond(kind: SecondKind): Promise<Response | FailedAttempt | null> {
+  async #runSecond(kind: SecondKind): SecondOutcome {
     const { exchange, ports } = this.first
     try {
       const stages = new StageTimer(this.first.stages.snapshot())
-      const placed = await placeSecond(this.first, { kind, attempt: this.booked, stages })
+      const context = { ...this.first, earlier: this.#earlier }
+      const placed = await placeSecond(context, { kind, attempt: this.booked, stages })
       if (placed === null || !this.#keeps(placed)) return this.#aloneAgain()
       this.#phase = 'sent'
-      if (kind === 'hedge') exchange.record.hedge = 'failed'
       this.#logSent(kind, placed)
       const attempt = { ...this.first, placed, stages }
       const entry = new RacingAttempt(this, attempt)
       this.#secondEntry = entry
+      if (kind === 'hedge') {
+        this.#hedge = entry
+        exchange.record.hedge = 'failed'
+      }
       const outcome = await this.#enter(entry, attempt)
       if ('failure' in outcome) return this.#secondFailed(kind, { outcome, placed }, entry)
       this.#resolve(outcome)
@@ -230,10 +232,10 @@ class Race implements OpenRace {
 
   #secondFailed(kind: SecondKind, failed: FailedAttempt, entry: RacingAttempt): FailedAttempt | null {
     if (!entry.lost) this.#earlier.push(failed.outcome)
-    const isFull = failed.outcome.failure === 'busy'
-    if (kind === 'hedge' || !isFull || entry.lost || this.#firstEntry.hasFailed) return failed
-    // A full engine may have room later, while the engine of the first attempt is wedged.
-    this.#refused = [...this.#refused, failed]
+    // The engine of the first attempt may be wedged, and a full one have room later.
+    const mayFollow = kind === 'hedge' || failed.outcome.failure === 'busy'
+    if (!mayFollow || entry.lost || this.#firstEntry.hasFailed) return failed
+    this.#failedSeconds = [...this.#failedSeconds, failed]
     return this.#aloneAgain()
   }
 

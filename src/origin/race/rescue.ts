@@ -31,7 +31,7 @@ class Rescue implements RaceTrigger {
 
   async #ask(): Promise<void> {
     await this.#race.askSecond('rescue')
-    if (!this.#race.isAlone) return
+    if (!this.#race.isOpen) return
     this.#intervalMs = nextQuestionMs(this.#intervalMs)
     this.#timer = this.#later(this.#intervalMs)
   }

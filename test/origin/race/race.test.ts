@@ -1,9 +1,15 @@
 /** Two attempts of one request that run at once, in every order of their events. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { AttemptFailure } from '../../../src/core/contract/outcome.ts'
 import type { Placement } from '../../../src/core/contract/placement.ts'
 import { Failure } from '../../../src/failure.ts'
-import { alone, type AttemptContext } from '../../../src/origin/attempt-context.ts'
+import {
+  alone,
+  type AttemptContext,
+  type AttemptFailed,
+  type FailedAttempt,
+} from '../../../src/origin/attempt-context.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
 import { forward } from '../../../src/origin/forward.ts'
 import { placeOnPool } from '../../../src/origin/placement/place-on-pool.ts'
@@ -183,12 +189,14 @@ describe('a request whose first byte may be late', () => {
   })
 })
 
-it('a request that a second engine has is not sent to a third one when its first byte is late', async () => {
+/** A race whose second engines are asked for by the test. Each engine's attempt ends as the test says. */
+function openRace() {
   const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [], 'c-d': [] })
   const route = world.route('c', ['c-a', 'c-b', 'c-d'])
   const { ports, digests } = world
+  const exchange = world.exchange([route])
   const attempt = {
-    exchange: world.exchange([route]),
+    exchange,
     ports: { ...ports, pool: () => ({ ...ports.pool('c', 'm'), local: null }) },
     digests,
     stages: new StageTimer({}),
@@ -204,22 +212,90 @@ it('a request that a second engine has is not sent to a third one when its first
     race: alone,
     placeOf: () => placeOnPool,
   } as unknown as AttemptContext
-  const sent: string[] = []
+  const sent: SentAttempt[] = []
   const races: OpenRace[] = []
   const watching = (race: OpenRace) => {
     races.push(race)
     return { began: () => {}, end: () => {} }
   }
-  const hangs = ({ placed }: AttemptContext) => {
-    sent.push(placed.engine.id)
-    return new Promise<never>(() => {})
+  const single = (one: AttemptContext) =>
+    new Promise<Response | AttemptFailed>((resolve) => {
+      const { engine } = one.placed
+      sent.push({
+        engine: engine.id,
+        answer: () => {
+          const isWinner = one.race.claim({ status: 200, sse: true }, false) === 'won'
+          resolve(isWinner ? new Response(engine.id) : { engine, failure: 'busy', status: 200 })
+        },
+        fail: (failure) => resolve({ engine, failure, status: null }),
+      })
+    })
+  const outcome = raced(single, [watching])(attempt)
+  return { race: races[0]!, sent, outcome, record: exchange.record }
+}
+
+interface SentAttempt {
+  readonly engine: string
+  answer(): void
+  fail(failure: AttemptFailure): void
+}
+
+it('a request that a second engine has is not sent to a third one when its first byte is late', async () => {
+  const { race, sent } = openRace()
+  void race.askSecond('rescue')
+  await turns()
+  expect(sent.map(({ engine }) => engine)).toEqual(['c-a', 'c-b'])
+  void race.askSecond('hedge')
+  await turns()
+  expect(sent.map(({ engine }) => engine)).toEqual(['c-a', 'c-b'])
+})
+
+describe('a request whose hedge has failed', () => {
+  const afterHedge = async () => {
+    const open = openRace()
+    void open.race.askSecond('hedge')
+    await turns()
+    open.sent[1]!.fail('reset')
+    await turns()
+    return open
   }
-  void raced(hangs, [watching])(attempt)
-  const [race] = races
-  void race!.askSecond('rescue')
+
+  it('a request whose hedge has failed is rescued if its first engine is wedged', async () => {
+    const { race, sent, outcome, record } = await afterHedge()
+    void race.askSecond('rescue')
+    await turns()
+    expect(sent.map(({ engine }) => engine)).toEqual(['c-a', 'c-b', 'c-d'])
+    sent[2]!.answer()
+    expect(await outcome).toBeInstanceOf(Response)
+    expect(record.hedge).toBe('lost')
+  })
+
+  it('a request whose hedge has failed has lost it if the first engine answers', async () => {
+    const { sent, outcome, record } = await afterHedge()
+    sent[0]!.answer()
+    expect(await outcome).toBeInstanceOf(Response)
+    expect(record.hedge).toBe('lost')
+  })
+
+  it('a request whose hedge has failed ends with the failures of both engines if the first one fails, too', async () => {
+    const { sent, outcome, record } = await afterHedge()
+    sent[0]!.fail('status_5xx')
+    const { failures } = (await outcome) as { readonly failures: readonly FailedAttempt[] }
+    expect(failures.map(({ outcome: { engine, failure } }) => [engine.id, failure])).toEqual([
+      ['c-a', 'status_5xx'],
+      ['c-b', 'reset'],
+    ])
+    expect(record.hedge).toBe('failed')
+  })
+})
+
+it('a request whose rescue has failed is not sent to a third engine', async () => {
+  const { race, sent } = openRace()
+  void race.askSecond('rescue')
   await turns()
-  expect(sent).toEqual(['c-a', 'c-b'])
-  void race!.askSecond('hedge')
+  sent[1]!.fail('reset')
   await turns()
-  expect(sent).toEqual(['c-a', 'c-b'])
+  void race.askSecond('rescue')
+  await turns()
+  expect(sent).toHaveLength(2)
 })
