@@ -54,7 +54,7 @@ export interface Outcome {
   readonly stages: StageTimes
   /** Estimated output of a stream that is not parsed; null: nothing is known of it. Absent: it is parsed. */
   readonly estimatedTokens?: number | null
-  /** The end of the stream was not parsed, so it may have been cut. Absent: parsed, or not a stream. */
+  /** The end of the stream was not parsed, so it may have been truncated. Absent: parsed, or not a stream. */
   readonly endUnseen?: boolean
 }
 

@@ -45,7 +45,7 @@ export interface RequestRecord {
    * Absent: the record is of an older version.
    */
   readonly used?: UsedTokens | null
-  /** Results of continuing the stream: `continued`, `finished`, or a reason. Absent: it was not cut. */
+  /** Results of continuing the stream: `continued`, `finished`, or a reason. Absent: it was not truncated. */
   readonly continuations?: readonly string[]
   /**
    * Result of sending the request to a second engine because the first byte was late: `won`, `lost`, `failed`, or why

@@ -27,7 +27,7 @@ function openRelay() {
     settled: (end) => void ends.push(end),
   }
   const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
-  const outlet = { write: () => {}, cut: () => {}, isFull: false }
+  const outlet = { write: () => {}, truncate: () => {}, isFull: false }
   const body = { held: [bytes(token('a'))], ended: false, start, sse: true }
   const relay = new ProxiedRelay({ options, body, outlet, changes: true })
   return { relay, ends }

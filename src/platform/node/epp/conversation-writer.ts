@@ -43,7 +43,7 @@ export class ConversationWriter implements BodyOutlet {
   /** Outlet for bodies whose messages are answered one by one. */
   readonly collector: BodyOutlet = {
     write: (pieces) => void this.#collected.push(...pieces),
-    cut: () => this.cut(),
+    truncate: () => this.truncate(),
     isFull: false,
   }
 
@@ -86,7 +86,7 @@ export class ConversationWriter implements BodyOutlet {
     if (this.hasResponseBody) this.#pieces('response_body', pieces, last && !this.hasResponseTrailers)
   }
 
-  cut(): void {
+  truncate(): void {
     this.#call.end(GRPC.unavailable, 'The engine did not complete the response.')
   }
 
@@ -113,7 +113,7 @@ export class ConversationWriter implements BodyOutlet {
       this.write(NO_PIECES, true)
     } catch {
       // Its end was reported, and an error event was sent if there was room for one.
-      this.cut()
+      this.truncate()
     }
   }
 

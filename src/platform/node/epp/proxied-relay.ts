@@ -11,7 +11,7 @@ export interface BodyOutlet {
   /** `last`: nothing follows. */
   write(pieces: readonly Uint8Array[], last: boolean): void
   /** The response is truncated: ends the call with an error, so that the proxy breaks the response. */
-  cut(): void
+  truncate(): void
   /** The proxy reads slower than bytes come. */
   readonly isFull: boolean
 }
@@ -89,7 +89,7 @@ export class ProxiedRelay {
     const event = this.#control.truncate(failure, this.#parts.changes)
     if (event !== null) this.#out.push(event)
     if (this.#out.length > 0) this.#flush(false)
-    this.#parts.outlet.cut()
+    this.#parts.outlet.truncate()
   }
 
   /** The client has left, or the proxy. */
