@@ -15,7 +15,7 @@ import { applyEvent } from '../src/core/pool/apply-event.ts'
 import type { BookingEvent } from '../src/core/contract/booking-event.ts'
 import type { RegionDigest } from '../src/core/contract/region-digest.ts'
 import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
-import { SHARED_PROBE_MS } from '../src/core/pool/pool-engines/shared-probe-interval.ts'
+import { SHARED_PROBE_MS, SICK_PROBE_MS } from '../src/core/pool/pool-engines/probe-intervals.ts'
 import type { TrialOrder } from '../src/core/pool/condition/engine-watch.ts'
 import { logFieldsOf, type PoolEvent } from '../src/core/pool/pool-events.ts'
 import type { TrialVerdict } from '../src/ports/probe.ts'
@@ -342,8 +342,10 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   #probeAt(): number {
-    const intervalMs = this.#state.pool?.statsIntervalMs ?? Infinity
-    return this.#probedAt + (this.#isShared || this.#isSick ? Math.min(SHARED_PROBE_MS, intervalMs) : intervalMs)
+    const usualMs = this.#state.pool?.statsIntervalMs ?? Infinity
+    const sharedMs = this.#isShared ? SHARED_PROBE_MS : Infinity
+    const sickMs = this.#isSick ? SICK_PROBE_MS : Infinity
+    return this.#probedAt + Math.min(usualMs, sharedMs, sickMs)
   }
 
   #recordChange(): void {

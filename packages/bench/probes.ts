@@ -8,7 +8,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { SHARED_PROBES_PER_S } from '../../src/core/pool/pool-engines/shared-probe-interval.ts'
+import { SHARED_PROBES_PER_S } from '../../src/core/pool/pool-engines/probe-intervals.ts'
 import { readMetrics } from '../../src/engines/engine-registry.ts'
 import { engineProbe } from '../../src/origin/probes/engine-probe.ts'
 import { socketOrigin } from '../../src/platform/node/http1/origin.ts'

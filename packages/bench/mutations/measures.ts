@@ -113,7 +113,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'shared engines of a small pool are probed once a second',
-    file: 'src/core/pool/pool-engines/shared-probe-interval.ts',
+    file: 'src/core/pool/pool-engines/probe-intervals.ts',
     find: 'Math.max(MIN_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S)',
     replace: 'SHARED_PROBE_MS',
     impact: 'the queues of engines with random load from other sources are known too late',

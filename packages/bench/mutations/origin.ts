@@ -206,7 +206,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'unhealthy engines are probed as rarely as healthy ones',
     file: 'src/origin/probes/fleet-probe.ts',
-    find: 'Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs)',
+    find: 'Math.min(isUnhealthy ? SICK_PROBE_MS : Infinity, pool.statsIntervalMs)',
     replace: 'pool.statsIntervalMs',
     impact: 'an engine that is back waits for a whole interval',
     tests: { node: ['test/origin/probes/fleet-probe.test.ts'] },

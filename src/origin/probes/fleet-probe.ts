@@ -1,5 +1,5 @@
 /** Probes the engines of all pools when they are due, and reports the results to pool state. */
-import { sharedProbeMs } from '../../core/pool/pool-engines/shared-probe-interval.ts'
+import { sharedProbeMs, SICK_PROBE_MS } from '../../core/pool/pool-engines/probe-intervals.ts'
 import type { Ports } from '../../ports.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Probe, ProbeSignal } from '../../ports/probe.ts'
@@ -12,9 +12,6 @@ import { reportPoolEvents } from '../pool-alerts.ts'
 import { serverOf, targetOf } from '../rank-targets.ts'
 import { IdleEngines } from './idle-engines.ts'
 import { ReachablePools } from './reachable-pools.ts'
-
-/** Interval, ms, after a failed probe, so that a recovered engine is used soon. */
-const UNHEALTHY_INTERVAL_MS = 1_000
 
 /** Tolerance, ms, because rounds start by a timer. */
 const TOLERANCE_MS = 25
@@ -141,7 +138,7 @@ export class FleetProbe {
     const due = this.#engines.filter(({ key }) => (this.dueAt.get(key) ?? 0) <= soon)
     for (const { key, target } of due) {
       const overlaps = this.#failing.has(key) && target.isGateway !== true
-      this.dueAt.set(key, overlaps ? this.#ports.now() + UNHEALTHY_INTERVAL_MS : Infinity)
+      this.dueAt.set(key, overlaps ? this.#ports.now() + SICK_PROBE_MS : Infinity)
     }
     return due
   }
@@ -187,7 +184,7 @@ export class FleetProbe {
     // The next one has been planned, or is under way.
     const isPlanned = isUnhealthy && this.dueAt.get(key) !== Infinity
     if (!isPlanned)
-      this.#probeAgain(key, startedAt + Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs))
+      this.#probeAgain(key, startedAt + Math.min(isUnhealthy ? SICK_PROBE_MS : Infinity, pool.statsIntervalMs))
     if (signals.length === 0) return
     this.#reachable.checked(route, signals.at(-1)!)
     try {

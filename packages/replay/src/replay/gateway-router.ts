@@ -9,7 +9,7 @@ import { PAYLOAD_VERSION } from '../../../../src/core/contract/payload-version.t
 import type { Placement } from '../../../../src/core/contract/placement.ts'
 import type { Refusal } from '../../../../src/core/contract/refusal.ts'
 import type { StageTimes } from '../../../../src/core/contract/stages.ts'
-import { sharedProbeMs } from '../../../../src/core/pool/pool-engines/shared-probe-interval.ts'
+import { sharedProbeMs } from '../../../../src/core/pool/pool-engines/probe-intervals.ts'
 import { readAdmission, readEngine } from '../../../../src/core/contract/decode.ts'
 import { defaultPool } from './default-pool.ts'
 import type { ReplayEngine } from './replay-engine.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ForeignLoad, type OwnLoad } from '../../../../src/core/pool/estimators/foreign-load.ts'
-import { sharedProbeMs } from '../../../../src/core/pool/pool-engines/shared-probe-interval.ts'
+import { sharedProbeMs } from '../../../../src/core/pool/pool-engines/probe-intervals.ts'
 
 /** Own prefill work, seconds. */
 const done = (seconds: number) => ({ prefilledS: () => seconds })

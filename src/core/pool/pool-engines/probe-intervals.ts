@@ -1,3 +1,8 @@
+/** Intervals of probes where they are shorter than the configured `stats_interval_ms`. */
+
+/** Maximum interval of probes of an engine that may have failed, ms, so that one that recovers is used soon. */
+export const SICK_PROBE_MS = 1_000
+
 /** Maximum interval, ms, at which engines that also serve other sources are probed: only reports show that load. */
 export const SHARED_PROBE_MS = 1_000
 
