@@ -1,6 +1,7 @@
 /** Summary of a pool and its engines. */
 import type { EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/contract/pool-config.ts'
+import { lmcacheServices } from './lmcache-services.ts'
 import { durationText } from './units.ts'
 import { podsText } from './pods-text.ts'
 import { isProvider } from './is-provider.ts'
@@ -93,13 +94,13 @@ function policyText({ name, options }: PolicyConfig): string {
   return optionTexts.length === 0 ? name : `${name} (${optionTexts.join(', ')})`
 }
 
-function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfig): string {
+function lmcacheText(lmcache: LmcacheConfig): string {
+  const { budgetMs, shared } = lmcache
+  const [service] = lmcacheServices(lmcache)
   const source =
-    coordinator !== null
-      ? `coordinator ${coordinator}, ${durationText(budgetMs)}`
-      : controller !== null
-        ? `controller ${controller}, ${durationText(budgetMs)}`
-        : 'servers report to this gateway'
+    service === undefined
+      ? 'servers report to this gateway'
+      : `${service.kind} ${service.url}, ${durationText(budgetMs)}`
   return shared ? `${source}; engines read each other's cache` : source
 }
 

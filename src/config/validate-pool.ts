@@ -1,6 +1,7 @@
 /** Rules for one pool. */
 import type { PoolSettings } from '../config.ts'
 import type { Finding } from './finding.ts'
+import { LMCACHE_SERVICES, lmcacheServices } from './lmcache-services.ts'
 import type { Path } from './path.ts'
 import { didYouMean } from './suggest.ts'
 import { checkEngine, checkHeaders, checkProvider } from './validate-engine.ts'
@@ -62,11 +63,11 @@ function checkShards(findings: Finding[], { shards, engines, lmcache }: PoolSett
 
 function checkLmcache(findings: Finding[], { lmcache, engines }: PoolSettings, at: Path): void {
   if (lmcache === null) return
-  const sources = [lmcache.coordinator, lmcache.controller, lmcache.registry || null].filter((one) => one !== null)
-  if (sources.length !== 1)
+  const sources = lmcacheServices(lmcache).length + (lmcache.registry ? 1 : 0)
+  if (sources !== 1)
     findings.push({
       path: [...at, 'lmcache'],
-      rule: 'must have exactly one of coordinator, controller and registry: true',
+      rule: `must have exactly one of ${LMCACHE_SERVICES.join(', ')} and registry: true`,
     })
   checkHeaders(findings, lmcache.headers, [...at, 'lmcache'])
   // Instances are identified by host, so engines that share one must name theirs.

@@ -2,6 +2,7 @@
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../config.ts'
 import { isProvider } from '../../config/is-provider.ts'
 import { toTargets } from '../../config/engine-targets.ts'
+import { type LmcacheService, lmcacheServices } from '../../config/lmcache-services.ts'
 import type { Endpoint } from './ask.ts'
 import type { ExpectedEngine } from './engine/expected.ts'
 import { type EngineExamination, examineEngine } from './engine/examine.ts'
@@ -36,14 +37,19 @@ export async function examinePlaces(places: readonly Endpoint[], options: Examin
   return subjects.flat()
 }
 
+const LMCACHE_EXAMINERS: Readonly<Record<LmcacheService, typeof examineCoordinator>> = {
+  coordinator: examineCoordinator,
+  controller: examineController,
+}
+
 async function examinePlace(name: string, place: Endpoint, options: ExamineOptions): Promise<Subject | Subject[]> {
-  switch (await kindOf(place, options.limitMs)) {
+  const kind = await kindOf(place, options.limitMs)
+  switch (kind) {
     case 'engine':
       return (await examineEngine(name, place, null, { ...options, model: null })).subject
     case 'coordinator':
-      return examineCoordinator(name, place, null, options.limitMs)
     case 'controller':
-      return examineController(name, place, null, options.limitMs)
+      return LMCACHE_EXAMINERS[kind](name, place, null, options.limitMs)
     case 'lmcache server':
       return examineLmcacheServer(name, place, options.limitMs)
     case 'gateway':
@@ -136,22 +142,19 @@ async function examineConfigured(
   return examineEngine(name, placeOf(pool, engine, via), expected, { ...options, generate, model: pool.model })
 }
 
-/** Examines the coordinator or controller of a pool. A registry is the gateway itself. */
+/** Examines the directory service of a pool. A registry is the gateway itself. */
 async function examineLmcache(
   pool: PoolSettings,
   members: readonly ReachableEngine[],
   limitMs: number,
 ): Promise<Subject[]> {
   const { lmcache } = pool
-  const url = lmcache?.coordinator ?? lmcache?.controller ?? null
-  if (lmcache === null || url === null || lmcache.binding !== null) return []
+  const [service] = lmcache === null ? [] : lmcacheServices(lmcache)
+  if (lmcache === null || service === undefined || lmcache.binding !== null) return []
   const root = members.map(({ facts }) => cardOf(facts.models, pool.model)?.root ?? null).find((one) => one !== null)
   const expected: ExpectedLmcache = { pool, model: lmcache.model ?? root ?? null }
-  const place = { url, headers: lmcache.headers }
-  const name = `of ${pool.model}`
-  return lmcache.coordinator === null
-    ? [await examineController(name, place, expected, limitMs)]
-    : examineCoordinator(name, place, expected, limitMs)
+  const place = { url: service.url, headers: lmcache.headers }
+  return LMCACHE_EXAMINERS[service.kind](`of ${pool.model}`, place, expected, limitMs)
 }
 
 /** Maps the list in order with bounded concurrency. */

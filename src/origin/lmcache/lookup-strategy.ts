@@ -1,7 +1,9 @@
 import type { LmcacheConfig } from '../../config.ts'
+import { type LmcacheService, lmcacheServices } from '../../config/lmcache-services.ts'
 import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
 import type { Ports } from '../../ports.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { Origin } from '../../ports/origin.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { CacheSource } from './cache-source.ts'
 import { Controller } from './controller.ts'
@@ -54,10 +56,16 @@ export function strategyOf(route: PoolRoute, ports: Ports): LookupStrategy | nul
   }
 }
 
+const SOURCES: Readonly<Record<LmcacheService, new (origin: Origin, target: EngineTarget) => CacheSource>> = {
+  coordinator: Coordinator,
+  controller: Controller,
+}
+
 /** null: the gateway itself is the registry. */
-function sourceOf({ coordinator, controller, headers, binding }: LmcacheConfig, { origin }: Ports): CacheSource | null {
+function sourceOf(lmcache: LmcacheConfig, { origin }: Ports): CacheSource | null {
+  const [service] = lmcacheServices(lmcache)
+  if (service === undefined) return null
+  const { headers, binding } = lmcache
   const flat = Object.entries(headers).flatMap(([name, value]) => [name.toLowerCase(), value])
-  const at = (url: string): EngineTarget => ({ id: 'lmcache', url, headers: flat, binding })
-  if (coordinator !== null) return new Coordinator(origin, at(coordinator))
-  return controller === null ? null : new Controller(origin, at(controller))
+  return new SOURCES[service.kind](origin, { id: 'lmcache', url: service.url, headers: flat, binding })
 }

@@ -14,7 +14,7 @@ export async function examineController(
   place: Endpoint,
   expected: ExpectedLmcache | null,
   limitMs: number,
-): Promise<Subject> {
+): Promise<Subject[]> {
   const found = new Findings()
   const lookup: Question = { method: 'POST', path: '/lookup', body: { tokens: [1, 2, 3] }, limitMs }
   const result = await ask(place, lookup)
@@ -34,7 +34,7 @@ export async function examineController(
       costs: 'Anyone who reaches it can move and clear the cache.',
       next: 'Restrict it to the gateway and the engines.',
     })
-  return { kind: 'controller', name, url: place.url, is: 'LMCache controller', findings: found.list }
+  return [{ kind: 'controller', name, url: place.url, is: 'LMCache controller', findings: found.list }]
 }
 
 async function checkHosts(
