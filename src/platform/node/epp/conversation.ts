@@ -38,10 +38,22 @@ export interface ConversationParts {
   readonly ended: (conversation: Conversation) => void
 }
 
+/** How far the conversation is, and what it has by then. */
+type State =
+  /** `local`: the proxy answers the client itself, before it has got an engine. */
+  | { readonly phase: 'head' | 'request' | 'local' }
+  /** The request has an engine, which has not answered. */
+  | { readonly phase: 'placed'; readonly delivered: DeliveredRequest; readonly handler: ResponseHandler }
+  | AnsweredState
+
 /**
- * `local`: the proxy answers the client itself, before it has got an engine.
+ * The engine has answered. `judged`: the gateway decides whether the answer goes to the client, or has decided that it
+ * does not. `streamed`: it goes there, and its body is read by a step that changes it. `relayed`: it goes there.
  */
-type Phase = 'head' | 'request' | 'placed' | 'response' | 'local'
+type AnsweredState = { readonly head: HeaderMap; readonly answer: ProxiedAnswer } & (
+  | { readonly phase: 'judged' | 'streamed' }
+  | { readonly phase: 'relayed'; readonly relay: ProxiedRelay }
+)
 
 const NO_MODES: BodyModes = { request: 'duplex', response: 'duplex' }
 
@@ -49,21 +61,15 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   readonly #call: GrpcCall
   readonly #parts: ConversationParts
   readonly #writer: ConversationWriter
-  #phase: Phase = 'head'
+  #state: State = { phase: 'head' }
   #modes = NO_MODES
+  /** null: its head has not come. */
   #request: InboundRequest | null = null
-  #delivered: DeliveredRequest | null = null
-  #handler: ResponseHandler | null = null
-  #answer: ProxiedAnswer | null = null
-  #answerHead: HeaderMap | null = null
-  #relay: ProxiedRelay | null = null
-  /** The body of the answer is read by a step that changes it. */
-  #isStream = false
   /** The last message of the response body has come. */
   #isAnswerEnded = false
   #subset: ReadonlySet<string> | null = null
   readonly #firstByte = new PatientTimer(() => this.#firstByteDue())
-  readonly #patience = new WheelTimer(() => this.#answer?.beginEarly())
+  readonly #patience = new WheelTimer(() => this.#patienceOver())
 
   constructor(call: GrpcCall, parts: ConversationParts) {
     this.#call = call
@@ -111,9 +117,9 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   // Request
 
   requestHeaders(message: ProcessingRequest): void {
-    if (this.#phase !== 'head') throw outOfOrder(message.kind)
+    if (this.#state.phase !== 'head') throw outOfOrder(message.kind)
     this.#modes = bodyModesOf(message)
-    this.#phase = 'request'
+    this.#state = { phase: 'request' }
     this.#subset = subsetOf(message)
     const headers = new HeaderMap(message.headers)
     this.#parts.prepare(headers)
@@ -125,14 +131,14 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   }
 
   requestBody(message: ProcessingRequest, bytes: Buffer): void {
-    if (this.#phase === 'local') return
+    if (this.#state.phase === 'local') return
     if (this.#request === null || this.#request.isComplete) throw outOfOrder(message.kind)
     this.#request.take(message.body, memoryOf(bytes))
     if (message.endOfStream) this.#request.end()
   }
 
   requestTrailers(message: ProcessingRequest): void {
-    if (this.#phase === 'local') return this.#call.send(trailersAnswer('request_trailers'))
+    if (this.#state.phase === 'local') return this.#call.send(trailersAnswer('request_trailers'))
     if (this.#request === null || this.#request.isComplete) throw outOfOrder(message.kind)
     this.#writer.hasRequestTrailers = true
     this.#request.end()
@@ -146,21 +152,19 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
 
   async #run(request: InboundRequest): Promise<void> {
     const response = await this.#parts.place(request, this)
-    if (this.#relay !== null || this.#phase === 'local') return
-    const isRelayed = this.#isStream
-    if (!isRelayed) return this.#writer.refuse(response)
+    const state = this.#state
+    if (state.phase === 'relayed' || state.phase === 'local') return
+    if (state.phase !== 'streamed') return this.#writer.refuse(response)
     const headers: string[] = []
     response.headers.forEach((value, name) => headers.push(name, value))
-    this.#writer.responseHead(this.#answerHead!, headers)
+    this.#writer.responseHead(state.head, headers)
     await this.#writer.pipe(response)
   }
 
   begin(request: DeliveredRequest, handler: ResponseHandler): void {
     const inbound = this.#request!
     if (inbound.signal.aborted) return handler.failed(inbound.signal.reason)
-    this.#phase = 'placed'
-    this.#handler = handler
-    this.#delivered = request
+    this.#state = { phase: 'placed', delivered: request, handler }
     const { target, fallbacks, path } = request
     const changes = inbound.headers.changesTo(headersForTarget(request.headers, target), staysInRequest)
     this.#writer.placed({
@@ -177,20 +181,19 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   // Response
 
   responseHeaders(message: ProcessingRequest): void {
-    if (this.#phase === 'request') return this.#localAnswer(message)
-    if (this.#phase !== 'placed') throw outOfOrder(message.kind)
-    this.#phase = 'response'
+    const state = this.#state
+    if (state.phase === 'request') return this.#localAnswer()
+    if (state.phase !== 'placed') throw outOfOrder(message.kind)
+    const { delivered, handler } = state
     const head = new HeaderMap(message.headers)
-    this.#answerHead = head
     this.#isAnswerEnded = message.endOfStream
     const answer = new ProxiedAnswer({
       head: { status: Number(head.pseudo.get(':status') ?? 0), headers: headersOfAnswer(plain(message.headers)) },
-      limits: { now: this.#parts.now, expected: expectedOf(this.#delivered!) },
+      limits: { now: this.#parts.now, expected: expectedOf(delivered) },
       mover: this,
       served: servedOf(message),
     })
-    this.#answer = answer
-    const handler = this.#handler!
+    this.#state = { phase: 'judged', head, answer }
     if (isUnreached(head)) return handler.failed(new OriginError('connect', 'the proxy could not reach the engine'))
     this.#judge(answer, handler, message.endOfStream)
   }
@@ -211,53 +214,53 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
 
   responseBody(message: ProcessingRequest): void {
     const { body, endOfStream } = message
-    const isUnexpected = this.#answer === null || this.#isAnswerEnded || this.#modes.response === 'none'
-    if (this.#phase !== 'local' && isUnexpected) throw outOfOrder(message.kind)
+    const state = this.#state
+    if (state.phase === 'local') return this.#writer.returnBody(body, endOfStream, this.#modes)
+    const { response } = this.#modes
+    if (!('answer' in state) || this.#isAnswerEnded || response === 'none') throw outOfOrder(message.kind)
     if (endOfStream) this.#isAnswerEnded = true
-    if (this.#phase === 'local') return this.#writer.returnBody(body, endOfStream, this.#modes)
-    if (this.#modes.response === 'each') return this.#answerEach(body, endOfStream)
-    if (this.#relay === null) {
-      if (body.length > 0) this.#answer!.take(body)
+    if (response === 'each') return this.#answerEach(state, message)
+    if (state.phase !== 'relayed') {
+      if (body.length > 0) state.answer.take(body)
       // The step above may have started the relay.
       if (endOfStream) this.#answerEnded()
-    } else if (endOfStream) this.#relay.takeLast(body)
-    else this.#relay.take(body)
+    } else if (endOfStream) state.relay.takeLast(body)
+    else state.relay.take(body)
   }
 
   #answerEnded(): void {
-    if (this.#relay === null) this.#answer!.end()
-    else this.#relay.end(true)
+    const state = this.#answered()
+    if (state.phase === 'relayed') state.relay.end(true)
+    else state.answer.end()
   }
 
   /** Each message of the body needs exactly one answer. */
-  #answerEach(body: Buffer, isLast: boolean): void {
-    const relay = this.#relay
-    if (relay === null) throw outOfOrder('response_body')
+  #answerEach(state: AnsweredState, { kind, body, endOfStream }: ProcessingRequest): void {
+    if (state.phase !== 'relayed') throw outOfOrder(kind)
     this.#writer.collect(body, () => {
-      relay.take(body)
-      if (isLast) relay.end(true)
+      state.relay.take(body)
+      if (endOfStream) state.relay.end(true)
     })
   }
 
-  responseTrailers(message: ProcessingRequest): void {
-    const { kind } = message
-    if (this.#phase !== 'local') {
-      if (this.#answer === null) throw outOfOrder(kind)
+  responseTrailers({ kind }: ProcessingRequest): void {
+    const state = this.#state
+    if (state.phase !== 'local') {
+      if (!('answer' in state)) throw outOfOrder(kind)
       this.#isAnswerEnded = true
       this.#writer.hasResponseTrailers = true
-      if (this.#relay === null) this.#answer.end()
-      else if (this.#modes.response === 'none') this.#relay.endUnread()
-      else this.#relay.end(false)
+      if (state.phase !== 'relayed') state.answer.end()
+      else if (this.#modes.response === 'none') state.relay.endUnread()
+      else state.relay.end(false)
     }
     this.#call.send(trailersAnswer('response_trailers'))
   }
 
   /** The proxy answers the client itself: its limits, another filter. The request ends here. */
-  #localAnswer(message: ProcessingRequest): void {
-    this.#phase = 'local'
+  #localAnswer(): void {
+    this.#state = { phase: 'local' }
     this.#call.send(headersAnswer('response_headers', null))
     this.#request?.gone()
-    if (message.endOfStream) this.#isAnswerEnded = true
   }
 
   // AnswerMover
@@ -273,9 +276,10 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
       outlet: response === 'duplex' ? this.#writer : this.#writer.collector,
       changes: response === 'duplex',
     })
-    this.#relay = relay
+    const { head, answer } = this.#answered()
+    this.#state = { phase: 'relayed', head, answer, relay }
     this.#call.together(() => {
-      this.#writer.responseHead(this.#answerHead!, options.headers)
+      this.#writer.responseHead(head, options.headers)
       if (response === 'none' && this.#isAnswerEnded) relay.endUnread()
       else if (response === 'duplex') relay.begin()
     })
@@ -286,7 +290,8 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   }
 
   streams(): void {
-    this.#isStream = true
+    const { head, answer } = this.#answered()
+    this.#state = { phase: 'streamed', head, answer }
     this.#firstByte.cancel()
     this.#patience.cancel()
   }
@@ -299,25 +304,40 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   #firstByteDue(): void {
     if (this.#firstByte.extend() > 0) return
     const error = new OriginError('first_byte_timeout', 'no output in time')
-    if (this.#answer === null) this.#handler?.failed(error)
-    else this.#answer.fail(error)
+    const state = this.#state
+    if (state.phase === 'placed') state.handler.failed(error)
+    else if ('answer' in state) state.answer.fail(error)
+  }
+
+  #patienceOver(): void {
+    const state = this.#state
+    if ('answer' in state) state.answer.beginEarly()
+  }
+
+  /** The state as seen by calls of the answer. */
+  #answered(): AnsweredState {
+    if (!('answer' in this.#state)) throw new Error('the conversation has no answer')
+    return this.#state
   }
 
   /** Releases what the request holds. The first call has effect. */
   #finish(): void {
     this.#firstByte.cancel()
     this.#patience.cancel()
-    const relay = this.#relay
-    if (relay !== null) {
-      if (this.#modes.response === 'none') relay.endUnread()
-      else relay.gone()
+    const state = this.#state
+    if (state.phase === 'relayed') {
+      if (this.#modes.response === 'none') state.relay.endUnread()
+      else state.relay.gone()
     }
     const request = this.#request
     if (request === null || request.signal.aborted) return
     request.gone()
-    if (this.#phase === 'placed') this.#handler?.failed(request.signal.reason)
-    else if (relay === null) this.#answer?.abandon(request.signal.reason)
-    if (relay === null) this.#answer?.fail(request.signal.reason)
+    const { reason } = request.signal
+    if (state.phase === 'placed') state.handler.failed(reason)
+    else if (state.phase === 'judged' || state.phase === 'streamed') {
+      state.answer.abandon(reason)
+      state.answer.fail(reason)
+    }
   }
 }
 
