@@ -34,10 +34,10 @@ export function signsOf(engine: EngineState, { silentSince, paces, now }: SignSo
 
 /** A trial has failed, or the counters of the engine stand still; and they do not show that it works. */
 function hasStopped(engine: EngineState, silentSince: number, now: number): boolean {
-  const { trialFailedAt, isUntriable, reported, owed } = engine
+  const { trials, reported, owed } = engine
   const { hasLongPrefill } = owed
   if (reported.isAtWork({ since: silentSince, hasLongPrefill, now })) return false
-  if (trialFailedAt >= silentSince || (isUntriable && now - silentSince >= SILENT_UNTRIED_MS)) return true
+  if (trials.failedAt >= silentSince || (trials.isUnserved && now - silentSince >= SILENT_UNTRIED_MS)) return true
   // Most counters stand still during a prefill.
   return reported.isStill(now) && !hasLongPrefill
 }

@@ -1,5 +1,4 @@
 /** Watches the engines of a pool: their condition, trials of silent ones, and events for the log. */
-import type { EngineSignal } from '../../contract/engine-signal.ts'
 import { isOpaque } from '../../contract/pool-config.ts'
 import type { Condition, HurtRequests } from '../../contract/pool-digest.ts'
 import { ownTrialAt } from '../pool-engines/circuit.ts'
@@ -9,6 +8,7 @@ import type { EngineState } from '../pool-engines/engine-state.ts'
 import type { ExpectedTimes } from './expected-times.ts'
 import type { PoolEvents } from '../pool-events.ts'
 import { signsOf } from './condition-signs.ts'
+import type { TrialSignal } from './engine-trials.ts'
 import { SiblingPaces } from './sibling-paces.ts'
 import { COMPARISON_MS, SlowEjection } from './slow-ejection.ts'
 
@@ -42,8 +42,6 @@ const WEDGED_UNTRIED_MS = 10_000
 
 /** Wedged engines from which a pool may be stalled. */
 const MIN_STALLED = 2
-
-export type TrialSignal = Extract<EngineSignal, { readonly kind: 'trial' }>
 
 /** A one-token request that the gateway sends on its own account. */
 export interface TrialOrder {
@@ -123,12 +121,8 @@ export class EngineWatch {
 
   /** Applies the result of a trial. */
   tried(engine: EngineState, { sentAt, result }: TrialSignal, now: number): void {
-    // From the time it was sent: one that hung for its limit is repeated at once.
-    engine.triedAt = engine.trial?.sentAt ?? now
-    engine.trial = null
+    engine.trials.ended(result, now)
     this.#slow.tried(engine, { sentAt, tookMs: result === 'passed' ? now - sentAt : null }, now)
-    engine.isUntriable = result === 'unclear'
-    if (result === 'failed') engine.trialFailedAt = now
     const { condition, since } = engine.condition
     const mayReturn = result === 'unclear' && condition === 'wedged' && now - since >= WEDGED_UNTRIED_MS
     if (result !== 'passed' && !mayReturn) return
@@ -225,21 +219,22 @@ const isOut = ({ condition: { condition }, isTakenOut }: EngineState): boolean =
 
 /** The trial counts as sent. */
 function ordered(engine: EngineState, limitMs: number, now: number): TrialOrder {
-  engine.trial = { sentAt: now, limitMs }
+  engine.trials.sent({ sentAt: now, limitMs })
   return { engine: engine.spec.id, limitMs }
 }
 
 /** An engine that fails its health checks shows by them that it is back. */
 function needsTrial(engine: EngineState, now: number): boolean {
-  const { isSuspect, circuit, trial, spec, healthy, asleep, isLeaving, paused, downSince } = engine
+  const { isSuspect, circuit, trials, spec, healthy, asleep, isLeaving, paused, downSince } = engine
   if (isOpaque(spec) || !healthy || asleep || isLeaving || paused !== null) return false
   if (!isSuspect && now < (ownTrialAt(circuit) ?? Infinity)) return false
   const everyMs = trialEveryMs(engine, now)
-  if (trial === null) return now - engine.triedAt >= everyMs
-  const waitedMs = now - trial.sentAt
-  if (downSince === null) return waitedMs > trial.limitMs + LOST_TRIAL_MS
+  const { running } = trials
+  if (running === null) return now - trials.triedAt >= everyMs
+  const waitedMs = now - running.sentAt
+  if (downSince === null) return waitedMs > running.limitMs + LOST_TRIAL_MS
   // An engine that hung may never answer what it got meanwhile.
-  return waitedMs >= Math.max(everyMs, trial.limitMs / CONCURRENT_TRIALS)
+  return waitedMs >= Math.max(everyMs, running.limitMs / CONCURRENT_TRIALS)
 }
 
 /** An engine that is soon back is soon found, and one that is dead for hours gets few trials. */

@@ -149,16 +149,16 @@ function isFarBehind(engine: EngineState, paces: SiblingPaces): boolean {
   )
 }
 
-function mayBeTried({ spec, healthy, asleep, isLeaving, paused, trial, circuit, isUntriable }: EngineState): boolean {
+function mayBeTried({ spec, healthy, asleep, isLeaving, paused, trials, circuit }: EngineState): boolean {
   return (
     !isOpaque(spec) &&
     healthy &&
     !asleep &&
     !isLeaving &&
     paused === null &&
-    trial === null &&
+    trials.running === null &&
     circuit.state === 'closed' &&
-    !isUntriable
+    !trials.isUnserved
   )
 }
 

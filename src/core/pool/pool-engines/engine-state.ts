@@ -7,6 +7,7 @@ import type { EngineRef } from '../booking-ref.ts'
 import { type Circuit, closed } from './circuit.ts'
 import { AbandonedRequests } from '../condition/affected-requests.ts'
 import { type ConditionState, wellSince } from '../condition/engine-condition.ts'
+import { EngineTrials } from '../condition/engine-trials.ts'
 import { EngineSignals } from '../signals/engine-signals.ts'
 import { OwedTokens } from '../condition/owed-tokens.ts'
 import { ReportedWork } from '../condition/reported-work.ts'
@@ -92,13 +93,7 @@ export class EngineState implements EngineRef {
   fencedAt = -Infinity
   /** Since when it serves no requests; null: it does. */
   downSince: number | null = null
-  /** The gateway's own request that is on its way to it. */
-  trial: { readonly sentAt: number; readonly limitMs: number } | null = null
-  /** When the last trial that has ended was sent, ms since the epoch. */
-  triedAt = -Infinity
-  trialFailedAt = -Infinity
-  /** The last trial showed only that the engine does not serve such requests. */
-  isUntriable = false
+  readonly trials = new EngineTrials()
   /** Requests whose client left before the first token. */
   readonly abandoned = new AbandonedRequests()
   /** Requests that another engine answered because this one was wedged. */
