@@ -28,8 +28,8 @@ export function sortWithinTolerance(costTable: CostTable, { tolerance, isTie }: 
   return costTable
 }
 
-/** Growth step of the table: one more engine must not replace it each time, and decisions copy all of its rows. */
-const STEP = 4
+/** Growth step of the table: one more engine must not replace it each time. */
+const STEP = 8
 
 /**
  * Cost table of a policy: one row per candidate, in their order. Each policy has one table, which its next ranking
