@@ -233,8 +233,6 @@ export class PoolState {
     this.#history.gaugeBy(this.#engines, now)
     const placement = this.#engines.adapters.begin(decision.placement, admission, now)
     const { legs } = this.#add(key, admission, placement, { now, reading, logged })
-    // An edge that did not receive the first placement asks again with the same key.
-    this.#ended.delete(key)
     for (const { engine } of legs) this.#engines.chosen(engine, key)
     const { policy, predictedTtftMs } = decision
     if (decision.panic === true) this.#events.raise({ event: 'panic_mode', engine: servingEngine(placement) }, now)
@@ -392,6 +390,8 @@ export class PoolState {
     const lapsed = this.#bookings.lapsed(now)
     for (const booking of lapsed) {
       this.#bookings.take(booking.key)
+      // Its edge may resume it, also if an earlier booking with the same key was released.
+      this.#ended.delete(booking.key)
       this.#lifecycle.end(booking, endedAs('lapsed'), now)
       this.#waiting.ended(booking.key, null)
     }
