@@ -9,7 +9,7 @@ export type AffinityFields = Pick<Admission, 'id' | 'blocks' | 'session' | 'tena
 const PREFIX_KEY_BLOCKS = 4
 
 /** Key of the leading blocks. Hashes are chained, so one lane of the last block identifies all. */
-export function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): number {
+function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): number {
   const count = Math.min(blocks.length >> 1, PREFIX_KEY_BLOCKS)
   return count === 0 ? hashText(id) : blocks[2 * (count - 1)]!
 }

@@ -9,10 +9,9 @@ export interface RouteRequest {
   readonly blockTokens: number
   /** Full prompt blocks. */
   readonly blockCount: number
-  /** Hash of the first blocks, or of the id without blocks: for affinity without an index. */
-  readonly prefixKey: number
-  /** Hash of the session within its tenant; null: none is named. */
-  readonly sessionKey: number | null
+  /** As the client names it, within its tenant; null: not named. */
+  readonly session: string | null
+  readonly tenant: string
   /** As the request sets it. */
   readonly expectedOutputTokens: number | null
   /** Mean of the pool's responses; null: none yet. */

@@ -146,8 +146,8 @@ const request: RouteRequest = {
   promptTokens: 1000,
   blockTokens: 64,
   blockCount: 15,
-  prefixKey: 1,
-  sessionKey: 1,
+  session: 's',
+  tenant: '',
   expectedOutputTokens: null,
   usualOutputTokens: null,
 }

@@ -4,7 +4,6 @@ import type { Decision, ExcludedEngine } from '../../contract/decision.ts'
 import type { LegRole } from '../../contract/legs.ts'
 import { type Placement, servingEngine } from '../../contract/placement.ts'
 import { isOpaque, type PoolConfig } from '../../contract/pool-config.ts'
-import { prefixKey, sessionKey } from '../../routing/affinity-keys.ts'
 import type { CandidateSet } from '../../routing/candidate-set.ts'
 import type { Random, RouteRequest } from '../../routing/policy.ts'
 import type { RankingPool } from '../../routing/ranking.ts'
@@ -218,7 +217,7 @@ function predictionById(engineId: string, { engines, reading }: DecisionInput): 
 }
 
 function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, blockTokens: number): RouteRequest {
-  const { id, model, adapter, promptTokens, expectedOutputTokens, blocks } = admission
+  const { id, model, adapter, promptTokens, expectedOutputTokens, blocks, session, tenant } = admission
   return {
     id,
     model,
@@ -226,8 +225,8 @@ function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, bl
     promptTokens,
     blockTokens,
     blockCount: blocks.length >> 1,
-    prefixKey: prefixKey(admission),
-    sessionKey: sessionKey(admission),
+    session,
+    tenant,
     expectedOutputTokens,
     usualOutputTokens,
   }

@@ -1,3 +1,4 @@
+import { sessionKey } from '../affinity-keys.ts'
 import { definePlainPolicy } from '../plain-policy.ts'
 import { rendezvous, withinBound } from '../rendezvous.ts'
 import { leastLoaded } from './least-loaded.ts'
@@ -16,9 +17,10 @@ export const session = definePlainPolicy({
   needs: ['requests', 'foreignRequests'],
   rank(request, candidates, random) {
     const costTable = leastLoaded.rank(request, candidates, random)
-    if (request.sessionKey === null) return costTable
+    const key = sessionKey(request)
+    if (key === null) return costTable
     const placed = candidates.map(({ id, requests, weight }, place) => ({ id, requests, weight, place }))
-    withinBound(rendezvous(request.sessionKey, placed), SESSION_BOUND).forEach(({ place }, position) => {
+    withinBound(rendezvous(key, placed), SESSION_BOUND).forEach(({ place }, position) => {
       costTable.order[position] = place
       costTable.costs[place] = position
     })

@@ -1,12 +1,10 @@
 import { expect, it } from 'vitest'
-import { hashText } from '../../../../src/core/routing/placement-hash.ts'
 import { asRanked, candidates, policyNamed, rankingBy, routeRequest } from '../ranked-policy.ts'
 
 const engines = (busy: string | null, requests: number) =>
   candidates(Object.fromEntries(['a', 'b', 'c'].map((id) => [id, { requests: id === busy ? requests : 0 }])))
 const chosen = (session: string, busy: string | null = null, requests = 0): string =>
-  asRanked(policyNamed('session'), routeRequest(1, { sessionKey: hashText(session) }), engines(busy, requests))[0]!
-    .engine
+  asRanked(policyNamed('session'), routeRequest(1, { session }), engines(busy, requests))[0]!.engine
 
 it('session distributes sessions over all engines', () => {
   const sessions = Array.from({ length: 40 }, (_, at) => `session-${at}`)
