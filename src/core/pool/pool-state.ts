@@ -457,7 +457,7 @@ export class PoolState {
   #again(booking: Booking, now: number): AdmittedBooking {
     this.#bookings.touch(booking, now, this.#leaseMs)
     const { key, placement, logged } = booking
-    const { policy = '', predictedTtftMs = null } = logged?.choice?.decision ?? {}
+    const { policy = '', predictedTtftMs = null } = logged?.decision ?? {}
     return { key, placement, policy, predictedTtftMs }
   }
 

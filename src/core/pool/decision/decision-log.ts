@@ -2,7 +2,7 @@ import type { Decision } from '../../contract/decision.ts'
 import type { Outcome } from '../../contract/outcome.ts'
 import type { RefusalReason } from '../../contract/refusal.ts'
 import type { StageTimes } from '../../contract/stages.ts'
-import type { RankingPool } from '../../routing/ranking.ts'
+import type { Ranking, RankingPool } from '../../routing/ranking.ts'
 import type { Choice } from './decision-result.ts'
 
 /** Measured decisions kept for the dashboard, while newer requests start. */
@@ -14,38 +14,40 @@ const MEASUREMENTS_KEPT = 2 * MEASURED_KEPT
 /** A decision in the log, and what was measured of it since. It becomes a `Decision` when somebody reads it. */
 export class LoggedDecision {
   /** null: newer decisions have replaced it. */
-  #choice: Choice | null
-  firstToken: Decision['firstToken'] = undefined
+  decision: Decision | null
+  ranked: readonly Ranking[]
+  /** Stages of the first token; undefined: it has not come. */
+  stages: StageTimes | undefined = undefined
   actual: Decision['actual'] = null
   retryRefused: RefusalReason | undefined = undefined
 
-  constructor(choice: Choice) {
-    this.#choice = choice
+  constructor({ decision, ranked }: Choice) {
+    this.decision = decision
+    this.ranked = ranked
   }
 
-  get choice(): Choice | null {
-    return this.#choice
-  }
-
-  /** Removes the decision, which a booking may refer to for hours. */
-  forget(): Choice['ranked'] {
-    const ranked = this.#choice?.ranked ?? []
-    this.#choice = null
+  /** Removes the decision, which a booking may refer to for hours. Returns its rankings. */
+  forget(): readonly Ranking[] {
+    const { ranked } = this
+    this.decision = null
+    this.ranked = []
     return ranked
   }
 
-  /** The decision without candidates; null: it was forgotten. */
-  decision(): Decision | null {
-    if (this.#choice === null) return null
-    const { firstToken, actual, retryRefused } = this
+  /** The decision with what was measured, without candidates; null: it was forgotten. */
+  withMeasurements(): Decision | null {
+    const { decision, stages, actual, retryRefused } = this
+    if (decision === null) return null
     return {
-      ...this.#choice.decision,
-      ...(firstToken === undefined ? {} : { firstToken }),
+      ...decision,
+      ...(stages === undefined ? {} : { firstToken: { ttftMs: ttftOf(stages)!, stages } }),
       ...(retryRefused === undefined ? {} : { retryRefused }),
       actual,
     }
   }
 }
+
+const ttftOf = ({ ttft, first_byte }: StageTimes): number | undefined => ttft ?? first_byte
 
 /**
  * Log of the last decisions: a ring buffer, which is scanned for people and retries. Bookings refer to their own
@@ -78,24 +80,23 @@ export class DecisionLog {
 
   /** The decision of an attempt; null: it was forgotten, or made elsewhere. */
   of({ id, attempt }: Pick<Decision, 'id' | 'attempt'>): LoggedDecision | null {
-    return this.#newest(({ decision }) => decision.id === id && decision.attempt === attempt)
+    return this.#newest((decision) => decision.id === id && decision.attempt === attempt)
   }
 
   /** Returns the predicted TTFT. null: there is none. */
   firstToken(logged: LoggedDecision, stages: StageTimes): number | null {
-    const ttftMs = stages.ttft ?? stages.first_byte
-    const { choice } = logged
-    if (choice === null || ttftMs === undefined) return null
-    logged.firstToken = { ttftMs, stages }
+    const { decision } = logged
+    if (decision === null || ttftOf(stages) === undefined) return null
+    logged.stages = stages
     this.#remember(logged)
-    return choice.decision.predictedTtftMs
+    return decision.predictedTtftMs
   }
 
   /** Stores the outcome of a decision. */
   settle(logged: LoggedDecision, outcome: Outcome): void {
-    if (logged.choice === null) return
+    if (logged.decision === null) return
     logged.actual = {
-      ttftMs: outcome.stages.ttft ?? outcome.stages.first_byte ?? null,
+      ttftMs: ttftOf(outcome.stages) ?? null,
       cachedTokens: outcome.usage?.cachedTokens ?? null,
       result: outcome.result,
       stages: outcome.stages,
@@ -105,7 +106,7 @@ export class DecisionLog {
 
   /** Stores why the last attempt was not retried. */
   retryRefused(id: string, reason: RefusalReason): void {
-    const last = this.#newest(({ decision }) => decision.id === id)
+    const last = this.#newest((decision) => decision.id === id)
     if (last !== null) last.retryRefused = reason
   }
 
@@ -123,20 +124,20 @@ export class DecisionLog {
 
   find(idOrKey: string): Decision | null {
     const [, id = '', attempt = ''] = /^(.*)#(\d+)$/s.exec(idOrKey) ?? []
-    const last = this.#newest(({ decision }) => decision.id === idOrKey)
+    const last = this.#newest((decision) => decision.id === idOrKey)
     // A hedge that lost tells less than the attempt that answered.
-    const isLostHedge = last?.choice?.decision.hedge === true && last.actual?.result === 'abandoned'
-    const answered = isLostHedge ? this.#newest(({ decision }) => decision.id === idOrKey, last) : null
+    const isLostHedge = last?.decision?.hedge === true && last.actual?.result === 'abandoned'
+    const answered = isLostHedge ? this.#newest((decision) => decision.id === idOrKey, last) : null
     const logged = answered ?? last ?? this.of({ id, attempt: Number(attempt) })
-    const decision = logged?.decision() ?? null
-    return decision === null ? null : toDecision({ decision, ranked: logged!.choice!.ranked })
+    const decision = logged?.withMeasurements() ?? null
+    return decision === null ? null : toDecision({ decision, ranked: logged!.ranked })
   }
 
   /** @param but not this one */
-  #newest(isIt: (choice: Choice) => boolean, but: LoggedDecision | null = null): LoggedDecision | null {
+  #newest(isIt: (decision: Decision) => boolean, but: LoggedDecision | null = null): LoggedDecision | null {
     for (let back = 1; back <= this.#kept.length; back++) {
       const logged = this.#kept[(this.#next - back + this.#kept.length) % this.#kept.length]!
-      if (logged !== but && logged.choice !== null && isIt(logged.choice)) return logged
+      if (logged !== but && logged.decision !== null && isIt(logged.decision)) return logged
     }
     return null
   }
@@ -150,10 +151,10 @@ export class DecisionLog {
 /** The last of these, in reverse. */
 const decisionsOf = (inOrder: readonly LoggedDecision[], limit: number): Decision[] =>
   inOrder
-    .filter(({ choice }) => choice !== null)
+    .filter(({ decision }) => decision !== null)
     .slice(-limit)
     .reverse()
-    .map((logged) => logged.decision()!)
+    .map((logged) => logged.withMeasurements()!)
 
 /** Converts a choice to a decision with its candidates as objects. */
 export function toDecision({ decision, ranked }: Choice): Decision {
