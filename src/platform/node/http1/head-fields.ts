@@ -5,8 +5,11 @@
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
 
-// oxlint-disable-next-line no-control-regex -- rejects control bytes
-const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
+// oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
+const FORBIDDEN = /[^\t\x20-\x7e\x80-\xff]/
+
+/** Whether a header can carry the text. No line break can be in it: behind one another header would begin. */
+export const isFieldValue = (text: string): boolean => !FORBIDDEN.test(text)
 
 /** Names as sent, in lower case. Peers send the same few names again and again. */
 const knownNames = new Map<string, string>()
@@ -28,8 +31,8 @@ function nameOf(sent: string): string | null {
  * Latin-1. Returns false if the head is malformed or `take` returned false.
  */
 export function readHeadFields(text: string, take: (name: string, value: string) => boolean): boolean {
-  if (FORBIDDEN.test(text)) return false
   let at = text.indexOf('\r\n')
+  if (!isFieldValue(at < 0 ? text : text.slice(0, at))) return false
   while (at >= 0) {
     const from = at + 2
     at = text.indexOf('\r\n', from)
@@ -37,7 +40,8 @@ export function readHeadFields(text: string, take: (name: string, value: string)
     const colon = text.indexOf(':', from)
     if (colon < 0 || colon > end) return false
     const name = nameOf(text.slice(from, colon))
-    if (name === null || !take(name, valueOf(text, colon + 1, end))) return false
+    const value = valueOf(text, colon + 1, end)
+    if (name === null || !isFieldValue(value) || !take(name, value)) return false
   }
   return true
 }

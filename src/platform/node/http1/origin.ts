@@ -11,6 +11,7 @@ import { EngineRequest } from './engine-request.ts'
 import type { EngineTarget, EngineTls } from '../../../ports/engine-target.ts'
 import type { Certificates } from './engine-connection.ts'
 import { ConnectionPool } from './connection-pool.ts'
+import { isFieldValue } from './head-fields.ts'
 
 interface NodeOriginOptions {
   /** Epoch milliseconds. */
@@ -161,15 +162,11 @@ class HeadOnly implements ResponseHandler {
   }
 }
 
-// oxlint-disable-next-line no-control-regex -- rejects control bytes
-const UNSAFE = /[\0-\x08\x0a-\x1f\x7f]|[^\0-\xff]/
-
 function requestHead(request: OriginRequest, engine: Engine): string {
   const headers = headersForTarget(request.headers, request.target)
   // A line break in a path or value would be a second request.
-  if (UNSAFE.test(request.path) || request.path.includes(' ') || UNSAFE.test(headers.join(''))) {
+  if (!isFieldValue(request.path) || request.path.includes(' ') || !headers.every(isFieldValue))
     throw new OriginError('malformed', 'a header or the path holds a byte that HTTP/1.1 cannot carry')
-  }
   let head = `${request.method} ${engine.basePath}${request.path} HTTP/1.1\r\nhost: ${engine.url.host}\r\n`
   for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`
   let length = 0

@@ -5,6 +5,7 @@ import { limitWrite } from '../inbound/write-limit.ts'
 import type { RequestScope } from '../../../ports/request-scope.ts'
 import type { Socket } from 'node:net'
 import { chunkOf, LAST_CHUNK } from './chunked.ts'
+import { isFieldValue } from './head-fields.ts'
 
 export interface ResponseWriter {
   /** The head is written, or will be with the next bytes. */
@@ -47,9 +48,6 @@ export interface ResponseConnection {
 /** Less is copied: one write costs half of three that are corked. */
 const COPIED_BYTES = 4096
 
-// oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
-const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/
-
 export class SocketResponseWriter implements ResponseWriter {
   readonly #connection: ResponseConnection
   readonly takesChunks = true
@@ -85,7 +83,7 @@ export class SocketResponseWriter implements ResponseWriter {
     for (let i = 0; i < headers.length; i += 2) {
       const name = headers[i]!
       const value = headers[i + 1]!
-      if (FORBIDDEN_IN_VALUE.test(value)) throw new TypeError(`invalid character in header ${name}`)
+      if (!isFieldValue(value)) throw new TypeError(`invalid character in header ${name}`)
       known ||= name === 'content-length'
       dated ||= name === 'date'
       text += `${name}: ${value}\r\n`
