@@ -21,22 +21,24 @@ interface SplitBlame {
   readonly prefill: string
 }
 
+const NO_ENGINES: ReadonlySet<string> = new Set()
+
 /** Failed attempts of one request, and what follows from them for the next one. */
 export class FailedAttempts {
   /** In the order in which they failed. */
   readonly all: RoutedFailure[] = []
   /** Number of those that failed after their early legs. */
   finalLegs = 0
-  readonly #avoid: Map<string, string[]>
+  #avoid: ReadonlyMap<string, readonly string[]>
   /** Engines that take requests again when they return. */
-  readonly #away = new Set<string>()
+  #away: ReadonlySet<string> = NO_ENGINES
   /** Regions of which gateways were full. undefined: none. */
   #full: Set<string | null> | undefined
   #blame: SplitBlame | null = null
   #hasShiftedBlame = false
 
   /** @param avoid cluster id → engines that cannot serve the request */
-  constructor(avoid: Map<string, string[]>) {
+  constructor(avoid: ReadonlyMap<string, readonly string[]>) {
     this.#avoid = avoid
   }
 
@@ -71,7 +73,7 @@ export class FailedAttempts {
     this.#avoidIn(placed.route.cluster.id, avoided)
     if (engine.isGateway === true && failure === 'busy' && outcome.status === 429)
       (this.#full ??= new Set()).add(placed.route.cluster.region)
-    if (outcome.isAway === true || failure === 'paused') this.#away.add(avoided)
+    if (outcome.isAway === true || failure === 'paused') this.#away = new Set([...this.#away, avoided])
     if (!this.#hasShiftedBlame) this.#blame = splitBlame(placed, outcome) ?? this.#blame
   }
 
@@ -82,18 +84,15 @@ export class FailedAttempts {
   shiftBlame(): boolean {
     if (this.#blame === null) return false
     const { cluster, decode, prefill } = this.#blame
-    this.#avoid.set(
-      cluster,
-      this.#avoid.get(cluster)!.filter((id) => id !== decode),
-    )
-    this.#avoidIn(cluster, prefill)
+    const others = this.#avoid.get(cluster)!.filter((id) => id !== decode)
+    this.#avoid = new Map(this.#avoid).set(cluster, [...others, prefill])
     this.#blame = null
     this.#hasShiftedBlame = true
     return true
   }
 
   #avoidIn(cluster: string, engine: string): void {
-    this.#avoid.set(cluster, [...(this.#avoid.get(cluster) ?? []), engine])
+    this.#avoid = new Map(this.#avoid).set(cluster, [...(this.#avoid.get(cluster) ?? []), engine])
   }
 }
 

@@ -5,10 +5,14 @@ import type { Exchange } from '../exchange.ts'
 import { knownEngines } from '../known-engines.ts'
 import { routeOf } from './missing-routes.ts'
 
+type EnginesByCluster = ReadonlyMap<string, readonly string[]>
+
+const NO_ENGINES: EnginesByCluster = new Map()
+
 /** Engines that are known to lack the route, by cluster. Empty if all are: one of them must answer. */
-export function enginesWithoutRoute({ method, path, routes, pinned }: Exchange, ports: Ports): Map<string, string[]> {
+export function enginesWithoutRoute({ method, path, routes, pinned }: Exchange, ports: Ports): EnginesByCluster {
   const { missingRoutes } = knownEngines(ports.origin)
-  if (!missingRoutes.isUsed || pinned !== null) return new Map()
+  if (!missingRoutes.isUsed || pinned !== null) return NO_ENGINES
   const now = ports.now()
   const route = routeOf(method, path)
   const lacking = new Map<string, string[]>()
@@ -19,7 +23,7 @@ export function enginesWithoutRoute({ method, path, routes, pinned }: Exchange, 
       else hasOther = true
     }
   }
-  return hasOther ? lacking : new Map()
+  return hasOther ? lacking : NO_ENGINES
 }
 
 function addTo(lists: Map<string, string[]>, key: string, value: string): void {
