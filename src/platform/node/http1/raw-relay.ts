@@ -194,13 +194,14 @@ export class RawRelay implements BodySink {
       const from = ranges[i]!
       const to = ranges[i + 1]!
       const whole = this.#control.takeWhole(bytes, from, to)
-      if (whole === 'passed') this.#passed.addPassed()
-      else if (whole === 'removed') this.#passed.addObserved(to - from, true)
-      else {
-        const clean = this.#observer.heldBytes === 0
+      if (whole === 'passed') continue
+      let isClean = true
+      if (whole === 'unread') {
+        isClean = this.#observer.heldBytes === 0
         this.#control.take(bytes.subarray(from, to), this.#passed.emit)
-        this.#passed.addObserved(to - from, clean && this.#observer.heldBytes === 0)
+        isClean &&= this.#observer.heldBytes === 0
       }
+      this.#passed.addObserved(i / 2, to - from, isClean)
     }
   }
 
