@@ -73,11 +73,13 @@ export async function listen(
   const { log, certificate = null } = options
   const background = new Background((error) => log.error('background_failed', { error }))
   let isTruncating = false
+  const addBackground: RequestScope['background'] = (work) => background.add(work)
+  const isClosing = (): boolean => isTruncating
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({
-    background: (work) => background.add(work),
+    background: addBackground,
     client,
     remoteAddress: remoteAddress ?? null,
-    isClosing: () => isTruncating,
+    isClosing,
   })
   const count = (reason: FailureReason): void => gateway.carried.telemetry.countRefusal(reason)
   const errors = new HttpErrors({ count, log, now: steadyNow })

@@ -88,7 +88,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #answer: SocketAnswer | null = null
   readonly #timer = new PatientTimer(() => this.#onTimeout())
   /** `performance.now()` at which the first byte is due. */
-  #firstByteBy: number
+  #firstByteBy = 0
   /** `performance.now()` and `stalledMs()` when the request was sent. */
   #sentAt = 0
   #sentStalled = 0
@@ -109,13 +109,15 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     this.#signal = request.signal
     this.expected = expectedOf(request)
     this.#handler = handler
-    this.#firstByteBy = performance.now() + request.firstByteMs
   }
 
   /** Sends the request. Its signal must not be aborted yet. */
   start(): void {
+    const parts = this.#parts!
     this.#signal.addEventListener('abort', this.#onAbort)
-    this.#connection = this.#startOn(this.#parts!, false)
+    this.#sentAt = performance.now()
+    this.#firstByteBy = this.#sentAt + parts.request.firstByteMs
+    this.#connection = this.#startOn(parts, false)
   }
 
   get holds(): boolean {
@@ -246,7 +248,6 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
 
   #startOn({ request, text, connections }: EngineRequestParts, fresh: boolean): EngineConnection {
     const connection = connections.take(fresh)
-    this.#sentAt = performance.now()
     const leftMs = this.#firstByteBy - this.#sentAt
     this.wakeIn(connection.connecting ? Math.min(leftMs, request.connectMs) : leftMs)
     this.#sentStalled = stalledMs()
@@ -262,6 +263,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
 
   #retry(parts: EngineRequestParts): void {
     this.#retried = true
+    this.#sentAt = performance.now()
     this.#connection = this.#startOn(parts, true)
   }
 

@@ -36,8 +36,20 @@ interface Framing {
   named: Set<string> | null
 }
 
+/** The head that was parsed last. Engines of one type send the same head while its `date` is the same. */
+let lastText = ''
+let lastHead: ResponseHead | null = null
+
 /** Parses a head without its closing blank line, in Latin-1. null: the response is rejected. */
 export function parseResponseHead(text: string): ResponseHead | null {
+  if (text !== lastText) {
+    lastHead = parsed(text)
+    lastText = text
+  }
+  return lastHead
+}
+
+function parsed(text: string): ResponseHead | null {
   const old = text.startsWith('HTTP/1.0 ')
   if (!old && !text.startsWith('HTTP/1.1 ')) return null
   const status = /^\d{3}(?: |\r|$)/.test(text.slice(9, 13)) ? Number(text.slice(9, 12)) : 0
