@@ -61,11 +61,7 @@ export async function issueKey(parts: IssuedKeyParts, incoming: RequestContext):
 }
 
 /** Revokes a key that was made at run time. Its running requests go on. */
-export async function revokeKey(
-  parts: IssuedKeyParts,
-  incoming: RequestContext,
-  id: string | undefined,
-): Promise<Response> {
+export async function revokeKey(parts: IssuedKeyParts, incoming: RequestContext, id: string): Promise<Response> {
   const name = idParam(id, 'key')
   const store = storeOf(parts)
   if ((parts.config.keys ?? []).some((key) => key.name === name))

@@ -1,17 +1,20 @@
-import type { AddRoute } from './add-route.ts'
 import type { CorsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import { preflight } from './cors.ts'
 import type { App } from './new-app.ts'
 import type { RequestContext } from './request-context.ts'
+import type { Chain } from './middleware/middleware.ts'
 
 /** Answers preflight requests, and other methods of a path of the application with 405. Call it after all routes. */
-export function refuseOtherMethods(app: App, cors: CorsConfig | null, addOf: (path: string) => AddRoute): App {
+export function refuseOtherMethods(app: App, cors: CorsConfig | null, entryOf: (path: string) => Chain): App {
   const methods = new Map<string, Set<string>>()
   for (const { method, path } of app.routes) methods.set(path, (methods.get(path) ?? new Set()).add(method))
   for (const [path, known] of methods) {
     const allow = [...known].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
-    addOf(path)('ALL', path, ({ incoming }) => preflight(incoming, cors, allow) ?? wrongMethod(incoming, allow))
+    app.all(path, ...entryOf(path), (c) => {
+      const incoming = c.get('incoming')
+      return preflight(incoming, cors, allow) ?? wrongMethod(incoming, allow)
+    })
   }
   return app
 }

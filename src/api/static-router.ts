@@ -2,9 +2,9 @@ import type { Params, Result, Router } from 'hono/router'
 import { TrieRouter } from 'hono/router/trie-router'
 
 /**
- * Router that finds the handler of a path without parameters once. Hono's default router compiles all routes to one
- * expression, which takes 5 ms of a cold start; its trie is searched for every request. Every handler of the gateway
- * answers, so the first one is enough: Hono calls a single handler without its chain of promises.
+ * Router that finds the handlers of a path without parameters once. Hono's default router compiles all routes to one
+ * expression, which takes 5 ms of a cold start; its trie is searched for every request. Handlers behind one that always
+ * answers are left out: Hono calls a single handler without its chain of promises.
  */
 export class StaticRouter<Handler> implements Router<Handler> {
   readonly name = 'StaticRouter'
@@ -12,6 +12,12 @@ export class StaticRouter<Handler> implements Router<Handler> {
   /** Method and path of routes without parameters. Bounds `#found`, because clients choose methods and paths. */
   readonly #static = new Set<string>()
   readonly #found = new Map<string, Result<Handler>>()
+  readonly #answers: (handler: Handler) => boolean
+
+  /** @param answers whether the handler answers every request, and never calls `next` */
+  constructor(answers: (handler: Handler) => boolean) {
+    this.#answers = answers
+  }
 
   add(method: string, path: string, handler: Handler): void {
     this.#trie.add(method, path, handler)
@@ -23,10 +29,15 @@ export class StaticRouter<Handler> implements Router<Handler> {
     const key = method + path
     const known = this.#found.get(key)
     if (known !== undefined) return known
-    // A trie has no stash of parameters.
-    const [handlers] = this.#trie.match(method, path) as [[Handler, Params][]]
-    const found: Result<Handler> = [handlers.slice(0, 1)]
+    const found = this.#upToAnswer(this.#trie.match(method, path))
     if (this.#static.has(key)) this.#found.set(key, found)
     return found
+  }
+
+  #upToAnswer(result: Result<Handler>): Result<Handler> {
+    // A trie has no stash of parameters.
+    const [handlers] = result as [[Handler, Params][]]
+    const last = handlers.findIndex(([handler]) => this.#answers(handler))
+    return last < 0 ? result : [handlers.slice(0, last + 1)]
   }
 }

@@ -9,5 +9,8 @@ import type { Middleware } from './middleware.ts'
  */
 export function authenticateKeyOrAdmin(authenticator: Authenticator, secret: string | null, name: string): Middleware {
   const admit = keyOrAdmin(authenticator, secret, name)
-  return ({ incoming }) => admit(incoming.request.headers)
+  return async (c, next) => {
+    await admit(c.get('incoming').request.headers)
+    await next()
+  }
 }

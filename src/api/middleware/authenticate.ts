@@ -1,6 +1,6 @@
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Caller } from '../auth/caller.ts'
-import type { Middleware, RoutedRequest } from './middleware.ts'
+import type { Middleware } from './middleware.ts'
 
 /**
  * Finds the client of a request by its key or token.
@@ -10,11 +10,12 @@ export const authenticate = (
   { caller, openCaller }: Pick<Authenticator, 'caller' | 'openCaller'>,
   acceptsApiKeyHeader: boolean,
 ): Middleware => {
-  if (openCaller !== null) return (request) => setCaller(request, openCaller(request.incoming.request.headers))
-  return async (request) => setCaller(request, await caller(request.incoming.request.headers, acceptsApiKeyHeader))
+  if (openCaller !== null) return (c, next) => pass(c, next, openCaller(c.get('incoming').request.headers))
+  return async (c, next) => pass(c, next, await caller(c.get('incoming').request.headers, acceptsApiKeyHeader))
 }
 
-function setCaller(request: RoutedRequest, caller: Caller): void {
-  request.incoming.logFields.tenant = caller.tenant
-  request.caller = caller
+function pass(c: Parameters<Middleware>[0], next: () => Promise<void>, caller: Caller): Promise<void> {
+  c.get('incoming').logFields.tenant = caller.tenant
+  c.set('caller', caller)
+  return next()
 }

@@ -5,7 +5,8 @@ import type { Middleware } from './middleware.ts'
 /** Refuses requests of keys and teams that have spent a budget, or lowers their class. */
 export const checkBudgets =
   (budgets: Budgets): Middleware =>
-  async (request) => {
-    const { caller, incoming } = request
-    if (hasBudget(caller)) request.caller = await budgets.admit(caller, incoming.scope)
+  async (c, next) => {
+    const caller = c.get('caller')
+    if (hasBudget(caller)) c.set('caller', await budgets.admit(caller, c.get('incoming').scope))
+    await next()
   }

@@ -15,11 +15,15 @@ interface LimitKeysParts {
 /** Reserves the request in the limits of its key and of the key's team. Rejects with `rate_limited`. */
 export const limitKeys =
   (parts: LimitKeysParts): Middleware =>
-  async ({ caller, exchange }) => {
-    if (!hasLimits(caller)) return
-    const permit = await permitOf(parts, exchange, caller)
-    exchange.permit = permit
-    if (permit !== null) exchange.clientHeaders = [...exchange.clientHeaders, ...permit.headers]
+  async (c, next) => {
+    const caller = c.get('caller')
+    if (hasLimits(caller)) {
+      const exchange = c.get('exchange')
+      const permit = await permitOf(parts, exchange, caller)
+      exchange.permit = permit
+      if (permit !== null) exchange.clientHeaders = [...exchange.clientHeaders, ...permit.headers]
+    }
+    await next()
   }
 
 /** null: the carrier of the limits is unreachable, so nothing is limited. */

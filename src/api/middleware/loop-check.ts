@@ -7,6 +7,7 @@ import type { Middleware } from './middleware.ts'
  */
 export const loopCheck =
   (via: string): Middleware =>
-  ({ incoming }) => {
-    if (hasPassed(incoming.request.headers.get('via'), via)) throw loopFailure()
+  (c, next) => {
+    if (hasPassed(c.get('incoming').request.headers.get('via'), via)) throw loopFailure()
+    return next()
   }

@@ -4,7 +4,9 @@ import type { Middleware } from './middleware.ts'
 /** Tells an edge which prompts it need not leave to this gateway. */
 export const offerPrompts =
   (edgePrompts: Pick<EdgePrompts, 'offer'>): Middleware =>
-  ({ caller, exchange }) => {
-    const offer = edgePrompts.offer(caller, exchange.routes[0]!)
+  (c, next) => {
+    const exchange = c.get('exchange')
+    const offer = edgePrompts.offer(c.get('caller'), exchange.routes[0]!)
     exchange.clientHeaders = [...exchange.clientHeaders, ...offer]
+    return next()
   }

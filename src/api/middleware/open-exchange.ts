@@ -17,20 +17,22 @@ const TURNS_BYTES = 4 * 1024 * 1024
 /** Measures the prompt, and opens the exchange with an engine. */
 export const openExchange =
   (parts: OpenExchangeParts, { storesResponses }: ProtocolEndpoint): Middleware =>
-  (request) => {
-    const { inference } = request
+  (c, next) => {
+    const inference = c.get('inference')
     const open = (): void => {
       const exchange = new InferenceExchange(parts, inference, parts.ports.random())
       if (storesResponses) exchange.storage = storageOf(parts, inference)
       const count = ownCount(inference, exchange.source)
       if (count !== undefined) exchange.source.ownAnswer = count
-      request.exchange = exchange
+      c.set('exchange', exchange)
       const { logFields } = inference.incoming
       logFields.model = inference.model
       logFields.stream = exchange.stream
     }
     const turn = inference.body.bytes.length < TURNS_BYTES ? undefined : parts.ports.yieldToEventLoop
-    return turn === undefined ? open() : inTurns(turn, open)
+    if (turn !== undefined) return inTurns(turn, open, next)
+    open()
+    return next()
   }
 
 const storageOf = (
@@ -39,8 +41,9 @@ const storageOf = (
 ): ResponseStorage => ({ responses, tenant: caller.tenant, model })
 
 /** Parsing, measuring and sending a long prompt take some 20 ms each, so other requests run in between. */
-async function inTurns(turn: () => Promise<void>, open: () => void): Promise<void> {
+async function inTurns(turn: () => Promise<void>, open: () => void, next: () => Promise<void>): Promise<void> {
   await turn()
   open()
   await turn()
+  await next()
 }

@@ -11,7 +11,9 @@ interface OpenTraceParts {
 /** Begins the trace of an exchange, or continues the client's. */
 export const openTrace =
   ({ ports, telemetry }: OpenTraceParts): Middleware =>
-  ({ exchange, incoming: { request, logFields } }) => {
+  (c, next) => {
+    const exchange = c.get('exchange')
+    const { request, logFields } = c.get('incoming')
     const trace = beginTrace(request.headers.get('traceparent'), {
       sample: telemetry.sample,
       newId: () => ports.newId(),
@@ -20,4 +22,5 @@ export const openTrace =
     exchange.trace = trace
     exchange.headers = withTrace(exchange.headers, trace)
     logFields.trace_id = trace.traceId
+    return next()
   }

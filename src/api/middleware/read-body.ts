@@ -6,8 +6,13 @@ import type { Middleware } from './middleware.ts'
 /** Reads the body within the limits of the configuration, validates it and finds the pools of its model. */
 export const readBody =
   (parts: ParseParts, endpoint: ProtocolEndpoint): Middleware =>
-  (request) => {
-    const read = (parsed: InferenceRequest): void => void (request.inference = parsed)
-    const parsed = parseInferenceRequest(parts, endpoint, request.incoming, request.caller)
-    return parsed instanceof Promise ? parsed.then(read) : read(parsed)
+  (c, next) => {
+    const parsed = parseInferenceRequest(parts, endpoint, c.get('incoming'), c.get('caller'))
+    if (parsed instanceof Promise) return parsed.then((late) => pass(c, next, late))
+    return pass(c, next, parsed)
   }
+
+function pass(c: Parameters<Middleware>[0], next: () => Promise<void>, parsed: InferenceRequest): Promise<void> {
+  c.set('inference', parsed)
+  return next()
+}

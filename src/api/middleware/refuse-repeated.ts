@@ -16,9 +16,11 @@ export const refusesLoad = ({ clusters }: Pick<Config, 'clusters'>): boolean =>
 /** Refuses a request that is repeated before the time in the Retry-After of its refusal. */
 export function refuseRepeated(parts: RefuseRepeatedParts): Middleware {
   const repeated = new RepeatedRequests()
-  return (request) => {
-    const { inference } = request
+  return async (c, next) => {
+    const inference = c.get('inference')
     const name = repeated.check(parts, inference)
-    request.onFailure = (failure) => repeated.failed(parts, failure, inference, name)
+    await next()
+    const failure = c.get('failure')
+    if (failure !== undefined) repeated.failed(parts, failure, inference, name)
   }
 }

@@ -1,5 +1,4 @@
 import { VERSION } from '../../version.ts'
-import { addRouteBehind } from '../add-route.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { clientMiddleware, type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
 import type { GatewayStatus } from '../gateway-status.ts'
@@ -15,19 +14,19 @@ interface HealthParts extends RouteMiddlewareParts {
 /** Health, readiness and version of the gateway itself, independent of the engines. */
 export function healthRoutes(parts: HealthParts): App {
   const app = newApp()
-  const addForClients = addRouteBehind(clientMiddleware(parts), app, parts)
-  addForClients('GET', '/health', ({ incoming }) => jsonResponse(incoming, { status: 'ok' }))
-  addForClients('GET', '/version', ({ incoming }) => jsonResponse(incoming, { version: VERSION }))
-  const addForOperators = addRouteBehind(operatorMiddleware(parts), app, parts)
-  addForOperators('GET', '/ready', ({ incoming }) => {
+  app.get('/health', ...clientMiddleware(parts), (c) => jsonResponse(c.get('incoming'), { status: 'ok' }))
+  app.get('/version', ...clientMiddleware(parts), (c) => jsonResponse(c.get('incoming'), { version: VERSION }))
+  app.get('/ready', ...operatorMiddleware(parts), (c) => {
     const reason = unreadiness(parts)
     return jsonResponse(
-      incoming,
+      c.get('incoming'),
       reason === null ? { status: 'ready' } : { status: 'not_ready', reason },
       reason === null ? 200 : 503,
     )
   })
-  return refuseOtherMethods(app, parts.config.cors, (path) => (path === '/ready' ? addForOperators : addForClients))
+  return refuseOtherMethods(app, parts.config.cors, (path) =>
+    path === '/ready' ? operatorMiddleware(parts) : clientMiddleware(parts),
+  )
 }
 
 /** Why the gateway takes no requests. null: it does. */

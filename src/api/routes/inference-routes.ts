@@ -5,7 +5,6 @@ import type { Telemetry } from '../../telemetry/telemetry.ts'
 import type { Limiter } from '../../ports/limiter.ts'
 import { openaiErrors } from '../../protocols/error-shape.ts'
 import { endpointOf, endpoints, type ProtocolEndpoint } from '../../protocols/protocols.ts'
-import { addRouteBehind } from '../add-route.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { clientMiddleware, type RouteMiddlewareParts } from '../route-middleware.ts'
 import type { GatewayStatus } from '../gateway-status.ts'
@@ -14,6 +13,8 @@ import type { ExchangeParts } from '../inference-exchange.ts'
 import { authenticate } from '../middleware/authenticate.ts'
 import type { Budgets } from '../budgets.ts'
 import { checkBudgets } from '../middleware/check-budgets.ts'
+import { chained } from '../middleware/chained.ts'
+import { errorBoundary } from '../middleware/error-boundary.ts'
 import { limitKeys } from '../middleware/limit-keys.ts'
 import { offerPrompts } from '../middleware/offer-prompts.ts'
 import { openTrace } from '../middleware/open-trace.ts'
@@ -48,19 +49,24 @@ export interface InferenceParts extends ParseParts, ExchangeParts, StoredRespons
 export function inferenceRoutes(parts: InferenceParts): App {
   const app = newApp()
   const forward = parts.mirrors?.around(parts.forward) ?? parts.forward
-  for (const endpoint of endpoints) {
-    const add = addRouteBehind(inferenceChain(parts, endpoint), app, parts, () => endpoint.protocol.errors)
-    add('POST', endpoint.path, ({ exchange }) => forward(exchange))
-  }
+  for (const endpoint of endpoints)
+    app.post(
+      endpoint.path,
+      chained({
+        chain: inferenceChain(parts, endpoint),
+        onError: errorBoundary(parts),
+        handler: (c) => forward(c.get('exchange')),
+      }),
+    )
   mountStoredResponses(app, parts)
   return refuseOtherMethods(app, parts.config.cors, (path) =>
-    addRouteBehind(clientMiddleware(parts), app, parts, () => endpointOf(path)?.protocol.errors ?? openaiErrors),
+    clientMiddleware(parts, endpointOf(path)?.protocol.errors ?? openaiErrors),
   )
 }
 
 /** Everything between the socket and the pool, in order. What is not configured is absent. @testing */
 export const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint): Chain => [
-  ...clientMiddleware(parts),
+  ...clientMiddleware(parts, endpoint.protocol.errors),
   authenticate(parts.authenticator, endpoint.protocol.errors.acceptsApiKeyHeader),
   refuseWhileDraining(parts.status, parts.ports),
   ...(parts.budgets === null ? [] : [checkBudgets(parts.budgets)]),
@@ -78,7 +84,10 @@ function mountStoredResponses(app: App, parts: InferenceParts): void {
     authenticate(parts.authenticator, false),
     refuseWhileDraining(parts.status, parts.ports),
   ]
-  const add = addRouteBehind(chain, app, parts)
-  add(['GET', 'DELETE'], '/v1/responses/:id', (request, c) => storedResponse(parts, request, c.req.param('id'), ''))
-  add('POST', '/v1/responses/:id/cancel', (request, c) => storedResponse(parts, request, c.req.param('id'), '/cancel'))
+  app.on(['GET', 'DELETE'], '/v1/responses/:id', ...chain, (c) =>
+    storedResponse(parts, { incoming: c.get('incoming'), caller: c.get('caller') }, c.req.param('id'), ''),
+  )
+  app.post('/v1/responses/:id/cancel', ...chain, (c) =>
+    storedResponse(parts, { incoming: c.get('incoming'), caller: c.get('caller') }, c.req.param('id'), '/cancel'),
+  )
 }

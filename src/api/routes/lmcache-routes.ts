@@ -1,4 +1,3 @@
-import { addRouteBehind } from '../add-route.ts'
 import { type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
 import { lmcacheRegistry, type RegistryParts } from '../lmcache/registry-handlers.ts'
 import { REGISTRY_PREFIX } from '../lmcache/registry-path.ts'
@@ -12,8 +11,10 @@ interface RegistryRouteParts extends RegistryParts, RouteMiddlewareParts {
 
 /** The gateway as the coordinator of LMCache servers. */
 export function lmcacheRoutes(parts: RegistryRouteParts): App {
+  const entry = operatorMiddleware(parts)
   const app = newApp()
-  const add = addRouteBehind(operatorMiddleware(parts), app, parts)
-  add(['GET', 'POST', 'PUT', 'DELETE'], `${REGISTRY_PREFIX}*`, ({ incoming }) => lmcacheRegistry(parts, incoming))
-  return refuseOtherMethods(app, null, () => add)
+  app.on(['GET', 'POST', 'PUT', 'DELETE'], `${REGISTRY_PREFIX}*`, ...entry, (c) =>
+    lmcacheRegistry(parts, c.get('incoming')),
+  )
+  return refuseOtherMethods(app, null, () => entry)
 }

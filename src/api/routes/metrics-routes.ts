@@ -1,4 +1,3 @@
-import { addRouteBehind } from '../add-route.ts'
 import type { Config } from '../../config.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { type RouteMiddlewareParts, operatorMiddleware } from '../route-middleware.ts'
@@ -11,7 +10,6 @@ interface MetricsRouteParts extends MetricsParts, RouteMiddlewareParts {
   readonly config: RouteMiddlewareParts['config'] & Pick<Config, 'metrics' | 'discovered'>
   readonly ports: MetricsParts['ports'] & RouteMiddlewareParts['ports']
   readonly bodyMemory: MetricsParts['bodyMemory'] & RouteMiddlewareParts['bodyMemory']
-  readonly telemetry: MetricsParts['telemetry'] & RouteMiddlewareParts['telemetry']
   readonly authenticator: Authenticator
 }
 
@@ -19,7 +17,6 @@ interface MetricsRouteParts extends MetricsParts, RouteMiddlewareParts {
 export function metricsRoutes(parts: MetricsRouteParts): App {
   const admit = authenticateKeyOrAdmin(parts.authenticator, parts.config.metrics.key, 'metrics.key')
   const app = newApp()
-  const entry = operatorMiddleware(parts)
-  addRouteBehind([...entry, admit], app, parts)('GET', '/metrics', ({ incoming }) => metrics(parts, incoming))
-  return refuseOtherMethods(app, null, () => addRouteBehind(entry, app, parts))
+  app.get('/metrics', ...operatorMiddleware(parts), admit, (c) => metrics(parts, c.get('incoming')))
+  return refuseOtherMethods(app, null, () => operatorMiddleware(parts))
 }

@@ -1,7 +1,8 @@
 import type { Context } from 'hono'
 import type { Ports } from '../../ports.ts'
 import { asFailure } from '../../origin/gateway-error.ts'
-import { type App, newApp, type RequestEnv } from '../new-app.ts'
+import { type App, newApp } from '../new-app.ts'
+import type { RequestEnv } from '../middleware/middleware.ts'
 import { ReportHandlers, reportJson, type ReportParts, type ReportRequest } from '../ttft-reports.ts'
 
 interface TtftRouteParts extends ReportParts {
