@@ -25,7 +25,7 @@ export function ledgerSources(ledger: PoolLedger): CostSources {
     },
     decodeBlocks: ({ admission: { promptTokens, expectedOutputTokens } }) =>
       (promptTokens + (expectedOutputTokens ?? 0) / 2) / Math.max(1, ledger.sources.blockTokens),
-    decodePace: (engine, now) => ledger.sources.estimators(engine).decodeCostModel(ledger.sources.blockTokens, now),
+    decodePace: (engine, now) => engine.estimators.decodeCostModel(ledger.sources.blockTokens, now),
     savedS({ entry, admission: { promptTokens } }, reported, now) {
       const leg = entry.legs.find(({ queued }) => queued !== null)
       if (leg === undefined) return 0

@@ -37,7 +37,7 @@ export function sampleRefused(
     const engine = engines.get(id)
     if (engine === undefined || legRole === 'encode' || isOpaque(engine.spec)) return []
     const size = { promptTokens: admission.promptTokens, cachedTokens: reading.prompt.cached(engine).total }
-    const costModel = reading.sources.estimators(engine).costModel(now)
+    const costModel = engine.estimators.costModel(now)
     const prefillS = legRole === 'decode' ? 0 : queueSeconds(costModel, size)
     return [workOf(arrivals, admission, { engine, legRole, prefillS })]
   })

@@ -4,6 +4,8 @@ import { type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/l
 import type { Usage } from '../contract/outcome.ts'
 import type { EngineSpec } from '../contract/pool-config.ts'
 import type { StageTimes } from '../contract/stages.ts'
+import type { EngineEstimators } from './estimators/engine-estimators.ts'
+import type { EngineLoad } from './engine-load.ts'
 import type { EngineSignals } from './signals/engine-signals.ts'
 
 /**
@@ -15,6 +17,8 @@ export interface EngineRef {
   readonly spec: EngineSpec
   /** Row into which signals are written for the policies. */
   readonly signals: EngineSignals
+  readonly load: EngineLoad
+  readonly estimators: EngineEstimators
 }
 
 /** Engine of a booking with the role it has. */

@@ -37,7 +37,6 @@ export class PoolLedger {
   readonly #load: LoadStats
   readonly #index = new PrefixIndex(1)
   readonly #active = new ActiveBlocks(this.#index)
-  readonly #engines: (LedgerEngine | undefined)[] = []
   /** Shared estimators by hardware profile. */
   readonly #hardwareClasses = new Map<string, HardwareClass>()
   #blockTokens = 0
@@ -59,46 +58,45 @@ export class PoolLedger {
     return { entries: this.#index.entries, bytes: this.#index.bytes }
   }
 
-  configure(pool: PoolConfig): void {
+  configure(pool: PoolConfig, engines: readonly EngineRef[]): void {
     this.#index.limit(Math.max(1, pool.indexEntries))
     this.#itlMs = pool.slo?.itlMs ?? null
-    for (const entry of this.#engines) if (entry !== undefined) this.#reconfigure(entry, pool.blockTokens)
+    for (const engine of engines) this.#reconfigure(engine, pool.blockTokens)
     this.#blockTokens = pool.blockTokens
     this.sources = this.#sourcesOf(pool.blockTokens, loadingCosts(pool.policy.options))
   }
 
-  engineAdded(engine: EngineRef, now: number): void {
+  /** Returns the estimators of a new engine. */
+  engineAdded(spec: EngineSpec, now: number): EngineEstimators {
     this.#firstAddedAt ??= now
     // Engines that start together have no warm engine to compare with.
     const warmSince = now === this.#firstAddedAt ? -Infinity : now
     const estimators = new EngineEstimators(this.#index.addEngine(), {
-      kind: this.#hardwareClassOf(engine.spec),
-      prior: priorOf(engine.spec),
+      kind: this.#hardwareClassOf(spec),
+      prior: priorOf(spec),
       warmSince,
     })
-    estimators.capacity.declare(engine.spec.cacheBlocks)
+    estimators.capacity.declare(spec.cacheBlocks)
     estimators.stepLimit.configure(this.#itlMs)
-    this.#engines[engine.slot] = { engine, estimators }
     this.#limit(estimators)
+    return estimators
   }
 
-  engineForgotten(engine: EngineRef): void {
-    const estimators = this.#estimators(engine)
+  engineForgotten({ estimators }: EngineRef): void {
     this.#index.removeEngine(estimators.number)
-    this.#engines[engine.slot] = undefined
     estimators.kind.forgotten(estimators)
   }
 
   /** Prefill work of bookings without a first token, seconds. */
   queuedPrefillS(engine: EngineRef, now: number): number {
-    const { queue } = this.#estimators(engine)
+    const { queue } = engine.estimators
     queue.settle(now)
     return queue.seconds(now)
   }
 
   /** Times that the engine should need. */
   expected(engine: EngineRef, now: number): ExpectedTimes {
-    const estimators = this.#estimators(engine)
+    const { estimators } = engine
     return new ExpectedTimes({
       engine,
       estimators,
@@ -110,25 +108,25 @@ export class PoolLedger {
 
   /** Records that the step limit of an engine refused or moved a request. */
   stepLimited(engine: EngineRef, now: number): void {
-    this.#estimators(engine).stepLimit.refused(now)
+    engine.estimators.stepLimit.refused(now)
   }
 
   revived(engine: EngineRef): void {
-    this.#estimators(engine).revived(this.#index.stamp)
+    engine.estimators.revived(this.#index.stamp)
   }
 
   /** The cache of an engine is empty now. */
-  readonly emptied = (engine: EngineRef): void => this.#index.flush(this.#estimators(engine).number)
+  readonly emptied = (engine: EngineRef): void => this.#index.flush(engine.estimators.number)
 
   /** The engine is as fast as before. */
-  readonly recovered = (engine: EngineRef): void => this.#estimators(engine).recovered()
+  readonly recovered = (engine: EngineRef): void => engine.estimators.recovered()
 
   /** What the engine has cached for the adapter is of no use any more. */
   readonly adapterUnloaded = (engine: EngineRef, adapter: string): void =>
-    this.#estimators(engine).adapters.unloaded(adapter, this.#index.stamp)
+    engine.estimators.adapters.unloaded(adapter, this.#index.stamp)
 
   observed(engine: EngineRef, stats: EngineStats, now: number): void {
-    const estimators = this.#estimators(engine)
+    const { estimators } = engine
     const cached = estimators.caches(engine.spec)
     estimators.observed(stats, this.#blockTokens, engine.spec)
     if (cached && !estimators.caches(engine.spec)) this.#index.flush(estimators.number)
@@ -150,7 +148,7 @@ export class PoolLedger {
   }
 
   applyKvEvents(engine: EngineRef, feed: KvEventDelta, now: number): KvEventDeltaState {
-    const estimators = this.#estimators(engine)
+    const { estimators } = engine
     return feed.blockTokens === this.#blockTokens
       ? (estimators.feed ??= new KvEventCursor()).apply(feed, this.#index, { engine: estimators.number, now })
       : 'block_tokens'
@@ -161,7 +159,7 @@ export class PoolLedger {
     const source = reading ?? this.read(admission, now, [])
     const decode = booked.length < 2 ? undefined : booked.find(({ legRole }) => legRole === 'decode')
     const kvTransferMs =
-      decode === undefined ? 0 : this.#estimators(decode.engine).kvTransfer.expectedMs(admission.promptTokens)
+      decode === undefined ? 0 : decode.engine.estimators.kvTransfer.expectedMs(admission.promptTokens)
     const legs = booked
       .filter(({ legRole }) => legRole !== 'encode')
       .map((leg) =>
@@ -261,7 +259,7 @@ export class PoolLedger {
   }
 
   estimate(engine: EngineRef, now: number): EngineEstimate {
-    const estimators = this.#estimators(engine)
+    const { estimators } = engine
     const { queue } = estimators
     queue.settle(now)
     return {
@@ -275,7 +273,7 @@ export class PoolLedger {
   readonly sample = (limit: number): Uint32Array => this.#index.sample(limit)
 
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
-    const estimators = this.#estimators(engine)
+    const { estimators } = engine
     return estimatorDigest(estimators, {
       costModel: estimators.learner.samples > 0 ? estimators.learner.costModel : estimators.costModel(now),
       activeBlocks: this.#active.active(estimators.number),
@@ -284,25 +282,23 @@ export class PoolLedger {
     })
   }
 
-  snapshot(): unknown {
-    const engines = this.#engines.flatMap((entry) =>
-      entry === undefined ? [] : [[entry.engine.spec.id, learnedOf(entry.estimators)] as const],
-    )
-    return { version: LEARNED_VERSION, engines: Object.fromEntries(engines) }
+  snapshot(engines: readonly EngineRef[]): unknown {
+    const learned = engines.map(({ spec, estimators }) => [spec.id, learnedOf(estimators)] as const)
+    return { version: LEARNED_VERSION, engines: Object.fromEntries(learned) }
   }
 
-  restore(data: unknown): void {
+  restore(data: unknown, engines: readonly EngineRef[]): void {
     const learned = readLearned(data)
     if (learned === null) return
-    for (const entry of this.#engines) {
-      const own = entry === undefined ? undefined : learned.get(entry.engine.spec.id)
-      if (entry === undefined || own === undefined) continue
-      relearn(entry.estimators, own)
-      this.#limit(entry.estimators)
+    for (const { spec, estimators } of engines) {
+      const own = learned.get(spec.id)
+      if (own === undefined) continue
+      relearn(estimators, own)
+      this.#limit(estimators)
     }
   }
 
-  #reconfigure({ engine: { spec }, estimators }: LedgerEngine, blockTokens: number): void {
+  #reconfigure({ spec, estimators }: EngineRef, blockTokens: number): void {
     // Blocks of another size have other hashes, so nothing in the index matches again.
     if (this.#blockTokens !== blockTokens || !estimators.caches(spec)) this.#index.flush(estimators.number)
     estimators.stepLimit.configure(this.#itlMs)
@@ -322,7 +318,7 @@ export class PoolLedger {
 
   #addLeg(leg: Leg, admission: Admission, { reading, isResumed, kvTransferMs, now }: LegStart): LegEntry {
     const { engine, legRole } = leg
-    const estimators = this.#estimators(engine)
+    const { estimators } = engine
     const prefills = legRole !== 'decode'
     const predicted = prefills ? firstTokenPrediction(reading, engine) : NO_PREDICTION
     estimators.queue.settle(now)
@@ -416,7 +412,6 @@ export class PoolLedger {
       blockTokens,
       loading,
       output: this.#usualOutput,
-      estimators: (engine) => this.#estimators(engine),
     }
   }
 
@@ -426,22 +421,11 @@ export class PoolLedger {
     this.#hardwareClasses.set(name, known)
     return known
   }
-
-  #estimators(engine: EngineRef): EngineEstimators {
-    const estimators = this.#engines[engine.slot]?.estimators
-    if (estimators === undefined) throw new Error(`unknown engine "${engine.spec.id}": call engineAdded first`)
-    return estimators
-  }
 }
 
 const NO_PREDICTION: FirstTokenPrediction = { ttftMs: null, cachedTokens: null }
 /** Share of KV memory in use above which requests may wait for memory. */
 const MEMORY_SHARE = 0.8
-
-interface LedgerEngine {
-  readonly engine: EngineRef
-  readonly estimators: EngineEstimators
-}
 
 interface LegStart {
   readonly reading: SignalReader

@@ -1,5 +1,6 @@
 import type { Signal } from '../routing/policy.ts'
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
+import type { EngineLoad, Work } from './engine-load.ts'
 import { type BookedLegs, type BookingRef, type EngineRef, hasEnded, type Leg, type LegDone } from './booking-ref.ts'
 import type { Admission } from '../contract/admission.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
@@ -25,19 +26,6 @@ interface CachedReader {
   cached(engine: EngineRef): { readonly total: number }
 }
 
-interface EngineLoad {
-  readonly engine: EngineRef
-  work: Work
-  requests: number
-  readonly arrivals: SlidingCount
-  /** Values at `recentAt`. */
-  recentWork: number
-  recentNewTokens: number
-  recentAt: number
-  turn: number
-  readonly foreign: ForeignLoad
-}
-
 /** Signals of `LoadStats`; all others come from the ledger. */
 export const LOAD_SIGNALS: readonly Signal[] = [
   'requests',
@@ -51,11 +39,10 @@ export const LOAD_SIGNALS: readonly Signal[] = [
 
 /**
  * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, load from other sources. Calls
- * are synchronous, `now` is in milliseconds since the epoch: `configure` and `engineAdded` first; per booking one
+ * are synchronous, `now` is in milliseconds since the epoch: `configure` first; per booking one
  * `addBooking`, at most one `legDone` per role and one `firstToken` after it, one `release`.
  */
 export class LoadStats {
-  readonly #loads: (EngineLoad | undefined)[] = []
   #staleAfterMs = 0
   /**
    * Virtual time of the last served engine: new engines start here instead of catching up. One per kind of work, so
@@ -63,36 +50,35 @@ export class LoadStats {
    */
   readonly #turnNow = { encode: 0, prefill: 0, answer: 0 }
 
-  configure(pool: PoolConfig): void {
+  configure(pool: PoolConfig, engines: readonly EngineRef[]): void {
     this.#staleAfterMs = STALE_AFTER_INTERVALS * pool.statsIntervalMs
     // After a change of role, the engine starts at the virtual time of its new role.
-    for (const load of this.#loads)
-      if (load !== undefined && load.work !== workFor(load.engine.spec.role)) this.#takeTurn(load)
+    for (const { load, spec } of engines) {
+      const work = workFor(spec.role)
+      if (load.work === work) continue
+      load.work = work
+      load.turn = this.#turnNow[work]
+    }
   }
 
-  engineAdded(engine: EngineRef): void {
-    const load: EngineLoad = {
-      engine,
-      work: 'answer',
+  /** Returns the load of a new engine. */
+  engineLoad(spec: EngineSpec): EngineLoad {
+    const work = workFor(spec.role)
+    return {
+      work,
       requests: 0,
       arrivals: new SlidingCount(ARRIVALS_WINDOW_MS),
       recentWork: 0,
       recentNewTokens: 0,
       recentAt: 0,
-      turn: 0,
+      turn: this.#turnNow[work],
       foreign: new ForeignLoad(),
     }
-    this.#takeTurn(load)
-    this.#loads[engine.slot] = load
-  }
-
-  engineForgotten(engine: EngineRef): void {
-    this.#loads[engine.slot] = undefined
   }
 
   /** Records what the engine reports about all its requests. */
   observed(engine: EngineRef, report: EngineReport, own: OwnLoad): void {
-    this.#load(engine).foreign.observed(report, own)
+    engine.load.foreign.observed(report, own)
   }
 
   /**
@@ -100,25 +86,25 @@ export class LoadStats {
    * @param own the gateway's prefill work on the engine
    */
   foreign(engine: EngineRef, now: number, own: OwnPrefills): ForeignEstimate {
-    const { foreign } = this.#load(engine)
+    const { foreign } = engine.load
     return this.#isRecent(foreign, now) ? foreign.estimate(now, own) : NO_FOREIGN_LOAD
   }
 
   /** Whether the engine has also served other sources lately. */
   isShared(engine: EngineRef): boolean {
-    return this.#load(engine).foreign.isPresent
+    return engine.load.foreign.isPresent
   }
 
   /** Running and waiting requests of other sources. */
   foreignRequests(engine: EngineRef, now: number): number {
-    const { foreign } = this.#load(engine)
+    const { foreign } = engine.load
     return this.#isRecent(foreign, now) ? foreign.requests(now) : 0
   }
 
   /** @param reading reader of the decision that is booked; absent: nothing is known to be cached */
   addBooking({ admission, legs }: BookedLegs, now: number, reading?: CachedReader): void {
     for (const leg of legs) {
-      const load = this.#load(leg.engine)
+      const { load } = leg.engine
       load.requests += 1
       load.foreign.began(admission.sequences ?? 1, now)
       load.arrivals.add(now)
@@ -139,7 +125,7 @@ export class LoadStats {
   firstToken(booking: BookingRef, now: number): void {
     for (const leg of booking.legs) {
       const { engine, legRole } = leg
-      if (legRole === 'whole') this.#load(engine).foreign.firstToken(booking.bookedAt)
+      if (legRole === 'whole') engine.load.foreign.firstToken(booking.bookedAt)
       if (endsAtFirstToken(legRole) && !booking.legsDone.includes(legRole)) this.#left(booking, leg, now)
     }
   }
@@ -149,14 +135,13 @@ export class LoadStats {
   }
 
   digest(engine: EngineRef): Pick<EngineDigest, 'requests'> {
-    return { requests: this.#load(engine).requests }
+    return { requests: engine.load.requests }
   }
 
   /** Writes `LOAD_SIGNALS` into the engines' rows. */
   writeSignals(engines: readonly EngineRef[], now: number): void {
     for (let at = 0; at < engines.length; at++) {
-      const { signals, spec } = engines[at]!
-      const load = this.#load(engines[at]!)
+      const { signals, spec, load } = engines[at]!
       signals.requests = load.requests
       signals.arrivals = load.arrivals.count(now)
       const kept = recentShare(load, now)
@@ -168,13 +153,8 @@ export class LoadStats {
     }
   }
 
-  #takeTurn(load: EngineLoad): void {
-    load.work = workFor(load.engine.spec.role)
-    load.turn = this.#turnNow[load.work]
-  }
-
   #left({ admission }: BookingRef, { engine }: Leg, now: number): void {
-    const load = this.#load(engine)
+    const { load } = engine
     load.requests -= 1
     load.foreign.ended(admission.sequences ?? 1, now)
   }
@@ -182,15 +162,7 @@ export class LoadStats {
   #isRecent(foreign: ForeignLoad, now: number): boolean {
     return now - foreign.at <= this.#staleAfterMs
   }
-
-  #load(engine: EngineRef): EngineLoad {
-    const load = this.#loads[engine.slot]
-    if (load === undefined) throw new Error(`unknown engine "${engine.spec.id}": call engineAdded first`)
-    return load
-  }
 }
-
-type Work = 'encode' | 'prefill' | 'answer'
 
 function workFor(role: LegRole | Role): Work {
   return role === 'encode' || role === 'prefill' ? role : 'answer'

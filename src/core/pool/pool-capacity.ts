@@ -81,8 +81,8 @@ function loadOf(
   }
 }
 
-function paceOf(engine: EngineState, { ledger, pool, now }: CapacityQuery): EnginePace {
-  const { step, kind, places, capacity } = ledger.sources.estimators(engine)
+function paceOf(engine: EngineState, { pool, now }: CapacityQuery): EnginePace {
+  const { step, kind, places, capacity } = engine.estimators
   return {
     step: step.blendedCostModel(kind.step, pool.blockTokens, now),
     places: Math.min(places.limit, engine.spec.maxInFlight ?? Infinity),

@@ -410,7 +410,7 @@ export class PoolState {
       pool,
       engines: this.#engines.snapshot(),
       bookings: this.#bookings.snapshot(),
-      estimators: this.#ledger.snapshot(),
+      estimators: this.#ledger.snapshot(this.#engines.table.all()),
     }
   }
 
@@ -418,7 +418,7 @@ export class PoolState {
   restore(snapshot: PoolSnapshot, now: number): void {
     if (snapshot.version !== SNAPSHOT_VERSION || !this.configure(snapshot.configVersion, snapshot.pool, now)) return
     this.#engines.restore(snapshot.engines, now)
-    this.#ledger.restore(snapshot.estimators)
+    this.#ledger.restore(snapshot.estimators, this.#engines.table.all())
     for (const booking of snapshot.bookings) this.#rebook(booking, now)
     this.#engines.settle((key) => this.#bookings.get(key) !== undefined)
   }

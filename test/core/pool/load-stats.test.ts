@@ -2,18 +2,18 @@ import { describe, expect, it } from 'vitest'
 import { LoadStats } from '../../../src/core/pool/load-stats.ts'
 import type { LegRole } from '../../../src/core/contract/legs.ts'
 import type { BookingRef } from '../../../src/core/pool/booking-ref.ts'
-import { EngineState } from '../../../src/core/pool/pool-engines/engine-state.ts'
 import type { EngineSignals } from '../../../src/core/pool/signals/engine-signals.ts'
+import { engineState } from '../../kit/engine-state.ts'
 import { admission, engine, pool } from '../../kit/pool-fixtures.ts'
 
-const a = new EngineState(0, engine('a', { rttMs: 30 }))
-const b = new EngineState(1, engine('b'))
+let a = engineState(0, engine('a', { rttMs: 30 }))
+let b = engineState(1, engine('b'))
 
 function open(): LoadStats {
   const load = new LoadStats()
-  load.configure(pool({ statsIntervalMs: 1_000 }))
-  load.engineAdded(a)
-  load.engineAdded(b)
+  load.configure(pool({ statsIntervalMs: 1_000 }), [])
+  a = engineState(0, a.spec, load)
+  b = engineState(1, b.spec, load)
   return load
 }
 

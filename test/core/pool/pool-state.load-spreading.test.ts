@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { tieOrder } from '../../../src/core/pool/decision/tie-order.ts'
-import { EngineState } from '../../../src/core/pool/pool-engines/engine-state.ts'
+import { engineState } from '../../kit/engine-state.ts'
 import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
@@ -88,7 +88,7 @@ describe('engines that cost the same', () => {
   })
 
   it('engines that cost the same rotate in turn if their recent work is equal', () => {
-    const records = eight.map((spec, slot) => new EngineState(slot, spec))
+    const records = eight.map((spec, slot) => engineState(slot, spec))
     for (const { signals } of records) signals.recentWork = 7
     const orders = [0, 3, 8].map((rotation) => tieOrder(records, rotation).map(({ spec }) => spec.id)[0])
     expect(orders).toEqual(['e0', 'e3', 'e0'])

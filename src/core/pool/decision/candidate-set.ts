@@ -41,8 +41,7 @@ export function receivingCandidateSet(engines: readonly EngineState[], reading: 
 }
 
 /** Time to receive the prompt's KV, as a share of the time to compute it, 0..1. */
-function transferShare({ sources, admission: { promptTokens }, now }: SignalReader, engine: EngineState): number {
-  const estimators = sources.estimators(engine)
+function transferShare({ admission: { promptTokens }, now }: SignalReader, { estimators }: EngineState): number {
   const computeMs = 1000 * prefillSeconds(estimators.costModel(now), { promptTokens, cachedTokens: 0 })
   return computeMs > 0 ? Math.min(1, estimators.kvTransfer.expectedMs(promptTokens) / computeMs) : 1
 }

@@ -4,6 +4,8 @@ import type { EngineSpec } from '../../contract/pool-config.ts'
 import type { EngineDigest } from '../../contract/pool-digest.ts'
 import type { AdapterResidents } from './adapter-residents.ts'
 import type { EngineRef } from '../booking-ref.ts'
+import type { EngineEstimators } from '../estimators/engine-estimators.ts'
+import type { EngineLoad } from '../engine-load.ts'
 import { type Circuit, closed } from './circuit.ts'
 import { AbandonedRequests } from '../condition/affected-requests.ts'
 import { type ConditionState, wellSince } from '../condition/engine-condition.ts'
@@ -35,10 +37,12 @@ export interface TrafficShare {
   readonly elsewhere: number
 }
 
-/** State of one engine except the ledger. */
+/** State of one engine. */
 export class EngineState implements EngineRef {
   readonly slot: number
   readonly signals: EngineSignals
+  readonly load: EngineLoad
+  readonly estimators: EngineEstimators
   spec: EngineSpec
   circuit: Circuit = closed
   /** Result of the last probe; engines count as healthy until a probe fails. */
@@ -116,9 +120,11 @@ export class EngineState implements EngineRef {
   /** Part of this process in the limits that several processes share. null: it has all. */
   share: TrafficShare | null = null
 
-  constructor(slot: number, spec: EngineSpec) {
+  constructor(slot: number, spec: EngineSpec, { load, estimators }: Pick<EngineRef, 'load' | 'estimators'>) {
     this.slot = slot
     this.spec = spec
+    this.load = load
+    this.estimators = estimators
     this.signals = new EngineSignals(spec.id)
   }
 

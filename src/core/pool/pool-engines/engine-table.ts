@@ -8,8 +8,8 @@ export class EngineTable {
   #all: readonly EngineState[] = []
   #slots = 0
 
-  add(spec: EngineSpec): EngineState {
-    const record = new EngineState(this.#freeSlots.pop() ?? this.#slots++, spec)
+  add(spec: EngineSpec, booked: Pick<EngineState, 'load' | 'estimators'>): EngineState {
+    const record = new EngineState(this.#freeSlots.pop() ?? this.#slots++, spec, booked)
     this.#byId.set(spec.id, record)
     this.#all = [...this.#all, record]
     return record

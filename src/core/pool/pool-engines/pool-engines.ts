@@ -134,8 +134,8 @@ export class PoolEngines {
       const known = this.table.get(spec.id)
       if (known !== undefined) known.spec = spec
     }
-    this.#booked.load.configure(pool)
-    this.#booked.ledger.configure(pool)
+    this.#booked.load.configure(pool, this.table.all())
+    this.#booked.ledger.configure(pool, this.table.all())
     const wanted = new Set(pool.engines.map(({ id }) => id))
     for (const engine of this.table.all()) {
       engine.removed = !wanted.has(engine.spec.id)
@@ -417,16 +417,13 @@ export class PoolEngines {
   }
 
   #add(spec: EngineSpec, now: number): EngineState {
-    const engine = this.table.add(spec)
-    this.#booked.load.engineAdded(engine)
-    this.#booked.ledger.engineAdded(engine, now)
-    return engine
+    const { load, ledger } = this.#booked
+    return this.table.add(spec, { load: load.engineLoad(spec), estimators: ledger.engineAdded(spec, now) })
   }
 
   #forgetIfGone(engine: EngineState): void {
     if (!engine.removed || engine.bookings > 0) return
     this.table.remove(engine)
-    this.#booked.load.engineForgotten(engine)
     this.#booked.ledger.engineForgotten(engine)
   }
 }

@@ -23,8 +23,7 @@ export function stepsS(estimators: EngineEstimators, own: OwnPrefill, now: numbe
 
 /** Writes what the predicted first token has beyond the work before it. Reads the engine's other signals. */
 export function fillDelays({ sources, admission: { promptTokens }, now }: SignalQuery, engine: EngineRef): void {
-  const { signals } = engine
-  const estimators = sources.estimators(engine)
+  const { signals, estimators } = engine
   signals.delayS = 0
   signals.laterS = 0
   if (estimators.requests === 0 && estimators.queue.isEmpty) return

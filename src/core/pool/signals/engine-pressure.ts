@@ -20,7 +20,7 @@ export class EnginePressure implements Pressure {
   constructor(reading: SignalReader, engine: EngineRef) {
     this.#reading = reading
     this.#engine = engine
-    this.#estimators = reading.sources.estimators(engine)
+    this.#estimators = engine.estimators
     this.#estimators.queue.settle(reading.now)
   }
 

@@ -9,7 +9,7 @@ import type { SignalQuery } from './signal-sources.ts'
 
 /** Seconds before a prefill could start, with the round trip. */
 export function waitS({ sources, admission, now }: SignalQuery, engine: EngineRef): number {
-  const estimators = sources.estimators(engine)
+  const { estimators } = engine
   const foreign = sources.load.foreign(engine, now, estimators)
   return engine.spec.rttMs / 1000 + queuedS({ admission, now }, estimators, foreign)
 }

@@ -23,7 +23,7 @@ export function predictionFor(reading: SignalReader, engine: EngineRef): Predict
 
 function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
   const { sources, admission, prompt, now } = reading
-  const estimators = sources.estimators(engine)
+  const { estimators } = engine
   const cached = prompt.cached(engine)
   const prefillS = ownPrefillS(reading, estimators, cached)
   const loadS = loadSeconds(cached, sources.loading)
@@ -41,8 +41,8 @@ function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
 }
 
 export function firstTokenPrediction(reading: SignalReader, engine: EngineRef): FirstTokenPrediction {
-  const { sources, admission, prompt } = reading
-  const estimators = sources.estimators(engine)
+  const { admission, prompt } = reading
+  const { estimators } = engine
   const cached = prompt.cached(engine)
   const prediction = predictionFor(reading, engine)
   return {

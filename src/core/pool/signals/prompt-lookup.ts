@@ -50,13 +50,13 @@ export class PromptLookup {
 
   /** Whether the request shares blocks with others on the engine. */
   shares(engine: EngineRef): boolean {
-    return !this.#admission.computesAll && this.#sources.estimators(engine).caches(engine.spec)
+    return !this.#admission.computesAll && engine.estimators.caches(engine.spec)
   }
 
   /** Returns the blocks in the index, trusted or not. */
   indexBlocks(engine: EngineRef): number {
     this.match()
-    return this.#sources.index.cached[this.#sources.estimators(engine).number]!
+    return this.#sources.index.cached[engine.estimators.number]!
   }
 
   /** Returns the prompt tokens in this many blocks, as a whole number so that sums do not drift. */
@@ -73,7 +73,7 @@ export class PromptLookup {
 
   /** Tokens of the index that are trusted for the engine. */
   #creditedTokens(engine: EngineRef): number {
-    const estimators = this.#sources.estimators(engine)
+    const { estimators } = engine
     return this.shares(engine) && !estimators.feedback.silentMiss ? this.#indexTokens(estimators) : 0
   }
 
@@ -97,7 +97,7 @@ export class PromptLookup {
 
   /** Reusable tokens of the engine's own cache: whole blocks only. */
   #reused(engine: EngineRef, tokens: number): number {
-    const estimators = this.#sources.estimators(engine)
+    const { estimators } = engine
     const whole = estimators.wholeBlocks(Math.min(this.#maxTokens, tokens))
     return estimators.feedback.redoesLast ? Math.max(0, whole - estimators.engineBlockTokens) : whole
   }

@@ -105,13 +105,12 @@ export class SignalReader implements SignalQuery {
   #fillPrompt(): void {
     const engines = this.#engines
     const { prompt } = this
-    const { active, index, estimators: estimatorsOf } = this.sources
+    const { active, index } = this.sources
     const { hints, promptTokens } = this.admission
     prompt.match()
     for (let at = 0; at < engines.length; at++) {
       const engine = engines[at]!
-      const { signals } = engine
-      const estimators = estimatorsOf(engine)
+      const { signals, estimators } = engine
       const shares = prompt.shares(engine)
       signals.newActiveBlocks = active.newBlocks(estimators.number, prompt.shape, shares)
       signals.liveTokens =
@@ -127,11 +126,10 @@ export class SignalReader implements SignalQuery {
   /** Writes the signals that do not depend on the prompt. */
   #fillState(): void {
     const engines = this.#engines
-    const { active, blockTokens, load, estimators: estimatorsOf } = this.sources
+    const { active, blockTokens, load } = this.sources
     const { now } = this
     for (let at = 0; at < engines.length; at++) {
-      const { signals } = engines[at]!
-      const estimators = estimatorsOf(engines[at]!)
+      const { signals, estimators } = engines[at]!
       const { queue } = estimators
       queue.settle(now)
       const foreign = load.foreign(engines[at]!, now, estimators)

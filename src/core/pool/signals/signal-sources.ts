@@ -2,8 +2,6 @@ import type { Admission } from '../../contract/admission.ts'
 import type { LoadingCosts } from '../../latency/loading-costs.ts'
 import type { ActiveBlocks } from '../../prefix-index/active-blocks.ts'
 import type { PrefixIndex } from '../../prefix-index/prefix-index.ts'
-import type { EngineRef } from '../booking-ref.ts'
-import type { EngineEstimators } from '../estimators/engine-estimators.ts'
 import type { LoadStats } from '../load-stats.ts'
 
 /** State of a pool from which the signals of requests are read. */
@@ -14,7 +12,6 @@ export interface SignalSources {
   readonly blockTokens: number
   readonly loading: LoadingCosts
   readonly output: { readonly tokens: number | null }
-  readonly estimators: (engine: EngineRef) => EngineEstimators
 }
 
 /** A request at one time, for which they are read. */

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { EngineState } from '../../../../src/core/pool/pool-engines/engine-state.ts'
+import { engineState } from '../../../kit/engine-state.ts'
 import { SiblingPaces } from '../../../../src/core/pool/condition/sibling-paces.ts'
 import { engine } from '../../../kit/pool-fixtures.ts'
 
 describe('paces of a pool', () => {
   const behind = (seconds: readonly (number | null)[], changes: Parameters<typeof engine>[1][] = []): string[] => {
-    const engines = seconds.map((_, at) => new EngineState(at, engine(`e${at}`, changes[at] ?? {})))
+    const engines = seconds.map((_, at) => engineState(at, engine(`e${at}`, changes[at] ?? {})))
     const paces = new SiblingPaces(engines, ({ slot }) => seconds[slot]!)
     return engines.filter((one) => paces.isBehind(one)).map(({ spec }) => spec.id)
   }
