@@ -35,9 +35,9 @@ export class Ranking {
     return rank < this.count ? this.#ids[rank] : undefined
   }
 
-  /** Ids, best first. */
-  engines(): string[] {
-    return this.#ids.slice(0, this.count)
+  /** Ids, best first, from one rank up to another. */
+  engines(from = 0, to = this.count): string[] {
+    return this.#ids.slice(from, Math.min(to, this.count))
   }
 
   /** Candidates as objects, for `explain`. */

@@ -106,10 +106,11 @@ export function routeWhole(input: RouteInput, why: string | null): RouteResult {
   const candidateSet = input.candidateSet('whole')
   if (candidateSet.engines.length === 0) return { empty: 'whole' }
   const ranking = rankCandidates(input, candidateSet)
-  const engine = best(ranking)
-  if (engine === null) return { empty: 'whole' }
+  const [ranked] = ranking.ranked
+  const engine = ranked?.engine(0)
+  if (ranked === undefined || engine === undefined) return { empty: 'whole' }
   return {
-    placement: { kind: 'whole', engine, runnersUp: runnersUp(ranking, [engine]) },
+    placement: { kind: 'whole', engine, runnersUp: ranked.engines(1, 1 + MAX_RUNNERS_UP) },
     ranking,
     prefiller: engine,
     why,
@@ -180,16 +181,9 @@ function best(ranking: RankResult): string | null {
   return ranking.ranked[0]?.engine(0) ?? null
 }
 
-function runnersUp(ranking: RankResult, chosen: readonly string[]): string[] {
-  const others: string[] = []
-  for (const ranked of ranking.ranked) {
-    for (let rank = 0; rank < ranked.count && others.length < MAX_RUNNERS_UP; rank++) {
-      const engine = ranked.engine(rank)!
-      if (!chosen.includes(engine)) others.push(engine)
-    }
-  }
-  // With its exact size, because the log keeps it.
-  return others.slice()
+function runnersUp({ ranked }: RankResult, chosen: readonly string[]): string[] {
+  const engines = ranked.flatMap((one) => one.engines(0, chosen.length + MAX_RUNNERS_UP))
+  return engines.filter((engine) => !chosen.includes(engine)).slice(0, MAX_RUNNERS_UP)
 }
 
 /** Keeps engines that alone can prefill out of decode. */
