@@ -32,8 +32,8 @@ interface WaitStart {
   readonly ttftDeadlineMs: number
   /** Longest wait for room after which its first token can be in time, ms; 0: none, or unknown. */
   readonly longestWaitMs: number
-  /** Longest wait for an engine of the request before it, ms; 0: that one waits for room. */
-  readonly lastEngineWaitMs: number
+  /** Longest wait for an engine, as found by the last try of any request, ms; null: an engine was there. */
+  readonly engineWaitMs: number | null
 }
 
 /** Limit of the wait of one request. Each try in vain may change it. */
@@ -47,7 +47,7 @@ export class WaitLimit {
   /** An engine was there at its last try, so its time for room runs. */
   #isForRoom: boolean
 
-  constructor({ limits, since, waitedMs, ttftDeadlineMs, longestWaitMs, lastEngineWaitMs }: WaitStart) {
+  constructor({ limits, since, waitedMs, ttftDeadlineMs, longestWaitMs, engineWaitMs }: WaitStart) {
     const { maxWaitMs, noEngineWaitMs = 0 } = limits
     // Who has waited longer than for room has waited for an engine, and has time for room, too.
     const wasForEngine = waitedMs > maxWaitMs
@@ -56,7 +56,7 @@ export class WaitLimit {
     this.#limits = limits
     this.#since = since
     this.#deadlineAt = since + ttftDeadlineMs
-    this.#engineWaitMs = wasForEngine ? Math.max(maxWaitMs, noEngineWaitMs) : lastEngineWaitMs || null
+    this.#engineWaitMs = wasForEngine ? Math.max(maxWaitMs, noEngineWaitMs) : engineWaitMs
     this.#isForRoom = this.#engineWaitMs === null
     this.#expiresAt = since + Math.min(ttftDeadlineMs, (this.#engineWaitMs ?? roomMs) + (wasForEngine ? maxWaitMs : 0))
   }
@@ -66,9 +66,9 @@ export class WaitLimit {
     return this.#expiresAt
   }
 
-  /** Longest wait for an engine, ms; 0: an engine is there, and it waits for room. */
-  get engineWaitMs(): number {
-    return this.#isForRoom ? 0 : this.#engineWaitMs!
+  /** Longest wait for an engine, ms; null: an engine is there, and it waits for room. */
+  get engineWaitMs(): number | null {
+    return this.#isForRoom ? null : this.#engineWaitMs
   }
 
   /**

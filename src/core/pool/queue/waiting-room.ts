@@ -71,8 +71,8 @@ export class WaitingRoom implements PoolQueue {
   readonly #parts: WaitingRoomParts
   #limits: QueueConfig
   #isAwake = false
-  /** Longest wait for an engine of the request that was tried last, ms; 0: it waits for room. */
-  #lastEngineWaitMs = 0
+  /** Longest wait for an engine, as found by the last try, ms; null: an engine was there. New ones begin with it. */
+  #engineWaitMs: number | null = null
   /** Clock of the queue, which runs while requests wait: waits do not end together when the host's clock is set. */
   #clock = { at: 0, elapsedMs: 0 }
 
@@ -138,7 +138,7 @@ export class WaitingRoom implements PoolQueue {
         waitedMs,
         ttftDeadlineMs,
         longestWaitMs,
-        lastEngineWaitMs: this.#lastEngineWaitMs,
+        engineWaitMs: this.#engineWaitMs,
       }),
       done,
       refusal: behindOthers,
@@ -201,7 +201,7 @@ export class WaitingRoom implements PoolQueue {
   /** Whether a request that was tried in vain waits on. */
   #waitsOn({ limit }: Waiter, admission: Admission, refusal: Refusal): boolean {
     const goesOn = limit.goesOn(admission, refusal, this.#clock.elapsedMs)
-    this.#lastEngineWaitMs = goesOn ? limit.engineWaitMs : 0
+    this.#engineWaitMs = goesOn ? limit.engineWaitMs : null
     return goesOn
   }
 
@@ -218,7 +218,7 @@ export class WaitingRoom implements PoolQueue {
       waiter.refusal = answer.refusal
       return 'waits'
     }
-    this.#lastEngineWaitMs = 0
+    this.#engineWaitMs = null
     waiter.done(answer)
     if ('refusal' in answer) return 'ended'
     // The caches may have changed while it waited.
