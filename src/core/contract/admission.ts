@@ -87,6 +87,8 @@ export interface Admission {
    * alone decides.
    */
   readonly rescueFrom?: string
+  /** Number of the attempt that runs there. Absent: the one before this. */
+  readonly rescueAttempt?: number
   /**
    * An engine with a context of so many tokens has refused the request as too long, so only engines that are known to
    * have a larger one can serve it. Absent: none has.

@@ -148,7 +148,7 @@ async function place(
   const avoid = [...failed.map(({ engine }) => engine.id), last.engine.id]
   const history = onePoolHistory(last.route, { attempt, moved: cause === 'drains', failed, avoid })
   const context = { ports, digests, stages: new StageTimer({}), placeOf }
-  const second = cause === 'silent' ? { route: last.route, rescueFrom: last.engine.id } : undefined
+  const second = cause === 'silent' ? { route: last.route, rescueFrom: last } : undefined
   const placed = await acquirePlacement(exchange, context, history, second)
   if (!('refused' in placed)) return placed
   return placed.refused.reason === 'retry_budget' ? 'retry_budget' : 'no_engine'

@@ -11,6 +11,8 @@ export interface AcquiredPlacement {
   readonly policy: string
   readonly predictedTtftMs: number | null
   readonly booking: LeaseKeeper
+  /** As in `Admission`. */
+  readonly attempt: number
   readonly promptTokens: number
   /** Parallel answers (`n`, several prompts); undefined: one. */
   readonly sequences: number | undefined

@@ -47,7 +47,11 @@ export function attemptAdmission(
   // The first token of a response that does not pass through the gateway is never seen.
   if (exchange.scope.delivery?.readsAnswer === false) extended.streams = false
   if (second !== undefined) extended.hedge = true
-  if (second?.rescueFrom !== undefined) extended.rescueFrom = second.rescueFrom
+  const rescueFrom = second?.rescueFrom ?? null
+  if (rescueFrom !== null) {
+    extended.rescueFrom = rescueFrom.engine.id
+    extended.rescueAttempt = rescueFrom.attempt
+  }
   return extended
 }
 

@@ -146,9 +146,9 @@ function acquired(
   { booking, placement, policy, predictedTtftMs, notes }: AdmittedPlacement,
   route: PoolRoute,
   engine: EngineTarget,
-  { promptTokens, sequences }: Admission,
+  { attempt, promptTokens, sequences }: Admission,
 ): AcquiredPlacement {
-  return { route, engine, placement, policy, predictedTtftMs, booking, promptTokens, sequences, notes }
+  return { route, engine, placement, policy, predictedTtftMs, booking, attempt, promptTokens, sequences, notes }
 }
 
 async function waitOn(

@@ -38,8 +38,8 @@ export interface AttemptHistory {
 export interface SecondEngine {
   /** The pool of the first engine. */
   readonly route: PoolRoute
-  /** The first engine, if another one is wanted only if that is wedged. undefined: it is late. */
-  readonly rescueFrom: string | undefined
+  /** The attempt at the first engine, if another engine is wanted only if that one is wedged. null: it is late. */
+  readonly rescueFrom: Pick<AcquiredPlacement, 'engine' | 'attempt'> | null
 }
 
 /** What placement works with. */

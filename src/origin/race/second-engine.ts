@@ -21,15 +21,16 @@ export const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']
 
 /** null: no engine takes the request. */
 export async function placeSecond(
-  { exchange, ports, digests, placeOf, placed: { route, engine }, earlier }: AttemptContext,
+  { exchange, ports, digests, placeOf, placed: first, earlier }: AttemptContext,
   { kind, attempt, stages }: SecondParts,
 ): Promise<AcquiredPlacement | null> {
+  const { route, engine } = first
   const foreign = [...route.targets.values()].filter((target) => !isOwnEngine(target)).map(({ id }) => id)
   const failedIds = earlier.filter(({ failure }) => failure !== 'busy').map((one) => one.engine.id)
   const avoid = [engine.id, ...failedIds, ...foreign]
   const history = onePoolHistory(route, { attempt, moved: false, failed: earlier, avoid })
   const context = { ports, digests, stages, placeOf }
-  const rescueFrom = kind === 'rescue' ? engine.id : undefined
+  const rescueFrom = kind === 'rescue' ? first : null
   const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })
   if (!('refused' in placed)) return { ...placed, notes: [...placed.notes, `${kind}=won`] }
   if (kind === 'hedge') exchange.record.hedge ??= placed.refused.reason

@@ -125,7 +125,7 @@ describe('a pool with an engine that does not move', () => {
     expect(site.state.admit(rescue, site.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
     site.pass(1_000)
     expect(site.conditions()['a']).toBe('suspect')
-    expect(site.state.admit({ ...rescue, attempt: 3 }, site.now)).toHaveProperty('placement')
+    expect(site.state.admit({ ...rescue, attempt: 3, rescueAttempt: 0 }, site.now)).toHaveProperty('placement')
     const [poor, refused] = waitingAt({ share: 0, minPerS: 0 })
     poor.pass(4_000)
     expect(poor.state.admit(refused, poor.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })

@@ -14,7 +14,7 @@ async function secondAfter(failures: readonly Partial<AttemptFailed>[], kind: 'h
     exchange: world.exchange([route]),
     ports: { ...ports, pool: () => ({ ...ports.pool('c', 'm'), local: null }) },
     digests,
-    placed: { route, engine: route.targets.get('c-b')! },
+    placed: { route, engine: route.targets.get('c-b')!, attempt: failures.length },
     earlier: failures.map((failure) => ({ engine: route.targets.get('c-a')!, status: null, ...failure })),
     race: alone,
     placeOf: () => placeOnPool,
@@ -36,6 +36,14 @@ it.each(['hedge', 'rescue'] as const)(
     expect([engine, admission.beyondContextTokens]).toEqual(['c-d', 8_000])
   },
 )
+
+it('a second engine for a wedged one is asked for with the attempt that waits there', async () => {
+  const { admission } = await secondAfter([{ failure: 'busy' }, { failure: 'busy' }], 'rescue')
+  expect(admission).toMatchObject({ attempt: 3, hedge: true, rescueFrom: 'c-b', rescueAttempt: 2 })
+  const { admission: late } = await secondAfter([], 'hedge')
+  expect(late).toMatchObject({ attempt: 1, hedge: true })
+  expect(late).not.toHaveProperty('rescueFrom')
+})
 
 it('a second engine may be one that was full', async () => {
   const { engine, admission } = await secondAfter([{ failure: 'busy' }], 'rescue')

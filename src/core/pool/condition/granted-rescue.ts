@@ -10,9 +10,7 @@ import type { PoolEngines } from '../pool-engines/pool-engines.ts'
  */
 export function grantedRescue(admission: Admission, engines: PoolEngines, now: number): Admission | null {
   if (admission.rescueFrom === undefined || engines.isStuck(admission.rescueFrom, now)) return admission
-  const { rescueFrom, ...hedge } = admission
-  // Attempts in between had no room elsewhere.
-  for (let attempt = 0; attempt < admission.attempt; attempt++)
-    if (engines.isLost(rescueFrom, bookingKey({ ...admission, attempt }), now)) return hedge
-  return null
+  const { rescueFrom, rescueAttempt = admission.attempt - 1, ...hedge } = admission
+  const waiting = bookingKey({ ...admission, attempt: rescueAttempt })
+  return engines.isLost(rescueFrom, waiting, now) ? hedge : null
 }
