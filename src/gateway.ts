@@ -2,7 +2,6 @@ import { createApp } from './api/app.ts'
 import { Authenticator } from './api/auth/authenticator.ts'
 import { withinEdgeRegions } from './api/auth/residency.ts'
 import { blockingFingerprints } from './api/prompt/blocking-fingerprint.ts'
-import { BodyMemory, countIn } from './body-memory.ts'
 import type { GatewayStatus } from './api/gateway-status.ts'
 import { adminRoutes } from './api/routes/admin-routes.ts'
 import { dashboardRoutes } from './api/routes/dashboard-routes.ts'
@@ -30,19 +29,14 @@ import { ModelRegistry } from './api/model-registry.ts'
 import { type MirrorParts, Mirrors } from './api/mirrors.ts'
 import { PromptAnalyzers, type VocabularyOf } from './api/prompt/prompt-analyzers.ts'
 import type { HttpRequest } from './api/request-context.ts'
-import { RequestHistory } from './api/request-history.ts'
 import { ReportedAdapters } from './api/reported-adapters.ts'
-import { ResponseAffinity } from './origin/response-affinity.ts'
 import type { WorkerGroup, GroupQuery } from './worker-group.ts'
 import { answerGroupQuery } from './api/group-queries.ts'
 import type { Config } from './config.ts'
-import { CostUsage } from './core/cost/cost-usage.ts'
-import { KeyUsage } from './core/limits/key-usage.ts'
-import { Budgets } from './api/budgets.ts'
 import { RequestCosts } from './api/request-costs.ts'
 import { MirrorCounts } from './core/traffic/mirror-counts.ts'
+import { gatewayState, type GatewayState } from './gateway-state.ts'
 import { FleetHistory } from './core/reports/fleet-history.ts'
-import { memoryLimiter } from './memory-limiter.ts'
 import { withCanary } from './origin/canary/canary.ts'
 import { withHeartbeatsWhileWaiting } from './origin/waiting-stream.ts'
 import { CurrentRoutes } from './origin/current-routes.ts'
@@ -56,18 +50,14 @@ import type { PoolDigests } from './origin/digests/pool-digests.ts'
 import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
 import { requestedModel, weightedModel } from './api/body/choose-model.ts'
 import { WeightedModels } from './api/weighted-models.ts'
-import { RunningIds } from './api/running-ids.ts'
 import type { Suspect } from './origin/attempt-context.ts'
 import { oncePerPool } from './origin/once-per-pool.ts'
 import { stepsByPool } from './origin/pool-steps.ts'
 import { WaitingRequests } from './origin/placement/waiting-requests.ts'
 import type { Ports } from './ports.ts'
 import type { AssetFiles } from './ports/assets.ts'
-import type { Limiter } from './ports/limiter.ts'
 import type { RequestScope } from './ports/request-scope.ts'
-import type { StoredResponses } from './ports/stored-responses.ts'
 import type { TextFormat } from './telemetry/prometheus-text.ts'
-import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The gateway as one fetch function. */
 export interface Gateway {
@@ -104,30 +94,11 @@ export interface Gateway {
   /** Each group of routes. */
   readonly routes: Readonly<Record<RouteGroup, App>>
   readonly config: Config
-  readonly carried: CarriedState
+  readonly carried: GatewayState
 }
 
 /** Groups of routes. */
 export type RouteGroup = 'inference' | 'models' | 'health' | 'metrics' | 'admin' | 'dashboard' | 'lmcache' | 'ttft'
-
-/** State that a gateway passes to its successor in the same process, which has another configuration. */
-export interface CarriedState {
-  readonly storedResponses: StoredResponses
-  readonly recent: RequestHistory
-  readonly telemetry: Telemetry
-  readonly analyzers: PromptAnalyzers
-  readonly bodyMemory: BodyMemory
-  readonly limiter: Limiter
-  readonly usage: KeyUsage
-  readonly costUsage: CostUsage
-  readonly budgets: Budgets | null
-  /** Times of the next probes. */
-  readonly dueAt: FleetProbe['dueAt']
-  /** Start of the first gateway, ms since the epoch. */
-  readonly startedAt: number
-  readonly runningIds: RunningIds
-  readonly currentRoutes: CurrentRoutes
-}
 
 export interface GatewayOptions {
   /** Vocabularies that the entry point has loaded. Absent: prompts are measured in bytes. */
@@ -137,44 +108,26 @@ export interface GatewayOptions {
   /** Present if several gateways serve one address. */
   readonly shared?: WorkerGroup
   /** State of the predecessor. Its telemetry already exports to the new `traces`. */
-  readonly carried?: CarriedState
+  readonly carried?: GatewayState
 }
 
-/** Number of requests that the admin API can describe. */
-const RECENT_REQUESTS = 1000
-
-const newStoredResponses = ({ limits }: Config): StoredResponses => new ResponseAffinity(limits.responseIds)
-
-/** Memory of request bodies, which outlives a configuration, with the new limits. */
-function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, carried?: CarriedState): BodyMemory {
-  const memory = carried?.bodyMemory ?? new BodyMemory(limits, bodyCount ?? countIn(new Int32Array(1)))
-  memory.adopt(limits)
-  return memory
-}
-
-interface RequestParts {
+interface PromptParts {
   readonly analyzers: PromptAnalyzers
   readonly fingerprintOf: (route: PoolRoute) => number | null
   readonly authenticator: Authenticator
-  readonly carried: CarriedState | undefined
 }
 
-/**
- * Ids of requests, and how prompts are measured. Only gateways in front of others, or behind them, exchange measured
- * prompts.
- */
-function requestParts(
+/** How prompts are measured. Only gateways in front of others, or behind them, exchange measured prompts. */
+function promptParts(
   config: Config,
   ports: Ports,
-  { analyzers, fingerprintOf, authenticator, carried }: RequestParts,
-): Pick<ExchangeParts, 'measure' | 'edgePrompts' | 'runningIds'> {
-  const runningIds = carried?.runningIds ?? new RunningIds()
+  { analyzers, fingerprintOf, authenticator }: PromptParts,
+): Pick<ExchangeParts, 'measure' | 'edgePrompts'> {
   const measureHere: MeasurePrompt = (_, route, request) => analyzers.measure(route, request)
   const isAlone = !authenticator.hasEdges && config.clusters.every(({ gateway }) => gateway === null)
-  if (isAlone) return { runningIds, edgePrompts: null, measure: measureHere }
+  if (isAlone) return { edgePrompts: null, measure: measureHere }
   const edgePrompts = new EdgePrompts({ analyzers, fingerprintOf, hasKeys: config.keys !== null, ports })
   return {
-    runningIds,
     edgePrompts,
     measure: (...prompt) => edgePrompts.measuredByEdge(...prompt) ?? measureHere(...prompt),
   }
@@ -230,52 +183,45 @@ const modelParts = (config: Config, ports: Ports, models: ModelRegistry, weighte
 /** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
 function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
-  const { shared = null, carried } = options
-  const analyzers = new PromptAnalyzers(() => ports.now(), options.vocabularyOf ?? (() => null), carried?.analyzers)
+  const { carried, shared = null, vocabularyOf = () => null, assets = async () => null } = options
+  const authenticator = new Authenticator(config, ports)
+  const { hasBudgets } = authenticator
+  const state = gatewayState(config, ports, { carried, shared, vocabularyOf, hasBudgets })
+  const { analyzers, currentRoutes, dueAt } = state
   const fingerprintOf = blockingFingerprints(analyzers)
   const digests = new (models.hasChoice ? DigestCache : OnePoolDigests)({ ports, via: config.via, fingerprintOf })
-  const dueAt = carried?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
   const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
   const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
-  const authenticator = new Authenticator(config, ports)
-  const usage = carried?.usage ?? new KeyUsage()
-  const accounts = accountParts(models, ports, { authenticator, carried })
+  const costs = costsOf(models, ports, state)
   const weighted = weightedModelsOf(config, ports)
   const mirrorCounts = hasMirrors(config) ? new MirrorCounts() : null
-  const telemetry = carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId())
-  const requests = requestParts(config, ports, { analyzers, fingerprintOf, authenticator, carried })
-  const ends = { config, ports, telemetry, usage, shared, authenticator, weighted, mirrorCounts, ...accounts }
+  const prompts = promptParts(config, ports, { analyzers, fingerprintOf, authenticator })
+  const ends = { ...state, config, ports, shared, authenticator, weighted, mirrorCounts, costs }
   return {
-    dueAt,
+    state,
+    ...state,
     prober,
     config,
     ports,
-    status: newStatus(carried?.startedAt ?? shared?.startedAt ?? ports.now()),
-    telemetry,
+    status: newStatus(state.startedAt),
     models,
     shared,
     digests,
     fingerprintOf,
-    analyzers,
     authenticator,
-    storedResponses:
-      carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
-    recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
-    ...requests,
+    ...prompts,
     ...bodyParts(authenticator),
     ...modelParts(config, ports, models, weighted),
     mirrorCounts,
-    observer: new InferenceObserver({ ...requests, ...accounts, end: requestEnd(ends) }),
-    bodyMemory: bodyMemoryFor(config, ports, carried),
-    usage,
-    ...accounts,
+    costs,
+    observer: new InferenceObserver({ ...state, ...prompts, costs, end: requestEnd(ends) }),
     ...lookupParts(models, ports),
     engineHeaders: { via: config.via, tokenHeader: config.jwt?.header ?? null },
     waits: new WaitingRequests(),
     history: new FleetHistory(),
-    assets: options.assets ?? (async () => null),
-    ...forwardParts(models, ports, { digests, suspect, stepsOf, carried }),
+    assets,
+    ...forwardParts(models, ports, { digests, suspect, stepsOf, currentRoutes }),
   }
 }
 
@@ -306,19 +252,13 @@ interface ForwardSources {
   readonly digests: PoolDigests
   readonly suspect: Suspect
   readonly stepsOf: ReturnType<typeof stepsByPool>
-  readonly carried: CarriedState | undefined
+  readonly currentRoutes: CurrentRoutes
 }
 
 /** Forwarding of requests. The predecessors of this gateway use its routes, too. */
-function forwardParts(models: ModelRegistry, ports: Ports, sources: ForwardSources) {
-  const { digests, suspect, stepsOf, carried } = sources
-  const currentRoutes = carried?.currentRoutes ?? new CurrentRoutes()
-  currentRoutes.adopt(models.routes)
-  return {
-    suspect,
-    currentRoutes,
-    forward: forwarderOf(models, ports, forwardBy(ports, digests, { suspect, stepsOf, currentRoutes })),
-  }
+function forwardParts(models: ModelRegistry, ports: Ports, { digests, ...options }: ForwardSources) {
+  options.currentRoutes.adopt(models.routes)
+  return { suspect: options.suspect, forward: forwarderOf(models, ports, forwardBy(ports, digests, options)) }
 }
 
 const hasRoles = ({ engines }: PoolRoute['pool']): boolean => engines.some(({ role }) => role !== 'any')
@@ -330,19 +270,9 @@ function forwarderOf({ routes }: ModelRegistry, ports: Ports, plain: Forward): F
   return routes.some(({ pool }) => pool.canary !== null) ? withCanary(waiting, ports) : waiting
 }
 
-interface AccountSources {
-  readonly authenticator: Pick<Authenticator, 'hasBudgets'>
-  readonly carried: CarriedState | undefined
-}
-
-/** Limits, budgets and costs of keys and teams. */
-function accountParts(models: ModelRegistry, ports: Ports, { authenticator, carried }: AccountSources) {
-  const limiter = carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now())
-  const costUsage = carried?.costUsage ?? new CostUsage()
-  const budgets = authenticator.hasBudgets ? (carried?.budgets ?? new Budgets({ ports, limiter })) : null
-  const costs = countsCosts(models) ? new RequestCosts({ ports, costs: costUsage, budgets }) : null
-  return { limiter, costUsage, budgets, costs }
-}
+/** Costs of requests. null: no pool counts them. */
+const costsOf = (models: ModelRegistry, ports: Ports, { costUsage, budgets }: GatewayState): RequestCosts | null =>
+  countsCosts(models) ? new RequestCosts({ ports, costs: costUsage, budgets }) : null
 
 const countsCosts = ({ routes }: ModelRegistry): boolean => routes.some(({ pool }) => pool.cost !== null)
 
@@ -396,6 +326,6 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     supersede: (next, endsWaits = true) => supersede(parts, next.config, endsWaits),
     routes,
     config,
-    carried: { ...parts, startedAt: status.startedAt },
+    carried: parts.state,
   }
 }

@@ -1,7 +1,8 @@
 /** From a configuration to a gateway that listens. */
 import type { WorkerGroup } from '../../worker-group.ts'
 import type { Config } from '../../config.ts'
-import { type CarriedState, createGateway, type Gateway } from '../../gateway.ts'
+import { createGateway, type Gateway } from '../../gateway.ts'
+import type { GatewayState } from '../../gateway-state.ts'
 import type { Ports } from '../../ports.ts'
 import type { Log } from '../../ports/log.ts'
 import type { OpenVocabulary } from '../../vocabulary.ts'
@@ -112,7 +113,7 @@ export interface OpenGateway extends Omit<RunningGateway, 'adopt'> {
 /** Creates a gateway for a configuration and its open vocabularies, with the state of its predecessor. */
 const gatewayFactory =
   (ports: Ports, shared: WorkerGroup | undefined, folder: string) =>
-  (config: Config, vocabularies: OpenOptions['vocabularies'], carried?: CarriedState): Gateway =>
+  (config: Config, vocabularies: OpenOptions['vocabularies'], carried?: GatewayState): Gateway =>
     createGateway(config, withIssuedKeys(ports, config, folder), {
       assets: diskAssets(),
       vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
+import { Authenticator } from '../../../src/api/auth/authenticator.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { createGateway } from '../../../src/gateway.ts'
+import { gatewayState } from '../../../src/gateway-state.ts'
 import { endpointOf } from '../../../src/protocols/protocols.ts'
 import { inferenceChain, type InferenceParts } from '../../../src/api/routes/inference-routes.ts'
 import { onePool, openRecordingPorts } from '../../kit/recording-ports.ts'
@@ -14,9 +15,12 @@ function middlewareOf(document: object): number {
     {},
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
-  // What a gateway carries over to its successor is among its parts.
-  const parts = createGateway(config, openRecordingPorts().ports).carried as unknown as InferenceParts
-  return inferenceChain(parts, endpointOf(CHAT)!).length
+  const { ports } = openRecordingPorts()
+  const authenticator = new Authenticator(config, ports)
+  const { hasBudgets } = authenticator
+  const state = gatewayState(config, ports, { carried: undefined, shared: null, vocabularyOf: () => null, hasBudgets })
+  const parts = { ...state, config, ports, authenticator, status: {}, edgePrompts: {} }
+  return inferenceChain(parts as unknown as InferenceParts, endpointOf(CHAT)!).length
 }
 
 const plain = middlewareOf({})

@@ -1,0 +1,83 @@
+/** What a gateway takes over from its predecessor in the same process, or begins with. */
+import type { Authenticator } from './api/auth/authenticator.ts'
+import { Budgets } from './api/budgets.ts'
+import { PromptAnalyzers, type VocabularyOf } from './api/prompt/prompt-analyzers.ts'
+import { RequestHistory } from './api/request-history.ts'
+import { RunningIds } from './api/running-ids.ts'
+import { BodyMemory, countIn } from './body-memory.ts'
+import type { Config } from './config.ts'
+import { CostUsage } from './core/cost/cost-usage.ts'
+import { KeyUsage } from './core/limits/key-usage.ts'
+import { memoryLimiter } from './memory-limiter.ts'
+import { CurrentRoutes } from './origin/current-routes.ts'
+import type { FleetProbe } from './origin/probes/fleet-probe.ts'
+import { ResponseAffinity } from './origin/response-affinity.ts'
+import type { Ports } from './ports.ts'
+import type { Limiter } from './ports/limiter.ts'
+import type { StoredResponses } from './ports/stored-responses.ts'
+import { Telemetry } from './telemetry/telemetry.ts'
+import type { WorkerGroup } from './worker-group.ts'
+
+/** State that a gateway passes to its successor, which has another configuration. */
+export interface GatewayState {
+  readonly storedResponses: StoredResponses
+  readonly recent: RequestHistory
+  readonly telemetry: Telemetry
+  readonly analyzers: PromptAnalyzers
+  readonly bodyMemory: BodyMemory
+  readonly limiter: Limiter
+  readonly usage: KeyUsage
+  readonly costUsage: CostUsage
+  /** null: no key or team has a budget. */
+  readonly budgets: Budgets | null
+  /** Times of the next probes. */
+  readonly dueAt: FleetProbe['dueAt']
+  /** Start of the first gateway, ms since the epoch. */
+  readonly startedAt: number
+  readonly runningIds: RunningIds
+  /** Routes of the newest gateway, which its predecessors use, too. */
+  readonly currentRoutes: CurrentRoutes
+}
+
+interface StateSources extends Pick<Authenticator, 'hasBudgets'> {
+  /** undefined: this is the first gateway. */
+  readonly carried: GatewayState | undefined
+  /** null: no other gateway serves the same address. */
+  readonly shared: WorkerGroup | null
+  readonly vocabularyOf: VocabularyOf
+}
+
+/** Number of requests that the admin API can describe. */
+const RECENT_REQUESTS = 1000
+
+/** State under a new configuration: that of the predecessor, with the new limits. */
+export function gatewayState(config: Config, ports: Ports, sources: StateSources): GatewayState {
+  const { carried, shared, vocabularyOf, hasBudgets } = sources
+  const now = (): number => ports.now()
+  const limiter = carried?.limiter ?? ports.limiter ?? memoryLimiter(now)
+  return {
+    storedResponses:
+      carried?.storedResponses ??
+      shared?.storedResponses ??
+      ports.storedResponses ??
+      new ResponseAffinity(config.limits.responseIds),
+    recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
+    telemetry: carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
+    analyzers: new PromptAnalyzers(now, vocabularyOf, carried?.analyzers),
+    bodyMemory: bodyMemoryFor(config, ports, carried?.bodyMemory),
+    limiter,
+    usage: carried?.usage ?? new KeyUsage(),
+    costUsage: carried?.costUsage ?? new CostUsage(),
+    budgets: hasBudgets ? (carried?.budgets ?? new Budgets({ ports, limiter })) : null,
+    dueAt: carried?.dueAt ?? new Map(),
+    startedAt: carried?.startedAt ?? shared?.startedAt ?? now(),
+    runningIds: carried?.runningIds ?? new RunningIds(),
+    currentRoutes: carried?.currentRoutes ?? new CurrentRoutes(),
+  }
+}
+
+function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, carried: BodyMemory | undefined): BodyMemory {
+  const memory = carried ?? new BodyMemory(limits, bodyCount ?? countIn(new Int32Array(1)))
+  memory.adopt(limits)
+  return memory
+}
