@@ -2,10 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BodyMemory, countIn } from '../../src/body-memory.ts'
-import type { BodySource } from '../../src/api/body/body.ts'
-import { collecting } from '../../src/platform/workers/request-body.ts'
-
-type Collected = Extract<BodySource, { collect: unknown }>
+import { collectBody as collect } from '../../src/platform/workers/request-body.ts'
 
 /** A body like a client's: bytes from outside of this isolate's heap. */
 function requestOf(pieces: readonly Uint8Array[], declared: boolean): Request {
@@ -30,8 +27,6 @@ const splitInto = (bytes: Uint8Array, sizes: readonly number[]): Uint8Array[] =>
     pieces.push(bytes.slice(at, at + sizes[i % sizes.length]!))
   return pieces
 }
-const collect = (request: Request, limit: number, memory?: Parameters<Collected['collect']>[1]) =>
-  (collecting(request) as unknown as Collected).collect(limit, memory)
 const LIMIT = 300_000
 
 describe('a body that a Worker collects', () => {

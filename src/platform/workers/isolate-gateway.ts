@@ -13,9 +13,9 @@ import { boundAssets } from './dashboard-assets.ts'
 import { EDGE_OBJECT, EdgeClient, SYNC_MS } from './edge-client.ts'
 import { workersLog } from './log.ts'
 import { type PortsEnv, workersPorts } from './ports.ts'
-import { collecting } from './request-body.ts'
 import { RequestTimers } from './request-timers.ts'
 import { type VocabularyEnv, vocabularySource } from './vocabulary-bindings.ts'
+import { WorkersRequest } from './workers-request.ts'
 
 export interface GatewayEnv extends ConfigEnv, PortsEnv, VocabularyEnv {
   /** The dashboard's files. */
@@ -81,7 +81,7 @@ export class IsolateGateway {
       built.gateway.configRefused(this.#source.refusedAt)
       const scope = scopeOf(request, ctx)
       built.edge?.syncIfStale(scope)
-      const answer = fetchOf(built)(collecting(request), scope)
+      const answer = fetchOf(built)(new WorkersRequest(request), scope)
       // A client disconnect would otherwise stop the request's JavaScript before its booking is released.
       ctx.waitUntil(answer)
       const response = await answer

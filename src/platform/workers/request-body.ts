@@ -13,19 +13,18 @@ const FIRST_BYTES = 16 * 1024
 /** Bytes that a read waits for; until then workerd keeps some 400 bytes per chunk. */
 const MIN_READ_BYTES = 16 * 1024
 
-type Collect = (limitBytes: number, memory?: BodyAllocation | null) => Promise<Uint8Array | null>
-
-/** Returns the request with a body that is collected by these functions. */
-export function collecting(request: Request): Request {
-  const collect: Collect = async (limitBytes, memory) => {
-    const { body } = request
-    if (body === null) return new Uint8Array(0)
-    const length = Number(request.headers.get('content-length') ?? Infinity)
-    if (length > ONE_GO_BYTES) return collectBody(body, { limitBytes, maxBytes: length, memory })
-    memory?.grow(length)
-    return new Uint8Array(await request.arrayBuffer())
-  }
-  return Object.defineProperties(request, { collect: { value: collect }, giveBack: { value: () => {} } })
+/** null: the body exceeds the limit. */
+export async function collectBody(
+  request: Request,
+  limitBytes: number,
+  memory?: BodyAllocation | null,
+): Promise<Uint8Array | null> {
+  const { body } = request
+  if (body === null) return new Uint8Array(0)
+  const length = Number(request.headers.get('content-length') ?? Infinity)
+  if (length > ONE_GO_BYTES) return collectPieces(body, { limitBytes, maxBytes: length, memory })
+  memory?.grow(length)
+  return new Uint8Array(await request.arrayBuffer())
 }
 
 interface ReadLimits {
@@ -35,7 +34,7 @@ interface ReadLimits {
   readonly memory: BodyAllocation | null | undefined
 }
 
-async function collectBody(body: ReadableStream<Uint8Array>, limits: ReadLimits): Promise<Uint8Array | null> {
+async function collectPieces(body: ReadableStream<Uint8Array>, limits: ReadLimits): Promise<Uint8Array | null> {
   const reader = readerOf(body)
   let bytes: Uint8Array | null = null
   try {
