@@ -24,7 +24,7 @@ import { prefillWork } from '../latency/prefill-work.ts'
 import { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
 import type { BookedLegs, EngineRef, Leg, LegDone } from './booking-ref.ts'
-import { type FirstTokenPrediction, firstTokenPrediction } from './signals/first-token-prediction.ts'
+import { predictionFor } from './signals/first-token-prediction.ts'
 import { SignalReader } from './signals/signal-reader.ts'
 import type { SignalSources } from './signals/signal-sources.ts'
 import { tokensPerBlock } from './block-tokens.ts'
@@ -320,7 +320,7 @@ export class PoolLedger {
     const { engine, legRole } = leg
     const { estimators } = engine
     const prefills = legRole !== 'decode'
-    const predicted = prefills ? firstTokenPrediction(reading, engine) : NO_PREDICTION
+    const prediction = prefills ? predictionFor(reading, engine) : null
     estimators.queue.settle(now)
     const cached = reading.prompt.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
@@ -330,8 +330,8 @@ export class PoolLedger {
       uncertainTokens: estimators.queue.isEmpty ? 0 : reading.prompt.tokensOf(this.#index.live[estimators.number]!),
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(estimators.number),
-      ttftMs: predicted.ttftMs === null ? null : predicted.ttftMs + kvTransferMs,
-      prediction: predicted.prediction ?? null,
+      ttftMs: prediction === null ? null : 1000 * prediction.firstTokenS + kvTransferMs,
+      prediction,
       behindOthers: !estimators.queue.isEmpty,
       adapterFit: estimators.adapters.fit(admission.adapter),
     }
@@ -423,7 +423,6 @@ export class PoolLedger {
   }
 }
 
-const NO_PREDICTION: FirstTokenPrediction = { ttftMs: null, cachedTokens: null }
 /** Share of KV memory in use above which requests may wait for memory. */
 const MEMORY_SHARE = 0.8
 

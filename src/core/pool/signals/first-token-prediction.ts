@@ -8,7 +8,6 @@ import type { SignalReader } from './signal-reader.ts'
 /** Predicted first token of a request on one engine. null: unknown. */
 export interface FirstTokenPrediction {
   readonly ttftMs: number | null
-  readonly prediction?: Prediction
   readonly cachedTokens: number | null
   /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
   readonly stallMs?: number
@@ -47,7 +46,6 @@ export function firstTokenPrediction(reading: SignalReader, engine: EngineRef): 
   const prediction = predictionFor(reading, engine)
   return {
     ttftMs: 1000 * prediction.firstTokenS,
-    prediction,
     stallMs:
       1000 * ownPrefillS(reading, estimators, cached) * Math.max(0, estimators.requests - estimators.queue.length),
     cachedTokens: cached.total,
