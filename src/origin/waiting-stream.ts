@@ -76,7 +76,7 @@ class WaitingStream {
         observe: false,
         hideUsage: false,
         heartbeatMs,
-        ...(writeMs === undefined ? {} : { writeMs }),
+        writeMs,
         idleMs: 0,
         firstEvents: 0,
         onEvents: () => Infinity,

@@ -24,14 +24,14 @@ export interface RelayOptions {
   /**
    * Time that the client may read nothing; absent, 0: no limit. Relays to a socket use the limit of the socket.
    */
-  readonly writeMs?: number
+  readonly writeMs?: number | undefined
   /** Time after which a native relay is settled as `lapsed`, although the stream goes on; absent: never. */
   readonly nativeMs?: number
   /**
    * Called once with the `resp_…` id of a stored response, before the client gets the id: the client may use it on
    * another thread at once. Absent: ids are not needed.
    */
-  onResponseId?(id: string): void
+  readonly onResponseId?: ((id: string) => void) | undefined
   /** Number of data events at which `onEvents` is called first; 0: no calls. */
   readonly firstEvents: number
   /**

@@ -53,9 +53,9 @@ export interface Outcome {
   readonly outputEvents: number
   readonly stages: StageTimes
   /** Estimated output of a stream that is not parsed; null: nothing is known of it. Absent: it is parsed. */
-  readonly estimatedTokens?: number | null
+  readonly estimatedTokens?: number | null | undefined
   /** The end of the stream was not parsed, so it may have been truncated. Absent: parsed, or not a stream. */
-  readonly endUnseen?: boolean
+  readonly endUnseen?: boolean | undefined
 }
 
 /** Outcome with a result and no details. */

@@ -31,7 +31,7 @@ export interface AttemptHistory {
   /** Those of `avoid` that were paused, asleep or loading: a request that waits may get them. Absent: none. */
   readonly away?: ReadonlySet<string>
   /** Regions of which gateways were full. Absent: none. */
-  readonly full?: ReadonlySet<string | null>
+  readonly full?: ReadonlySet<string | null> | undefined
 }
 
 /** A second engine, wanted beside one that still has the request. */

@@ -179,11 +179,11 @@ export class AnswerRelay implements RequestRelay {
       observe: this.#observed,
       hideUsage: exchange.hideUsage && this.#hasAddedUsage,
       heartbeatMs: placed.engine.isGateway === true ? BEHIND_GATEWAY * exchange.heartbeatMs : exchange.heartbeatMs,
-      ...(exchange.writeMs === undefined ? {} : { writeMs: exchange.writeMs }),
+      writeMs: exchange.writeMs,
       idleMs: pool.limits.idleMs,
       nativeMs: pool.limits.nativeMs,
       checksEnd: this.#answer.status < 300,
-      ...this.#watchId(),
+      onResponseId: this.#idKeeper(),
       firstEvents: output.firstEvents,
       onEvents: (events, tokens) => {
         const { blocks, nextEvents } = output.take(events, tokens)
@@ -214,14 +214,15 @@ export class AnswerRelay implements RequestRelay {
     })
   }
 
-  #watchId(): Pick<RelayOptions, 'onResponseId'> {
+  /** undefined: the engine does not store the answer. */
+  #idKeeper(): RelayOptions['onResponseId'] {
     const { exchange, placed } = this.#attempt
     const { storage } = exchange
-    if (storage === undefined || this.#answer.status >= 300) return {}
+    if (storage === undefined || this.#answer.status >= 300) return undefined
     const { responses, ...names } = storage
     const { cluster, pool } = placed.route
     const place = { cluster: cluster.id, pool: pool.model, engine: placed.engine.id }
-    return { onResponseId: (id) => responses.keep(id, { ...names, ...place }) }
+    return (id) => responses.keep(id, { ...names, ...place })
   }
 
   #headers(): string[] {
@@ -359,8 +360,8 @@ export class AnswerRelay implements RequestRelay {
       usage,
       outputEvents: end.events,
       stages: stages.snapshot(),
-      ...(this.#isUnparsed ? { estimatedTokens: this.#estimatedTokens(end.end) } : {}),
-      ...(result === 'complete' && this.#isEndUnparsed ? END_UNPARSED : {}),
+      estimatedTokens: this.#isUnparsed ? this.#estimatedTokens(end.end) : undefined,
+      endUnseen: result === 'complete' && this.#isEndUnparsed ? true : undefined,
     }
     const released = placed.booking.release(outcome)
     if (released !== null) exchange.scope.background(released)
@@ -382,8 +383,6 @@ export class AnswerRelay implements RequestRelay {
     endExchange(exchange, end, ports.now())
   }
 }
-
-const END_UNPARSED = { endUnseen: true }
 
 const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 

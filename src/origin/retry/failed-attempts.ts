@@ -56,7 +56,7 @@ export class FailedAttempts {
       failedLegs: failedLegsOf(all),
       avoid: this.#avoid,
       away: this.#away,
-      ...(this.#full === undefined ? {} : { full: this.#full }),
+      full: this.#full,
       beyondContextTokens: largestContext(all),
     }
   }
