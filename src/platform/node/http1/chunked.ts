@@ -5,6 +5,9 @@ export const CRLF = Buffer.from('\r\n')
 
 export const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 
+/** A chunk without bytes would end the body. */
+export const hasBytes = (pieces: readonly Uint8Array[]): boolean => pieces.some(({ length }) => length > 0)
+
 /** One chunk that holds all pieces. */
 export function chunkOf(pieces: readonly Uint8Array[]): readonly Uint8Array[] {
   let size = 0

@@ -3,7 +3,7 @@
  * or added.
  */
 import type { BodyFraming } from './body-framing.ts'
-import { chunkOf, type ChunkParser, CRLF, LAST_CHUNK } from './chunked.ts'
+import { chunkOf, type ChunkParser, CRLF, hasBytes, LAST_CHUNK } from './chunked.ts'
 import type { ResponseWriter } from './response-writer.ts'
 
 export class ClientWriter {
@@ -47,13 +47,13 @@ export class ClientWriter {
   raw(bytes: Buffer, last: boolean): void {
     const { chunks } = this.#framing
     const isClean = chunks === null || (!chunks.hasTrailers && chunks.blanks.length === 0)
-    this.#write(this.#isRechunked && !isClean ? cleaned(bytes, chunks, last) : bytes, last)
-    if (last) this.#response.end()
+    this.parts(this.#isRechunked && !isClean ? cleaned(bytes, chunks, last) : [bytes], last)
   }
 
-  /** Parts of the engine's framing, each of whole chunks. */
+  /** Parts of the engine's framing, without trailers and without blanks behind sizes. */
   parts(parts: readonly Uint8Array[], last: boolean): void {
-    this.raw(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts), last)
+    this.#write(parts, last)
+    if (last) this.#response.end()
   }
 
   /** Sends the head and the bytes written with it. */
@@ -67,7 +67,7 @@ export class ClientWriter {
     const filled = pieces.filter((piece) => piece.length > 0)
     if (filled.length > 0) parts.push(...(this.#isRechunked ? chunkOf(filled) : filled))
     if (last && this.#isRechunked) parts.push(LAST_CHUNK)
-    if (parts.length > 0) this.#write(parts.length === 1 ? parts[0]! : Buffer.concat(parts), last)
+    this.#write(parts, last)
     if (last) this.#response.end()
     else this.began()
   }
@@ -84,9 +84,9 @@ export class ClientWriter {
     this.#response.truncate()
   }
 
-  #write(bytes: Uint8Array, last: boolean): void {
-    if (bytes.length === 0) return
-    const flowing = this.#response.write(bytes, last)
+  #write(parts: readonly Uint8Array[], last: boolean): void {
+    if (!hasBytes(parts)) return
+    const flowing = this.#response.write(parts, last)
     if (flowing || this.#waiting || last) return
     this.#waiting = true
     this.#response.drained(() => {
@@ -96,7 +96,11 @@ export class ClientWriter {
   }
 }
 
-function cleaned(bytes: Buffer, { hasTrailers, afterLastChunk, blanks }: ChunkParser, last: boolean): Buffer {
+function cleaned(
+  bytes: Buffer,
+  { hasTrailers, afterLastChunk, blanks }: ChunkParser,
+  last: boolean,
+): readonly Uint8Array[] {
   const end = hasTrailers ? afterLastChunk : bytes.length
   const parts: Uint8Array[] = []
   let from = 0
@@ -108,5 +112,5 @@ function cleaned(bytes: Buffer, { hasTrailers, afterLastChunk, blanks }: ChunkPa
   parts.push(bytes.subarray(from, end))
   // The message ends after the last chunk's line.
   if (hasTrailers && last) parts.push(CRLF)
-  return Buffer.concat(parts)
+  return parts
 }

@@ -4,7 +4,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { limitWrite } from '../inbound/write-limit.ts'
 import type { RequestScope } from '../../../ports/request-scope.ts'
 import type { Socket } from 'node:net'
-import { chunkOf, LAST_CHUNK } from './chunked.ts'
+import { chunkOf, hasBytes, LAST_CHUNK } from './chunked.ts'
 import { isFieldValue } from './head-fields.ts'
 
 export interface ResponseWriter {
@@ -22,7 +22,7 @@ export interface ResponseWriter {
    */
   head(status: number, headers: readonly string[], framed: boolean): void
   /** `last`: the end follows. false: the client has not taken all of it; see `drained`. */
-  write(bytes: Uint8Array, last: boolean): boolean
+  write(pieces: readonly Uint8Array[], last: boolean): boolean
   /** Sends what is written. */
   flush(): void
   /** The body is complete. */
@@ -99,11 +99,9 @@ export class SocketResponseWriter implements ResponseWriter {
     this.begun = true
   }
 
-  write(bytes: Uint8Array): boolean {
-    if (bytes.length === 0 || this.#over) return true
-    if (!this.#chunks) return this.#send([bytes])
-    const chunk = chunkOf([bytes])
-    return this.#send(bytes.length > COPIED_BYTES ? chunk : [Buffer.concat(chunk)])
+  write(pieces: readonly Uint8Array[]): boolean {
+    if (this.#over || !hasBytes(pieces)) return true
+    return this.#send(this.#chunks ? chunkOf(pieces) : pieces)
   }
 
   flush(): void {
@@ -212,9 +210,10 @@ class ServerResponseWriter implements ResponseWriter {
     if (framed) outgoing.chunkedEncoding = false
   }
 
-  write(bytes: Uint8Array, last: boolean): boolean {
+  write(pieces: readonly Uint8Array[], last: boolean): boolean {
     const outgoing = this.#outgoing
     const { socket } = outgoing
+    const bytes = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
     if (this.#framed && this.#direct && socket !== null && !last) return socket.write(bytes)
     // The first write sends the head too; the last one leaves with the end of the response.
     if (last) socket?.cork()

@@ -18,7 +18,7 @@ export async function writeResponse(response: Response, writer: ResponseWriter):
   if (next === null && !response.headers.has('content-length'))
     headers.push('content-length', String(pieces.reduce((size, { length }) => size + length, 0)))
   writer.head(response.status, headers, false)
-  for (const piece of pieces) writer.write(piece, false)
+  writer.write(pieces, false)
   if (next === null) return writer.end()
   writer.flush()
   await pipeBody(reader, next, writer).then(
@@ -53,6 +53,6 @@ async function pipeBody(reader: Reader, first: PendingRead, writer: ResponseWrit
     const { done, value } = await next
     if (done) return
     if (writer.gone) return void reader.cancel().catch(() => undefined)
-    if (!writer.write(value, false)) await new Promise<void>((resolve) => writer.drained(resolve))
+    if (!writer.write([value], false)) await new Promise<void>((resolve) => writer.drained(resolve))
   }
 }
