@@ -357,7 +357,8 @@ export function originContract(name: string, contract: OriginContract): void {
 
       test('the first byte is waited for only so long after the head', async () => {
         const { send, report } = open([{ send: SSE_HEAD }, { hang: true }], { firstByteMs: 80 })
-        expect(await failureOf((await send()).firstByte())).toBe('first_byte_timeout')
+        // On a busy machine the head can be late, too.
+        expect(await failureOf(send().then((answer) => answer.firstByte()))).toBe('first_byte_timeout')
         expect((await report('closed')).closed).toBe(true)
       })
 
