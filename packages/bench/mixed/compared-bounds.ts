@@ -47,13 +47,30 @@ export function comparedBounds(input: OverloadInput): ComparedBounds {
   return { compared: active.length, differ: differ.length }
 }
 
+/** A copy: the pool computes each value when it is read. */
+const valuesOf = (pressure: Pressure): Pressure => ({
+  waitMs: pressure.waitMs,
+  marginMs: pressure.marginMs,
+  prefillMs: pressure.prefillMs,
+  overdueMs: pressure.overdueMs,
+  stepMs: pressure.stepMs,
+  prefillShare: pressure.prefillShare,
+  queuedMs: pressure.queuedMs,
+  outputTokens: pressure.outputTokens,
+  memoryShare: pressure.memoryShare,
+  stepLimitMs: pressure.stepLimitMs,
+  requests: pressure.requests,
+  waiting: pressure.waiting,
+  samples: pressure.samples,
+})
+
 type Trial = Readonly<Record<'deadline' | 'objective', (boundMs: number) => boolean>>
 
 /** Whether admission refuses the request on the engine with this bound alone. */
 function trialOf(input: OverloadInput, pressure: Pressure): Trial {
   const { ttftDeadlineMs: _own, ...admission } = input.admission
   // Without running requests, neither memory nor the time between tokens refuses it.
-  const alone = { ...pressure, overdueMs: 0, requests: 0 }
+  const alone: Pressure = { ...valuesOf(pressure), overdueMs: 0, requests: 0 }
   const isRefused = (control: OverloadControl, deadline: { readonly ttftDeadlineMs?: number }): boolean =>
     control.judge({
       ...input,

@@ -130,8 +130,8 @@ export const measures: readonly Mutation[] = [
   {
     name: 'recent work counts cached tokens',
     file: 'src/core/pool/load-stats.ts',
-    find: 'workOf(booking.admission, reading?.cached(leg.engine).total ?? 0)',
-    replace: 'workOf(booking.admission, 0)',
+    find: 'workOf(admission, reading?.cached(leg.engine).total ?? 0)',
+    replace: 'workOf(admission, 0)',
     impact: 'cheap follow-up turns send all new prompts to the other engines',
     tests: { node: ['test/core/pool/pool-state.disturbed-engine.test.ts'] },
   },
