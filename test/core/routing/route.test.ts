@@ -78,6 +78,12 @@ describe('a pool of prefill and decode engines', () => {
     expect(new Set(placed.map((one) => ('decode' in one ? one.decode : ''))).size).toBe(2)
   })
 
+  it('a split pool names the decode engines that were not chosen as runners-up', () => {
+    const placed = place(open())
+    if (!('runnersUp' in placed) || placed.kind !== 'split') throw new Error('the request was not split')
+    expect([placed.decode, ...placed.runnersUp].sort()).toEqual(['d0', 'd1'])
+  })
+
   it('a split pool sends requests that are too short or cannot be split to a decode engine', () => {
     expect(place(open(), { unsplittable: 'logprobs' })).toMatchObject({
       kind: 'whole',
