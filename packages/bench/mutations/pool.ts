@@ -146,7 +146,7 @@ export const pool: readonly Mutation[] = [
     tests: CLUSTERS,
   },
   {
-    name: 'bounded set forgets its earlier keys',
+    name: 'bounded set removes its earlier keys too soon',
     file: 'src/core/bounded-set.ts',
     find: 'this.#earlier = this.#latest',
     replace: 'this.#earlier = new Set()',
