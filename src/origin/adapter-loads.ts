@@ -4,7 +4,7 @@ import { adaptersFromModels } from '../engines/model-list.ts'
 import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { withDeadline } from '../timeout.ts'
-import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import type { LegResult } from './disagg/final-leg.ts'
 import { commandEngine } from './pause/engine-command.ts'
 import { readRoute } from './engine-route.ts'
@@ -37,7 +37,7 @@ async function prepared(attempt: AttemptContext, legs: Legs): Promise<LegResult>
   return legs(attempt)
 }
 
-const failed = (engine: EngineTarget): AttemptFailed => ({ engine, failure: 'lacks_adapter', status: null })
+const failed = (engine: EngineTarget): FailedOutcome => ({ engine, failure: 'lacks_adapter', status: null })
 
 /**
  * Types name adapters differently, and SGLang answers an unknown name with the base model. So the type is found out

@@ -17,7 +17,7 @@ export interface AttemptContext {
   readonly placed: AcquiredPlacement
   readonly stages: StageTimer
   /** Earlier failed attempts of the same request. */
-  readonly earlier: readonly AttemptFailed[]
+  readonly earlier: readonly FailedOutcome[]
   readonly digests: PoolDigests
   readonly suspect?: Suspect | undefined
   /** Aborted when the response is not needed any more. */
@@ -30,11 +30,11 @@ export interface AttemptContext {
 /** Sends one attempt. Resolves with the response, or with failures after which another engine may try. */
 export type AttemptStep = (attempt: AttemptContext) => Promise<AttemptOutcome>
 
-type AttemptOutcome = Response | AttemptFailed | { readonly failures: readonly FailedAttempt[] }
+type AttemptOutcome = Response | FailedOutcome | { readonly failures: readonly FailedAttempt[] }
 
-/** A failed attempt, with its booking's placement. */
+/** A failed attempt: its outcome, and the placement that it had. */
 export interface FailedAttempt {
-  readonly outcome: AttemptFailed
+  readonly outcome: FailedOutcome
   readonly placed: AcquiredPlacement
 }
 
@@ -54,8 +54,8 @@ export const alone: RaceEntry = { lost: false, booked: 1, claim: () => 'won' }
 /** Called with each engine that failed an attempt, so that its health is checked soon. */
 export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
 
-/** A failure after which another engine may try. */
-export interface AttemptFailed {
+/** Outcome of an attempt after which another engine may try. */
+export interface FailedOutcome {
   readonly engine: EngineTarget
   readonly failure: AttemptFailure
   /** Status of the engine's response. null: no response. */
@@ -68,7 +68,7 @@ export interface AttemptFailed {
   readonly isAway?: boolean
   /** `lacks_route`: the route, as in MissingRoutes. */
   readonly route?: string
-  /** Context of an engine that refused the request as too long, tokens. Absent: it did not, or did not say it. */
+  /** Context of an engine that refused the request as too long, tokens. Absent: it did not, or did not report it. */
   readonly limitTokens?: number
   /** Goes to the client if no engine can do better (`keepsAnswer`). Absent: a preparatory leg was refused. */
   readonly answer?: OriginAnswer

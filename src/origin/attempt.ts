@@ -3,7 +3,7 @@ import { type AttemptFailure, endedAs, type Result } from '../core/contract/outc
 import { drainFailure, Failure } from '../failure.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../ports/origin.ts'
-import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import { classifyFault, isSuccess } from './classify.ts'
 import { attributeFailure } from './disagg/attribute-failure.ts'
 import type { FinalLeg, LegResult } from './disagg/final-leg.ts'
@@ -25,7 +25,7 @@ import { passedOthers } from './via.ts'
  */
 export const attemptWith =
   (steps: AttemptSteps) =>
-  (attempt: AttemptContext): Promise<Response | AttemptFailed> =>
+  (attempt: AttemptContext): Promise<Response | FailedOutcome> =>
     runAttempt(attempt, steps)
 
 interface AttemptSteps {
@@ -36,7 +36,7 @@ interface AttemptSteps {
   readonly send: SendStep
 }
 
-async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise<Response | AttemptFailed> {
+async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise<Response | FailedOutcome> {
   const { exchange, ports, placed } = attempt
   const { engine } = placed
   let refusal: OriginAnswer | null = null
@@ -97,7 +97,7 @@ interface BegunAnswer {
 }
 
 /** Judges the first bytes, then passes the answer to the client. */
-function begin(attempt: AttemptContext, begun: BegunAnswer): Response | AttemptFailed {
+function begin(attempt: AttemptContext, begun: BegunAnswer): Response | FailedOutcome {
   const { answer, last, early, dispatchedAt, relay } = begun
   const { exchange, ports, placed } = attempt
   const { engine } = placed
@@ -109,7 +109,7 @@ function begin(attempt: AttemptContext, begun: BegunAnswer): Response | AttemptF
 }
 
 /** The failure of an attempt beside which another one answers the client. null: this one answers. */
-function lostRace({ race, placed }: AttemptContext, answer: OriginAnswer, early: boolean): AttemptFailed | null {
+function lostRace({ race, placed }: AttemptContext, answer: OriginAnswer, early: boolean): FailedOutcome | null {
   if (race.claim(answer, early) === 'won') return null
   answer.discard()
   // An engine that refuses the request is healthy.
@@ -121,7 +121,7 @@ function attemptFailure({ failure }: OriginError, { stream }: Exchange): Attempt
   return failure === 'first_byte_timeout' && !stream ? 'answer_timeout' : failure
 }
 
-function giveUp(attempt: AttemptContext, failed: AttemptFailed): AttemptFailed {
+function giveUp(attempt: AttemptContext, failed: FailedOutcome): FailedOutcome {
   // The end of an aborted attempt is no sign of a fault of its engine.
   const isLost = attempt.race.lost
   const isExcused =
@@ -142,7 +142,7 @@ function legField({ placed }: AttemptContext, engine: string): { readonly leg?: 
  * Logs a failure with a status; others were logged with their cause. Answers without a fault at debug: a full fleet
  * sends them to each request.
  */
-function logFailedStatus(attempt: AttemptContext, { engine, failure, status }: AttemptFailed): void {
+function logFailedStatus(attempt: AttemptContext, { engine, failure, status }: FailedOutcome): void {
   const { exchange, ports, placed } = attempt
   if (status === null) return
   const next = status === 401 ? { next: "The engine rejected the gateway's API key. Set `key` of this engine." } : {}
@@ -164,7 +164,7 @@ function logFailedStatus(attempt: AttemptContext, { engine, failure, status }: A
  */
 function loopsThroughOthers(
   { exchange, ports, placed }: AttemptContext,
-  { engine: { id, url } }: AttemptFailed,
+  { engine: { id, url } }: FailedOutcome,
 ): boolean {
   ports.log.warn('loop_detected', {
     id: exchange.id,
@@ -176,7 +176,7 @@ function loopsThroughOthers(
   return passedOthers(headerOf(exchange.headers, 'via'))
 }
 
-function release({ exchange, placed, stages }: AttemptContext, result: Result, failed: AttemptFailed | null): void {
+function release({ exchange, placed, stages }: AttemptContext, result: Result, failed: FailedOutcome | null): void {
   const released = placed.booking.release({
     ...endedAs(result),
     failure: failed === null || keepsAnswer(failed) ? null : failed.failure,

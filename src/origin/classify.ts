@@ -6,7 +6,7 @@ import type { OriginAnswer } from '../ports/origin.ts'
 import { withDeadline } from '../timeout.ts'
 import { timersOf } from '../timers.ts'
 import { withoutQuery } from '../url.ts'
-import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import { keepsAnswer } from './retry/kept-answer.ts'
 import { knownEngines } from './known-engines.ts'
 import { routeOf } from './retry/missing-routes.ts'
@@ -32,7 +32,7 @@ export const isSuccess = (status: number): boolean => status >= 200 && status < 
 export async function classifyRefusal(
   attempt: AttemptContext,
   received: ReceivedAnswer,
-): Promise<AttemptFailed | null> {
+): Promise<FailedOutcome | null> {
   const { answer } = received
   if (isSuccess(answer.status)) return null
   const body = answer.firstByte(ANSWER_PREFIX_BYTES)
@@ -64,7 +64,7 @@ export function classifyFault(
   attempt: AttemptContext,
   received: ReceivedAnswer,
   fault: EngineError | null = received.answer.fault(),
-): AttemptFailed | null {
+): FailedOutcome | null {
   if (fault === null || !isSuccess(received.answer.status)) return null
   return failureBy(attempt, received, { status: fault.status ?? INTERNAL_ERROR, body: fault.body })
 }
@@ -74,7 +74,7 @@ const INTERNAL_ERROR = 500
 
 const utf8 = new TextDecoder()
 
-function failureOf(attempt: AttemptContext, received: ReceivedAnswer, bytes: Uint8Array): AttemptFailed | null {
+function failureOf(attempt: AttemptContext, received: ReceivedAnswer, bytes: Uint8Array): FailedOutcome | null {
   const body = utf8.decode(bytes.subarray(0, ANSWER_PREFIX_BYTES))
   return failureBy(attempt, received, { status: received.answer.status, body })
 }
@@ -83,7 +83,7 @@ function failureBy(
   { exchange, ports, placed }: AttemptContext,
   { answer, engine, path }: ReceivedAnswer,
   { status, body }: { readonly status: number; readonly body: string },
-): AttemptFailed | null {
+): FailedOutcome | null {
   const { model, adapter } = exchange.source.admission(placed.route)
   const { headers } = answer
   const sent = { path: withoutQuery(path), model: engine.external?.model ?? model, adapter }
@@ -101,7 +101,7 @@ function failureBy(
 const REFUSED_RANK = { failure: 'busy' } as const
 
 /** null: the answer goes to the client. */
-function toFailure(meaning: AnswerMeaning): Omit<AttemptFailed, 'engine' | 'status'> | null {
+function toFailure(meaning: AnswerMeaning): Omit<FailedOutcome, 'engine' | 'status'> | null {
   switch (meaning.kind) {
     case 'ok':
       return null

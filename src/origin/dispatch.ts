@@ -2,7 +2,7 @@
 import type { OriginAnswer, OriginRequest, ResponseHandler } from '../ports/origin.ts'
 import type { Timers } from '../ports/timers.ts'
 import { defaultTimers } from '../timers.ts'
-import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import { classifyRefusal, isSuccess } from './classify.ts'
 import { FencedSignal } from './pause/fenced-signal.ts'
 import type { AcquiredPlacement } from './placement/acquired-placement.ts'
@@ -11,7 +11,7 @@ import { completions } from '../protocols/completions.ts'
 import type { FinalLeg } from './disagg/final-leg.ts'
 
 /** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
-export type OnFirstByte = (attempt: AttemptContext, answer: OriginAnswer, early: boolean) => Response | AttemptFailed
+export type OnFirstByte = (attempt: AttemptContext, answer: OriginAnswer, early: boolean) => Response | FailedOutcome
 
 /** Called with the response headers. */
 type OnHead = (
@@ -29,7 +29,7 @@ export type SendStep = (
   attempt: AttemptContext,
   last: FinalLeg,
   onFirstByte: OnFirstByte,
-) => Promise<Response | AttemptFailed>
+) => Promise<Response | FailedOutcome>
 
 /** Returns a step that sends the request itself. */
 export const dispatchWith =
@@ -84,7 +84,7 @@ interface SendParts<Request> {
 }
 
 interface DispatchParts extends SendParts<Pick<OriginRequest, 'target' | 'path'>> {
-  resolve(outcome: Response | AttemptFailed): void
+  resolve(outcome: Response | FailedOutcome): void
   reject(error: unknown): void
 }
 
@@ -136,7 +136,7 @@ async function dispatchInSteps({
   request,
   onHead,
   onFirstByte,
-}: SendParts<OriginRequest>): Promise<Response | AttemptFailed> {
+}: SendParts<OriginRequest>): Promise<Response | FailedOutcome> {
   const { exchange, ports } = attempt
   const dispatchedAt = ports.now()
   const answer = await ports.origin.send(request)

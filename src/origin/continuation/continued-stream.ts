@@ -5,7 +5,7 @@ import { endedAs, type AttemptFailure, type Result, type Usage } from '../../cor
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import type { PoolDigests } from '../digests/pool-digests.ts'
-import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { abortReason } from '../abort-reason.ts'
 import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../../protocols/stream/event.ts'
@@ -38,7 +38,7 @@ import type { Segment } from './segment.ts'
 
 /** The relay of the request, whose record ends with the stream. */
 export interface RequestRelay extends SegmentRelay {
-  finish(result: Result, usage: Usage | null, failed: readonly AttemptFailed[]): void
+  finish(result: Result, usage: Usage | null, failed: readonly FailedOutcome[]): void
 }
 
 interface ContinuedParts {
@@ -51,7 +51,7 @@ interface ContinuedParts {
   readonly max: number
   /** Longest output that is generated again, ms. */
   readonly replayMs: number
-  suspect(engine: AttemptFailed['engine']): void
+  suspect(engine: FailedOutcome['engine']): void
   /** Called once, when the request will not be sent again. `once`: it was not repeated. */
   dropRequest(once: boolean): void
   /** Makes the relay of a further engine. */
@@ -92,7 +92,7 @@ type PartFailure = AttemptFailure | 'drained' | 'wedged' | null
 class ContinuedSource {
   readonly #parts: ContinuedParts
   readonly #state: StreamState
-  readonly #failed: AttemptFailed[]
+  readonly #failed: FailedOutcome[]
   #part: Part
   /** What the client gets between two parts. */
   readonly #between: Uint8Array[] = []

@@ -9,7 +9,7 @@ import { acquirePlacement } from '../placement/acquire.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import { onePoolHistory } from '../placement/one-pool-history.ts'
 import { completions } from '../../protocols/completions.ts'
-import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { keepsAnswer } from '../retry/kept-answer.ts'
 import { classifyRefusal } from '../classify.ts'
 import type { PoolDigests } from '../digests/pool-digests.ts'
@@ -39,9 +39,9 @@ interface HandoverInput {
   /** Bookings of this request so far. */
   readonly booked: number
   /** Failed attempts of this request so far, the last one included. */
-  readonly failed: readonly AttemptFailed[]
+  readonly failed: readonly FailedOutcome[]
   /** Called with each engine that failed, so that its health is checked soon. */
-  suspect(engine: AttemptFailed['engine']): void
+  suspect(engine: FailedOutcome['engine']): void
 }
 
 /** The stream at its next engine. */
@@ -72,7 +72,7 @@ type HandoverEnd =
   | Handover
   /** The output is complete: a stop string in the text that was held back, or the limit of tokens. */
   | { readonly kind: 'finished'; readonly text: string; readonly finish: string; readonly stop: string | null }
-  | { readonly kind: 'refused'; readonly reason: NotContinued; readonly failed: readonly AttemptFailed[] }
+  | { readonly kind: 'refused'; readonly reason: NotContinued; readonly failed: readonly FailedOutcome[] }
 
 /** Never rejects, except if the client disconnects. Releases every booking but that of the result. */
 export async function handOver(input: HandoverInput): Promise<HandoverResult> {
@@ -116,7 +116,7 @@ export async function handOver(input: HandoverInput): Promise<HandoverResult> {
 }
 
 /** Sends the original request again. */
-async function repeat(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | AttemptFailed> {
+async function repeat(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | FailedOutcome> {
   const { exchange, ports, placed } = attempt
   const calls = callContextOf(attempt)
   const dispatchedAt = ports.now()
@@ -143,7 +143,7 @@ const callContextOf = ({ exchange, ports, placed }: AttemptContext): CallContext
 async function place(
   { attempt: { ports, placed: last, placeOf }, digests, cause }: HandoverInput,
   exchange: Exchange,
-  { failed, attempt }: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
+  { failed, attempt }: { readonly failed: readonly FailedOutcome[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
   const avoid = [...failed.map(({ engine }) => engine.id), last.engine.id]
   const history = onePoolHistory(last.route, { attempt, moved: cause === 'drains', failed, avoid })
@@ -229,7 +229,7 @@ function extendedBlocks(
   return all
 }
 
-async function continueByIds(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | AttemptFailed> {
+async function continueByIds(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | FailedOutcome> {
   const { ports } = attempt
   const { request, record } = state
   const calls = callContextOf(attempt)
@@ -260,7 +260,7 @@ async function send(
   attempt: AttemptContext,
   { target, signal, timers }: CallContext,
   body: readonly Uint8Array[],
-): Promise<OriginAnswer | AttemptFailed> {
+): Promise<OriginAnswer | FailedOutcome> {
   const { exchange, ports, placed } = attempt
   const { connectMs, firstByteMs } = placed.route.pool.limits
   const answer = await ports.origin.send({
@@ -296,7 +296,7 @@ function stopWindow({ request, record }: StreamState): StopWindow {
   return new StopWindow(isEarly ? [] : request.stops, includes === true, record.tail)
 }
 
-function release({ exchange, placed, stages }: AttemptContext, failed: AttemptFailed | null): void {
+function release({ exchange, placed, stages }: AttemptContext, failed: FailedOutcome | null): void {
   const isExcused = failed === null || failed.failure === 'gateway_limit'
   const failure: AttemptFailure | null = isExcused ? null : failed.failure
   const released = placed.booking.release({

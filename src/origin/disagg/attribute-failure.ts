@@ -2,7 +2,7 @@
 import type { AttemptFailure } from '../../core/contract/outcome.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { OriginError } from '../../ports/origin.ts'
-import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { knownEngines } from '../known-engines.ts'
 
 /**
@@ -18,9 +18,9 @@ const HEALTH_MS = 1_000
  */
 export async function attributeFailure(
   attempt: AttemptContext,
-  failed: AttemptFailed,
+  failed: FailedOutcome,
   holder: EngineTarget | undefined,
-): Promise<AttemptFailed> {
+): Promise<FailedOutcome> {
   if (holder === undefined || !(failed.failure === 'status_5xx' || failed.failure === 'first_byte_timeout'))
     return failed
   const { exchange, ports } = attempt
@@ -51,7 +51,7 @@ export async function attributeFailure(
 
 const inconclusive: ReadonlySet<AttemptFailure> = new Set(['first_byte_timeout', 'gateway_limit'])
 
-function kvSourceFailure({ exchange, ports, placed }: AttemptContext, failed: AttemptFailed): AttemptFailed {
+function kvSourceFailure({ exchange, ports, placed }: AttemptContext, failed: FailedOutcome): FailedOutcome {
   ports.log.warn('kv_source_unreachable', {
     id: exchange.id,
     cluster: placed.route.cluster.id,

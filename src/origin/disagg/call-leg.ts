@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import type { AbortSignalLike } from '../../ports/abort-signal.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
-import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { faultOfAnswer, usageOfAnswer } from '../../protocols/answer.ts'
 import { protocolOf } from '../../protocols/protocols.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
@@ -37,7 +37,7 @@ export interface LegAnswer {
 export type LegOutcome =
   | { readonly answer: LegAnswer }
   | { readonly refusal: OriginAnswer; readonly engine: EngineTarget }
-  | { readonly failed: AttemptFailed }
+  | { readonly failed: FailedOutcome }
 
 /** Limit of a leg's response, bytes: block ids of a very long prompt, or the whole state from some backends. */
 const ANSWER_BYTES = 32 * 1024 * 1024
@@ -85,12 +85,12 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
 }
 
 /** The answer of a leg never goes to the client in place of the response. */
-function withoutAnswer({ answer, ...failed }: AttemptFailed): AttemptFailed {
+function withoutAnswer({ answer, ...failed }: FailedOutcome): FailedOutcome {
   answer?.discard()
   return failed
 }
 
-const failedBy = (engine: EngineTarget, failure: AttemptFailure, status: number | null): AttemptFailed => ({
+const failedBy = (engine: EngineTarget, failure: AttemptFailure, status: number | null): FailedOutcome => ({
   engine,
   failure,
   status,

@@ -2,7 +2,7 @@
 import { ADDABLE_FIELDS, type AddableField } from '../../engines/engine-type.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
-import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import type { BodyEdit } from '../body-edit.ts'
 import type { Exchange } from '../exchange.ts'
 import { knownEngines } from '../known-engines.ts'
@@ -28,7 +28,7 @@ export type LegResult =
   | { readonly last: FinalLeg }
   /** The engine's own error response, which goes to the client. */
   | { readonly refusal: OriginAnswer; readonly engine: EngineTarget }
-  | { readonly failed: AttemptFailed }
+  | { readonly failed: FailedOutcome }
 
 /** The client's request to a single engine. */
 export function wholeLeg(attempt: AttemptContext, notes: readonly string[] = []): FinalLeg {

@@ -1,6 +1,6 @@
 /** Sends the prefill leg beside the final one, for connectors whose engines wait for each other. */
 import { OriginError } from '../../ports/origin.ts'
-import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import type { OnFirstByte, SendStep } from '../dispatch.ts'
 import { FencedSignal } from '../pause/fenced-signal.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
@@ -41,7 +41,7 @@ class PairedLegs {
     this.#final = new FencedSignal(attempt.signal)
   }
 
-  async run(): Promise<Response | AttemptFailed> {
+  async run(): Promise<Response | FailedOutcome> {
     const attempt = this.#attempt
     const { last, send, onFirstByte } = this.#parts
     attempt.exchange.scope.background(this.#runPrefill())
@@ -86,7 +86,7 @@ class PairedLegs {
   }
 
   /** Outcome of the pair if its prefill leg failed. A refusal goes to the client. */
-  #blamed(): Response | AttemptFailed | null {
+  #blamed(): Response | FailedOutcome | null {
     const failed = this.#failed
     if (failed === null) return null
     return 'failed' in failed ? failed.failed : this.#parts.onFirstByte(this.#attempt, failed.refusal, false)

@@ -1,11 +1,11 @@
-import type { AttemptFailed } from '../attempt-context.ts'
+import type { FailedOutcome } from '../attempt-context.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { largestContext } from '../retry/largest-context.ts'
 import type { AttemptHistory } from './place-step.ts'
 
 interface OnePoolAttempts extends Pick<AttemptHistory, 'attempt' | 'moved'> {
   /** Failed attempts of the request so far, on any pool. */
-  readonly failed: readonly AttemptFailed[]
+  readonly failed: readonly FailedOutcome[]
   /** Engines of the pool that the request must not get. */
   readonly avoid: readonly string[]
 }

@@ -8,7 +8,7 @@ import { endedAs } from '../../core/contract/outcome.ts'
 import type { AbortSignalLike } from '../../ports/abort-signal.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
-import type { AttemptContext, AttemptFailed, AttemptStep, FailedAttempt, RaceEntry } from '../attempt-context.ts'
+import type { AttemptContext, FailedOutcome, AttemptStep, FailedAttempt, RaceEntry } from '../attempt-context.ts'
 import { hasOtherEngine } from '../pool-route.ts'
 import { StageTimer } from '../stage-timer.ts'
 import { isOwnEngine, placeSecond, type SecondKind } from './second-engine.ts'
@@ -49,7 +49,7 @@ export const raced =
 type RaceOutcome = Response | { readonly failures: readonly FailedAttempt[] }
 
 /** An attempt on one engine. */
-type SingleAttempt = (attempt: AttemptContext) => Promise<Response | AttemptFailed>
+type SingleAttempt = (attempt: AttemptContext) => Promise<Response | FailedOutcome>
 
 /** Whether a second engine may be asked while the attempt still runs. @testing */
 export function mayRace({ exchange, placed }: AttemptContext): boolean {
@@ -77,7 +77,7 @@ class Race implements OpenRace {
   readonly #single: SingleAttempt
   readonly first: AttemptContext
   readonly #firstEntry: RacingAttempt
-  readonly #earlier: AttemptFailed[]
+  readonly #earlier: FailedOutcome[]
   #resolve!: (outcome: RaceOutcome) => void
   #triggers: readonly RaceTrigger[] = NONE
   #phase: RacePhase = 'alone'
@@ -147,12 +147,12 @@ class Race implements OpenRace {
     return 'won'
   }
 
-  #enter(entry: RacingAttempt, attempt: AttemptContext): Promise<Response | AttemptFailed> {
+  #enter(entry: RacingAttempt, attempt: AttemptContext): Promise<Response | FailedOutcome> {
     return this.#single({ ...attempt, earlier: this.#earlier, race: entry, signal: entry })
   }
 
   /** The first attempt has ended. */
-  #ended(outcome: Response | AttemptFailed): RaceOutcome | Promise<RaceOutcome> {
+  #ended(outcome: Response | FailedOutcome): RaceOutcome | Promise<RaceOutcome> {
     this.#endTriggers()
     if (!('failure' in outcome)) return outcome
     if (!this.#firstEntry.lost) {

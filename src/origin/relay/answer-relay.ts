@@ -9,7 +9,7 @@ import { PAYLOAD_VERSION } from '../../core/contract/payload-version.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
-import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { relayContinued, type RequestRelay } from '../continuation/continued-stream.ts'
 import type { FinalLeg } from '../disagg/final-leg.ts'
 import { abortReason } from '../abort-reason.ts'
@@ -376,7 +376,7 @@ export class AnswerRelay implements RequestRelay {
     })
   }
 
-  finish(result: Result, usage: Usage | null, failed: readonly AttemptFailed[]): void {
+  finish(result: Result, usage: Usage | null, failed: readonly FailedOutcome[]): void {
     const { exchange, ports, stages } = this.#attempt
     const failedAttempts = failed.map(failureOf)
     const end = { status: this.#answer.status, result, failedAttempts, stages: stages.snapshot(), usage }
@@ -386,7 +386,7 @@ export class AnswerRelay implements RequestRelay {
 
 const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 
-const failureOf = ({ failure }: AttemptFailed): AttemptFailure => failure
+const failureOf = ({ failure }: FailedOutcome): AttemptFailure => failure
 
 function resultOf(end: RelayResult, status: number): Result {
   if (end.end === 'client_gone' || end.end === 'lapsed') return end.end

@@ -2,7 +2,7 @@
 import type { AttemptFailure } from '../../core/contract/outcome.ts'
 import { isPoolFull, type Refusal, type RefusalReason } from '../../core/contract/refusal.ts'
 import { Failure, type FailureReason, failures } from '../../failure.ts'
-import type { AttemptFailed } from '../attempt-context.ts'
+import type { FailedOutcome } from '../attempt-context.ts'
 import type { Exchange } from '../exchange.ts'
 import type { FailedLeg } from './failed-leg.ts'
 import { keepsAnswer } from './kept-answer.ts'
@@ -55,14 +55,14 @@ function refusalFailure(refusal: Refusal): Failure {
   })
 }
 
-/** A failed attempt; `leg` is null unless the request was split. */
-type FailedOnLeg = AttemptFailed & { readonly leg: FailedLeg | null }
+/** A failed outcome; `leg` is null unless the request was split. */
+type FailedOnLeg = FailedOutcome & { readonly leg: FailedLeg | null }
 
 /** Retry-After when no engine could be reached: about the time until a restarted engine is found, ms. */
 const RETRY_AFTER_MS = 1_000
 
 /** The gateway could not send the request: no failure of the engine. */
-export const isGatewayFailure = ({ failure }: AttemptFailed): boolean => failure === 'gateway_limit'
+export const isGatewayFailure = ({ failure }: FailedOutcome): boolean => failure === 'gateway_limit'
 
 /** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
 export function failureOfAll({ routes }: Exchange, failed: readonly FailedOnLeg[], refusal: Refusal | null): Failure {
@@ -129,13 +129,13 @@ const describeAttempt = ({ leg, failure, status }: FailedOnLeg): string =>
   [failure, status, leg === null ? null : `(${leg} leg)`].filter((part) => part !== null).join(' ')
 
 /** Smallest time that a full engine gave. Clients such as Codex give up on a 429 without one. */
-const retryAfterMs = (failed: readonly AttemptFailed[]): number => {
+const retryAfterMs = (failed: readonly FailedOutcome[]): number => {
   const given = failed.flatMap((one) => one.retryAfterMs ?? [])
   return given.length === 0 ? RETRY_AFTER_MS : Math.max(1, Math.min(...given))
 }
 
 /** A gateway without engines. It answers like a busy one, but load is not the cause. */
-const isEmptyGateway = ({ engine, failure, status }: AttemptFailed): boolean =>
+const isEmptyGateway = ({ engine, failure, status }: FailedOutcome): boolean =>
   engine.isGateway === true && failure === 'busy' && status === failures.no_engine.status
 
 /** Failures without a response. workerd reports a refused and a broken connection alike, so both count. */

@@ -1,6 +1,6 @@
 import type { EarlyLegRole } from '../../core/contract/legs.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
-import type { AttemptFailed, FailedAttempt } from '../attempt-context.ts'
+import type { FailedOutcome, FailedAttempt } from '../attempt-context.ts'
 import { isGatewayFailure, unreached } from './client-failure.ts'
 import { type FailedLeg, legOf } from './failed-leg.ts'
 import { keepsAnswer } from './kept-answer.ts'
@@ -8,8 +8,8 @@ import { largestContext } from './largest-context.ts'
 import type { AttemptHistory } from '../placement/place-step.ts'
 import { serverOf } from '../rank-targets.ts'
 
-/** A failed attempt with its placement. */
-interface RoutedFailure extends AttemptFailed {
+/** A failed outcome with its placement and, of a split request, the leg that failed. */
+interface PlacedFailure extends FailedOutcome {
   readonly placed: AcquiredPlacement
   readonly leg: FailedLeg | null
 }
@@ -26,7 +26,7 @@ const NO_ENGINES: ReadonlySet<string> = new Set()
 /** Failed attempts of one request, and what follows from them for the next one. */
 export class FailedAttempts {
   /** In the order in which they failed. */
-  readonly all: RoutedFailure[] = []
+  readonly all: PlacedFailure[] = []
   /** Number of those that failed after their early legs. */
   finalLegs = 0
   #avoid: ReadonlyMap<string, readonly string[]>
@@ -97,14 +97,14 @@ export class FailedAttempts {
 }
 
 /** Legs that failed before the final one; null: a final leg failed. */
-function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[] | null {
+function failedLegsOf(failed: readonly PlacedFailure[]): readonly EarlyLegRole[] | null {
   if (failed.length === 0) return []
   const legs = new Set(failed.map(({ leg }) => leg))
   return legs.has(null) || legs.has('decode') ? null : ([...legs] as EarlyLegRole[])
 }
 
 /** The attempt caused no work on an engine, so another one is no retry. */
-const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
+const isMoved = ({ engine, failure }: PlacedFailure): boolean =>
   failure === 'busy' ||
   failure === 'paused' ||
   failure === 'lacks_adapter' ||
@@ -112,7 +112,7 @@ const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
   (engine.isGateway === true && (failure === 'loop' || unreached.has(failure)))
 
 /** null: the failure is that of the engine alone. */
-function splitBlame({ route, placement }: AcquiredPlacement, { engine, failure }: AttemptFailed): SplitBlame | null {
+function splitBlame({ route, placement }: AcquiredPlacement, { engine, failure }: FailedOutcome): SplitBlame | null {
   const prefill = placement.kind === 'whole' ? null : placement.prefill
   if (prefill === null || engine.id === prefill || failure !== 'status_5xx') return null
   return { cluster: route.cluster.id, decode: engine.id, prefill }

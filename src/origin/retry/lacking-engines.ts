@@ -1,6 +1,6 @@
 /** Engines that lack the route of a request. Such an answer is no fault, so that no client can eject an engine. */
 import type { Ports } from '../../ports.ts'
-import type { AttemptFailed } from '../attempt-context.ts'
+import type { FailedOutcome } from '../attempt-context.ts'
 import type { Exchange } from '../exchange.ts'
 import { knownEngines } from '../known-engines.ts'
 import { routeOf } from './missing-routes.ts'
@@ -33,14 +33,14 @@ function addTo(lists: Map<string, string[]>, key: string, value: string): void {
 }
 
 /** Records engines that lacked the route, after another engine has answered on it. */
-export function learnLacking(failed: readonly AttemptFailed[], ports: Ports): void {
+export function learnLacking(failed: readonly FailedOutcome[], ports: Ports): void {
   const { missingRoutes } = knownEngines(ports.origin)
   for (const { engine, route } of failed) if (route !== undefined) missingRoutes.learn(engine, route, ports.now())
 }
 
 /** The engine has answered there, so it has the route. */
 export function forgetLacking(
-  { engine, path }: { engine: AttemptFailed['engine']; path: string },
+  { engine, path }: { engine: FailedOutcome['engine']; path: string },
   { method }: Exchange,
   ports: Ports,
 ): void {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Continuable } from '../../../src/core/continuation/continuable.ts'
 import { OutputRecord } from '../../../src/core/continuation/output-record.ts'
-import type { AttemptContext, AttemptFailed } from '../../../src/origin/attempt-context.ts'
+import type { AttemptContext, FailedOutcome } from '../../../src/origin/attempt-context.ts'
 import { handOver } from '../../../src/origin/continuation/handover.ts'
 import { newState } from '../../../src/origin/continuation/stream-state.ts'
 import { placeOnPool } from '../../../src/origin/placement/place-on-pool.ts'
@@ -18,7 +18,7 @@ const TOO_LONG = JSON.stringify({
 })
 
 /** The stream of an engine `c-a` that has failed before its first output is repeated at the others. */
-async function handOverFrom(failed: readonly Partial<AttemptFailed>[], engines: Readonly<Record<string, Meeting[]>>) {
+async function handOverFrom(failed: readonly Partial<FailedOutcome>[], engines: Readonly<Record<string, Meeting[]>>) {
   const world = new ScriptedForwarder({ 'c-a': [], ...engines })
   const route = world.route('c', ['c-a', ...Object.keys(engines)])
   const { ports, digests } = world

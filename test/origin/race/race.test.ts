@@ -7,7 +7,7 @@ import { Failure } from '../../../src/failure.ts'
 import {
   alone,
   type AttemptContext,
-  type AttemptFailed,
+  type FailedOutcome,
   type FailedAttempt,
 } from '../../../src/origin/attempt-context.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
@@ -219,7 +219,7 @@ function openRace() {
     return { began: () => {}, end: () => {} }
   }
   const single = (one: AttemptContext) =>
-    new Promise<Response | AttemptFailed>((resolve) => {
+    new Promise<Response | FailedOutcome>((resolve) => {
       const { engine } = one.placed
       sent.push({
         engine: engine.id,

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
-import { alone, type AttemptContext, type AttemptFailed } from '../../../src/origin/attempt-context.ts'
+import { alone, type AttemptContext, type FailedOutcome } from '../../../src/origin/attempt-context.ts'
 import { placeOnPool } from '../../../src/origin/placement/place-on-pool.ts'
 import { placeSecond } from '../../../src/origin/race/second-engine.ts'
 import { StageTimer } from '../../../src/origin/stage-timer.ts'
 import { ScriptedForwarder } from '../../kit/scripted-forwarder.ts'
 
 /** The second engine of a request at `c-b`, which is late or wedged, after these failures. */
-async function secondAfter(failures: readonly Partial<AttemptFailed>[], kind: 'hedge' | 'rescue') {
+async function secondAfter(failures: readonly Partial<FailedOutcome>[], kind: 'hedge' | 'rescue') {
   const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [], 'c-d': [] })
   const route = world.route('c', ['c-a', 'c-b', 'c-d'])
   const { ports, digests } = world
