@@ -39,7 +39,7 @@ interface AttemptSteps {
 async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise<Response | FailedOutcome> {
   const { exchange, ports, placed } = attempt
   const { engine } = placed
-  let refusal: OriginAnswer | null = null
+  let errorAnswer: OriginAnswer | null = null
   let holder: EngineTarget | undefined
   let isDispatched = false
   const startedAt = ports.now()
@@ -48,9 +48,9 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
     const prepared = preparing instanceof Promise ? await preparing : preparing
     if ('failed' in prepared) return giveUp(attempt, prepared.failed)
     const dispatchedAt = ports.now()
-    if ('refusal' in prepared) {
-      refusal = prepared.refusal
-      const input = { answer: refusal, dispatchedAt, engine: prepared.engine, last: null }
+    if ('errorAnswer' in prepared) {
+      errorAnswer = prepared.errorAnswer
+      const input = { answer: errorAnswer, dispatchedAt, engine: prepared.engine, last: null }
       return relayed(new AnswerRelay(attempt, input), steps.relay, false)
     }
     const { last } = prepared
@@ -61,7 +61,7 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
     )
     return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, holder)) : outcome
   } catch (error) {
-    refusal?.discard()
+    errorAnswer?.discard()
     if (attempt.race.lost) return giveUp(attempt, { engine, failure: 'busy', status: null })
     if (exchange.signal.aborted) {
       const result = abortReason(exchange.scope)

@@ -24,7 +24,7 @@ import { StageTimer } from './stage-timer.ts'
 const MAX_ATTEMPTS = 16
 
 /**
- * Returns the response of the first engine that answers. Throws a Failure if none does, if the cluster refuses, or if
+ * Returns the response of the first engine that answers. Throws a Failure if none does, if all pools refuse, or if
  * the client disconnects. Releases every booking.
  */
 export function forward(
@@ -53,21 +53,21 @@ export function forward(
     maxFinalLegs,
     stages,
     failed,
-    refused: null,
+    refusalReason: null,
   }
   return retryLoop(exchange, retry).catch((error: unknown) => endRefused(exchange, retry, error))
 }
 
 /** Completes the record of a request without an answer of an engine, and throws its error. */
 function endRefused(exchange: Exchange, retry: RetryState, error: unknown): never {
-  const { ports, stages, failed, refused } = retry
+  const { ports, stages, failed, refusalReason } = retry
   const result = exchange.signal.aborted ? abortReason(exchange.scope) : 'refused'
   if (result === 'refused') exonerate(exchange, retry)
   const unexpected = result === 'client_gone' ? 499 : 500
   const refusedStatus = error instanceof Failure ? error.shape.status : unexpected
   // The error is an event of a stream that has begun.
   const status = exchange.longWait?.hasBegunAnswer === true ? 200 : refusedStatus
-  Object.assign(exchange.record, NOT_PLACED, refused === null ? {} : { notes: [`refused=${refused}`] })
+  Object.assign(exchange.record, NOT_PLACED, refusalReason === null ? {} : { notes: [`refused=${refusalReason}`] })
   const failedAttempts = failed.all.map(({ failure }) => failure)
   endExchange(exchange, { status, result, failedAttempts, stages: stages.snapshot(), usage: null }, ports.now())
   throw error
@@ -92,9 +92,9 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
   while (failed.all.length < maxAttempts && failed.finalLegs < maxFinalLegs && !failed.isTooLate) {
     const placing = acquirePlacement(exchange, retry, failed.history())
     const placed = placing instanceof Promise ? await placing : placing
-    if ('refused' in placed) {
-      retry.refused = placed.refused.reason
-      if (!failed.shiftBlame()) return answerOfAll(exchange, retry, placed.refused)
+    if ('refusal' in placed) {
+      retry.refusalReason = placed.refusal.reason
+      if (!failed.shiftBlame()) return answerOfAll(exchange, retry, placed.refusal)
       continue
     }
     const steps = stepsOf(placed.route)
@@ -104,7 +104,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
       discardKeptAnswers(failed.all)
       return outcome
     }
-    retry.refused = null
+    retry.refusalReason = null
     for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }]) {
       failed.add(one)
       reportFailure(one, exchange, retry)

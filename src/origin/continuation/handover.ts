@@ -150,8 +150,8 @@ async function place(
   const context = { ports, digests, stages: new StageTimer({}), placeOf }
   const second = cause === 'silent' ? { route: last.route, rescueFrom: last } : undefined
   const placed = await acquirePlacement(exchange, context, history, second)
-  if (!('refused' in placed)) return placed
-  return placed.refused.reason === 'retry_budget' ? 'retry_budget' : 'no_engine'
+  if (!('refusal' in placed)) return placed
+  return placed.refusal.reason === 'retry_budget' ? 'retry_budget' : 'no_engine'
 }
 
 /** The exchange as the request for the rest of the output: one engine, and the output so far as part of the prompt. */

@@ -36,7 +36,7 @@ export interface LegAnswer {
  */
 export type LegOutcome =
   | { readonly answer: LegAnswer }
-  | { readonly refusal: OriginAnswer; readonly engine: EngineTarget }
+  | { readonly errorAnswer: OriginAnswer; readonly engine: EngineTarget }
   | { readonly failed: FailedOutcome }
 
 /** Limit of a leg's response, bytes: block ids of a very long prompt, or the whole state from some backends. */
@@ -60,9 +60,9 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
     const received = { answer, engine: call.target, path: call.path }
     const refused = await classifyRefusal(attempt, received)
     // A larger prefill engine has no larger decode engine behind it.
-    if (refused?.failure === 'too_long') return { refusal: answer, engine: call.target }
+    if (refused?.failure === 'too_long') return { errorAnswer: answer, engine: call.target }
     if (refused !== null) return { failed: withoutAnswer(refused) }
-    if (answer.status >= 300) return { refusal: answer, engine: call.target }
+    if (answer.status >= 300) return { errorAnswer: answer, engine: call.target }
     const bytes = await answer.read(ANSWER_BYTES)
     const json = objectOf(bytes)
     if (json === null) return { failed: failedBy(call.target, 'malformed', answer.status) }

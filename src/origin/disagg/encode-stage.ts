@@ -52,12 +52,12 @@ export async function encodeStage(attempt: AttemptContext, encoders: readonly st
       const leg = await encode(attempt, { item: items[at]!, at, target, signal: controller.signal })
       underWay.delete(controller)
       // The body of an error response is still to be read, and ends with the client.
-      if (!('refusal' in leg)) exchange.signal.removeEventListener('abort', abort)
+      if (!('errorAnswer' in leg)) exchange.signal.removeEventListener('abort', abort)
       if ('answer' in leg) encoderCacheOf(route).add(items[at]!.key, target.id)
       else if (first.failure === null) {
         first.failure = leg
         for (const other of underWay) other.abort()
-      } else if ('refusal' in leg) leg.refusal.discard()
+      } else if ('errorAnswer' in leg) leg.errorAnswer.discard()
     }
   }
   const lanes = Array.from({ length: Math.min(items.length, route.pool.split.encode.concurrency) }, () => work())

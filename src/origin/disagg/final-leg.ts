@@ -27,7 +27,7 @@ export interface FinalLeg {
 export type LegResult =
   | { readonly last: FinalLeg }
   /** The engine's own error response, which goes to the client. */
-  | { readonly refusal: OriginAnswer; readonly engine: EngineTarget }
+  | { readonly errorAnswer: OriginAnswer; readonly engine: EngineTarget }
   | { readonly failed: FailedOutcome }
 
 /** The client's request to a single engine. */

@@ -78,17 +78,17 @@ class PairedLegs {
       return
     }
     if (this.#hasBegun || signal.aborted) {
-      if ('refusal' in outcome) outcome.refusal.discard()
+      if ('errorAnswer' in outcome) outcome.errorAnswer.discard()
       return
     }
     this.#failed = outcome
     this.#final.fence(new OriginError('reset', 'the prefill engine failed'))
   }
 
-  /** Outcome of the pair if its prefill leg failed. A refusal goes to the client. */
+  /** Outcome of the pair if its prefill leg failed. The engine's error goes to the client. */
   #blamed(): Response | FailedOutcome | null {
     const failed = this.#failed
     if (failed === null) return null
-    return 'failed' in failed ? failed.failed : this.#parts.onFirstByte(this.#attempt, failed.refusal, false)
+    return 'failed' in failed ? failed.failed : this.#parts.onFirstByte(this.#attempt, failed.errorAnswer, false)
   }
 }

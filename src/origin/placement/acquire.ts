@@ -15,7 +15,7 @@ import type {
 } from './place-step.ts'
 import { type Pass, passAfter, passOverOne, type RefusedPass, secondPass } from './placement-passes.ts'
 
-type Acquired = AcquiredPlacement | { readonly refused: Refusal }
+type Acquired = AcquiredPlacement | { readonly refusal: Refusal }
 
 /**
  * Asks pass after pass (the transitions are in placement-passes.ts) until a pool has an engine or all refuse. The
@@ -63,7 +63,7 @@ async function askPasses(
       if (result !== 'unknown_engine' && isPoolFull(result.refusal)) limit?.full(route)
     }
     const next = passAfter(pass, refusals)
-    if (next === null) return { refused: refusals.worst }
+    if (next === null) return { refusal: refusals.worst }
     pass = next
   }
 }

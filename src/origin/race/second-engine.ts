@@ -32,7 +32,7 @@ export async function placeSecond(
   const context = { ports, digests, stages, placeOf }
   const rescueFrom = kind === 'rescue' ? first : null
   const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })
-  if (!('refused' in placed)) return { ...placed, notes: [...placed.notes, `${kind}=won`] }
-  if (kind === 'hedge') exchange.record.hedge ??= placed.refused.reason
+  if (!('refusal' in placed)) return { ...placed, notes: [...placed.notes, `${kind}=won`] }
+  if (kind === 'hedge') exchange.record.hedge ??= placed.refusal.reason
   return null
 }

@@ -35,7 +35,7 @@ interface RelayInput {
   readonly dispatchedAt: number
   /** The engine that sent the answer. */
   readonly engine: EngineTarget
-  /** null: the answer is a refusal of an earlier leg. */
+  /** null: the answer is the error of an earlier leg. */
   readonly last: FinalLeg | null
 }
 

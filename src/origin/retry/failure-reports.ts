@@ -35,8 +35,8 @@ function setAside({ scope }: Exchange, ports: Ports, { cluster, pool }: PoolRout
  * doubtful: a flood of poison requests must not open circuits, and a faulty engine fails enough requests that can be
  * retried.
  */
-export function exonerate({ id, scope }: Exchange, { ports, failed, refused }: RetryState): void {
-  const isBudgetSpent = refused === 'retry_budget'
+export function exonerate({ id, scope }: Exchange, { ports, failed, refusalReason }: RetryState): void {
+  const isBudgetSpent = refusalReason === 'retry_budget'
   const serverErrors = failed.all
     .map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) }))
     .filter(({ failure }) => failure === 'status_5xx')

@@ -14,8 +14,8 @@ export interface RetryState extends PlacementContext {
   readonly maxAttempts: number
   readonly maxFinalLegs: number
   readonly failed: FailedAttempts
-  /** Why the clusters refused another attempt; null: they did not. */
-  refused: RefusalReason | null
+  /** Why the pools refused another attempt; null: they did not. */
+  refusalReason: RefusalReason | null
 }
 
 export const attemptOf = (

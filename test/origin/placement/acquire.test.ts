@@ -54,6 +54,6 @@ it.each<[string, Answer, string]>([
 
 it('a request that no pool serves has no placement', async () => {
   expect(await placed({}).result).toEqual({
-    refused: { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 },
+    refusal: { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 },
   })
 })
