@@ -70,6 +70,6 @@ export interface FailedOutcome {
   readonly route?: string
   /** Context of an engine that refused the request as too long, tokens. Absent: it did not, or did not report it. */
   readonly limitTokens?: number
-  /** Goes to the client if no engine can do better (`keepsAnswer`). Absent: a preparatory leg was refused. */
+  /** Goes to the client if no engine can do better (`keepsAnswer`). Absent: an early leg was refused. */
   readonly answer?: OriginAnswer
 }

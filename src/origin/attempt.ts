@@ -29,7 +29,7 @@ export const attemptWith =
     runAttempt(attempt, steps)
 
 interface AttemptSteps {
-  /** Runs the legs before the final one. */
+  /** Runs the early legs. */
   readonly legs: (attempt: AttemptContext) => LegResult | Promise<LegResult>
   readonly relay: RelayStep
   /** Sends the final leg. */

@@ -1,4 +1,4 @@
-/** Judges answers of engines by the rules of their type, for final legs and preparatory legs alike. */
+/** Judges answers of engines by the rules of their type, for early and final legs alike. */
 import { ANSWER_PREFIX_BYTES, type AnswerMeaning } from '../engines/answer-meaning.ts'
 import type { EngineError } from '../protocols/engine-error.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'

@@ -121,7 +121,7 @@ export class LeaseKeeper {
     if (this.#isFenced) end()
   }
 
-  /** Ends the legs of this part. Has effect once per part. */
+  /** Ends the early legs of a role. Has effect once per role. */
   legDone(legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): void {
     if (this.#legsDone.includes(legRole) || this.#firstTokenSeen || this.#released) return
     this.#legsDone = [...this.#legsDone, legRole]

@@ -7,7 +7,7 @@ import { type LegResult, wholeLeg } from './disagg/final-leg.ts'
 import { connectors } from './disagg/connectors.ts'
 import { paired } from './disagg/paired-legs.ts'
 import { watched, watchedDispatch } from './disagg/watched-leg.ts'
-import { preparatoryLegs } from './disagg/preparatory-legs.ts'
+import { earlyLegs } from './disagg/early-legs.ts'
 import { oncePerPool } from './once-per-pool.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { hedge } from './race/hedge.ts'
@@ -54,7 +54,7 @@ function stepsOf(pool: PoolRoute['pool'], options: StepOptions): PoolSteps {
   if (comments) relay = commented(relay)
   if (pool.responseModel === 'requested') relay = renamed(relay)
   const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
-  const ownLegs = splits ? preparatoryLegs : onlyLeg
+  const ownLegs = splits ? earlyLegs : onlyLeg
   const legs = hasAdapters(pool) ? withAdapters(ownLegs) : ownLegs
   const ownSend = splits ? watchedDispatch : dispatch
   const send = delivers ? deliver : ownSend

@@ -1,3 +1,4 @@
+import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { Outcome, Usage } from '../core/contract/outcome.ts'
 import type { Renewal } from '../core/contract/renewal.ts'
 import type { StageTimes } from '../core/contract/stages.ts'
@@ -6,8 +7,8 @@ import type { StageTimes } from '../core/contract/stages.ts'
 export interface Lease {
   /** Calls take effect in their order, without an await between them. Absent: the caller awaits each. */
   readonly keepsOrder?: boolean
-  /** Ends a leg before the final one: its engine is free. Absent: no split requests. */
-  legDone?(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void>
+  /** Ends the early legs of a role: their engines are free. Absent: no split requests. */
+  legDone?(legRole: EarlyLegRole, stages: StageTimes, usage?: Usage | null): Promise<void>
   /** Ends the prefill: its work leaves the queue. */
   firstToken(stages: StageTimes): Promise<void>
   /** Reports the output so far, in blocks. Observed requests only, at block boundaries. */

@@ -187,7 +187,7 @@ export const features: readonly Feature[] = [
       'origin/disagg/lmcache-fields.ts',
       'origin/disagg/nixl.ts',
       'origin/disagg/prefill-leg.ts',
-      'origin/disagg/preparatory-legs.ts',
+      'origin/disagg/early-legs.ts',
       'core/routing/split-decision.ts',
       'core/routing/assign-encoders.ts',
     ],

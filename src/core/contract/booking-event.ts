@@ -7,7 +7,7 @@ import type { StageTimes } from './stages.ts'
  * in one call.
  */
 export type BookingEvent =
-  | readonly [kind: 'leg_done', key: string, part: EarlyLegRole, stages: StageTimes, usage: Usage | null]
+  | readonly [kind: 'leg_done', key: string, legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null]
   | readonly [kind: 'first_token', key: string, stages: StageTimes]
   | readonly [kind: 'progress', key: string, outputBlocks: number]
   | readonly [kind: 'release', key: string, outcome: Outcome]

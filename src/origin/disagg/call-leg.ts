@@ -1,4 +1,4 @@
-/** One preparatory leg of a split request: a call whose whole response the gateway reads. */
+/** One early leg of a split request: a call whose whole response the gateway reads. */
 import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import type { AbortSignalLike } from '../../ports/abort-signal.ts'

@@ -23,7 +23,7 @@ export interface FinalLeg {
   readonly beside?: { readonly target: EngineTarget; readonly body: readonly Uint8Array[] }
 }
 
-/** Result of the preparatory legs. */
+/** Result of the early legs. */
 export type LegResult =
   | { readonly last: FinalLeg }
   /** The engine's own error response, which goes to the client. */

@@ -45,14 +45,14 @@ export class OpenBooking implements Lease {
     const key = (this.key = bookingKey(request.admission))
     this.keepsOrder = lease.keepsOrder ?? false
     const { legsDone = [], firstTokenSeen = false, outputBlocks = 0 } = request
-    for (const part of legsDone) this.events.set(part[0]! + key, ['leg_done', key, part, {}, null])
+    for (const legRole of legsDone) this.events.set(legRole[0]! + key, ['leg_done', key, legRole, {}, null])
     if (firstTokenSeen) this.events.set(`f${key}`, ['first_token', key, {}])
     if (outputBlocks > 0) this.events.set(`o${key}`, ['progress', key, outputBlocks])
   }
 
-  legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.#bookings.changed(this, part[0]! + this.key, ['leg_done', this.key, part, stages, usage])
-    return this.#lease.legDone!(part, stages, usage)
+  legDone(legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+    this.#bookings.changed(this, legRole[0]! + this.key, ['leg_done', this.key, legRole, stages, usage])
+    return this.#lease.legDone!(legRole, stages, usage)
   }
 
   firstToken(stages: StageTimes): Promise<void> {

@@ -1,4 +1,4 @@
-/** Order of the legs before the final one. */
+/** Order of the early legs: those before the final one. */
 import type { Placement } from '../../core/contract/placement.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { connectors } from './connectors.ts'
@@ -7,10 +7,10 @@ import { type LegResult, wholeLeg } from './final-leg.ts'
 import { targetOf } from '../rank-targets.ts'
 
 /**
- * Runs the legs before the final one of a split or staged placement, in order. Rejects only if the client disconnects.
+ * Runs the early legs of a split or staged placement, in order. Rejects only if the client disconnects.
  * A stream gets heartbeats meanwhile: on Workers, only a write shows that its client has left.
  */
-export function preparatoryLegs(attempt: AttemptContext): LegResult | Promise<LegResult> {
+export function earlyLegs(attempt: AttemptContext): LegResult | Promise<LegResult> {
   const { placement } = attempt.placed
   if (placement.kind === 'whole') return { last: wholeLeg(attempt) }
   const legs = runLegs(attempt, placement)
