@@ -50,14 +50,14 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
     const dispatchedAt = ports.now()
     if ('errorAnswer' in prepared) {
       errorAnswer = prepared.errorAnswer
-      const input = { answer: errorAnswer, dispatchedAt, engine: prepared.engine, last: null }
+      const input = { answer: errorAnswer, dispatchedAt, engine: prepared.engine, finalLeg: null }
       return relayed(new AnswerRelay(attempt, input), steps.relay, false)
     }
-    const { last } = prepared
-    holder = last.holder
+    const { finalLeg } = prepared
+    holder = finalLeg.holder
     isDispatched = true
-    const outcome = await steps.send(attempt, last, (sent, answer, early) =>
-      begin(sent, { answer, last, early, dispatchedAt, relay: steps.relay }),
+    const outcome = await steps.send(attempt, finalLeg, (sent, answer, early) =>
+      begin(sent, { answer, finalLeg, early, dispatchedAt, relay: steps.relay }),
     )
     return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, holder)) : outcome
   } catch (error) {
@@ -89,7 +89,7 @@ async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise
 
 interface BegunAnswer {
   readonly answer: OriginAnswer
-  readonly last: FinalLeg
+  readonly finalLeg: FinalLeg
   /** The first byte is still to come, and heartbeats must start. */
   readonly early: boolean
   readonly dispatchedAt: number
@@ -98,14 +98,14 @@ interface BegunAnswer {
 
 /** Judges the first bytes, then passes the answer to the client. */
 function begin(attempt: AttemptContext, begun: BegunAnswer): Response | FailedOutcome {
-  const { answer, last, early, dispatchedAt, relay } = begun
+  const { answer, finalLeg, early, dispatchedAt, relay } = begun
   const { exchange, ports, placed } = attempt
   const { engine } = placed
-  const failed = early ? null : classifyFault(attempt, { answer, engine, path: last.path })
+  const failed = early ? null : classifyFault(attempt, { answer, engine, path: finalLeg.path })
   const lost = failed ?? lostRace(attempt, answer, early)
   if (lost !== null) return lost
-  if (isSuccess(answer.status)) forgetLacking({ engine, path: last.path }, exchange, ports)
-  return relayed(new AnswerRelay(attempt, { answer, dispatchedAt, engine, last }), relay, early)
+  if (isSuccess(answer.status)) forgetLacking({ engine, path: finalLeg.path }, exchange, ports)
+  return relayed(new AnswerRelay(attempt, { answer, dispatchedAt, engine, finalLeg }), relay, early)
 }
 
 /** The failure of an attempt beside which another one answers the client. null: this one answers. */

@@ -10,12 +10,12 @@ import { targetOf } from './rank-targets.ts'
 import { passed, type RelayStep } from './relay/relay-steps.ts'
 
 /** `dispatch` for a request whose bytes a proxy moves. */
-export const deliver: SendStep = (attempt, last, onFirstByte) => {
+export const deliver: SendStep = (attempt, finalLeg, onFirstByte) => {
   const { exchange, ports } = attempt
   const { delivery, client } = exchange.scope
   if (delivery === undefined || ports.deliver === undefined)
     throw new Error(`request ${exchange.id} has no proxy that delivers it`)
-  const request = requestOf(attempt, last)
+  const request = requestOf(attempt, finalLeg)
   return new Promise((resolve, reject) => {
     const parts = { request, onHead: recordHead, onFirstByte, resolve, reject }
     let pending = new PendingDispatch({ ...parts, attempt })

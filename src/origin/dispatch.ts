@@ -27,16 +27,16 @@ type OnHead = (
  */
 export type SendStep = (
   attempt: AttemptContext,
-  last: FinalLeg,
+  finalLeg: FinalLeg,
   onFirstByte: OnFirstByte,
 ) => Promise<Response | FailedOutcome>
 
 /** Returns a step that sends the request itself. */
 export const dispatchWith =
   (onHead: OnHead): SendStep =>
-  (attempt, last, onFirstByte) => {
+  (attempt, finalLeg, onFirstByte) => {
     const { origin } = attempt.ports
-    const request = requestOf(attempt, last)
+    const request = requestOf(attempt, finalLeg)
     if (origin.begin === undefined) return dispatchInSteps({ attempt, request, onHead, onFirstByte })
     return new Promise((resolve, reject) =>
       origin.begin!(request, new PendingDispatch({ attempt, request, onHead, onFirstByte, resolve, reject })),

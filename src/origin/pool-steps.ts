@@ -72,4 +72,4 @@ function stepsOf(pool: PoolRoute['pool'], options: StepOptions): PoolSteps {
   }
 }
 
-const onlyLeg = (attempt: AttemptContext): LegResult => ({ last: wholeLeg(attempt) })
+const onlyLeg = (attempt: AttemptContext): LegResult => ({ finalLeg: wholeLeg(attempt) })

@@ -12,7 +12,7 @@ import { targetOf } from '../rank-targets.ts'
  */
 export function earlyLegs(attempt: AttemptContext): LegResult | Promise<LegResult> {
   const { placement } = attempt.placed
-  if (placement.kind === 'whole') return { last: wholeLeg(attempt) }
+  if (placement.kind === 'whole') return { finalLeg: wholeLeg(attempt) }
   const legs = runLegs(attempt, placement)
   return attempt.exchange.longWait?.during(legs) ?? legs
 }
@@ -24,6 +24,6 @@ async function runLegs(attempt: AttemptContext, placement: Exclude<Placement, { 
     if (encoded !== null) return encoded
   }
   const prefill = placement.prefill === null ? undefined : targetOf(route.targets, placement.prefill)
-  if (prefill === undefined) return { last: wholeLeg(attempt) }
+  if (prefill === undefined) return { finalLeg: wholeLeg(attempt) }
   return connectors[route.pool.split.connector].leg(attempt, prefill)
 }

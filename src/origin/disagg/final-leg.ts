@@ -25,7 +25,7 @@ export interface FinalLeg {
 
 /** Result of the early legs. */
 export type LegResult =
-  | { readonly last: FinalLeg }
+  | { readonly finalLeg: FinalLeg }
   /** The engine's own error response, which goes to the client. */
   | { readonly errorAnswer: OriginAnswer; readonly engine: EngineTarget }
   | { readonly failed: FailedOutcome }

@@ -41,7 +41,7 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
   const json = editedBody(attempt)
   // V8 may misread a name here that `readJson` read correctly. A leg would then have another model or no salt; the
   // bytes are correct.
-  if (hasBackslashKey(json)) return { last: wholeLeg(attempt, ['kv_transfer=misread']) }
+  if (hasBackslashKey(json)) return { finalLeg: wholeLeg(attempt, ['kv_transfer=misread']) }
   const split: SplitRequest = { attempt, prefill, receiver, json, transferId: ports.newId() }
   const startedAt = ports.now()
   const ids = await promptIds(split)
@@ -57,11 +57,11 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
   placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const first = firstTokenOf(leg.answer.json)
   // The KV cache has arrived: the decode engine generates the same token itself.
-  if (typeof first === 'string') return { last: wholeLeg(attempt, [`kv_transfer=${first}`]) }
-  if (!(await waitForTransfer(split))) return { last: wholeLeg(attempt, ['kv_transfer=late']) }
+  if (typeof first === 'string') return { finalLeg: wholeLeg(attempt, [`kv_transfer=${first}`]) }
+  if (!(await waitForTransfer(split))) return { finalLeg: wholeLeg(attempt, ['kv_transfer=late']) }
   const body = bodyOf(decodeBody(split, [...ids, first.id]))
   return {
-    last: {
+    finalLeg: {
       target: placed.engine,
       path: COMPLETIONS,
       body,

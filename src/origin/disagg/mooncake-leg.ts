@@ -28,7 +28,7 @@ export async function mooncakeLeg(attempt: AttemptContext, prefill: EngineTarget
   const bodyWith = (params: string, set: Readonly<Record<string, string>>, removed: readonly string[]) =>
     exchange.source.body(route, { set: { ...set, kv_transfer_params: params }, remove: removed })!
   return {
-    last: {
+    finalLeg: {
       target: engine,
       path: exchange.path,
       body: bodyWith(mooncakeDecode({ transferId, bootstrapUrl: bootstrap.url, engineId }), {}, []),

@@ -9,13 +9,13 @@ import type { FinalLeg } from './final-leg.ts'
 /** `send` for final legs that may have another one beside them. */
 export const paired =
   (send: SendStep): SendStep =>
-  (attempt, last, onFirstByte) =>
-    last.beside === undefined
-      ? send(attempt, last, onFirstByte)
-      : new PairedLegs(attempt, { last, beside: last.beside, send, onFirstByte }).run()
+  (attempt, finalLeg, onFirstByte) =>
+    finalLeg.beside === undefined
+      ? send(attempt, finalLeg, onFirstByte)
+      : new PairedLegs(attempt, { finalLeg, beside: finalLeg.beside, send, onFirstByte }).run()
 
 interface PairParts {
-  readonly last: FinalLeg
+  readonly finalLeg: FinalLeg
   readonly beside: NonNullable<FinalLeg['beside']>
   readonly send: SendStep
   readonly onFirstByte: OnFirstByte
@@ -43,10 +43,10 @@ class PairedLegs {
 
   async run(): Promise<Response | FailedOutcome> {
     const attempt = this.#attempt
-    const { last, send, onFirstByte } = this.#parts
+    const { finalLeg, send, onFirstByte } = this.#parts
     attempt.exchange.scope.background(this.#runPrefill())
     try {
-      const outcome = await send({ ...attempt, signal: this.#final }, last, (sent, answer, early) => {
+      const outcome = await send({ ...attempt, signal: this.#final }, finalLeg, (sent, answer, early) => {
         this.#hasBegun ||= !early
         return onFirstByte(sent, answer, early)
       })

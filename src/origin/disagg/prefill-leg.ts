@@ -45,7 +45,7 @@ export async function prefillLegWith(
   const startedAt = ports.now()
   const { missingKvTransfers } = knownEngines(ports.origin)
   if (missingKvTransfers.isKnown(prefill, exchange.path, startedAt))
-    return { last: wholeLeg(attempt, ['kv_transfer=skipped']) }
+    return { finalLeg: wholeLeg(attempt, ['kv_transfer=skipped']) }
   const leg = await callLeg(attempt, {
     target: prefill,
     path: exchange.path,
@@ -56,11 +56,11 @@ export async function prefillLegWith(
   if (!('answer' in leg)) return leg
   placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const body = bodies.decodeBody(leg.answer)
-  if (body === 'final') return { last: wholeLeg(attempt, ['kv_transfer=final']) }
-  if (body === 'none') return { last: afterMissing(attempt, prefill) }
+  if (body === 'final') return { finalLeg: wholeLeg(attempt, ['kv_transfer=final']) }
+  if (body === 'none') return { finalLeg: afterMissing(attempt, prefill) }
   missingKvTransfers.transferred(prefill, exchange.path)
-  const last = { target: placed.engine, path: exchange.path, body, notes: [], transform: null }
-  return { last: { ...last, holder: prefill } }
+  const finalLeg = { target: placed.engine, path: exchange.path, body, notes: [], transform: null }
+  return { finalLeg: { ...finalLeg, holder: prefill } }
 }
 
 function afterMissing(attempt: AttemptContext, prefill: EngineTarget): FinalLeg {

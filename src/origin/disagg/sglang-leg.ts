@@ -29,7 +29,7 @@ export function sglangLeg(attempt: AttemptContext, prefill: EngineTarget): LegRe
   const rank = server === prefill ? null : rankNumberOf(prefill.id)
   const whole = wholeAnswer(exchange)
   return {
-    last: {
+    finalLeg: {
       target: engine,
       path: exchange.path,
       body: bodyAt(attempt, engine, {

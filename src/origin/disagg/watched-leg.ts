@@ -6,8 +6,8 @@ import { dispatchWith, recordHead, type SendStep } from '../dispatch.ts'
 
 export const watched =
   (send: SendStep): SendStep =>
-  (attempt, last, onFirstByte) => {
-    const sent = send(attempt, last, onFirstByte)
+  (attempt, finalLeg, onFirstByte) => {
+    const sent = send(attempt, finalLeg, onFirstByte)
     return attempt.exchange.longWait?.during(sent) ?? sent
   }
 

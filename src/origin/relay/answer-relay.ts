@@ -36,7 +36,7 @@ interface RelayInput {
   /** The engine that sent the answer. */
   readonly engine: EngineTarget
   /** null: the answer is the error of an earlier leg. */
-  readonly last: FinalLeg | null
+  readonly finalLeg: FinalLeg | null
 }
 
 /** Learned per process or isolate. The entries end with the engines of a configuration. */
@@ -57,7 +57,7 @@ export class AnswerRelay implements RequestRelay {
   #hasBegun = false
   #scope: RelayOptions['scope']
 
-  constructor(attempt: AttemptContext, { answer, dispatchedAt, engine, last }: RelayInput) {
+  constructor(attempt: AttemptContext, { answer, dispatchedAt, engine, finalLeg }: RelayInput) {
     this.#attempt = attempt
     this.#scope = attempt.exchange.scope
     this.#answer = answer
@@ -65,8 +65,8 @@ export class AnswerRelay implements RequestRelay {
     this.#engine = engine
     const { notes } = attempt.placed
     // Keep the notes only: the leg itself holds the prompt in memory.
-    this.#notes = last === null || last.notes.length === 0 ? notes : [...notes, ...last.notes]
-    this.#transform = last?.transform ?? null
+    this.#notes = finalLeg === null || finalLeg.notes.length === 0 ? notes : [...notes, ...finalLeg.notes]
+    this.#transform = finalLeg?.transform ?? null
   }
 
   /** Records the answer. `early`: the first byte is still to come. */
@@ -145,7 +145,7 @@ export class AnswerRelay implements RequestRelay {
       suspect: (engine) => suspect?.(route, engine),
       dropRequest: (once) => exchange.source.release?.(once && this.#written()),
       relayOf: ({ attempt, answer, dispatchedAt }) =>
-        new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, last: null }),
+        new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, finalLeg: null }),
     })
   }
 

@@ -28,7 +28,7 @@ export function answerOfAll(exchange: Exchange, retry: RetryState, refusal: Refu
   if (used?.answer === undefined) throw failureOfAll(exchange, failed, refusal)
   const attempt = { ...attemptOf(exchange, retry, used.placed), earlier: failed.filter((one) => one !== used) }
   const { answer, engine } = used
-  return relayed(new AnswerRelay(attempt, { answer, dispatchedAt: ports.now(), engine, last: null }), passed, false)
+  return relayed(new AnswerRelay(attempt, { answer, dispatchedAt: ports.now(), engine, finalLeg: null }), passed, false)
 }
 
 function ownAnswerOf(exchange: Exchange, answer: Response, stages: StageTimes, now: number): Response {

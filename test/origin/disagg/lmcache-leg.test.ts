@@ -13,6 +13,6 @@ it('a body with names that V8 misreads is served whole: a leg built from it woul
   } as unknown as AttemptContext
   // The response depends only on the body: no engine gets a request.
   expect(await lmcacheLeg(attempt, engine as unknown as Parameters<typeof lmcacheLeg>[1])).toMatchObject({
-    last: { target: engine, body: [bytes], notes: ['kv_transfer=misread'] },
+    finalLeg: { target: engine, body: [bytes], notes: ['kv_transfer=misread'] },
   })
 })
