@@ -49,6 +49,11 @@ class StoppableEngine {
     await this.#engine.close()
   }
 
+  /** Answers all requests that do not move with an error. */
+  failHeld(): void {
+    for (const held of this.#held) held.send({ status: 500, body: 'The engine is broken.' })
+  }
+
   #metrics(): FakeAnswer {
     this.reads += 1
     return { body: 'vllm:num_requests_running 1\nvllm:generation_tokens_total 7\n' }
@@ -203,6 +208,21 @@ export function wedgedContract(runtime: Runtime): void {
       await until(() => a.posts === before + 2 && b.refused >= 2)
       b.refusal = null
       expect(await asking).toEqual(['b', 'b'])
+    }, 120_000)
+
+    it('no request that waits at a wedged engine is lost because it went there as a hedge of a failed engine', async () => {
+      const { engines, ask } = await site(['a', 'b', 'c'], { retry: { hedge_ms: 300, share: 1, min_per_s: 1_000 } })
+      const before = new Map(engines.map((engine) => [engine, engine.posts]))
+      const reached = (not?: StoppableEngine) =>
+        until(() => engines.find((engine) => engine !== not && engine.posts > before.get(engine)!) ?? null)
+      for (const engine of engines) engine.isStopped = true
+      const asking = ask(true)
+      const first = await reached()
+      const second = await reached(first)
+      const third = engines.find((engine) => engine !== first && engine !== second)!
+      third.isStopped = false
+      first.failHeld()
+      expect(await asking).toBe(third.id)
     }, 120_000)
 
     it('a request that waits at a wedged engine gets the refusal of another engine', async () => {

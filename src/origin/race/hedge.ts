@@ -12,12 +12,12 @@ export function hedge(hedgeMs: Exclude<PoolSettings['retry']['hedgeMs'], 'off'>)
   if (typeof hedgeMs === 'number') return (race) => new Hedge(race, hedgeMs, null)
   const limit = new FirstByteLimit()
   // Without a stream the first byte comes with the last one, and no prediction covers that.
-  return (race) => (race.first.exchange.stream ? learnedHedge(race, limit) : new Hedge(race, null, null))
+  return (race) => (race.attempt.exchange.stream ? learnedHedge(race, limit) : new Hedge(race, null, null))
 }
 
 function learnedHedge(race: OpenRace, limit: FirstByteLimit): Hedge {
   const { ratio } = limit
-  const { predictedTtftMs } = race.first.placed
+  const { predictedTtftMs } = race.attempt.placed
   const isKnown = ratio !== null && predictedTtftMs !== null
   return new Hedge(race, isKnown ? Math.max(MIN_DELAY_MS, ratio * predictedTtftMs) : null, limit)
 }
@@ -34,14 +34,14 @@ class Hedge implements RaceTrigger {
   constructor(race: OpenRace, delayMs: number | null, limit: FirstByteLimit | null) {
     this.#race = race
     this.#limit = limit
-    const { exchange, ports } = race.first
+    const { exchange, ports } = race.attempt
     const timer =
       delayMs === null ? null : timersOf(exchange.scope, ports).set(delayMs, () => void race.askSecond('hedge'))
     this.#cancel = () => timer?.cancel()
   }
 
   began(winner: RaceStart, other: RaceStart | null): void {
-    const now = this.#race.first.ports.now()
+    const now = this.#race.attempt.ports.now()
     if (winner.predictedMs !== null) this.#limit?.add(winner.predictedMs, now - winner.startedAt)
     if (other !== null && other.predictedMs !== null) this.#limit?.addLater(other.predictedMs, now - other.startedAt)
   }

@@ -30,8 +30,9 @@ export interface RaceStart {
 
 /** A race as its triggers see it. */
 export interface OpenRace {
-  readonly first: AttemptContext
-  /** No engine has answered, and the first one may: a second one would be of use if none has the request. */
+  /** The attempt beside which a second engine may be asked. */
+  readonly attempt: AttemptContext
+  /** No engine has answered, and that of the attempt may: a second one would be of use if none has the request. */
   readonly isOpen: boolean
   /**
    * Asks for a second engine, unless one is asked for already or is of no use any more. Resolves when none was booked,
@@ -42,9 +43,11 @@ export interface OpenRace {
 
 /** Also sends an attempt to a second engine if a trigger asks for one. */
 export const raced =
-  (next: SingleAttempt, triggers: readonly ((race: OpenRace) => RaceTrigger)[]): AttemptStep =>
+  (next: SingleAttempt, triggers: readonly StartTrigger[]): AttemptStep =>
   (attempt) =>
-    mayRace(attempt) ? new Race(attempt, next).run(triggers) : next(attempt)
+    mayRace(attempt) ? new Race(attempt, next, triggers).run() : next(attempt)
+
+type StartTrigger = (race: OpenRace) => RaceTrigger
 
 type RaceOutcome = Response | { readonly failures: readonly FailedAttempt[] }
 
@@ -59,77 +62,74 @@ export function mayRace({ exchange, placed }: AttemptContext): boolean {
 }
 
 /**
- * `alone`: only the first engine has the request. `asking`: a second one is asked for. `sent`: a second one has the
- * request, or has failed and no other one follows. `over`: the client has an answer, or gets none.
+ * `alone`: only the watched attempt runs. `asking`: a second engine is asked for. `both`: a second attempt runs.
+ * `closed`: only the watched attempt runs, and no second engine may be asked. `over`: the client has an answer, or
+ * gets none.
  */
-type RacePhase = 'alone' | 'asking' | 'sent' | 'over'
-
-/**
- * Outcome of a second engine that was asked for. null: not sent, or not needed any more. Rejects only if the client
- * disconnects.
- */
-type SecondOutcome = Promise<Response | FailedAttempt | null>
+type RacePhase = 'alone' | 'asking' | 'both' | 'closed' | 'over'
 
 const NONE: readonly never[] = []
 
-/** Runs one attempt of a request, and another one beside it if a trigger asks for a second engine. */
+/**
+ * Runs one attempt of a request, and another one beside it if a trigger asks for a second engine. If the first attempt
+ * fails while the second one runs, the second one takes its place: its engine may be late or wedged, too.
+ */
 class Race implements OpenRace {
   readonly #single: SingleAttempt
-  readonly first: AttemptContext
-  readonly #firstEntry: RacingAttempt
+  readonly #start: readonly StartTrigger[]
   readonly #earlier: FailedOutcome[]
-  #resolve!: (outcome: RaceOutcome) => void
+  /** In the order in which they failed. */
+  readonly #failures: FailedAttempt[] = []
+  #settle!: { resolve(outcome: RaceOutcome): void; reject(error: unknown): void }
   #triggers: readonly RaceTrigger[] = NONE
   #phase: RacePhase = 'alone'
-  /** null: none is asked for or has the request. */
-  #second: SecondOutcome | null = null
-  /** null: the request was not sent there. */
-  #secondEntry: RacingAttempt | null = null
+  /** The attempt that the triggers watch. */
+  #watched: RacingAttempt
+  /** The attempt that runs beside the watched one. null: none does. */
+  #second: RacingAttempt | null = null
+  /** Settles when the second engine that was asked for last has ended or was not booked. null: none was asked for. */
+  #secondEnd: Promise<void> | null = null
   /** The hedge, which may have failed. null: the request was not hedged. */
   #hedge: RacingAttempt | null = null
-  /** Failures of second engines after which another one may be asked for. */
-  #failedSeconds: readonly FailedAttempt[] = NONE
-  /** Bookings so far; that of a hedge counts from its request. */
+  /** Bookings so far; that of a second engine counts from its request. */
   booked: number
 
-  constructor(first: AttemptContext, single: SingleAttempt) {
+  constructor(first: AttemptContext, single: SingleAttempt, start: readonly StartTrigger[]) {
     this.#single = single
-    this.first = first
-    this.#firstEntry = new RacingAttempt(this, first)
+    this.#start = start
+    this.#watched = new RacingAttempt(this, first)
     this.#earlier = [...first.earlier]
     this.booked = first.earlier.length + 1
   }
 
   /** Resolves with the response for the client, or with all failures if another engine may try. Throws if none may. */
-  run(triggers: readonly ((race: OpenRace) => RaceTrigger)[]): Promise<RaceOutcome> {
-    this.#triggers = triggers.map((start) => start(this))
+  run(): Promise<RaceOutcome> {
     return new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      // The winner's response does not wait for the end of the loser.
-      this.#enter(this.#firstEntry, this.first).then(
-        (outcome) => resolve(this.#ended(outcome)),
-        (error: unknown) => {
-          this.#end(null)
-          reject(error)
-        },
-      )
+      this.#settle = { resolve, reject }
+      this.#startTriggers()
+      void this.#runAttempt(this.#watched)
     })
   }
 
+  get attempt(): AttemptContext {
+    return this.#watched.attempt
+  }
+
   get isOpen(): boolean {
-    return this.#phase !== 'over' && !this.#firstEntry.hasFailed && !this.first.exchange.signal.aborted
+    return this.#phase !== 'over' && !this.#watched.hasFailed && !this.attempt.exchange.signal.aborted
   }
 
   async askSecond(kind: SecondKind): Promise<void> {
-    if (this.#phase === 'alone' && this.isOpen) {
+    // A request that failed at an engine is not hedged.
+    const isAllowed = kind === 'rescue' || this.#failures.length === 0
+    if (this.#phase === 'alone' && this.isOpen && isAllowed) {
       this.#phase = 'asking'
-      this.#second = this.#runSecond(kind)
+      this.#secondEnd = this.#runSecond(kind)
     }
-    // The client left: the first attempt ends the race.
-    await this.#second?.catch(() => {})
+    await this.#secondEnd
   }
 
-  /** The first entry that claims the response answers. A second engine's refusal does not, while the first may. */
+  /** The first entry that claims the response answers. A hedge's refusal does not, while the watched attempt may. */
   claim(
     entry: RacingAttempt,
     { status, sse }: Pick<OriginAnswer, 'status' | 'sse'>,
@@ -137,81 +137,129 @@ class Race implements OpenRace {
   ): 'won' | 'lost' | 'refused' {
     if (entry.lost) return 'lost'
     const isHedge = entry === this.#hedge
-    if (status >= 300 && isHedge && !this.#firstEntry.hasFailed) return 'refused'
+    const isWatched = entry === this.#watched
+    if (status >= 300 && isHedge && !isWatched) return 'refused'
     if (sse && status < 300 && !early) {
-      const other = entry === this.#firstEntry ? this.#secondEntry : this.#firstEntry
+      const other = isWatched ? this.#second : this.#watched
       for (const trigger of this.#triggers) trigger.began(entry, other)
     }
-    if (this.#hedge !== null) this.first.exchange.record.hedge = isHedge ? 'won' : 'lost'
+    if (this.#hedge !== null) this.attempt.exchange.record.hedge = isHedge ? 'won' : 'lost'
     this.#end(entry)
     return 'won'
   }
 
-  #enter(entry: RacingAttempt, attempt: AttemptContext): Promise<Response | FailedOutcome> {
-    return this.#single({ ...attempt, earlier: this.#earlier, race: entry, signal: entry })
-  }
-
-  /** The first attempt has ended. */
-  #ended(outcome: Response | FailedOutcome): RaceOutcome | Promise<RaceOutcome> {
-    this.#endTriggers()
-    if (!('failure' in outcome)) return outcome
-    if (!this.#firstEntry.lost) {
-      this.#firstEntry.hasFailed = true
-      this.#earlier.push(outcome)
-      // The client has waited for the whole limit.
-      if (outcome.failure === 'answer_timeout') this.#end(null)
-    }
-    return this.#afterSecond({ outcome, placed: this.first.placed })
-  }
-
-  async #afterSecond(first: FailedAttempt): Promise<RaceOutcome> {
-    const second = (await this.#second) ?? null
-    if (second === null) return { failures: [first, ...this.#failedSeconds] }
-    return 'outcome' in second ? { failures: [first, ...this.#failedSeconds, second] } : second
-  }
-
-  /** Aborts all but the winner. null: there is none. */
-  #end(winner: RacingAttempt | null): void {
-    this.#phase = 'over'
-    this.#endTriggers()
-    if (this.#firstEntry !== winner) this.#firstEntry.lose()
-    if (this.#secondEntry !== winner) this.#secondEntry?.lose()
+  #startTriggers(): void {
+    this.#triggers = this.#start.map((start) => start(this))
   }
 
   #endTriggers(): void {
     for (const trigger of this.#triggers) trigger.end()
   }
 
-  async #runSecond(kind: SecondKind): SecondOutcome {
-    const { exchange, ports } = this.first
-    try {
-      const stages = new StageTimer(this.first.stages.snapshot())
-      const context = { ...this.first, earlier: this.#earlier }
-      const placed = await placeSecond(context, { kind, attempt: this.booked, stages })
-      if (placed === null || !this.#keeps(placed)) return this.#aloneAgain()
-      this.#phase = 'sent'
-      this.#logSent(kind, placed)
-      const attempt = { ...this.first, placed, stages }
-      const entry = new RacingAttempt(this, attempt)
-      this.#secondEntry = entry
-      if (kind === 'hedge') {
-        this.#hedge = entry
-        exchange.record.hedge = 'failed'
-      }
-      const outcome = await this.#enter(entry, attempt)
-      if ('failure' in outcome) return this.#secondFailed(kind, { outcome, placed }, entry)
-      this.#resolve(outcome)
-      return outcome
-    } catch (error) {
-      if (exchange.signal.aborted) throw error
+  /** Resolves when the attempt has ended. Never rejects. */
+  #runAttempt(entry: RacingAttempt): Promise<void> {
+    return this.#single({ ...entry.attempt, earlier: this.#earlier, race: entry, signal: entry }).then(
+      (outcome) => {
+        // The winner's response does not wait for the end of the loser.
+        if (!('failure' in outcome)) this.#resolve(outcome)
+        else if (!entry.lost) this.#failed(entry, outcome)
+      },
+      (error: unknown) => this.#threw(entry, error),
+    )
+  }
+
+  #resolve(outcome: RaceOutcome): void {
+    this.#endTriggers()
+    this.#settle.resolve(outcome)
+  }
+
+  #failed(entry: RacingAttempt, outcome: FailedOutcome): void {
+    entry.hasFailed = true
+    this.#earlier.push(outcome)
+    this.#failures.push({ outcome, placed: entry.attempt.placed })
+    if (entry !== this.#watched) {
+      // The watched engine may be wedged, and a full one have room later.
+      const mayFollow = entry === this.#hedge || outcome.failure === 'busy'
+      return this.#withoutSecond(mayFollow ? 'alone' : 'closed')
+    }
+    this.#endTriggers()
+    // The client has waited for the whole limit.
+    if (outcome.failure === 'answer_timeout') this.#end(null)
+    this.#watchedFailed()
+  }
+
+  /** The watched attempt has failed: the second one takes its place, or all have failed. */
+  #watchedFailed(): void {
+    if (this.#phase === 'asking') return
+    if (this.#phase !== 'both') return this.#resolve({ failures: this.#failures })
+    this.#watched = this.#second!
+    this.#second = null
+    this.#phase = 'alone'
+    this.#startTriggers()
+  }
+
+  #threw(entry: RacingAttempt, error: unknown): void {
+    const { exchange, ports } = entry.attempt
+    const isAnswer = entry === this.#watched || this.#phase === 'over'
+    if (isAnswer || exchange.signal.aborted) {
+      this.#end(null)
+      this.#settle.reject(error)
+    } else {
       ports.log.error('hedge_failed', { id: exchange.id, error })
-      return this.#aloneAgain()
+      this.#withoutSecond('alone')
+    }
+  }
+
+  /** Aborts all but the winner. null: there is none. */
+  #end(winner: RacingAttempt | null): void {
+    this.#phase = 'over'
+    this.#endTriggers()
+    if (this.#watched !== winner) this.#watched.lose()
+    if (this.#second !== winner) this.#second?.lose()
+  }
+
+  async #runSecond(kind: SecondKind): Promise<void> {
+    const attempt = await this.#placeSecond(kind)
+    if (attempt === null) return this.#withoutSecond('alone')
+    this.#phase = 'both'
+    this.#logSent(kind, attempt.placed)
+    const entry = new RacingAttempt(this, attempt)
+    this.#second = entry
+    if (kind === 'hedge') {
+      this.#hedge = entry
+      attempt.exchange.record.hedge = 'failed'
+    }
+    if (this.#watched.hasFailed) this.#watchedFailed()
+    await this.#runAttempt(entry)
+  }
+
+  /** No second attempt runs. */
+  #withoutSecond(phase: 'alone' | 'closed'): void {
+    this.#second = null
+    if (this.#phase === 'over') return
+    this.#phase = phase
+    if (this.#watched.hasFailed) this.#watchedFailed()
+  }
+
+  /** null: no engine takes the request, or none is needed any more. Never rejects. */
+  async #placeSecond(kind: SecondKind): Promise<AttemptContext | null> {
+    const { attempt } = this
+    const { exchange, ports } = attempt
+    const stages = new StageTimer(attempt.stages.snapshot())
+    const context = { ...attempt, earlier: this.#earlier }
+    try {
+      const placed = await placeSecond(context, { kind, attempt: this.booked, stages })
+      return placed !== null && this.#keeps(placed) ? { ...attempt, placed, stages } : null
+    } catch (error) {
+      // If the client left, the end of the watched attempt says so.
+      if (!exchange.signal.aborted) ports.log.error('hedge_failed', { id: exchange.id, error })
+      return null
     }
   }
 
   /** Counts the booking of a second engine, and releases one that is not needed any more. */
   #keeps({ booking, placement }: AcquiredPlacement): boolean {
-    const { scope, signal } = this.first.exchange
+    const { scope, signal } = this.attempt.exchange
     this.booked += 1
     if (this.#phase !== 'over' && !signal.aborted && placement.kind === 'whole') return true
     const released = booking.release(endedAs('abandoned'))
@@ -220,31 +268,14 @@ class Race implements OpenRace {
   }
 
   #logSent(kind: SecondKind, { route, engine }: AcquiredPlacement): void {
-    const { exchange, ports, placed } = this.first
+    const { exchange, ports, placed } = this.attempt
     ports.log.debug(kind === 'rescue' ? 'rescue_sent' : 'hedge_sent', {
       id: exchange.id,
       cluster: route.cluster.id,
       late: placed.engine.id,
       engine: engine.id,
-      waited_ms: Math.round(ports.now() - this.#firstEntry.startedAt),
+      waited_ms: Math.round(ports.now() - this.#watched.startedAt),
     })
-  }
-
-  #secondFailed(kind: SecondKind, failed: FailedAttempt, entry: RacingAttempt): FailedAttempt | null {
-    if (!entry.lost) this.#earlier.push(failed.outcome)
-    // The engine of the first attempt may be wedged, and a full one have room later.
-    const mayFollow = kind === 'hedge' || failed.outcome.failure === 'busy'
-    if (!mayFollow || entry.lost || this.#firstEntry.hasFailed) return failed
-    this.#failedSeconds = [...this.#failedSeconds, failed]
-    return this.#aloneAgain()
-  }
-
-  /** Another second engine may be asked for. */
-  #aloneAgain(): null {
-    this.#second = null
-    this.#secondEntry = null
-    if (this.#phase !== 'over') this.#phase = 'alone'
-    return null
   }
 }
 
@@ -254,15 +285,18 @@ const LOST = new Error('another engine answered first')
 class RacingAttempt extends AbortListeners implements RaceEntry, RaceStart, AbortSignalLike {
   readonly startedAt: number
   readonly predictedMs: number | null
+  readonly attempt: AttemptContext
   /** Another engine may answer in its place. */
   hasFailed = false
   readonly #race: Race
   readonly #client: AbortSignalLike
   #lost = false
 
-  constructor(race: Race, { exchange, ports, placed }: AttemptContext) {
+  constructor(race: Race, attempt: AttemptContext) {
     super()
+    const { exchange, ports, placed } = attempt
     this.#race = race
+    this.attempt = attempt
     this.#client = exchange.signal
     this.startedAt = ports.now()
     this.predictedMs = placed.predictedTtftMs

@@ -12,26 +12,28 @@ class Rescue implements RaceTrigger {
   #timer: Timer
   /** Interval of the last question. */
   #intervalMs: number | null = null
+  #isOver = false
 
   constructor(race: OpenRace) {
     this.#race = race
-    this.#timer = this.#later(firstQuestionMs(race.first.placed.predictedTtftMs ?? 0))
+    this.#timer = this.#later(firstQuestionMs(race.attempt.placed.predictedTtftMs ?? 0))
   }
 
   began(): void {}
 
   end(): void {
+    this.#isOver = true
     this.#timer.cancel()
   }
 
   #later(delayMs: number): Timer {
-    const { exchange, ports } = this.#race.first
+    const { exchange, ports } = this.#race.attempt
     return timersOf(exchange.scope, ports).set(delayMs, () => void this.#ask())
   }
 
   async #ask(): Promise<void> {
     await this.#race.askSecond('rescue')
-    if (!this.#race.isOpen) return
+    if (this.#isOver || !this.#race.isOpen) return
     this.#intervalMs = nextQuestionMs(this.#intervalMs)
     this.#timer = this.#later(this.#intervalMs)
   }

@@ -35,12 +35,12 @@ class AutoHedges {
         return { cancel: () => {} }
       },
     }
-    const first = {
+    const attempt = {
       exchange: { stream: true, scope: {} },
       ports: { now: () => this.#now, timers },
       placed: { predictedTtftMs: PREDICTED_MS },
     }
-    return this.#start({ first } as unknown as OpenRace)
+    return this.#start({ attempt } as unknown as OpenRace)
   }
 
   #started(agoMs: number): RaceStart {

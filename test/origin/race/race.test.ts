@@ -214,8 +214,10 @@ function openRace() {
   } as unknown as AttemptContext
   const sent: SentAttempt[] = []
   const races: OpenRace[] = []
+  const watched: string[] = []
   const watching = (race: OpenRace) => {
     races.push(race)
+    watched.push(race.attempt.placed.engine.id)
     return { began: () => {}, end: () => {} }
   }
   const single = (one: AttemptContext) =>
@@ -231,7 +233,7 @@ function openRace() {
       })
     })
   const outcome = raced(single, [watching])(attempt)
-  return { race: races[0]!, sent, outcome, record: exchange.record }
+  return { race: races[0]!, watched, sent, outcome, record: exchange.record }
 }
 
 interface SentAttempt {
@@ -282,10 +284,72 @@ describe('a request whose hedge has failed', () => {
     sent[0]!.fail('status_5xx')
     const { failures } = (await outcome) as { readonly failures: readonly FailedAttempt[] }
     expect(failures.map(({ outcome: { engine, failure } }) => [engine.id, failure])).toEqual([
-      ['c-a', 'status_5xx'],
       ['c-b', 'reset'],
+      ['c-a', 'status_5xx'],
     ])
     expect(record.hedge).toBe('failed')
+  })
+})
+
+describe('a request whose first engine fails while a second one has it', () => {
+  const afterFirst = async (kind: 'hedge' | 'rescue') => {
+    const open = openRace()
+    void open.race.askSecond(kind)
+    await turns()
+    open.sent[0]!.fail('reset')
+    await turns()
+    return open
+  }
+
+  it.each(['hedge', 'rescue'] as const)(
+    'a request whose first engine fails while a second one has it is rescued if the second one is wedged: %s',
+    async (kind) => {
+      const { race, watched, sent, outcome } = await afterFirst(kind)
+      expect(watched).toEqual(['c-a', 'c-b'])
+      void race.askSecond('rescue')
+      await turns()
+      expect(sent.map(({ engine }) => engine)).toEqual(['c-a', 'c-b', 'c-d'])
+      sent[2]!.answer()
+      expect(await ((await outcome) as Response).text()).toBe('c-d')
+    },
+  )
+
+  it.each(['hedge', 'rescue'] as const)(
+    'a request whose first engine fails while a second one has it is not hedged: %s',
+    async (kind) => {
+      const { race, sent } = await afterFirst(kind)
+      void race.askSecond('hedge')
+      await turns()
+      expect(sent).toHaveLength(2)
+    },
+  )
+
+  it('a request whose first engine fails while a second one has it gets the answer of the second one', async () => {
+    const { sent, outcome, record } = await afterFirst('hedge')
+    sent[1]!.answer()
+    expect(await ((await outcome) as Response).text()).toBe('c-b')
+    expect(record.hedge).toBe('won')
+  })
+
+  it('a request whose first engine fails while a second one has it ends with both failures if that fails, too', async () => {
+    const { sent, outcome } = await afterFirst('hedge')
+    sent[1]!.fail('status_5xx')
+    const { failures } = (await outcome) as { readonly failures: readonly FailedAttempt[] }
+    expect(failures.map(({ outcome: { engine, failure } }) => [engine.id, failure])).toEqual([
+      ['c-a', 'reset'],
+      ['c-b', 'status_5xx'],
+    ])
+  })
+
+  it('a request whose first engine fails while a second one is asked for waits for the second one', async () => {
+    const { race, watched, sent, outcome } = openRace()
+    void race.askSecond('hedge')
+    sent[0]!.fail('reset')
+    await turns()
+    expect(sent.map(({ engine }) => engine)).toEqual(['c-a', 'c-b'])
+    expect(watched).toEqual(['c-a', 'c-b'])
+    sent[1]!.answer()
+    expect(await ((await outcome) as Response).text()).toBe('c-b')
   })
 })
 
