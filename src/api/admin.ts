@@ -135,11 +135,11 @@ export async function watch(
 export async function dryRun(parts: AdminParts, incoming: RequestContext): Promise<Response> {
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
   const caller: Caller = { ...ANYONE, tenant: 'admin', edge: false }
-  const parsed = await parseInferenceRequest({ ...parts, optionsOf: requestedOptions }, endpoint, incoming, caller)
-  const admissions = new AdmissionBuilder(parsed, parts)
+  const inference = await parseInferenceRequest({ ...parts, optionsOf: requestedOptions }, endpoint, incoming, caller)
+  const admissions = new AdmissionBuilder(inference, parts)
   const refusals: unknown[] = []
   const { regionPreference } = parts
-  const routed = { routes: parsed.routes, scope: incoming.scope, source: admissions, regionPreference }
+  const routed = { routes: inference.routes, scope: incoming.scope, source: admissions, regionPreference }
   for (const route of parts.digests.order(routed)) {
     await admissions.hints(route)
     const answer = await rank(parts, route, admissions.admission(route))

@@ -78,42 +78,42 @@ export class InferenceExchange implements Exchange {
   readonly record: OpenRecord
   storage: ResponseStorage | undefined = undefined
   clientHeaders: readonly string[]
-  readonly parsed: InferenceRequest
+  readonly inference: InferenceRequest
   readonly source: InferenceSource
   readonly observer: ExchangeObserver
   /** `x-request-id` at engines. */
   readonly engineRequestId: string
 
   /** Measures the prompt for the first pool. `chance` in [0, 1): decides whether a stream is observed. */
-  constructor(parts: ExchangeParts, parsed: InferenceRequest, chance: number) {
-    const { incoming, endpoint, body, fields, routes } = parsed
+  constructor(parts: ExchangeParts, inference: InferenceRequest, chance: number) {
+    const { incoming, endpoint, body, fields, routes } = inference
     const { request, requestId } = incoming
     const { config } = parts
-    this.parsed = parsed
+    this.inference = inference
     this.id = incoming.id
     this.requestId = requestId
     this.receivedAt = incoming.receivedAt
     this.protocol = endpoint.protocol
     this.expectsJson = endpoint.protocol.answersJson(body.json)
-    this.requestedModel = parsed.chosen?.name ?? parsed.model
+    this.requestedModel = inference.chosen?.name ?? inference.model
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
     // Responses that do not stream are always read.
-    this.observe = !this.stream || readsStream(parsed, chance)
+    this.observe = !this.stream || readsStream(inference, chance)
     this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && canRequestUsage(body.json)
     this.writeMs = config.limits.writeMs
     this.heartbeatMs = this.stream ? config.limits.heartbeatMs : 0
     this.routes = routes
     this.configVersion = config.version
-    this.pinned = parsed.pinned
-    this.regionPreference = parsed.caller.regionPreference ?? parts.regionPreference
+    this.pinned = inference.pinned
+    this.regionPreference = inference.caller.regionPreference ?? parts.regionPreference
     this.scope = incoming.scope
     this.waits = parts.waits
     this.signal = request.signal
     this.lastComment = config.ttft.comment
     this.clientHeaders = incoming.cors ?? NO_HEADERS
     this.observer = parts.observer
-    this.source = new InferenceSource(parts, parsed, this)
+    this.source = new InferenceSource(parts, inference, this)
     const edge = incoming.elapsedMs()
     // Measures the prompt.
     this.source.admission(routes[0]!)
@@ -127,7 +127,7 @@ export class InferenceExchange implements Exchange {
       stream: this.stream,
     })
     describeRequest(this.record, this.source, routes[0]!)
-    parts.recent.add({ model: parsed.model, tenant: parsed.caller.tenant, record: this.record })
+    parts.recent.add({ model: inference.model, tenant: inference.caller.tenant, record: this.record })
     incoming.logOnStreamEnd = true
     this.engineRequestId = parts.runningIds.take(requestId, this.id)
     this.headers = headersForEngine(request.headers, this.engineRequestId, parts.engineHeaders, endpoint.form)

@@ -34,17 +34,17 @@ export class InferenceObserver implements ExchangeObserver {
     this.#parts.edgePrompts?.recordOffer(route, headers)
   }
 
-  bookingReleased({ id, scope, parsed: { caller } }: InferenceExchange, route: PoolRoute, key: string): void {
+  bookingReleased({ id, scope, inference: { caller } }: InferenceExchange, route: PoolRoute, key: string): void {
     const payer = { key: caller.tenant, team: caller.team?.name ?? null, model: route.pool.model }
     this.#parts.costs?.charge({ route, key, id, payer, caller, scope })
   }
 
   ended(exchange: InferenceExchange): void {
-    const { record, routes, source, parsed } = exchange
+    const { record, routes, source, inference } = exchange
     const { cluster, model, usage } = record
     const route = routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
     if (usage !== null && route !== undefined) source.learn(route, usage)
-    parsed.incoming.memory?.release()
+    inference.incoming.memory?.release()
     this.#parts.runningIds.release(exchange.engineRequestId)
     if (!isEnded(exchange)) throw new Error(`request ${record.id} has no result: fill in its record first`)
     this.#parts.end(exchange)

@@ -42,7 +42,7 @@ interface AnswerReading {
 
 /** Bodies and admissions of a validated request. */
 export class InferenceSource implements RequestSource {
-  readonly parsed: InferenceRequest
+  readonly inference: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #editsOf: SourceParts['editsOf']
   readonly #isStream: boolean
@@ -55,20 +55,20 @@ export class InferenceSource implements RequestSource {
   #rewrittenFor: string | null = null
   #rewritten: readonly Uint8Array[] = []
 
-  constructor(parts: SourceParts, parsed: InferenceRequest, { stream, hideUsage }: AnswerReading) {
-    this.parsed = parsed
-    this.#admissions = new AdmissionBuilder(parsed, parts)
+  constructor(parts: SourceParts, inference: InferenceRequest, { stream, hideUsage }: AnswerReading) {
+    this.inference = inference
+    this.#admissions = new AdmissionBuilder(inference, parts)
     this.#editsOf = parts.editsOf
     this.#isStream = stream
     this.#hidesUsage = hideUsage
   }
 
   get json(): JsonBody['json'] {
-    return this.parsed.body.json
+    return this.inference.body.json
   }
 
   body(route: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
-    const { body, endpoint, caller, fields, model } = this.parsed
+    const { body, endpoint, caller, fields, model } = this.inference
     const name = leg?.model ?? engineModel(model, route.pool).model
     if (endpoint.form) return replaceFormModel(body, name)
     const mayAdd = (field: AddableField): boolean => leg?.addable?.includes(field) ?? true
@@ -91,7 +91,7 @@ export class InferenceSource implements RequestSource {
   }
 
   needsTokenIds({ retry }: PoolRoute['pool'], priority: string | undefined): boolean {
-    const { endpoint, incoming } = this.parsed
+    const { endpoint, incoming } = this.inference
     if (!this.#isStream || retry.midStream === 'off' || incoming.scope.delivery !== undefined) return false
     const json = priority === undefined ? this.json : { ...this.json, priority: Number(priority) }
     this.#continuable ??= endpoint.protocol.continuable(json, retry.midStream)
@@ -112,7 +112,7 @@ export class InferenceSource implements RequestSource {
   }
 
   gatewayHeaders(route: PoolRoute, target: EngineTarget, others: readonly string[]): readonly string[] {
-    const { options, caller } = this.parsed
+    const { options, caller } = this.inference
     const session = caller.tenant === ANYONE.tenant ? null : this.#admissions.sessionIn(route)
     // The region has one key for all clients of this gateway.
     const sent = session === null ? options : { ...options, session: regionSession(caller.tenant, session.id) }
@@ -124,9 +124,9 @@ export class InferenceSource implements RequestSource {
 
   /** A stream may run for hours, so it releases its prompt. */
   release(isWritten: boolean): void {
-    const { request, memory } = this.parsed.incoming
+    const { request, memory } = this.inference.incoming
     memory?.release()
-    this.parsed.body = NO_BODY
+    this.inference.body = NO_BODY
     this.#rewritten = []
     this.#rewrittenFor = null
     const unread = this.#admissions.begun()

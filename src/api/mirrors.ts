@@ -97,8 +97,8 @@ export class Mirrors {
 
   /** null: the request is not repeated. */
   #copyOf(exchange: InferenceExchange): Copy | null {
-    const { parsed } = exchange
-    const { endpoint, body, caller, options, incoming } = parsed
+    const { inference } = exchange
+    const { endpoint, body, caller, options, incoming } = inference
     const rule = this.#ruleOf(exchange)
     if (rule === null || endpoint.repeated === null || exchange.pinned !== null) return null
     if (this.#parts.ports.random() >= rule.share) return null
@@ -122,7 +122,7 @@ export class Mirrors {
     }
   }
 
-  #ruleOf({ parsed: { chosen }, routes }: InferenceExchange): MirrorRule | null {
+  #ruleOf({ inference: { chosen }, routes }: InferenceExchange): MirrorRule | null {
     const named = chosen === null ? undefined : this.#byName.get(chosen.name)
     if (named !== undefined) return named
     const route = routes.find(({ pool }) => pool.mirror !== null)
@@ -178,10 +178,15 @@ export class Mirrors {
     const { ports } = this.#parts
     const incoming = openRequest({ ...request, signal }, scopeOf(original, signal), ports, endpoint.protocol.errors)
     incoming.memory = memory
-    const parsed = await parseInferenceRequest({ ...this.#parts, optionsOf: () => options }, endpoint, incoming, caller)
+    const inference = await parseInferenceRequest(
+      { ...this.#parts, optionsOf: () => options },
+      endpoint,
+      incoming,
+      caller,
+    )
     signal.throwIfAborted()
     const observer = new InferenceObserver({ ...this.#parts, costs: null, end: this.#endOf(rule) })
-    return new InferenceExchange({ ...this.#parts, waits: undefined, observer }, parsed, ports.random())
+    return new InferenceExchange({ ...this.#parts, waits: undefined, observer }, inference, ports.random())
   }
 
   /** Counts the result, and nothing else: no usage, limits, budgets, reports or log. */

@@ -22,13 +22,13 @@ export class RepeatedRequests {
    * Rejects a request that was refused a moment ago, before its prompt is measured. Returns the name of the request for
    * `failed`; null: it was not needed.
    */
-  check({ ports, usage }: RepeatCheckContext, parsed: InferenceRequest): string | null {
+  check({ ports, usage }: RepeatCheckContext, inference: InferenceRequest): string | null {
     const now = ports.now()
-    if (this.#refused.isQuiet(now) || isLong(parsed)) return null
-    const name = nameOf(parsed)
+    if (this.#refused.isQuiet(now) || isLong(inference)) return null
+    const name = nameOf(inference)
     const retryAfterMs = this.#refused.retryAfterMs(name, now)
     if (retryAfterMs === null) return name
-    usage.add(parsed.caller.tenant, { engine: null, usage: null })
+    usage.add(inference.caller.tenant, { engine: null, usage: null })
     throw new Failure('overloaded', 'This request was refused a moment ago. Wait for the time in retry-after.', {
       retryAfterMs,
       cause: 'repeated before its Retry-After',
@@ -36,24 +36,24 @@ export class RepeatedRequests {
   }
 
   /** Records the refusal of a request for lack of room. */
-  failed({ ports }: RepeatCheckContext, error: unknown, parsed: InferenceRequest, name: string | null): void {
-    if (!(error instanceof Failure) || error.reason !== 'overloaded' || isLong(parsed)) return
-    this.#refused.refused(name ?? nameOf(parsed), error.retryAfterMs ?? 0, ports.now())
+  failed({ ports }: RepeatCheckContext, error: unknown, inference: InferenceRequest, name: string | null): void {
+    if (!(error instanceof Failure) || error.reason !== 'overloaded' || isLong(inference)) return
+    this.#refused.refused(name ?? nameOf(inference), error.retryAfterMs ?? 0, ports.now())
   }
 }
 
 const isLong = ({ body }: InferenceRequest): boolean => body.bytes.length > MAX_BODY_BYTES
 
 /** Everything of a request that its admission depends on. */
-function nameOf(parsed: InferenceRequest): string {
-  const { incoming, endpoint, caller, body, routes } = parsed
+function nameOf(inference: InferenceRequest): string {
+  const { incoming, endpoint, caller, body, routes } = inference
   return requestName(
     [
       caller.tenant,
       incoming.scope.remoteAddress ?? '',
       endpoint.path,
       incoming.request.headers.get('x-firstlight-options') ?? '',
-      sessionIn(parsed, routes[0]!)?.id ?? '',
+      sessionIn(inference, routes[0]!)?.id ?? '',
     ],
     body.bytes,
   )

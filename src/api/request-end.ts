@@ -42,7 +42,7 @@ export function requestEnd({
 }: EndParts): RequestEnd {
   const steps: readonly RequestEnd[] = [
     ...(authenticator.hasLimits ? [settleLimits] : []),
-    ({ parsed, record }) => usage.add(parsed.caller.tenant, record),
+    ({ inference, record }) => usage.add(inference.caller.tenant, record),
     ...(budgets === null ? [] : [chargeTokens(budgets)]),
     ...(weighted === null ? [] : [countTarget(weighted)]),
     ...(mirrorCounts === null ? [] : [countOriginal(mirrorCounts)]),
@@ -64,7 +64,7 @@ const settleLimits: RequestEnd = ({ permit, scope, record: { used } }) => {
 
 const chargeTokens =
   (budgets: Budgets): RequestEnd =>
-  ({ source, routes, scope, parsed: { caller }, record: { engine, usage, used } }) => {
+  ({ source, routes, scope, inference: { caller }, record: { engine, usage, used } }) => {
     if (!hasTokenBudget(caller) || engine === null) return
     const known =
       used ?? (usage === null ? null : { promptTokens: usage.promptTokens, outputTokens: usage.completionTokens })
@@ -79,7 +79,7 @@ export const outputTokensOf = ({ used, usage }: RequestRecord): number | null =>
 
 const countTarget =
   (weighted: WeightedModels): RequestEnd =>
-  ({ parsed: { chosen }, record }) => {
+  ({ inference: { chosen }, record }) => {
     if (chosen !== null) weighted.ended(chosen, record, outputTokensOf(record))
   }
 
@@ -90,7 +90,7 @@ const countOriginal =
 
 const tellGroup =
   (group: Pick<WorkerGroup, 'ended'>): RequestEnd =>
-  ({ parsed: { model, caller }, record, scope }) =>
+  ({ inference: { model, caller }, record, scope }) =>
     group.ended?.({ model, tenant: caller.tenant, record }, scope)
 
 const exportSpans =
@@ -102,15 +102,15 @@ const exportSpans =
 const logRouting =
   ({ log }: EndParts['ports']): RequestEnd =>
   (exchange) => {
-    const { record, parsed } = exchange
+    const { record, inference } = exchange
     if (record.engine === null) return
     for (const engine of [record.prefillEngine, record.engine])
-      if (engine !== null) log.info(productionStackLine(parsed, exchange, engine))
+      if (engine !== null) log.info(productionStackLine(inference, exchange, engine))
   }
 
 const logEnd =
   (ports: EndParts['ports']): RequestEnd =>
-  ({ record, parsed: { incoming } }) => {
+  ({ record, inference: { incoming } }) => {
     if (logsRequests(ports.log)) addRecordFields(incoming.logFields, record)
     // The request log writes the line of a request without an engine.
     if (record.engine === null) return

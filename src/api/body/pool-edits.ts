@@ -8,7 +8,7 @@ import type { InferenceRequest } from '../inference-request.ts'
 
 /** What a change reads of the request. */
 interface EditedRequest {
-  readonly parsed: InferenceRequest
+  readonly inference: InferenceRequest
   /** Decides whether the stream can be continued. true: the engine must send token ids. `priority`: to be set. */
   needsTokenIds(pool: PoolRoute['pool'], priority: string | undefined): boolean
 }
@@ -34,8 +34,8 @@ const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
 }
 
 /** Priority of the request's options. */
-const ofRequest: PoolEdit = ({ parsed }, leg) => {
-  const { body, caller, endpoint, options } = parsed
+const ofRequest: PoolEdit = ({ inference }, leg) => {
+  const { body, caller, endpoint, options } = inference
   // If engines have no priority queue, the client's priority is removed and none is added.
   if (!endpoint.salted)
     return caller.priority !== null && Object.hasOwn(body.json, 'priority') ? removing(leg, 'priority') : leg
@@ -46,7 +46,7 @@ const ofRequest: PoolEdit = ({ parsed }, leg) => {
 const withClassPriority =
   (next: PoolEdit): PoolEdit =>
   (request, leg) => {
-    const { body, caller, endpoint, options } = request.parsed
+    const { body, caller, endpoint, options } = request.inference
     const isSet = options.priority !== undefined || (body.json['priority'] ?? null) !== null
     const priority = isSet ? undefined : CLASS_PRIORITIES[options.class ?? caller.requestClass]
     const edited = next(request, leg)
@@ -68,7 +68,7 @@ const withTokenIds =
 const withoutField =
   (next: PoolEdit, field: string): PoolEdit =>
   (request, leg) =>
-    Object.hasOwn(request.parsed.body.json, field) ? removing(next(request, leg), field) : next(request, leg)
+    Object.hasOwn(request.inference.body.json, field) ? removing(next(request, leg), field) : next(request, leg)
 
 const withPriority = (edit: BodyEdit | undefined, priority: number): BodyEdit =>
   setting(edit, { priority: String(priority) })

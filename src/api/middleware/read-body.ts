@@ -7,12 +7,12 @@ import type { Middleware } from './middleware.ts'
 export const readBody =
   (parts: ParseParts, endpoint: ProtocolEndpoint): Middleware =>
   (c, next) => {
-    const parsed = parseInferenceRequest(parts, endpoint, c.get('incoming'), c.get('caller'))
-    if (parsed instanceof Promise) return parsed.then((late) => pass(c, next, late))
-    return pass(c, next, parsed)
+    const inference = parseInferenceRequest(parts, endpoint, c.get('incoming'), c.get('caller'))
+    if (inference instanceof Promise) return inference.then((late) => pass(c, next, late))
+    return pass(c, next, inference)
   }
 
-function pass(c: Parameters<Middleware>[0], next: () => Promise<void>, parsed: InferenceRequest): Promise<void> {
-  c.set('inference', parsed)
+function pass(c: Parameters<Middleware>[0], next: () => Promise<void>, inference: InferenceRequest): Promise<void> {
+  c.set('inference', inference)
   return next()
 }

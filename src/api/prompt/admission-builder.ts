@@ -45,7 +45,7 @@ export const noLookups: PromptLookups = {
 }
 
 /** Measures the prompt of a request for a pool. */
-export type MeasurePrompt = (parsed: InferenceRequest, route: PoolRoute, request: PromptRequest) => PromptProfile
+export type MeasurePrompt = (inference: InferenceRequest, route: PoolRoute, request: PromptRequest) => PromptProfile
 
 /** Admission for one pool. */
 interface PoolAdmission {
@@ -59,7 +59,7 @@ interface PoolAdmission {
 }
 
 export class AdmissionBuilder {
-  readonly #parsed: InferenceRequest
+  readonly #inference: InferenceRequest
   readonly #analyzers: PromptAnalyzers
   readonly #lookups: PromptLookups
   readonly #edgePrompts: EdgePrompts | null
@@ -71,8 +71,8 @@ export class AdmissionBuilder {
   /** The prompt, which all pools share. null: it was not read yet, or an answer has begun. */
   #prompt: Prompt | null = null
 
-  constructor(parsed: InferenceRequest, { analyzers, promptLookups, edgePrompts, measure }: AdmissionSources) {
-    this.#parsed = parsed
+  constructor(inference: InferenceRequest, { analyzers, promptLookups, edgePrompts, measure }: AdmissionSources) {
+    this.#inference = inference
     this.#analyzers = analyzers
     this.#lookups = promptLookups
     this.#edgePrompts = edgePrompts
@@ -81,7 +81,7 @@ export class AdmissionBuilder {
 
   /** The prompt, which is read once. */
   get prompt(): Prompt {
-    return (this.#prompt ??= readPrompt(this.#parsed))
+    return (this.#prompt ??= readPrompt(this.#inference))
   }
 
   admission(route: PoolRoute): Admission {
@@ -124,7 +124,7 @@ export class AdmissionBuilder {
     entry.hasLookedUp = true
     this.#isUnread = false
     const { measure, known, stages } = await this.#lookups.gather(route, {
-      ...engineModel(this.#parsed.model, route.pool),
+      ...engineModel(this.#inference.model, route.pool),
       measure: own,
       salt: request.salts[0] ?? null,
       byEngine: (tokenizer, call) =>
@@ -134,31 +134,31 @@ export class AdmissionBuilder {
           tokenizer,
           call,
         ),
-      background: (work) => this.#parsed.incoming.scope.background(work),
+      background: (work) => this.#inference.incoming.scope.background(work),
     })
     entry.prompt = measure
-    entry.admission = { ...admissionOf(this.#parsed, entry), ...known }
+    entry.admission = { ...admissionOf(this.#inference, entry), ...known }
     return stages
   }
 
   #wanted(route: PoolRoute): boolean {
-    const { options } = this.#parsed
-    return this.#lookups.wanted(route, options.policy ?? null, () => computesAll(this.#parsed))
+    const { options } = this.#inference
+    return this.#lookups.wanted(route, options.policy ?? null, () => computesAll(this.#inference))
   }
 
   #poolAdmission(route: PoolRoute): PoolAdmission {
     for (const entry of this.#poolAdmissions) if (entry.route === route) return entry
     const request = this.#requestIn(route)
-    const prompt = this.#measure(this.#parsed, route, request)
-    const session = sessionIn(this.#parsed, route)
-    const admission = admissionOf(this.#parsed, { route, prompt, session })
+    const prompt = this.#measure(this.#inference, route, request)
+    const session = sessionIn(this.#inference, route)
+    const admission = admissionOf(this.#inference, { route, prompt, session })
     const entry: PoolAdmission = { route, request, prompt, session, admission, hasLookedUp: false }
     this.#poolAdmissions.push(entry)
     return entry
   }
 
   #requestIn(route: PoolRoute): PromptRequest {
-    const { endpoint, body, caller, fields, model } = this.#parsed
+    const { endpoint, body, caller, fields, model } = this.#inference
     const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
     return new UnreadPromptRequest(this, {
       bodyBytes: body.bytes.byteLength,
@@ -212,11 +212,11 @@ export function saltOf(caller: Caller, fields: RequestFields): string | null {
 }
 
 function admissionOf(
-  parsed: InferenceRequest,
+  inference: InferenceRequest,
   { route, prompt, session }: Pick<PoolAdmission, 'route' | 'prompt' | 'session'>,
 ): Admission {
-  const { incoming, caller, body, fields, options } = parsed
-  const { model, adapter } = engineModel(parsed.model, route.pool)
+  const { incoming, caller, body, fields, options } = inference
+  const { model, adapter } = engineModel(inference.model, route.pool)
   const deadlineMs = options.ttft_deadline_ms ?? caller.ttftDeadlineMs
   // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
   const admission: { -readonly [Field in keyof Admission]: Admission[Field] } = {
@@ -231,17 +231,17 @@ function admissionOf(
     // Without the right to choose it, authorization has refused or replaced the client's.
     priority: options.priority ?? fields.priority ?? 0,
     expectedOutputTokens: options.expected_output_tokens ?? null,
-    streams: parsed.endpoint.streams && fields.stream === true,
+    streams: inference.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,
     requestClass: options.class ?? caller.requestClass,
     overrides: overridesOf(options),
     hints: null,
-    unsplittable: unsplittable(parsed, route),
-    computesAll: computesAll(parsed),
-    sequences: parsed.endpoint.protocol.bounds.sequences(body.json),
+    unsplittable: unsplittable(inference, route),
+    computesAll: computesAll(inference),
+    sequences: inference.endpoint.protocol.bounds.sequences(body.json),
     encodeItems: prompt.items,
   }
-  const outputLimitTokens = outputLimit(parsed)
+  const outputLimitTokens = outputLimit(inference)
   if (outputLimitTokens !== null) admission.outputLimitTokens = Math.max(0, outputLimitTokens)
   if (caller.weight !== 1) admission.keyWeight = caller.weight
   if (deadlineMs !== null) admission.ttftDeadlineMs = deadlineMs

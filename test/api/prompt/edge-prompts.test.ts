@@ -49,8 +49,8 @@ function sent(
 function received(header: string, caller: Caller, end = open(), of: Partial<PromptRequest> = {}) {
   const logFields: Record<string, unknown> = {}
   const incoming = { request: { headers: new Headers({ [NAME]: header }) }, logFields }
-  const parsed = { caller, incoming } as unknown as InferenceRequest
-  return { prompt: end.measuredByEdge(parsed, route, { ...request, ...of }), field: logFields['edge_prompt'] }
+  const inference = { caller, incoming } as unknown as InferenceRequest
+  return { prompt: end.measuredByEdge(inference, route, { ...request, ...of }), field: logFields['edge_prompt'] }
 }
 
 describe('a prompt that an edge has measured', () => {
