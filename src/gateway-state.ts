@@ -43,7 +43,7 @@ interface StateSources extends Pick<Authenticator, 'hasBudgets'> {
   /** undefined: this is the first gateway. */
   readonly carried: GatewayState | undefined
   /** null: no other gateway serves the same address. */
-  readonly shared: WorkerGroup | null
+  readonly workerGroup: WorkerGroup | null
   readonly vocabularyOf: VocabularyOf
 }
 
@@ -52,13 +52,13 @@ const RECENT_REQUESTS = 1000
 
 /** State under a new configuration: that of the predecessor, with the new limits. */
 export function gatewayState(config: Config, ports: Ports, sources: StateSources): GatewayState {
-  const { carried, shared, vocabularyOf, hasBudgets } = sources
+  const { carried, workerGroup, vocabularyOf, hasBudgets } = sources
   const now = (): number => ports.now()
   const limiter = carried?.limiter ?? ports.limiter ?? memoryLimiter(now)
   return {
     storedResponses:
       carried?.storedResponses ??
-      shared?.storedResponses ??
+      workerGroup?.storedResponses ??
       ports.storedResponses ??
       new ResponseAffinity(config.limits.responseIds),
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
@@ -70,7 +70,7 @@ export function gatewayState(config: Config, ports: Ports, sources: StateSources
     costUsage: carried?.costUsage ?? new CostUsage(),
     budgets: hasBudgets ? (carried?.budgets ?? new Budgets({ ports, limiter })) : null,
     dueAt: carried?.dueAt ?? new Map(),
-    startedAt: carried?.startedAt ?? shared?.startedAt ?? now(),
+    startedAt: carried?.startedAt ?? workerGroup?.startedAt ?? now(),
     runningIds: carried?.runningIds ?? new RunningIds(),
     currentRoutes: carried?.currentRoutes ?? new CurrentRoutes(),
   }

@@ -68,10 +68,10 @@ export interface Gateway {
    * inference and models only. null: the configuration has no endpoint picker.
    */
   readonly place: Gateway['fetch'] | null
-  /** Probes the engines that are due and reports to the pool states. A timer calls it about once a second. */
+  /** Probes the engines that are due and reports to the pool states. A timer calls it often (Node: every 50 ms). */
   probe(): Promise<void>
-  /** Answers a query of another gateway of `GatewayOptions.shared`. */
-  answer(question: GroupQuery): Promise<unknown>
+  /** Answers a query of another gateway of the worker group. */
+  answer(query: GroupQuery): Promise<unknown>
   /** View of the fleet for the dashboard, as JSON. */
   view(): Promise<unknown>
   /** All metrics as `/metrics` shows them. Default: the Prometheus format. */
@@ -106,7 +106,7 @@ export interface GatewayOptions {
   /** Files of the dashboard. Absent: `/dashboard` explains how to build them. */
   readonly assets?: AssetFiles
   /** Present if several gateways serve one address. */
-  readonly shared?: WorkerGroup
+  readonly workerGroup?: WorkerGroup
   /** State of the predecessor. Its telemetry already exports to the new `traces`. */
   readonly carried?: GatewayState
 }
@@ -183,21 +183,21 @@ const modelParts = (config: Config, ports: Ports, models: ModelRegistry, weighte
 /** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
 function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
-  const { carried, shared = null, vocabularyOf = () => null, assets = async () => null } = options
+  const { carried, workerGroup = null, vocabularyOf = () => null, assets = async () => null } = options
   const authenticator = new Authenticator(config, ports)
   const { hasBudgets } = authenticator
-  const state = gatewayState(config, ports, { carried, shared, vocabularyOf, hasBudgets })
+  const state = gatewayState(config, ports, { carried, workerGroup, vocabularyOf, hasBudgets })
   const { analyzers, currentRoutes, dueAt } = state
   const fingerprintOf = blockingFingerprints(analyzers)
   const digests = new (models.hasChoice ? DigestCache : OnePoolDigests)({ ports, via: config.via, fingerprintOf })
-  const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
+  const prober = workerGroup?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
   const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
   const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
   const costs = costsOf(models, ports, state)
   const weighted = weightedModelsOf(config, ports)
   const mirrorCounts = hasMirrors(config) ? new MirrorCounts() : null
   const prompts = promptParts(config, ports, { analyzers, fingerprintOf, authenticator })
-  const ends = { ...state, config, ports, shared, authenticator, weighted, mirrorCounts, costs }
+  const ends = { ...state, config, ports, workerGroup, authenticator, weighted, mirrorCounts, costs }
   return {
     state,
     ...state,
@@ -206,7 +206,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     ports,
     status: newStatus(state.startedAt),
     models,
-    shared,
+    workerGroup,
     digests,
     fingerprintOf,
     authenticator,
@@ -318,7 +318,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     place: config.epp === null ? null : fetchOf([placingRoutes(parts), routes.models]),
     only: (groups) => fetchOf(groups.map((group) => routes[group])),
     probe: () => prober.round(),
-    answer: (question) => answerGroupQuery(parts, question),
+    answer: (query) => answerGroupQuery(parts, query),
     view: () => dashboardSnapshot(parts),
     metricsText: (format = 'prometheus') => metricsText(parts, format),
     drain: () => drain(parts),

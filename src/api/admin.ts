@@ -48,11 +48,11 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly lookups: CacheLookups | null
   readonly digests: FleetParts['digests'] & Pick<DigestCache, 'order'>
   readonly status: GatewayStatus
-  readonly shared: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
 }
 
 export interface WatchParts {
-  readonly shared: Pick<WorkerGroup, 'live'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'live'> | null
 }
 
 /**
@@ -79,14 +79,14 @@ export async function fleet(parts: AdminParts, incoming: RequestContext): Promis
 interface UsageParts extends CountParts {
   readonly config: Pick<Config, 'keys' | 'teams'>
   readonly status: GatewayStatus
-  readonly shared: AdminParts['shared']
+  readonly workerGroup: AdminParts['workerGroup']
 }
 
 /** Requests and tokens of each key since the start. */
 export async function usage(parts: UsageParts, incoming: RequestContext): Promise<Response> {
   const { usage: byKey, costs } = await aggregateCounts(parts)
   return jsonResponse(incoming, {
-    since: new Date(parts.shared?.startedAt ?? parts.status.startedAt).toISOString(),
+    since: new Date(parts.workerGroup?.startedAt ?? parts.status.startedAt).toISOString(),
     keys: rowsOf('key', costs === undefined ? byKey : withCosts(byKey, costs.key)),
     ...(parts.budgets === null ? {} : { budgets: await budgetRows(parts) }),
     ...(costs === undefined ? {} : { teams: rowsOf('team', costs.team), models: rowsOf('model', costs.model) }),
@@ -122,13 +122,13 @@ export async function weightedModels(parts: AdminParts, incoming: RequestContext
 
 /** Streams dashboard views. */
 export async function watch(
-  { shared: group }: WatchParts,
+  { workerGroup }: WatchParts,
   live: DashboardStream,
   incoming: RequestContext,
 ): Promise<Response> {
   const { method, headers } = incoming.request
-  const shared = method === 'HEAD' ? null : await group?.live?.(headers.get('last-event-id'))
-  return live.open(incoming, shared ?? null)
+  const groupFrames = method === 'HEAD' ? null : await workerGroup?.live?.(headers.get('last-event-id'))
+  return live.open(incoming, groupFrames ?? null)
 }
 
 /** Ranks a request without sending or booking anything. The body is the request; `?endpoint=` is its path. */

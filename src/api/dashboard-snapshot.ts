@@ -13,9 +13,10 @@ import type { GatewayCounts, WorkerGroup } from '../worker-group.ts'
 import { aggregateCounts, type CountParts } from './group-queries.ts'
 
 /** Parts of the gateway that a view needs. */
-export interface SnapshotParts extends FleetParts, Omit<GatewayViewParts, 'shared'>, Omit<CountParts, 'shared'> {
+export interface SnapshotParts
+  extends FleetParts, Omit<GatewayViewParts, 'workerGroup'>, Omit<CountParts, 'workerGroup'> {
   readonly ports: FleetParts['ports'] & Pick<Ports, 'now'>
-  readonly shared: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
   /** History of the pools. */
   readonly history: FleetHistory
 }

@@ -78,15 +78,18 @@ function poolView({ cluster, pool }: PoolRoute, digest: PoolDigest | null, encod
 export interface GatewayViewParts {
   readonly config: Pick<Config, 'version'>
   readonly status: GatewayStatus
-  readonly shared: Pick<WorkerGroup, 'startedAt' | 'view'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'startedAt' | 'view'> | null
 }
 
 /** State of the gateway itself. All pools have the same information about replicas. */
-export const gatewayView = ({ config, status, shared }: GatewayViewParts, digests: readonly (PoolDigest | null)[]) => ({
+export const gatewayView = (
+  { config, status, workerGroup }: GatewayViewParts,
+  digests: readonly (PoolDigest | null)[],
+) => ({
   version: VERSION,
   config_version: config.version,
-  started_at: shared?.startedAt ?? status.startedAt,
-  ...shared?.view,
+  started_at: workerGroup?.startedAt ?? status.startedAt,
+  ...workerGroup?.view,
   draining: status.draining,
   ...(status.configRefusedAt === null ? {} : { config_refused_at: status.configRefusedAt }),
   replicas: digests.find((digest) => digest !== null)?.replicas,

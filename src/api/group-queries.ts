@@ -28,7 +28,7 @@ export interface CountParts {
   readonly models: Pick<ModelRegistry, 'routes'>
   readonly recent: RequestHistory
   /** null: this gateway is the only one of its process. */
-  readonly shared: Pick<WorkerGroup, 'ask'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'ask'> | null
   readonly usage: KeyUsage
   /** null: no key or team has a budget. */
   readonly budgets: Pick<Budgets, 'counts' | 'read'> | null
@@ -72,15 +72,15 @@ async function countsOf(parts: CountParts): Promise<GatewayCounts> {
 /** Sums the counts of all threads. */
 export async function aggregateCounts(parts: CountParts): Promise<GatewayCounts> {
   const own = countsOf(parts)
-  const others = (parts.shared?.ask({ about: 'counts' }) ?? []) as
+  const others = (parts.workerGroup?.ask({ about: 'counts' }) ?? []) as
     | readonly GatewayCounts[]
     | Promise<readonly GatewayCounts[]>
   return (await others).reduce(sum, await own)
 }
 
 /** Exemplars of all threads. */
-export async function collectExemplars({ telemetry, shared }: CountParts): Promise<ExemplarsBySeries> {
-  const others = (await shared?.ask({ about: 'exemplars' })) ?? []
+export async function collectExemplars({ telemetry, workerGroup }: CountParts): Promise<ExemplarsBySeries> {
+  const others = (await workerGroup?.ask({ about: 'exemplars' })) ?? []
   return newestExemplars([telemetry.exemplars.list(), ...(others as readonly ExemplarsBySeries[])])
 }
 
@@ -92,8 +92,8 @@ export async function flushGroup(parts: CountParts): Promise<void> {
 /** Finds a recent request on any thread. */
 export async function findRequestOnAnyWorker(parts: CountParts, id: string): Promise<RecentRequest | null> {
   const own = parts.recent.find(id)
-  if (own !== null || parts.shared === null) return own
-  const others = (await parts.shared.ask({ about: 'request', id })) as readonly (RecentRequest | null)[]
+  if (own !== null || parts.workerGroup === null) return own
+  const others = (await parts.workerGroup.ask({ about: 'request', id })) as readonly (RecentRequest | null)[]
   return others.find((found) => found !== null) ?? null
 }
 

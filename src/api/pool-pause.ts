@@ -11,7 +11,7 @@ import type { ModelRegistry } from './model-registry.ts'
 import type { RequestContext } from './request-context.ts'
 import { secondsParam } from './seconds-param.ts'
 
-export interface PoolPauseParts extends Pick<PausePart, 'ports' | 'shared'> {
+export interface PoolPauseParts extends Pick<PausePart, 'ports' | 'workerGroup'> {
   readonly models: Pick<ModelRegistry, 'routes'>
 }
 
@@ -56,12 +56,12 @@ export async function resume(
 }
 
 async function onEach(
-  { ports, shared }: PoolPauseParts,
+  { ports, workerGroup }: PoolPauseParts,
   { scope }: RequestContext,
   routes: readonly PoolRoute[],
   work: (part: PausePart) => Promise<readonly EnginePause[]>,
 ): Promise<readonly EnginePause[]> {
-  return (await Promise.all(routes.map((route) => work({ ports, shared, scope, route })))).flat()
+  return (await Promise.all(routes.map((route) => work({ ports, workerGroup, scope, route })))).flat()
 }
 
 interface PauseResult {

@@ -18,7 +18,7 @@ interface EndParts {
   readonly ports: Pick<Ports, 'log'>
   readonly telemetry: Telemetry
   readonly usage: KeyUsage
-  readonly shared: Pick<WorkerGroup, 'ended'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'ended'> | null
   /** null: there are no weighted models. */
   readonly weighted: WeightedModels | null
   /** null: there is no mirror traffic. */
@@ -34,7 +34,7 @@ export function requestEnd({
   ports,
   telemetry,
   usage,
-  shared,
+  workerGroup,
   authenticator,
   weighted,
   mirrorCounts,
@@ -46,7 +46,7 @@ export function requestEnd({
     ...(budgets === null ? [] : [chargeTokens(budgets)]),
     ...(weighted === null ? [] : [countTarget(weighted)]),
     ...(mirrorCounts === null ? [] : [countOriginal(mirrorCounts)]),
-    ...(shared?.ended === undefined ? [] : [tellGroup(shared)]),
+    ...(workerGroup?.ended === undefined ? [] : [tellGroup(workerGroup)]),
     ({ record, scope }) => telemetry.recordEnded(record, scope),
     ...(telemetry.traces ? [exportSpans(telemetry)] : []),
     ...(config.log.routing ? [logRouting(ports)] : []),

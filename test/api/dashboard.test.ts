@@ -94,7 +94,7 @@ function watch(options: LiveOptions = {}) {
     models: new ModelRegistry(twoPools),
     digests: { order: () => [], regionDigests: () => [], regionStatus: async () => null },
     status: { startedAt: 1, configRefusedAt: null, draining: false, retired: false },
-    shared: null,
+    workerGroup: null,
     recent: new RequestHistory(10),
     usage: new KeyUsage(),
     history: new FleetHistory(),

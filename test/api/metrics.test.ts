@@ -11,7 +11,7 @@ import { configOf, openRecordingPorts } from '../kit/recording-ports.ts'
 const DAY_MS = 86_400_000
 
 /** A gateway with a clock that the test sets, and rollups of several shards. */
-function openCounted(shards = 2, shared?: WorkerGroup) {
+function openCounted(shards = 2, workerGroup?: WorkerGroup) {
   const states = Array.from({ length: shards }, () => new TtftState({ store: null }))
   const { ports, scope } = openRecordingPorts()
   let now = 1_000 * DAY_MS
@@ -28,7 +28,11 @@ function openCounted(shards = 2, shared?: WorkerGroup) {
       if (deaf >= 0) throw new Error('a shard is out of reach')
     },
   }
-  const gateway = createGateway(configOf(), { ...ports, now: () => now, ttft }, shared === undefined ? {} : { shared })
+  const gateway = createGateway(
+    configOf(),
+    { ...ports, now: () => now, ttft },
+    workerGroup === undefined ? {} : { workerGroup },
+  )
   return {
     pass: (ms: number) => void (now += ms),
     setDeaf: (shard: number) => void (deaf = shard),
@@ -107,14 +111,14 @@ it('the metrics page never shrinks a name, although shards see it at different t
 it('the metrics page has the exemplars of all threads, and asks for them only if the scraper wants OpenMetrics', async () => {
   const exemplars = new Exemplars()
   const queries: string[] = []
-  const shared: WorkerGroup = {
+  const workerGroup: WorkerGroup = {
     startedAt: 0,
     ask: async ({ about }) => {
       queries.push(about)
       return about === 'exemplars' ? [exemplars.list()] : []
     },
   }
-  const world = openCounted(1, shared)
+  const world = openCounted(1, workerGroup)
   world.end(0, ['a'])
   const trace = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8), parentId: null, engineSpanId: 'e', sampled: true }
   exemplars.add(record({ engine: 'a', stages: { ttft: 3 } }), trace)

@@ -22,7 +22,7 @@ interface AdminRouteParts extends AdminParts, IssuedKeyParts, RegionDigestParts,
   readonly ports: Ports
   readonly models: AdminParts['models']
   readonly lookups: AdminParts['lookups']
-  readonly shared: AdminParts['shared']
+  readonly workerGroup: AdminParts['workerGroup']
   readonly status: AdminParts['status']
   readonly digests: AdminParts['digests'] & RegionDigestParts['digests']
   readonly authenticator: Authenticator

@@ -14,7 +14,7 @@ import { refuseOtherMethods } from '../refuse-other-methods.ts'
 interface DashboardParts extends SnapshotParts, RouteMiddlewareParts {
   readonly config: SnapshotParts['config'] & RouteMiddlewareParts['config']
   readonly ports: SnapshotParts['ports'] & RouteMiddlewareParts['ports'] & Pick<Ports, 'random'>
-  readonly shared: (NonNullable<SnapshotParts['shared']> & NonNullable<WatchParts['shared']>) | null
+  readonly workerGroup: (NonNullable<SnapshotParts['workerGroup']> & NonNullable<WatchParts['workerGroup']>) | null
   readonly authenticator: Pick<Authenticator, 'admin'>
   /** Files of the pages. */
   readonly assets: AssetFiles

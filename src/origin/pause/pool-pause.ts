@@ -27,7 +27,7 @@ const FENCE_MS = 10_000
 
 export interface PausePart {
   readonly ports: Pick<Ports, 'origin' | 'pool' | 'log' | 'timers' | 'now'>
-  readonly shared: Pick<WorkerGroup, 'ask'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'ask'> | null
   readonly scope: RequestScope
   readonly route: PoolRoute
 }
@@ -149,10 +149,10 @@ async function weightsOf(
 
 /** Ends the answers of engines at once in this gateway, its threads and its replicas, and soon in other isolates. */
 async function fence(part: PausePart, engines: readonly string[]): Promise<void> {
-  const { ports, shared, route } = part
+  const { ports, workerGroup, route } = part
   const fenced = { cluster: route.cluster.id, pool: route.pool.model, engines }
   runningBookings(ports.origin).fence(fenced)
-  await shared?.ask({ about: 'fence', fenced })
+  await workerGroup?.ask({ about: 'fence', fenced })
   await poolOf(part).observe(engines.map((engine) => ({ kind: 'fence', engine })))
 }
 

@@ -99,7 +99,7 @@ interface OpenOptions {
   readonly folder: string
   readonly vocabularies: ReadonlyMap<string, OpenVocabulary>
   /** Other threads that listen on the same port. */
-  readonly shared?: WorkerGroup
+  readonly workerGroup?: WorkerGroup
   /** Number of threads of this process that listen; absent: one. */
   readonly threads?: number
 }
@@ -112,12 +112,12 @@ export interface OpenGateway extends Omit<RunningGateway, 'adopt'> {
 
 /** Creates a gateway for a configuration and its open vocabularies, with the state of its predecessor. */
 const gatewayFactory =
-  (ports: Ports, shared: WorkerGroup | undefined, folder: string) =>
+  (ports: Ports, workerGroup: WorkerGroup | undefined, folder: string) =>
   (config: Config, vocabularies: OpenOptions['vocabularies'], carried?: GatewayState): Gateway =>
     createGateway(config, withIssuedKeys(ports, config, folder), {
       assets: diskAssets(),
       vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
-      ...(shared === undefined ? {} : { shared }),
+      ...(workerGroup === undefined ? {} : { workerGroup }),
       ...(carried === undefined ? {} : { carried }),
     })
 
@@ -131,17 +131,17 @@ function certificatesOf(config: Config, folder: string): CertificateFiles | null
 export async function openGateway(
   config: Config,
   ports: Ports,
-  { folder, vocabularies, shared, threads = 1 }: OpenOptions,
+  { folder, vocabularies, workerGroup, threads = 1 }: OpenOptions,
 ): Promise<OpenGateway> {
   warmUp(vocabularies.values())
-  const create = gatewayFactory(ports, shared, folder)
+  const create = gatewayFactory(ports, workerGroup, folder)
   const gateway = new ReloadableGateway(create(config, vocabularies))
   let { limits } = config
   const maxConnections = connectionsFor(descriptorLimit(), threads)
   const certificate = certificatesOf(config, folder)
   const listening = await listen(gateway, {
     ...config.listen,
-    reusePort: shared !== undefined,
+    reusePort: workerGroup !== undefined,
     certificate,
     // Read at shutdown: a reload may have changed it.
     get drainMs() {
@@ -153,7 +153,7 @@ export async function openGateway(
     },
     log: ports.log,
   })
-  const others = await openOthers(gateway, config, { folder, shared, ports }).catch(async (error: unknown) => {
+  const others = await openOthers(gateway, config, { folder, workerGroup, ports }).catch(async (error: unknown) => {
     await listening.stop(AbortSignal.abort())
     throw error
   })
@@ -208,7 +208,7 @@ function listenersOf(
 
 interface OtherListenerParts {
   readonly folder: string
-  readonly shared: WorkerGroup | undefined
+  readonly workerGroup: WorkerGroup | undefined
   readonly ports: Ports
 }
 
@@ -216,10 +216,10 @@ interface OtherListenerParts {
 async function openOthers(
   gateway: ReloadableGateway,
   config: Config,
-  { folder, shared, ports }: OtherListenerParts,
+  { folder, workerGroup, ports }: OtherListenerParts,
 ): Promise<OtherListeners> {
   const { epp, keda, limits, discovered } = config
-  const reusePort = shared !== undefined
+  const reusePort = workerGroup !== undefined
   const reports = await openReports(gateway, config, reusePort)
   let picker: EndpointPicker | null = null
   try {

@@ -118,7 +118,7 @@ export class IsolateGateway {
     const gateway = createGateway(config, workersPorts(config, env, this.#log, edge), {
       vocabularyOf,
       assets: boundAssets(env.ASSETS),
-      ...(edge === null ? {} : { shared: edge }),
+      ...(edge === null ? {} : { workerGroup: edge }),
     })
     edge?.setTotals(async () => (await gateway.answer({ about: 'counts' })) as Totals)
     // A promise of another request may not be resolved here, so waiting requests are answered when they get a place.

@@ -18,7 +18,12 @@ function middlewareOf(document: object): number {
   const { ports } = openRecordingPorts()
   const authenticator = new Authenticator(config, ports)
   const { hasBudgets } = authenticator
-  const state = gatewayState(config, ports, { carried: undefined, shared: null, vocabularyOf: () => null, hasBudgets })
+  const state = gatewayState(config, ports, {
+    carried: undefined,
+    workerGroup: null,
+    vocabularyOf: () => null,
+    hasBudgets,
+  })
   const parts = { ...state, config, ports, authenticator, status: {}, edgePrompts: {} }
   return inferenceChain(parts as unknown as InferenceParts, endpointOf(CHAT)!).length
 }

@@ -59,7 +59,7 @@ export async function runThread(): Promise<void> {
     folder,
     vocabularies: await vocabulariesOf(config),
     threads: slots.length,
-    shared: threadGroup(numbers, channel, startedAt),
+    workerGroup: threadGroup(numbers, channel, startedAt),
   })
   const exported = startExports(config, { log, gateway: number === 1 ? open.gateway : null })
   open.configRefused(configRefusedAt)
