@@ -141,7 +141,7 @@ export async function dryRun(parts: AdminParts, incoming: RequestContext): Promi
   const { regionPreference } = parts
   const routed = { routes: inference.routes, scope: incoming.scope, source: admissions, regionPreference }
   for (const route of parts.digests.order(routed)) {
-    await admissions.hints(route)
+    await admissions.lookUpCaches(route)
     const answer = await rank(parts, route, admissions.admission(route))
     if ('decision' in answer) return jsonResponse(incoming, { decision: toSnakeCase(answer.decision), refusals })
     refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toSnakeCase(answer.refusal) as object) })

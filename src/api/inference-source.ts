@@ -102,8 +102,8 @@ export class InferenceSource implements RequestSource {
     return this.#admissions.admission(route)
   }
 
-  hints(route: PoolRoute): Promise<StageTimes> | null {
-    return this.#admissions.hints(route)
+  lookUpCaches(route: PoolRoute): Promise<StageTimes> | null {
+    return this.#admissions.lookUpCaches(route)
   }
 
   /** Session that the client names in the sources of this pool. */

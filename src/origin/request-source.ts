@@ -21,7 +21,7 @@ export interface RequestSource {
    * Looks up external caches if the policy reads them, and adds the result to the pool's admission. Resolves with the
    * time taken. Stays within the pool's budget, never rejects, and runs once per pool. null: no lookup is needed.
    */
-  hints?(route: PoolRoute): Promise<StageTimes> | null
+  lookUpCaches?(route: PoolRoute): Promise<StageTimes> | null
   /** Headers for another gateway, besides `others`: flat, lower-case. Absent: none. */
   gatewayHeaders?(route: PoolRoute, target: EngineTarget, others: readonly string[]): readonly string[]
   /**

@@ -113,8 +113,8 @@ export class AdmissionBuilder {
       if (entry.route === route) this.#analyzers.learn(route, entry.prompt, promptTokens)
   }
 
-  /** Adds cache hints to the admission, once. Resolves with the time it took; null: no lookup is needed. */
-  hints(route: PoolRoute): Promise<StageTimes> | null {
+  /** Looks up external caches and adds their hints to the admission, once. Resolves with the time; null: not needed. */
+  lookUpCaches(route: PoolRoute): Promise<StageTimes> | null {
     return this.#wanted(route) ? this.#lookUp(this.#poolAdmission(route)) : null
   }
 

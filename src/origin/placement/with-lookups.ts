@@ -6,7 +6,7 @@ export const withLookups =
   async (pass, search, route) => {
     const { exchange, context } = search
     // The caches do not matter to a request that is bound to one engine.
-    const lookups = exchange.pinned === null ? exchange.source.hints?.(route) : null
+    const lookups = exchange.pinned === null ? exchange.source.lookUpCaches?.(route) : null
     if (lookups) context.stages.addAll(await lookups)
     return next(pass, search, route)
   }
