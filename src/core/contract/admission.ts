@@ -71,8 +71,8 @@ export interface Admission {
   /** 0 for the first attempt; later ones use the retry budget. */
   readonly attempt: number
   /**
-   * Earlier attempts only reached gateways that were full or unreachable, so this is no retry. Absent: it is one,
-   * unless it is the first.
+   * Earlier attempts caused no work on an engine (full, paused, out of reach, without the adapter or the route), or a
+   * drain moves the stream: this attempt is no retry. Absent: it is one, unless it is the first.
    */
   readonly moved?: boolean
   /**

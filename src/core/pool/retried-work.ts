@@ -4,7 +4,7 @@ import type { EarlyLegRole } from '../contract/legs.ts'
 import type { Placement } from '../contract/placement.ts'
 import type { SplitConfig } from '../contract/pool-config.ts'
 
-/** Whether an earlier attempt caused work on an engine. */
+/** Whether the attempt may repeat work of an earlier one. */
 export const isRetry = ({ attempt, moved }: Admission): boolean => attempt > 0 && moved !== true
 
 /** Whether the placement repeats work of a failed attempt. */

@@ -146,7 +146,7 @@ async function place(
   { failed, attempt }: { readonly failed: readonly FailedOutcome[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
   const avoid = [...failed.map(({ engine }) => engine.id), last.engine.id]
-  const history = onePoolHistory(last.route, { attempt, moved: cause === 'drains', failed, avoid })
+  const history = onePoolHistory(last.route, { attempt, skipsRetryBudget: cause === 'drains', failed, avoid })
   const context = { ports, digests, stages: new StageTimer({}), placeOf }
   const second = cause === 'silent' ? { route: last.route, rescueFrom: last } : undefined
   const placed = await acquirePlacement(exchange, context, history, second)

@@ -38,7 +38,7 @@ export function attemptAdmission(
     encodeItems: admission.encodeItems > 0 && second === undefined ? itemsToEncode(exchange, route) : 0,
   }
   if (pass.asks.isLastResort === true) extended.isLastResort = true
-  if (history.moved) extended.moved = true
+  if (history.skipsRetryBudget) extended.moved = true
   if (history.beyondContextTokens !== null) extended.beyondContextTokens = history.beyondContextTokens
   if (history.attempt > 0 && history.failedLegs !== null) extended.failedLegs = history.failedLegs
   if (admission.ttftDeadlineMs !== undefined)

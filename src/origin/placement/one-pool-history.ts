@@ -3,7 +3,7 @@ import type { PoolRoute } from '../pool-route.ts'
 import { largestContext } from '../retry/largest-context.ts'
 import type { AttemptHistory } from './place-step.ts'
 
-interface OnePoolAttempts extends Pick<AttemptHistory, 'attempt' | 'moved'> {
+interface OnePoolAttempts extends Pick<AttemptHistory, 'attempt' | 'skipsRetryBudget'> {
   /** Failed attempts of the request so far, on any pool. */
   readonly failed: readonly FailedOutcome[]
   /** Engines of the pool that the request must not get. */
@@ -13,10 +13,10 @@ interface OnePoolAttempts extends Pick<AttemptHistory, 'attempt' | 'moved'> {
 /** History of a request that an engine of this pool has, and for which another one of the same pool is wanted. */
 export const onePoolHistory = (
   { cluster }: PoolRoute,
-  { attempt, moved, failed, avoid }: OnePoolAttempts,
+  { attempt, skipsRetryBudget, failed, avoid }: OnePoolAttempts,
 ): AttemptHistory => ({
   attempt,
-  moved,
+  skipsRetryBudget,
   failedLegs: null,
   avoid: new Map([[cluster.id, avoid]]),
   beyondContextTokens: largestContext(failed),

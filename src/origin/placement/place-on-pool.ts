@@ -128,7 +128,7 @@ function answered(
 /** The refusal of a pool that was asked without the engines that are unknown here: they may be known a moment later. */
 function withoutUnknown(refusal: Refusal, { pass, route, history }: PoolSearch): { readonly refusal: Refusal } {
   const { noEngineWaitMs = 0 } = route.pool.queue ?? {}
-  const mayWait = !pass.waits && noEngineWaitMs > 0 && (history.attempt === 0 || history.moved)
+  const mayWait = !pass.waits && noEngineWaitMs > 0 && (history.attempt === 0 || history.skipsRetryBudget)
   return { refusal: mayWait ? { ...refusal, mayWait } : refusal }
 }
 

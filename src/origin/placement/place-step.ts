@@ -20,8 +20,8 @@ export type PlaceResult = AcquiredPlacement | { readonly refusal: Refusal } | 'u
 /** Results of earlier attempts of the same request. */
 export interface AttemptHistory {
   readonly attempt: number
-  /** They went to gateways that were full or out of reach. */
-  readonly moved: boolean
+  /** The next attempt is no retry: the earlier ones caused no work on an engine, or a drain moves the stream. */
+  readonly skipsRetryBudget: boolean
   /** As in `Admission`. null: the engine of the final leg failed. */
   readonly failedLegs: readonly EarlyLegRole[] | null
   /** As in `Admission`. null: no engine has refused the request as too long. */

@@ -28,7 +28,7 @@ export async function placeSecond(
   const foreign = [...route.targets.values()].filter((target) => !isOwnEngine(target)).map(({ id }) => id)
   const failedIds = earlier.filter(({ failure }) => failure !== 'busy').map((one) => one.engine.id)
   const avoid = [engine.id, ...failedIds, ...foreign]
-  const history = onePoolHistory(route, { attempt, moved: false, failed: earlier, avoid })
+  const history = onePoolHistory(route, { attempt, skipsRetryBudget: false, failed: earlier, avoid })
   const context = { ports, digests, stages, placeOf }
   const rescueFrom = kind === 'rescue' ? first : null
   const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })

@@ -52,7 +52,7 @@ export class FailedAttempts {
     const { all } = this
     return {
       attempt: all.length,
-      moved: all.length > 0 && all.every((one) => isMoved(one) || isGatewayFailure(one)),
+      skipsRetryBudget: all.length > 0 && all.every((one) => causedNoWork(one) || isGatewayFailure(one)),
       failedLegs: failedLegsOf(all),
       avoid: this.#avoid,
       away: this.#away,
@@ -103,8 +103,8 @@ function failedLegsOf(failed: readonly PlacedFailure[]): readonly EarlyLegRole[]
   return legs.has(null) || legs.has('decode') ? null : ([...legs] as EarlyLegRole[])
 }
 
-/** The attempt caused no work on an engine, so another one is no retry. */
-const isMoved = ({ engine, failure }: PlacedFailure): boolean =>
+/** The engine was full, paused or out of reach, or lacks what the request needs: another attempt repeats no work. */
+const causedNoWork = ({ engine, failure }: PlacedFailure): boolean =>
   failure === 'busy' ||
   failure === 'paused' ||
   failure === 'lacks_adapter' ||

@@ -17,7 +17,7 @@ function placed(answers: Readonly<Record<string, Answer>>) {
   const clusters: string[] = []
   const history: AttemptHistory = {
     attempt: 0,
-    moved: false,
+    skipsRetryBudget: false,
     failedLegs: null,
     avoid: new Map(),
     beyondContextTokens: null,

@@ -62,7 +62,7 @@ class LateGateway {
     const pass: Pass = { kind, routes: [route], asks, waits, isChosen: false, notes: [], mayWait: [] }
     const { currentRoutes } = this
     const avoid = new Map<string, string[]>()
-    const history = { attempt: 0, moved: false, failedLegs: [], avoid, beyondContextTokens: null }
+    const history = { attempt: 0, skipsRetryBudget: false, failedLegs: [], avoid, beyondContextTokens: null }
     const { digests } = this.forwarder
     const context = { ports, digests, stages: new StageTimer({}), placeOf: () => placeOnPool, currentRoutes }
     const exchange = this.forwarder.exchange([route], { waits: new WaitingRequests() })

@@ -23,7 +23,7 @@ describe('the next attempt', () => {
   it('after none is the first', () => {
     expect(afterAll().history()).toEqual({
       attempt: 0,
-      moved: false,
+      skipsRetryBudget: false,
       failedLegs: [],
       avoid: new Map(),
       away: new Set(),
@@ -39,8 +39,8 @@ describe('the next attempt', () => {
   })
 
   it('the next attempt is no retry if every engine was full', () => {
-    expect(afterAll(failedOn('a', 'busy'), failedOn('b', 'busy')).history().moved).toBe(true)
-    expect(afterAll(failedOn('a', 'busy'), failedOn('b', 'status_5xx')).history().moved).toBe(false)
+    expect(afterAll(failedOn('a', 'busy'), failedOn('b', 'busy')).history().skipsRetryBudget).toBe(true)
+    expect(afterAll(failedOn('a', 'busy'), failedOn('b', 'status_5xx')).history().skipsRetryBudget).toBe(false)
   })
 
   it('the next attempt knows which legs failed before the final one', () => {
