@@ -218,7 +218,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     observer: new InferenceObserver({ ...state, ...prompts, costs, end: requestEnd(ends) }),
     ...lookupParts(models, ports),
     engineHeaders: { via: config.via, tokenHeader: config.jwt?.header ?? null },
-    waits: new WaitingRequests(),
+    waitingRequests: new WaitingRequests(),
     history: new FleetHistory(),
     assets,
     ...forwardParts(models, ports, { digests, suspect, stepsOf, currentRoutes }),

@@ -10,15 +10,15 @@ interface DrainParts {
   readonly config: Pick<Config, 'keys'>
   readonly ports: Pick<Ports, 'random'>
   readonly status: GatewayStatus
-  readonly waits: WaitingRequests
+  readonly waitingRequests: WaitingRequests
   /** null: there is no mirror traffic. */
   readonly mirrors: Pick<Mirrors, 'end'> | null
 }
 
 /** Starts the drain. Waiting requests are answered at once. */
-export function drain({ status, waits, ports, mirrors }: DrainParts): void {
+export function drain({ status, waitingRequests, ports, mirrors }: DrainParts): void {
   status.draining = true
-  waits.end(() => drainFailure(ports.random()), true)
+  waitingRequests.end(() => drainFailure(ports.random()), true)
   mirrors?.end()
 }
 
@@ -31,7 +31,7 @@ const secretIdentities = ({ name, secrets }: KeyConfig): string[] =>
  * @param isNow as in `WaitingRequests.end`
  */
 export function supersede(
-  { status, config, waits, mirrors }: DrainParts,
+  { status, config, waitingRequests, mirrors }: DrainParts,
   next: Pick<Config, 'keys'>,
   isNow: boolean,
 ): void {
@@ -43,7 +43,7 @@ export function supersede(
     // A rotation leaves one of the secrets.
     (config.keys ?? []).flatMap((key) => (secretIdentities(key).some((secret) => kept.has(secret)) ? [] : key.name)),
   )
-  if (removed.size > 0) waits.end((tenant) => (removed.has(tenant) ? keyRemoved() : null), isNow)
+  if (removed.size > 0) waitingRequests.end((tenant) => (removed.has(tenant) ? keyRemoved() : null), isNow)
 }
 
 const keyRemoved = (): Failure =>

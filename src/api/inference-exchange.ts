@@ -37,7 +37,7 @@ export interface ExchangeParts extends SourceParts {
   readonly regionPreference: RegionPreference | null
   readonly engineHeaders: EngineHeaderRules
   /** Requests that wait for room. undefined: requests do not wait. */
-  readonly waits: WaitingRequests | undefined
+  readonly waitingRequests: WaitingRequests | undefined
   readonly runningIds: RunningIds
   readonly recent: RequestHistory
   readonly observer: ExchangeObserver
@@ -71,7 +71,7 @@ export class InferenceExchange implements Exchange {
   /** null: the key has no limits, or traces are off. */
   permit: Permit | null = null
   trace: Trace | null = null
-  readonly waits: WaitingRequests | undefined
+  readonly waitingRequests: WaitingRequests | undefined
   signal: Exchange['signal']
   longWait?: NonNullable<Exchange['longWait']>
   readonly lastComment: boolean
@@ -108,7 +108,7 @@ export class InferenceExchange implements Exchange {
     this.pinned = inference.pinned
     this.regionPreference = inference.caller.regionPreference ?? parts.regionPreference
     this.scope = incoming.scope
-    this.waits = parts.waits
+    this.waitingRequests = parts.waitingRequests
     this.signal = request.signal
     this.lastComment = config.ttft.comment
     this.clientHeaders = incoming.cors ?? NO_HEADERS

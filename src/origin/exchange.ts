@@ -65,7 +65,7 @@ export interface Exchange {
   /** Replaced when an answer of the gateway's own has begun: the relay of the engine's answer then has no socket. */
   scope: RequestScope
   /** Where requests that wait for room are known. Absent: requests do not wait. */
-  readonly waits?: WaitingRequests | undefined
+  readonly waitingRequests?: WaitingRequests | undefined
   /** Aborted when the client disconnects, as far as the runtime reports it. */
   signal: AbortSignalLike
   /** Watches waits before an engine gets the request. Absent: it is no stream, or its pools have no such waits. */

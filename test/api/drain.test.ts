@@ -16,10 +16,10 @@ const keyOf = (name: string, ...secrets: readonly string[]) => ({
 })
 
 it('a waiting request goes on while the next configuration has one of the secrets of its key', () => {
-  const waits = new WaitingRequests()
+  const waitingRequests = new WaitingRequests()
   const refused: string[] = []
   const names = ['rotated', 'replaced', 'renamed', 'removed']
-  for (const name of names) waits.watch(name, ({ reason }) => refused.push(`${name}: ${reason}`))
+  for (const name of names) waitingRequests.watch(name, ({ reason }) => refused.push(`${name}: ${reason}`))
   const status: GatewayStatus = { startedAt: 0, configRefusedAt: null, draining: false, retired: false }
   const config = configOf([
     keyOf('rotated', 'first', 'second'),
@@ -28,7 +28,7 @@ it('a waiting request goes on while the next configuration has one of the secret
     keyOf('removed', 'fifth'),
   ])
   const next = configOf([keyOf('rotated', 'second', 'sixth'), keyOf('replaced', 'seventh'), keyOf('other', 'fourth')])
-  supersede({ mirrors: null, status, config, waits, ports: { random: () => 0 } }, next, true)
+  supersede({ mirrors: null, status, config, waitingRequests, ports: { random: () => 0 } }, next, true)
   expect(refused).toEqual(['replaced: key_wrong', 'renamed: key_wrong', 'removed: key_wrong'])
   expect(status.retired).toBe(true)
 })

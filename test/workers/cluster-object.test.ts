@@ -288,7 +288,7 @@ it('a cluster object with a full queue is lost: each request ends once, with one
     queue: { maxRequests: QUEUED, maxWaitMs: 10_000 },
   })
   const running = [await admitted(cluster.admit(admission())), await admitted(cluster.admit(admission()))]
-  const waits = new WaitingRequests()
+  const waitingRequests = new WaitingRequests()
   const background: Promise<unknown>[] = []
   const scope = {
     background: (work: Promise<unknown>) => void background.push(work),
@@ -301,7 +301,7 @@ it('a cluster object with a full queue is lost: each request ends once, with one
   const refused: Refusal[] = []
   const serve = async (request: Admission): Promise<void> => {
     const { signal } = new AbortController()
-    const terms = { maxWaitMs: 10_000, waitedMs: 0, signal, scope, timers: undefined, waits, now: clock.now }
+    const terms = { maxWaitMs: 10_000, waitedMs: 0, signal, scope, timers: undefined, waitingRequests, now: clock.now }
     const answer = await waitForRoom({ ...terms, queue: cluster.queue!, admission: request })
     ends.push(request.id)
     if ('refusal' in answer) return void refused.push(answer.refusal)

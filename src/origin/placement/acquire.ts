@@ -135,5 +135,5 @@ class PassRefusals implements RefusedPass {
   }
 }
 
-const canWait = ({ waits }: Exchange, { pool }: PoolRoute, { mayWait = false }: Refusal): boolean =>
-  mayWait && waits !== undefined && pool.queue !== null
+const canWait = ({ waitingRequests }: Exchange, { pool }: PoolRoute, { mayWait = false }: Refusal): boolean =>
+  mayWait && waitingRequests !== undefined && pool.queue !== null

@@ -157,14 +157,14 @@ async function waitOn(
   limitMs: number,
 ): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
   const { exchange, route } = search
-  const { signal, scope, waits, longWait } = exchange
+  const { signal, scope, waitingRequests, longWait } = exchange
   const { pool, admission, timers, ports } = parts
   if (route.pool.wake === 'on_demand') scope.background(wakeOne(ports, route))
   const now = (): number => ports.now()
   const waitedMs = now() - search.waitingSince!
   const maxWaitMs = Math.max(0, Math.min(limitMs, waitLeftMs(search, now())))
   const limits = { maxWaitMs, waitedMs, signal, timers, now }
-  const wait = waitForRoom({ ...limits, queue: pool.queue!, admission, scope, waits: waits! })
+  const wait = waitForRoom({ ...limits, queue: pool.queue!, admission, scope, waitingRequests: waitingRequests! })
   return toPlacement(await (longWait?.during(wait) ?? wait), parts)
 }
 

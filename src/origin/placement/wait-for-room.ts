@@ -20,7 +20,7 @@ export interface RoomWait {
   readonly signal: AbortSignalLike
   readonly scope: RequestScope
   readonly timers: Timers | undefined
-  readonly waits: WaitingRequests
+  readonly waitingRequests: WaitingRequests
   readonly now: () => number
 }
 
@@ -38,17 +38,17 @@ const noAnswer: Refusal = {
  * any more; the pool then forgets it.
  */
 export async function waitForRoom(wait: RoomWait): Promise<AdmitResult> {
-  const { admission, waits, signal, maxWaitMs, timers } = wait
-  waits.check(admission.tenant)
+  const { admission, waitingRequests, signal, maxWaitMs, timers } = wait
+  waitingRequests.check(admission.tenant)
   const admitting = ask(wait)
   const { promise: ended, reject } = Promise.withResolvers<never>()
   const onAbort = (): void => reject(signal.reason)
-  const unwatch = waits.watch(admission.tenant, reject)
+  const unwatch = waitingRequests.watch(admission.tenant, reject)
   signal.addEventListener('abort', onAbort)
   if (signal.aborted) onAbort()
   try {
     const answer = await withDeadline(maxWaitMs + LATE_MS, Promise.race([admitting, ended]), { timers })
-    waits.check(admission.tenant)
+    waitingRequests.check(admission.tenant)
     return answer
   } catch (error) {
     wait.scope.background(leave(wait, admitting))

@@ -65,7 +65,7 @@ class LateGateway {
     const history = { attempt: 0, skipsRetryBudget: false, failedLegs: [], avoid, beyondContextTokens: null }
     const { digests } = this.forwarder
     const context = { ports, digests, stages: new StageTimer({}), placeOf: () => placeOnPool, currentRoutes }
-    const exchange = this.forwarder.exchange([route], { waits: new WaitingRequests() })
+    const exchange = this.forwarder.exchange([route], { waitingRequests: new WaitingRequests() })
     return placeOnPool(pass, { exchange, context, history, second: undefined }, route)
   }
 }

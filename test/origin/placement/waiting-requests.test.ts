@@ -16,10 +16,10 @@ function open(maxRequests: number) {
   return { state, cluster: new LocalPool(state, () => 0) }
 }
 
-const ask = (cluster: PoolPort, waits: WaitingRequests, tenant = 'team-a', more: Partial<RoomWait> = {}) =>
+const ask = (cluster: PoolPort, waitingRequests: WaitingRequests, tenant = 'team-a', more: Partial<RoomWait> = {}) =>
   waitForRoom({
     queue: cluster.queue!,
-    waits,
+    waitingRequests,
     admission: admission({ tenant }),
     maxWaitMs: 5_000,
     waitedMs: 0,
@@ -32,21 +32,21 @@ const ask = (cluster: PoolPort, waits: WaitingRequests, tenant = 'team-a', more:
 
 it('a drain answers 1,000 waiting requests, which leave nothing behind', async () => {
   const { state, cluster } = open(1_000)
-  const waits = new WaitingRequests()
-  const pending = Array.from({ length: 1_000 }, () => ask(cluster, waits).catch((error: unknown) => error))
+  const waitingRequests = new WaitingRequests()
+  const pending = Array.from({ length: 1_000 }, () => ask(cluster, waitingRequests).catch((error: unknown) => error))
   expect(state.waiting).toBe(1_000)
-  waits.end(() => new Failure('draining', 'over'), true)
+  waitingRequests.end(() => new Failure('draining', 'over'), true)
   for (const answer of await Promise.all(pending)) expect(answer).toMatchObject({ reason: 'draining' })
   expect([state.waiting, state.bookings]).toEqual([0, 1])
-  await expect(ask(cluster, waits)).rejects.toMatchObject({ reason: 'draining' })
+  await expect(ask(cluster, waitingRequests)).rejects.toMatchObject({ reason: 'draining' })
 })
 
 it('a removed key ends the wait of its requests only', async () => {
   const { state, cluster } = open(10)
-  const waits = new WaitingRequests()
-  const gone = ask(cluster, waits, 'gone')
-  void ask(cluster, waits, 'kept').catch(() => undefined)
-  waits.end((tenant) => (tenant === 'gone' ? new Failure('key_wrong', 'removed') : null), true)
+  const waitingRequests = new WaitingRequests()
+  const gone = ask(cluster, waitingRequests, 'gone')
+  void ask(cluster, waitingRequests, 'kept').catch(() => undefined)
+  waitingRequests.end((tenant) => (tenant === 'gone' ? new Failure('key_wrong', 'removed') : null), true)
   await expect(gone).rejects.toMatchObject({ reason: 'key_wrong' })
   expect(state.waiting).toBe(1)
   state.configure(2, { ...state.pool!, queue: null }, 0)
