@@ -49,7 +49,7 @@ export class InferenceSource implements RequestSource {
   readonly #hidesUsage: boolean
   /** Set for endpoints that the gateway can answer itself. */
   ownAnswer?: () => Response
-  /** null: streams of the pool are not continued. */
+  /** Set by `prepareContinuation`, when the first body is made. null: the stream is not continued. */
   #continuable: Continuable | NotContinued | null = null
   /** Engines' name of the model → the rewritten body, which attempts on one pool share. */
   #rewrittenFor: string | null = null
@@ -90,7 +90,7 @@ export class InferenceSource implements RequestSource {
     return this.#continuable
   }
 
-  needsTokenIds({ retry }: PoolRoute['pool'], priority: string | undefined): boolean {
+  prepareContinuation({ retry }: PoolRoute['pool'], priority: string | undefined): boolean {
     const { endpoint, incoming } = this.inference
     if (!this.#isStream || retry.midStream === 'off' || incoming.scope.delivery !== undefined) return false
     const json = priority === undefined ? this.json : { ...this.json, priority: Number(priority) }

@@ -25,8 +25,8 @@ export interface RequestSource {
   /** Headers for another gateway, besides `others`: flat, lower-case. Absent: none. */
   gatewayHeaders?(route: PoolRoute, target: EngineTarget, others: readonly string[]): readonly string[]
   /**
-   * What a continuation of the stream at another engine needs, or why it cannot be continued. Valid after `body`.
-   * Absent, null: streams are not continued.
+   * What a continuation of the stream at another engine needs, or why it cannot be continued. `body` prepares it, since
+   * the body decides whether the engine sends token ids: before, it is null. Absent, null: the stream is not continued.
    */
   continuation?(): Continuable | NotContinued | null
   /**

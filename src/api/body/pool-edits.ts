@@ -9,8 +9,11 @@ import type { InferenceRequest } from '../inference-request.ts'
 /** What a change reads of the request. */
 interface EditedRequest {
   readonly inference: InferenceRequest
-  /** Decides whether the stream can be continued. true: the engine must send token ids. `priority`: to be set. */
-  needsTokenIds(pool: PoolRoute['pool'], priority: string | undefined): boolean
+  /**
+   * Prepares what `RequestSource.continuation` returns, once. true: the engine must send token ids.
+   * @param priority that the body will have; undefined: the client's
+   */
+  prepareContinuation(pool: PoolRoute['pool'], priority: string | undefined): boolean
 }
 
 /** Returns the edit of a leg with the changes of its pool. undefined: the body stays as the client sent it. */
@@ -60,7 +63,7 @@ const withTokenIds =
   (next: PoolEdit, pool: PoolRoute['pool']): PoolEdit =>
   (request, leg) => {
     const edited = next(request, leg)
-    if (!mayAdd(leg, 'return_token_ids') || !request.needsTokenIds(pool, edited?.set['priority'])) return edited
+    if (!mayAdd(leg, 'return_token_ids') || !request.prepareContinuation(pool, edited?.set['priority'])) return edited
     return setting(edited, { return_token_ids: 'true' })
   }
 
