@@ -128,7 +128,6 @@ export class InferenceExchange implements Exchange {
     })
     describeRequest(this.record, this.source, routes[0]!)
     parts.recent.add({ model: inference.model, tenant: inference.caller.tenant, record: this.record })
-    incoming.logOnStreamEnd = true
     this.engineRequestId = parts.runningIds.take(requestId, this.id)
     this.headers = headersForEngine(request.headers, this.engineRequestId, parts.engineHeaders, endpoint.form)
   }

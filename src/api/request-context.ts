@@ -39,11 +39,12 @@ export interface RequestContext {
   /** Fields of the log line of the request; handlers add to them. */
   readonly logFields: AccessLogFields
   /**
-   * Memory of the body in `limits.buffered_bytes`. If `logOnStreamEnd` is set, its setter releases it; otherwise the
-   * error boundary does, with the response.
+   * Memory of the body in `limits.buffered_bytes`. `InferenceSource` releases it when an engine's answer begins. If
+   * none does, `InferenceObserver` releases it with the exchange, or `requestLog` and the error boundary with the
+   * response. Only the first release has an effect.
    */
   memory: BodyAllocation | null
-  /** The log line is written after the last byte, by the code that set this. */
+  /** An exchange is open: `requestEnd` logs an engine's answer after its last byte. `requestLog` logs all others. */
   logOnStreamEnd: boolean
   /** Time since arrival, ms. */
   elapsedMs(): number

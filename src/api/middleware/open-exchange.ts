@@ -21,6 +21,7 @@ export const openExchange =
     const inference = c.get('inference')
     const open = (): void => {
       const exchange = new InferenceExchange(parts, inference, parts.ports.random())
+      inference.incoming.logOnStreamEnd = true
       if (storesResponses) exchange.storage = storageOf(parts, inference)
       const count = ownCount(inference, exchange.source)
       if (count !== undefined) exchange.source.ownAnswer = count
