@@ -67,17 +67,17 @@ export class InferenceSource implements RequestSource {
     return this.inference.body.json
   }
 
-  body(route: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
+  body(route: PoolRoute, legEdit?: BodyEdit): readonly Uint8Array[] {
     const { body, endpoint, caller, fields, model } = this.inference
-    const name = leg?.model ?? engineModel(model, route.pool).model
+    const name = legEdit?.model ?? engineModel(model, route.pool).model
     if (endpoint.form) return replaceFormModel(body, name)
-    const mayAdd = (field: AddableField): boolean => leg?.addable?.includes(field) ?? true
+    const mayAdd = (field: AddableField): boolean => legEdit?.addable?.includes(field) ?? true
     const cacheSalt = mayAdd('cache_salt') && endpoint.salted ? saltOf(caller, fields) : null
-    const edit = this.#editsOf(route)(this, leg)
+    const edit = this.#editsOf(route)(this, legEdit)
     // Every attempt has its own legs, so nothing is cached.
     if (edit !== undefined) {
       const includeUsage = this.#hidesUsage && mayAdd('stream_options') && !edit.remove.includes('stream_options')
-      return rewriteBody(body.bytes, body.json, { model: name, includeUsage, cacheSalt, leg: edit })
+      return rewriteBody(body.bytes, body.json, { model: name, includeUsage, cacheSalt, further: edit })
     }
     if (this.#rewrittenFor !== name) {
       this.#rewritten = rewriteBody(body.bytes, body.json, { model: name, includeUsage: this.#hidesUsage, cacheSalt })

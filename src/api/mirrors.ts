@@ -103,7 +103,7 @@ export class Mirrors {
     if (rule === null || endpoint.repeated === null || exchange.pinned !== null) return null
     if (this.#parts.ports.random() >= rule.share) return null
     this.#parts.mirrorCounts.follow(exchange, rule)
-    const edits = { model: rule.to, includeUsage: false, cacheSalt: null, leg: endpoint.repeated }
+    const edits = { model: rule.to, includeUsage: false, cacheSalt: null, further: endpoint.repeated }
     const pieces = rewriteBody(body.bytes, body.json, edits)
     const memory = this.#hold(pieces.reduce((sum, { length }) => sum + length, 0))
     if (memory === null) {

@@ -2,7 +2,7 @@
 import type { AnswerToken } from '../core/canary/answers-agree.ts'
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 
-/** Changes to the body of a repeated request. The shape of `LegEdit`. */
+/** Changes to the body of a repeated request. The shape of `FieldEdit`. */
 interface RepeatEdit {
   readonly set: Readonly<Record<string, string>>
   readonly remove: readonly string[]

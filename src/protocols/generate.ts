@@ -5,7 +5,7 @@ import { notContinuable } from './continuation-rules.ts'
 import { openaiErrors } from './error-shape.ts'
 import { prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { readIds } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, type LegEdit, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, type FieldEdit, type Protocol } from './protocol.ts'
 import { usageOfPromptTokens } from './reported-usage.ts'
 import { numberOf, scoresPrompt, sequencesOf } from './request-fields.ts'
 import { openaiSessionFields, sessionHeaders } from './session.ts'
@@ -17,7 +17,7 @@ const DEFAULT_TOKENS = 16
 /** Sampling fields, which are in an object of their own. */
 const sampling = ({ sampling_params: params }: JsonObject): JsonObject => (isJsonObject(params) ? params : {})
 
-function prefillLeg(body: JsonObject): LegEdit {
+function prefillLeg(body: JsonObject): FieldEdit {
   const params = prefillEdit(sampling(body), { limit: 'max_tokens' })
   const kept = Object.entries(sampling(body)).filter(([name]) => !params.remove.includes(name))
   const set = { sampling_params: JSON.stringify({ ...Object.fromEntries(kept), max_tokens: 1 }) }

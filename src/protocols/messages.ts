@@ -9,7 +9,7 @@ import { messagesGrammar } from './messages-stream.ts'
 import { contentParts, imagePart, objectsIn } from './media-items.ts'
 import { prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, PLAIN_REPETITION, type LegEdit, type PromptRules, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, PLAIN_REPETITION, type FieldEdit, type PromptRules, type Protocol } from './protocol.ts'
 import { usageOfUncachedTokens } from './reported-usage.ts'
 import { numberOf } from './request-fields.ts'
 import { messagesSessionFields, sessionHeaders } from './session.ts'
@@ -103,7 +103,7 @@ function imageOf({ type, source }: JsonObject): readonly JsonObject[] {
   return typeof image === 'string' && image !== '' ? [imagePart(image)] : []
 }
 
-function prefillLeg(body: JsonObject): LegEdit {
+function prefillLeg(body: JsonObject): FieldEdit {
   const { tool_choice: choice, output_config: config } = body
   const type = isJsonObject(choice) ? choice['type'] : null
   const { format, ...others } = isJsonObject(config) ? config : {}

@@ -4,7 +4,7 @@
  * gets the same blocks.
  */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
-import type { LegEdit, Splitting } from './protocol.ts'
+import type { FieldEdit, Splitting } from './protocol.ts'
 import { isGiven, isOn, isSeveralPrompts } from './request-fields.ts'
 
 /** Limits of the output under all names. The default of an absent one may be large. */
@@ -47,7 +47,7 @@ interface PrefillChanges {
   readonly remove?: readonly string[]
 }
 
-export function prefillEdit(body: JsonObject, { limit, set = {}, remove = [] }: PrefillChanges): LegEdit {
+export function prefillEdit(body: JsonObject, { limit, set = {}, remove = [] }: PrefillChanges): FieldEdit {
   const out: Record<string, string> = { ...set }
   for (const name of LIMITS) if (name === limit || Object.hasOwn(body, name)) out[name] = '1'
   if (body['stream'] !== undefined && body['stream'] !== false) out['stream'] = 'false'

@@ -23,7 +23,7 @@ export interface Endpoint {
   /** The engine stores the response for later calls. */
   readonly storesResponses: boolean
   /** Changes to a request that is repeated and whose answer is discarded (mirror traffic). null: it is not repeated. */
-  readonly repeated: LegEdit | null
+  readonly repeated: FieldEdit | null
   /** The answer, if it is the number of prompt tokens and nothing more. null: it has more. */
   readonly countAnswer: ((promptTokens: number) => unknown) | null
   /** Why no request of this path can be split between prefill and decode engines. null: `splitting` decides. */
@@ -40,9 +40,9 @@ interface OutputBounds {
   sequences(body: JsonObject): number
 }
 
-/** Changes to a body for one leg of a split request. The shape of `BodyEdit` in origin/exchange.ts. */
-export interface LegEdit {
-  /** Field → value as JSON text. Replaces the client's value, or is added. */
+/** Changes to the fields of a body: for one leg of a split request, or a repetition. */
+export interface FieldEdit {
+  /** Field → value as JSON text. Replaces the client's value, or is added at the front. */
   readonly set: Readonly<Record<string, string>>
   readonly remove: readonly string[]
 }
@@ -55,7 +55,7 @@ export interface Splitting {
    */
   unsplittable(body: JsonObject, exempt: boolean): string | null
   /** Edit of the prefill leg: one token, no stream, nothing that fails on one token; the prompt stays the same. */
-  prefillEdit(body: JsonObject): LegEdit
+  prefillEdit(body: JsonObject): FieldEdit
 }
 
 /** Members of a request with its prompt. */
@@ -122,7 +122,7 @@ export const PLAIN_ENDPOINT = {
 } as const
 
 /** Repeated requests have no priority of their client. */
-export const PLAIN_REPETITION: LegEdit = { set: {}, remove: ['priority'] }
+export const PLAIN_REPETITION: FieldEdit = { set: {}, remove: ['priority'] }
 
 /** Traits of endpoints whose body is a form. */
 export const UPLOAD_ENDPOINT = { ...PLAIN_ENDPOINT, form: true, unsplittable: 'an upload goes to one engine' } as const

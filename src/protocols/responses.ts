@@ -7,7 +7,7 @@ import { responsesErrors } from './error-shape.ts'
 import { contentParts, imagePart, isMedia } from './media-items.ts'
 import { freeToolChoice, prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, type LegEdit, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, type FieldEdit, type Protocol } from './protocol.ts'
 import { usageOfInputTokens } from './reported-usage.ts'
 import { numberOf } from './request-fields.ts'
 import { responsesGrammar } from './responses-stream.ts'
@@ -60,7 +60,7 @@ function mediaOf(part: JsonObject): readonly JsonObject[] {
   return isMedia(part) ? [part] : []
 }
 
-function prefillLeg(body: JsonObject): LegEdit {
+function prefillLeg(body: JsonObject): FieldEdit {
   const { text } = body
   const { format, ...others } = isJsonObject(text) ? text : {}
   return prefillEdit(body, {
@@ -77,7 +77,7 @@ function prefillLeg(body: JsonObject): LegEdit {
 }
 
 /** Nothing is stored at the engine of a repeated request. */
-const REPETITION: LegEdit = { set: { store: 'false' }, remove: ['priority', 'background'] }
+const REPETITION: FieldEdit = { set: { store: 'false' }, remove: ['priority', 'background'] }
 
 export const responses: Protocol = {
   name: 'responses',

@@ -11,8 +11,8 @@ export interface Edits {
   readonly includeUsage: boolean
   /** The tenant's salt; null: the client's is unchanged. */
   readonly cacheSalt: string | null
-  /** Changes for one leg of a split request; absent: no leg. */
-  readonly leg?: BodyEdit
+  /** Changes for the pool, the engine or the leg; absent: none. */
+  readonly further?: BodyEdit
 }
 
 type Json = Readonly<Record<string, unknown>>
@@ -41,8 +41,10 @@ const json = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value
 
 export const isForbidden = (key: string): boolean => FORBIDDEN.includes(key)
 const isRemoved = (key: string): boolean => key === OWN || isForbidden(key)
-const removalTest = ({ leg }: Edits): ((key: string) => boolean) =>
-  leg === undefined || leg.remove.length === 0 ? isRemoved : (key) => isRemoved(key) || leg.remove.includes(key)
+const removalTest = ({ further }: Edits): ((key: string) => boolean) =>
+  further === undefined || further.remove.length === 0
+    ? isRemoved
+    : (key) => isRemoved(key) || further.remove.includes(key)
 const holdsForbidden = (value: unknown): boolean =>
   isJsonObject(value) && FORBIDDEN.some((name) => Object.hasOwn(value, name))
 
@@ -74,10 +76,11 @@ function editScope(body: Json, edits: Edits): 'nothing' | 'usage' | 'front' | 'm
   if (Object.hasOwn(body, OWN) || holdsForbidden(body) || holdsForbidden(body[XARGS])) return 'all'
   if (edits.cacheSalt !== null && Object.hasOwn(body, 'cache_salt')) return 'all'
   if (edits.includeUsage && Object.hasOwn(body, 'stream_options')) return 'all'
-  const legKeys = edits.leg === undefined ? NO_KEYS : [...Object.keys(edits.leg.set), ...edits.leg.remove]
-  if (legKeys.some((key) => Object.hasOwn(body, key))) return 'all'
+  const furtherKeys =
+    edits.further === undefined ? NO_KEYS : [...Object.keys(edits.further.set), ...edits.further.remove]
+  if (furtherKeys.some((key) => Object.hasOwn(body, key))) return 'all'
   if (changesModel(body, edits)) return Object.hasOwn(body, 'model') ? 'model' : 'front'
-  if (edits.cacheSalt !== null || legKeys.length > 0) return 'front'
+  if (edits.cacheSalt !== null || furtherKeys.length > 0) return 'front'
   if (!edits.includeUsage) return 'nothing'
   return Object.keys(body).length === 0 ? 'front' : 'usage'
 }
@@ -114,7 +117,7 @@ function spliceEdits(
   }
   if (edits.model !== null && changesModel(body, edits)) put('model', JSON.stringify(edits.model))
   if (edits.cacheSalt !== null) put('cache_salt', JSON.stringify(edits.cacheSalt))
-  for (const [name, value] of Object.entries(edits.leg?.set ?? {})) put(name, value)
+  for (const [name, value] of Object.entries(edits.further?.set ?? {})) put(name, value)
   if (edits.includeUsage && !askForUsage(bytes, body, members, { front, splices })) return null
   for (const member of members) {
     if (member.key !== XARGS || bytes[member.valueAt] !== 0x7b) continue
@@ -203,6 +206,6 @@ function reserialize(body: Json, edits: Edits): Json {
     const options = body['stream_options']
     out.set('stream_options', { ...(isJsonObject(options) ? options : {}), include_usage: true })
   }
-  for (const [name, value] of Object.entries(edits.leg?.set ?? {})) out.set(name, JSON.parse(value))
+  for (const [name, value] of Object.entries(edits.further?.set ?? {})) out.set(name, JSON.parse(value))
   return Object.fromEntries(out)
 }

@@ -17,7 +17,7 @@ interface EditedRequest {
 }
 
 /** Returns the edit of a leg with the changes of its pool. undefined: the body stays as the client sent it. */
-export type PoolEdit = (request: EditedRequest, leg: BodyEdit | undefined) => BodyEdit | undefined
+export type PoolEdit = (request: EditedRequest, legEdit: BodyEdit | undefined) => BodyEdit | undefined
 
 /** Composes the changes of a pool. */
 export function editOf({ pool }: Pick<PoolRoute, 'pool'>): PoolEdit {
@@ -27,7 +27,8 @@ export function editOf({ pool }: Pick<PoolRoute, 'pool'>): PoolEdit {
   return edit
 }
 
-const mayAdd = (leg: BodyEdit | undefined, field: AddableField): boolean => leg?.addable?.includes(field) ?? true
+const mayAdd = (legEdit: BodyEdit | undefined, field: AddableField): boolean =>
+  legEdit?.addable?.includes(field) ?? true
 
 /** vLLM serves lower values first; 0 is its default. */
 const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
@@ -37,23 +38,25 @@ const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
 }
 
 /** Priority of the request's options. */
-const ofRequest: PoolEdit = ({ inference }, leg) => {
+const ofRequest: PoolEdit = ({ inference }, legEdit) => {
   const { body, caller, endpoint, options } = inference
   // If engines have no priority queue, the client's priority is removed and none is added.
   if (!endpoint.salted)
-    return caller.priority !== null && Object.hasOwn(body.json, 'priority') ? removing(leg, 'priority') : leg
-  return options.priority === undefined || !mayAdd(leg, 'priority') ? leg : withPriority(leg, options.priority)
+    return caller.priority !== null && Object.hasOwn(body.json, 'priority') ? removing(legEdit, 'priority') : legEdit
+  return options.priority === undefined || !mayAdd(legEdit, 'priority')
+    ? legEdit
+    : withPriority(legEdit, options.priority)
 }
 
 /** Priority of the request's class, if neither its options nor its body have one. */
 const withClassPriority =
   (next: PoolEdit): PoolEdit =>
-  (request, leg) => {
+  (request, legEdit) => {
     const { body, caller, endpoint, options } = request.inference
     const isSet = options.priority !== undefined || (body.json['priority'] ?? null) !== null
     const priority = isSet ? undefined : CLASS_PRIORITIES[options.class ?? caller.requestClass]
-    const edited = next(request, leg)
-    return priority === undefined || !endpoint.salted || !mayAdd(leg, 'priority')
+    const edited = next(request, legEdit)
+    return priority === undefined || !endpoint.salted || !mayAdd(legEdit, 'priority')
       ? edited
       : withPriority(edited, priority)
   }
@@ -61,17 +64,18 @@ const withClassPriority =
 /** Token ids in the stream, with which another engine can continue it. */
 const withTokenIds =
   (next: PoolEdit, pool: PoolRoute['pool']): PoolEdit =>
-  (request, leg) => {
-    const edited = next(request, leg)
-    if (!mayAdd(leg, 'return_token_ids') || !request.prepareContinuation(pool, edited?.set['priority'])) return edited
+  (request, legEdit) => {
+    const edited = next(request, legEdit)
+    if (!mayAdd(legEdit, 'return_token_ids') || !request.prepareContinuation(pool, edited?.set['priority']))
+      return edited
     return setting(edited, { return_token_ids: 'true' })
   }
 
 /** Without a client's own transfer parameters, which could name another client's prefill. NIXL's are always removed. */
 const withoutField =
   (next: PoolEdit, field: string): PoolEdit =>
-  (request, leg) =>
-    Object.hasOwn(request.inference.body.json, field) ? removing(next(request, leg), field) : next(request, leg)
+  (request, legEdit) =>
+    Object.hasOwn(request.inference.body.json, field) ? removing(next(request, legEdit), field) : next(request, legEdit)
 
 const withPriority = (edit: BodyEdit | undefined, priority: number): BodyEdit =>
   setting(edit, { priority: String(priority) })

@@ -112,31 +112,31 @@ describe('edits of a request body', () => {
     [
       'put a leg’s fields in place and in front',
       '{"stream" : true, "a":1}',
-      { leg: { set: { kv_transfer_params: '{"x":null}', stream: 'false' }, remove: [] } },
+      { further: { set: { kv_transfer_params: '{"x":null}', stream: 'false' }, remove: [] } },
       '{"kv_transfer_params":{"x":null},"stream" : false, "a":1}',
     ],
     [
       'put ours where the client’s are removed',
       '{"kv_transfer_params":{"do_remote_prefill":true},"a":1}',
-      { leg: { set: { kv_transfer_params: '{}' }, remove: [] } },
+      { further: { set: { kv_transfer_params: '{}' }, remove: [] } },
       '{"kv_transfer_params":{},"a":1}',
     ],
     [
       'put ours in front of nothing',
       '{"kv_transfer_params":1}',
-      { leg: { set: { kv_transfer_params: '{}' }, remove: [] } },
+      { further: { set: { kv_transfer_params: '{}' }, remove: [] } },
       '{"kv_transfer_params":{}}',
     ],
     [
       'remove what a leg goes without, every copy',
       '{"min_tokens":1,"a":1,"logprobs":true,"min_tokens":2}',
-      { leg: { set: {}, remove: ['min_tokens', 'logprobs'] } },
+      { further: { set: {}, remove: ['min_tokens', 'logprobs'] } },
       '{"a":1}',
     ],
     [
       'leave every other byte of a leg',
       '{"seed":12345678901234567890,"max_tokens":7,"b":"\\u00e9"}',
-      { leg: { set: { max_tokens: '1' }, remove: ['stream'] } },
+      { further: { set: { max_tokens: '1' }, remove: ['stream'] } },
       '{"seed":12345678901234567890,"max_tokens":1,"b":"\\u00e9"}',
     ],
     ['insert where everything else goes', '{"firstlight":1}', { cacheSalt: 's' }, '{"cache_salt":"s"}'],
@@ -154,7 +154,7 @@ describe('edits of a request body', () => {
   it('edits of a request body find the longest name a leg may remove, spelt out in escapes', () => {
     const field = 'x'.repeat(128)
     const spelt = `"${'\\u0078'.repeat(128)}"`
-    expect(apply(`{"a":1,${spelt}:{"prefill":"another’s"}}`, { leg: { set: {}, remove: [field] } })).toBe('{"a":1}')
+    expect(apply(`{"a":1,${spelt}:{"prefill":"another’s"}}`, { further: { set: {}, remove: [field] } })).toBe('{"a":1}')
   })
 
   it('edits of a request body serialise again if the bytes differ from what was parsed', () => {

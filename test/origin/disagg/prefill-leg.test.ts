@@ -4,12 +4,12 @@ import { protocolOf } from '../../../src/protocols/protocols.ts'
 
 function prefilled(path: string, json: Record<string, unknown>): unknown {
   const { set, remove } = protocolOf(path)!.splitting!.prefillEdit(json)
-  const leg = { set: { kv_transfer_params: '{}', ...set }, remove }
+  const further = { set: { kv_transfer_params: '{}', ...set }, remove }
   const pieces = rewriteBody(new TextEncoder().encode(JSON.stringify(json)), json, {
     model: null,
     includeUsage: false,
     cacheSalt: null,
-    leg,
+    further,
   })
   return JSON.parse(pieces.map((piece) => new TextDecoder().decode(piece)).join(''))
 }
