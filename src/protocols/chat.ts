@@ -65,5 +65,6 @@ export const chat: Protocol = {
   usage: usageOfPromptTokens,
   streamedAnswer: null,
   errors: openaiErrors,
+  acceptsApiKeyHeader: false,
   sessions: [...sessionHeaders, ...openaiSessionFields],
 }

@@ -47,5 +47,6 @@ export const completions: Protocol = {
   usage: usageOfPromptTokens,
   streamedAnswer: null,
   errors: openaiErrors,
+  acceptsApiKeyHeader: false,
   sessions: [...sessionHeaders, ...openaiSessionFields],
 }

@@ -20,14 +20,11 @@ export interface ErrorShape {
    * @param sequence number of the event (`StreamReader.nextSequence`); null: the protocol has none
    */
   event(error: GatewayError, sequence: number | null): string
-  /** Clients send their key as `x-api-key`, too. */
-  readonly acceptsApiKeyHeader: boolean
 }
 
 export const openaiErrors: ErrorShape = {
   body: openaiBody,
   event: (error) => `data: ${JSON.stringify(openaiBody(error))}\n\n`,
-  acceptsApiKeyHeader: false,
 }
 
 function openaiBody({ message, type, param, code }: GatewayError): object {
@@ -65,5 +62,4 @@ export const anthropicErrors: ErrorShape = {
     // Clients end the stream with this error whatever its type is.
     return `event: error\ndata: ${JSON.stringify({ type: 'error', error: { type: 'api_error', message } })}\n\n`
   },
-  acceptsApiKeyHeader: true,
 }

@@ -51,5 +51,6 @@ export const generate: Protocol = {
   usage: usageOfPromptTokens,
   streamedAnswer: null,
   errors: openaiErrors,
+  acceptsApiKeyHeader: false,
   sessions: [...sessionHeaders, ...openaiSessionFields],
 }

@@ -152,5 +152,6 @@ export const messages: Protocol = {
   usage: usageOfUncachedTokens,
   streamedAnswer: 'message',
   errors: anthropicErrors,
+  acceptsApiKeyHeader: true,
   sessions: [...sessionHeaders, ...messagesSessionFields],
 }

@@ -17,6 +17,7 @@ export const ONE_PASS = {
   usage: usageWithoutOutput,
   streamedAnswer: null,
   errors: openaiErrors,
+  acceptsApiKeyHeader: false,
   sessions: [...sessionHeaders, ...openaiSessionFields],
 } satisfies Partial<Protocol>
 

@@ -105,6 +105,8 @@ export interface Protocol {
   readonly streamedAnswer: 'response' | 'message' | null
   /** Errors that the gateway writes, as body and as event. */
   readonly errors: ErrorShape
+  /** Clients may send their key as `x-api-key`, too. */
+  readonly acceptsApiKeyHeader: boolean
   /** Where clients name their session, in order. */
   readonly sessions: readonly SessionSource[]
 }

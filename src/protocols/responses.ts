@@ -105,5 +105,6 @@ export const responses: Protocol = {
   usage: usageOfInputTokens,
   streamedAnswer: 'response',
   errors: responsesErrors,
+  acceptsApiKeyHeader: false,
   sessions: [...sessionHeaders, { path: ['conversation'] }, { path: ['conversation', 'id'] }, ...openaiSessionFields],
 }

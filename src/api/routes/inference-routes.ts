@@ -67,7 +67,7 @@ export function inferenceRoutes(parts: InferenceParts): App {
 /** Everything between the socket and the pool, in order. What is not configured is absent. @testing */
 export const inferenceChain = (parts: InferenceParts, endpoint: ProtocolEndpoint): Chain => [
   ...clientMiddleware(parts, endpoint.protocol.errors),
-  authenticate(parts.authenticator, endpoint.protocol.errors.acceptsApiKeyHeader),
+  authenticate(parts.authenticator, endpoint.protocol.acceptsApiKeyHeader),
   refuseWhileDraining(parts.status, parts.ports),
   ...(parts.budgets === null ? [] : [checkBudgets(parts.budgets)]),
   readBody(parts, endpoint),
