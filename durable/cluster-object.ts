@@ -42,9 +42,10 @@ type WireAdmitted = Omit<AdmittedBooking, 'key'>
 type WireAnswer = WireAdmitted | { readonly refusal: Refusal }
 
 /**
- * One cluster's pool as a Durable Object: `PoolState` with transport, clock and storage. The state is in memory; a
- * snapshot every few seconds lets bookings of live streams survive an eviction. Expected results are returned, never
- * thrown; `RemotePool` converts them to the port's interface.
+ * One pool as a Durable Object: `PoolState` with transport, clock and storage. Class and objects keep the name of the
+ * cluster, because another name would be another object. The state is in memory; a snapshot every few seconds lets
+ * bookings of live streams survive an eviction. Expected results are returned, never thrown; `RemotePool` converts them
+ * to the port's interface.
  */
 export class ClusterObject<Env = Cloudflare.Env>
   extends DurableObject<Env>

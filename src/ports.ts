@@ -11,7 +11,7 @@ import type { Timers } from './ports/timers.ts'
 import type { Ttft } from './ports/ttft.ts'
 
 export interface Ports {
-  /** State of one cluster's pool; the same object for the same names. */
+  /** State of one pool of a cluster; the same object for the same names. */
   pool(clusterId: string, model: string): PoolPort
   readonly origin: Origin
   /**

@@ -18,7 +18,7 @@ import type { Lease } from './lease.ts'
 import type { RequestScope } from './request-scope.ts'
 
 /**
- * The single sequencer of one cluster's pool: a Durable Object on Workers, the same class in process on Node.
+ * The single sequencer of one pool: a Durable Object on Workers, the same class in process on Node.
  * `admit` ranks and books in one synchronous step, so that concurrent requests see each other. All other abilities are
  * capabilities: absent, the pool has not got them.
  */

@@ -44,7 +44,7 @@ interface RoutedRequest
 const FRESH_MS = 2_000
 /** Time, ms, after which a refresh counts as lost. On Workers it may end with the request that started it. */
 const LOST_AFTER_MS = 10_000
-/** Time, ms, for which a cluster whose object did not answer is tried last. */
+/** Time, ms, for which a pool whose state did not answer is tried last. */
 const UNREACHABLE_MS = 10_000
 
 /** Age, ms, from which a view for operators requests a newer digest of a region. */
@@ -73,8 +73,8 @@ class Entry {
 }
 
 /**
- * Last digest of each cluster's pool. Requests never wait for a refresh: a stale digest is used while a newer one is
- * fetched in the background. A cluster without any digest counts as neutral.
+ * Last digest of each pool. Requests never wait for a refresh: a stale digest is used while a newer one is fetched in
+ * the background. A pool without any digest counts as neutral.
  */
 export class DigestCache implements PoolDigests {
   readonly #options: DigestCacheOptions

@@ -11,7 +11,7 @@ import type { InFlightPrompt } from '../regions/region-estimator.ts'
 export interface PoolDigests {
   /** First pass over the pools, in the order in which they are tried. */
   firstPass(exchange: Exchange): Pass
-  /** Last digest of a cluster's pool. null: none. */
+  /** Last digest of a pool. null: none. */
   latest(route: PoolRoute): PoolDigest | null
   /** As `latest`. Requests a newer one in the background if it is old. */
   current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): PoolDigest | null

@@ -1,4 +1,4 @@
-/** Finds engines for one attempt: asks the clusters in order; each ranks and books in one call. */
+/** Finds engines for one attempt: asks the pools in order; each ranks and books in one call. */
 import { isPoolFull, preferRetryable, type Refusal } from '../../core/contract/refusal.ts'
 import { placeIn, type RegionPreference } from '../../core/routing/region-preference.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'

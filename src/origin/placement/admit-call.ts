@@ -82,7 +82,7 @@ export async function admitOn(
       return {
         refusal: {
           reason: 'engines_unavailable',
-          detail: 'the cluster is unreachable and no engine is left',
+          detail: 'the pool state is unreachable and no engine is left',
           retryAfterMs: 1_000,
         },
       }

@@ -84,7 +84,7 @@ function isUnconfigured(answer: AdmitResult | RankOutcome): boolean {
   return 'refusal' in answer && answer.refusal.reason === 'unconfigured'
 }
 
-/** Gives a cluster object its configuration. */
+/** Gives a pool state its configuration. */
 class Configurer {
   /** Version that this edge sent last. */
   sentVersion = 0

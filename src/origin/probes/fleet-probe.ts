@@ -42,7 +42,7 @@ interface FleetProbeOptions {
 /** Interval of looks at the pools whose state is in this process, ms. */
 const WATCH_MS = 100
 
-/** Reports the health of engines to the cluster objects. The owner of a timer calls `round`. */
+/** Reports the health of engines to pool states. The owner of a timer calls `round`. */
 export class FleetProbe {
   readonly #engines: readonly ProbeTarget[]
   readonly #routes: readonly PoolRoute[]

@@ -28,10 +28,10 @@ export interface NodePorts extends Ports {
   close(): void
 }
 
-/** Wraps a cluster, for example to record its calls. */
+/** Wraps a pool, for example to record its calls. */
 export type PoolMiddleware = (pool: PoolPort, config: PoolSource['pool']) => PoolPort
 
-/** Objects that outlive a configuration and observe clusters. */
+/** Objects that outlive a configuration and observe pools. */
 export interface RuntimeHooks {
   readonly middleware?: PoolMiddleware
   /** Ends answers in the other threads of this process. Absent: there are none. */

@@ -18,7 +18,7 @@ interface RecordingOptions {
   write(line: string): void
 }
 
-/** Returns the cluster with its requests recorded. */
+/** Returns the pool with its requests recorded. */
 export function withRecording(pool: PoolPort, options: RecordingOptions): PoolPort {
   return {
     ...boundMethods(pool),

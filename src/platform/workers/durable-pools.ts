@@ -37,7 +37,7 @@ function regionPool(cluster: string, pool: string, edge: EdgeClient | null): Poo
   return new RegionPool({ cluster, pool, ledger, edge })
 }
 
-/** Returns the clusters of an isolate. Each pool of a cluster is one Durable Object, called by RPC. */
+/** Returns the pools of an isolate. Each is one Durable Object, or one per shard, called by RPC. */
 export function durablePools(
   namespace: DurableObjectNamespace<ClusterObject>,
   { source, edge = null, now = () => Date.now() }: DurablePoolsOptions,
