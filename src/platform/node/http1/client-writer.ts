@@ -38,9 +38,8 @@ export class ClientWriter {
   open(status: number, headers: readonly string[]): void {
     const { kind, length } = this.#framing
     this.#isRechunked = kind === 'chunked' && this.#response.takesChunks
-    if (this.#isRechunked) this.#response.head(status, [...headers, 'transfer-encoding', 'chunked'], true)
-    else if (kind === 'length') this.#response.head(status, [...headers, 'content-length', String(length)], false)
-    else this.#response.head(status, headers, false)
+    if (this.#isRechunked) this.#response.head(status, headers, 'chunked')
+    else this.#response.head(status, headers, kind === 'length' ? length : 'unframed')
   }
 
   /** Bytes as the engine framed them, without trailers and without blanks behind sizes. */

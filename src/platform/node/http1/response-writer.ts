@@ -7,6 +7,12 @@ import type { Socket } from 'node:net'
 import { chunkOf, hasBytes, LAST_CHUNK } from './chunked.ts'
 import { isFieldValue } from './head-fields.ts'
 
+/**
+ * Framing of a response body. A number: its length. `chunked`: the bytes written are chunk-framed already. `unframed`:
+ * the writer frames them. `none`: there is no body, or the headers have its length.
+ */
+type ResponseFraming = number | 'chunked' | 'unframed' | 'none'
+
 export interface ResponseWriter {
   /** The head is written, or will be with the next bytes. */
   readonly begun: boolean
@@ -16,11 +22,8 @@ export interface ResponseWriter {
   readonly takesChunks: boolean
   /** Memory given to the last write is still in use. */
   readonly holds: boolean
-  /**
-   * Sets the head, which leaves with the first bytes. `headers`: flat name, value, with the header that frames the body
-   * if that is known. `framed`: the bytes written are chunk-framed already.
-   */
-  head(status: number, headers: readonly string[], framed: boolean): void
+  /** Sets the head, which leaves with the first bytes. `headers`: flat name, value; the writer adds the framing. */
+  head(status: number, headers: readonly string[], framing: ResponseFraming): void
   /** `last`: the end follows. false: the client has not taken all of it; see `drained`. */
   write(pieces: readonly Uint8Array[], last: boolean): boolean
   /** Sends what is written. */
@@ -76,21 +79,20 @@ export class SocketResponseWriter implements ResponseWriter {
   }
 
   /** Throws a TypeError on a value with a forbidden character. */
-  head(status: number, headers: readonly string[], framed: boolean): void {
+  head(status: number, headers: readonly string[], framing: ResponseFraming): void {
     let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`
-    let known = framed
     let dated = false
     for (let i = 0; i < headers.length; i += 2) {
       const name = headers[i]!
       const value = headers[i + 1]!
       if (!isFieldValue(value)) throw new TypeError(`invalid character in header ${name}`)
-      known ||= name === 'content-length'
       dated ||= name === 'date'
       text += `${name}: ${value}\r\n`
     }
-    this.#chunks = !known
+    this.#chunks = framing === 'unframed'
     this.#keepsAlive = this.#connection.keepsAlive()
-    if (!known) text += 'transfer-encoding: chunked\r\n'
+    if (typeof framing === 'number') text += `content-length: ${framing}\r\n`
+    else if (framing !== 'none') text += 'transfer-encoding: chunked\r\n'
     if (!dated) text += `date: ${dateNow()}\r\n`
     text += this.#keepsAlive
       ? `connection: keep-alive\r\nkeep-alive: timeout=${this.#connection.idleS}\r\n\r\n`
@@ -200,14 +202,14 @@ class ServerResponseWriter implements ResponseWriter {
     return socket === null || socket.writableLength > 0
   }
 
-  head(status: number, headers: readonly string[], framed: boolean): void {
+  head(status: number, headers: readonly string[], framing: ResponseFraming): void {
     const outgoing = this.#outgoing
-    this.#framed = framed
+    this.#framed = framing === 'chunked'
     // Head and first bytes leave together. A pipelined request that waits has no socket: then Node queues.
     outgoing.socket?.cork()
-    outgoing.writeHead(status, headers as string[])
+    outgoing.writeHead(status, [...headers, ...framingHeader(framing)])
     // The bytes are framed. Node has no public API for this; test/node/http1/raw-relay.framing.test.ts reads the wire.
-    if (framed) outgoing.chunkedEncoding = false
+    if (this.#framed) outgoing.chunkedEncoding = false
   }
 
   write(pieces: readonly Uint8Array[], last: boolean): boolean {
@@ -251,6 +253,12 @@ class ServerResponseWriter implements ResponseWriter {
       limitWrite(socket)
     }
   }
+}
+
+/** Header of a framing that node:http does not add itself, flat. */
+function framingHeader(framing: ResponseFraming): readonly string[] {
+  if (typeof framing === 'number') return ['content-length', `${framing}`]
+  return framing === 'chunked' ? ['transfer-encoding', 'chunked'] : []
 }
 
 /** Writer for a request. null: it has no socket to write to (a test's own fetch, HTTP/2). */

@@ -9,15 +9,13 @@ export async function writeResponse(response: Response, writer: ResponseWriter):
   const headers: string[] = []
   response.headers.forEach((value, name) => headers.push(name, value))
   if (response.body === null) {
-    if (!BODILESS.has(response.status)) headers.push('content-length', '0')
-    writer.head(response.status, headers, true)
+    writer.head(response.status, headers, BODILESS.has(response.status) ? 'none' : 0)
     return writer.end()
   }
   const reader = response.body.getReader()
   const { pieces, next } = await readyPieces(reader)
-  if (next === null && !response.headers.has('content-length'))
-    headers.push('content-length', String(pieces.reduce((size, { length }) => size + length, 0)))
-  writer.head(response.status, headers, false)
+  const wholeBytes = next === null ? pieces.reduce((size, { length }) => size + length, 0) : 'unframed'
+  writer.head(response.status, headers, response.headers.has('content-length') ? 'none' : wholeBytes)
   writer.write(pieces, false)
   if (next === null) return writer.end()
   writer.flush()
