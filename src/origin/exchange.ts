@@ -94,13 +94,20 @@ export interface ExchangeObserver {
   ended(exchange: Exchange): void
 }
 
+type ExchangeEnd = Pick<RequestRecord, 'status' | 'result' | 'failedAttempts' | 'stages' | 'usage'>
+
 /** Completes the record of an exchange and reports the end. */
 export function endExchange(
   exchange: Exchange,
-  end: Pick<RequestRecord, 'status' | 'result' | 'failedAttempts' | 'stages' | 'usage'>,
+  { status, result, failedAttempts, stages, usage }: ExchangeEnd,
   now: number,
 ): void {
-  Object.assign(exchange.record, end)
-  exchange.record.durationMs = Math.max(0, now - exchange.receivedAt)
+  const { record } = exchange
+  record.status = status
+  record.result = result
+  record.failedAttempts = failedAttempts
+  record.stages = stages
+  record.usage = usage
+  record.durationMs = Math.max(0, now - exchange.receivedAt)
   exchange.observer?.ended(exchange)
 }
