@@ -56,9 +56,9 @@ export class RelayController {
     const hidesUsage = hideUsage && traits.strips
     const reader = start?.readerFor(protocol, reads && hidesUsage) ?? null
     this.#readBytes = reader === null ? 0 : start!.bytes
-    const answer = { sse, protocol, isEncoded, start }
-    this.observer = observeAnswer({ ...answer, hidesUsage, reader: reads ? reader : null })
-    this.#prelude = reads ? null : observeAnswer({ ...answer, hidesUsage: false, reader })
+    const observed = { sse, protocol, isEncoded, start, hidesUsage, reader }
+    this.observer = observeAnswer(reads ? observed : { ...observed, reader: null })
+    this.#prelude = reads ? null : observeAnswer({ ...observed, hidesUsage: false })
     this.#idFinder = ResponseIdFinder.for(options.onResponseId)
   }
 
