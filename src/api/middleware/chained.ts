@@ -42,10 +42,7 @@ export function chained({ chain: [first, ...others], onError, handler }: ChainPa
     },
     answer,
   )
-  const chain: typeof handler = async (c) => {
-    await first(c, () => behindFirst(c))
-    return c.res
-  }
+  const chain: typeof handler = (c) => (first(c, () => behindFirst(c)) as Promise<void>).then(() => c.res)
   chains.add(chain)
   return chain
 }
