@@ -16,7 +16,7 @@ import { rewriteBody } from './body/body-rewrite.ts'
 import { parseInferenceRequest, type ParseParts } from './body/parse-request.ts'
 import { type ExchangeParts, InferenceExchange } from './inference-exchange.ts'
 import { InferenceObserver, type RequestEnd } from './inference-observer.ts'
-import { type HttpRequest, openRequest } from './request-context.ts'
+import { type HttpRequest, RequestContext } from './request-context.ts'
 import { outputTokensOf } from './request-end.ts'
 import { RequestHistory } from './request-history.ts'
 
@@ -176,7 +176,12 @@ export class Mirrors {
   async #exchangeOf(copy: Copy, original: RequestScope, signal: AbortSignal): Promise<InferenceExchange> {
     const { endpoint, caller, options, request, memory, rule } = copy
     const { ports } = this.#parts
-    const incoming = openRequest({ ...request, signal }, scopeOf(original, signal), ports, endpoint.protocol.errors)
+    const incoming = new RequestContext(
+      { ...request, signal },
+      scopeOf(original, signal),
+      ports,
+      endpoint.protocol.errors,
+    )
     incoming.memory = memory
     const inference = await parseInferenceRequest(
       { ...this.#parts, optionsOf: () => options },

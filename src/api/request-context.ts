@@ -20,8 +20,8 @@ export type HttpRequest = BodySource & {
 
 const REQUEST_ID_PATTERN = /^[\w.:=-]{1,128}$/
 
-/** One inbound request. */
-export interface RequestContext {
+/** One inbound request: what every response needs, read before anything can fail. */
+export class RequestContext {
   readonly request: HttpRequest
   readonly scope: RequestScope
   /** The gateway's own id. */
@@ -35,7 +35,7 @@ export interface RequestContext {
   readonly query: string
   readonly shape: ErrorShape
   /** CORS headers for every response, flat. null: none (`cors.ts`). */
-  cors: readonly string[] | null
+  cors: readonly string[] | null = null
   /** Fields of the log line of the request; handlers add to them. */
   readonly logFields: AccessLogFields
   /**
@@ -43,36 +43,29 @@ export interface RequestContext {
    * none does, `InferenceObserver` releases it with the exchange, or `requestLog` and the error boundary with the
    * response. Only the first release has an effect.
    */
-  memory: BodyAllocation | null
+  memory: BodyAllocation | null = null
   /** An exchange is open: `requestEnd` logs an engine's answer after its last byte. `requestLog` logs all others. */
-  logOnStreamEnd: boolean
-  /** Time since arrival, ms. */
-  elapsedMs(): number
-}
+  logOnStreamEnd = false
+  readonly #ports: Pick<Ports, 'now'>
 
-/** Reads what every response needs, before anything can fail. */
-export function openRequest(
-  request: HttpRequest,
-  scope: RequestScope,
-  ports: Pick<Ports, 'now' | 'newId'>,
-  shape: ErrorShape,
-): RequestContext {
-  const receivedAt = ports.now()
-  const id = ports.newId()
-  const label = request.headers.get('x-request-id')
-  const isLabel = label !== null && REQUEST_ID_PATTERN.test(label)
-  return {
-    request,
-    scope,
-    id,
-    requestId: isLabel ? label : id,
-    receivedAt,
-    ...splitUrl(request.url),
-    shape,
-    cors: null,
-    logFields: newAccessLogFields(isLabel ? label : undefined, id, request.method),
-    memory: null,
-    logOnStreamEnd: false,
-    elapsedMs: () => Math.max(0, ports.now() - receivedAt),
+  constructor(request: HttpRequest, scope: RequestScope, ports: Pick<Ports, 'now' | 'newId'>, shape: ErrorShape) {
+    this.request = request
+    this.scope = scope
+    this.#ports = ports
+    this.receivedAt = ports.now()
+    this.id = ports.newId()
+    const label = request.headers.get('x-request-id')
+    const isLabel = label !== null && REQUEST_ID_PATTERN.test(label)
+    this.requestId = isLabel ? label : this.id
+    const { path, query } = splitUrl(request.url)
+    this.path = path
+    this.query = query
+    this.shape = shape
+    this.logFields = newAccessLogFields(isLabel ? label : undefined, this.id, request.method)
+  }
+
+  /** Time since arrival, ms. */
+  elapsedMs(): number {
+    return Math.max(0, this.#ports.now() - this.receivedAt)
   }
 }

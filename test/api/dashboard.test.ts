@@ -6,7 +6,7 @@ import { Telemetry } from '../../src/telemetry/telemetry.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'
 import { openaiErrors } from '../../src/protocols/error-shape.ts'
-import { openRequest } from '../../src/api/request-context.ts'
+import { RequestContext } from '../../src/api/request-context.ts'
 import { DashboardStream, type LiveOptions } from '../../src/api/dashboard-stream.ts'
 import type { Decision } from '../../src/core/contract/decision.ts'
 import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
@@ -119,7 +119,7 @@ function watch(options: LiveOptions = {}) {
   const live = new DashboardStream(context, { everyMs: 20, ...options })
   const open = (method = 'GET') =>
     live.open(
-      openRequest(
+      new RequestContext(
         new Request('http://localhost/v1/firstlight/live', { method }),
         world.scope,
         context.ports,

@@ -3,7 +3,7 @@ import type { Ports } from '../../ports.ts'
 import type { ErrorShape } from '../../protocols/error-shape.ts'
 import { logFailure, logRequest, roundMs } from '../access-log.ts'
 import { addOwnHeaders } from '../own-headers.ts'
-import { openRequest } from '../request-context.ts'
+import { RequestContext } from '../request-context.ts'
 import type { Middleware } from './middleware.ts'
 
 export interface RequestLogParts {
@@ -19,7 +19,7 @@ export interface RequestLogParts {
 export const requestLog =
   ({ ports, bodyMemory }: RequestLogParts, shape: ErrorShape): Middleware =>
   async (c, next) => {
-    const incoming = openRequest(c.req.raw, c.env, ports, shape)
+    const incoming = new RequestContext(c.req.raw, c.env, ports, shape)
     incoming.memory = bodyMemory.open()
     c.set('incoming', incoming)
     await next()

@@ -4,7 +4,7 @@ import { requestedModel } from '../../../src/api/body/choose-model.ts'
 import { parseInferenceRequest } from '../../../src/api/body/parse-request.ts'
 import { requestedOptions } from '../../../src/api/body/requested-options.ts'
 import { ModelRegistry } from '../../../src/api/model-registry.ts'
-import { openRequest } from '../../../src/api/request-context.ts'
+import { RequestContext } from '../../../src/api/request-context.ts'
 import { ResponseAffinity } from '../../../src/origin/response-affinity.ts'
 import { openaiErrors } from '../../../src/protocols/error-shape.ts'
 import { endpointOf } from '../../../src/protocols/protocols.ts'
@@ -35,7 +35,12 @@ function parsed(path: string, body: Uint8Array | Promise<Uint8Array>) {
     inRegions: () => ANYONE,
     storedResponses: new ResponseAffinity(1),
   }
-  return parseInferenceRequest(parts, endpointOf(path)!, openRequest(request, scope, clock, openaiErrors), ANYONE)
+  return parseInferenceRequest(
+    parts,
+    endpointOf(path)!,
+    new RequestContext(request, scope, clock, openaiErrors),
+    ANYONE,
+  )
 }
 
 const body = new TextEncoder().encode(JSON.stringify({ model: 'qwen', messages: [{ role: 'user', content: 'hi' }] }))
