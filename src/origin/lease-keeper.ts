@@ -17,12 +17,10 @@ import type { RunningBookings } from './pause/running-bookings.ts'
 import type { InFlightPrompt } from './regions/region-estimator.ts'
 import { defaultTimers } from '../timers.ts'
 
+/** What a booking is made from, before the pool has placed it. */
 export interface BookingParts {
   readonly pool: PoolPort
-  /** null: placed without the object, which was unreachable. It gets the booking as soon as it is reachable. */
-  readonly lease: Lease | null
   readonly admission: Admission
-  readonly placement: Placement
   readonly leaseMs: number
   readonly log: Log
   readonly ports: Pick<Ports, 'now'>
@@ -60,6 +58,7 @@ export class LeaseKeeper {
   /** Index among the running bookings. */
   runningIndex = -1
   #parts: BookingParts
+  #placement: Placement
   #lease: Lease | null
   /** The object has had this booking, so it needs the release. */
   #known: boolean
@@ -78,13 +77,15 @@ export class LeaseKeeper {
   #onFence: () => void = nothingSent
   readonly #charge: Charge
 
-  constructor(parts: BookingParts) {
+  /** @param lease null: placed without the object, which was unreachable. It gets the booking once it is reachable. */
+  constructor(parts: BookingParts, placement: Placement, lease: Lease | null) {
     this.#parts = parts
+    this.#placement = placement
     this.#placedAt = parts.ports.now()
     this.#charge = parts.charge ?? noCharge
     parts.runsIn?.bookings.add(this)
-    this.#lease = parts.lease
-    this.#known = parts.lease !== null
+    this.#lease = lease
+    this.#known = lease !== null
     this.#renewal = this.#renewLater()
   }
 
@@ -103,9 +104,9 @@ export class LeaseKeeper {
 
   /** Whether the booking has one of these engines, or a rank of one of these servers. */
   isAt(cluster: string, pool: string, engines: readonly string[]): boolean {
-    const { runsIn, placement } = this.#parts
+    const { runsIn } = this.#parts
     if (runsIn?.cluster !== cluster || runsIn.pool !== pool) return false
-    return engineIdsOf(placement).some((id) => engines.includes(id) || engines.includes(serverIdOf(id)))
+    return engineIdsOf(this.#placement).some((id) => engines.includes(id) || engines.includes(serverIdOf(id)))
   }
 
   /** Ends the call to the engine, because its answer may not go on. */
@@ -160,7 +161,8 @@ export class LeaseKeeper {
       () => {
         this.#lease = null
         this.#placedAt = placedAt
-        this.#parts = { ...this.#parts, placement, admission: { ...admission, attempt: admission.attempt + 1 } }
+        this.#placement = placement
+        this.#parts = { ...this.#parts, admission: { ...admission, attempt: admission.attempt + 1 } }
       },
     )
   }
@@ -242,10 +244,10 @@ export class LeaseKeeper {
   }
 
   #asResume(): Resume {
-    const { admission, placement, ports } = this.#parts
+    const { admission, ports } = this.#parts
     return {
       admission,
-      placement,
+      placement: this.#placement,
       ageMs: ports.now() - this.#placedAt,
       firstTokenSeen: this.#firstTokenSeen,
       legsDone: this.#legsDone,

@@ -9,16 +9,18 @@ import { admission, outcome } from '../kit/pool-fixtures.ts'
 const origin = {} as Origin
 
 function running(placement: Placement): { readonly booking: LeaseKeeper; readonly ended: string[] } {
-  const booking = new LeaseKeeper({
-    ports: { now: () => 0 },
-    pool: {} as never,
-    lease: null,
-    admission: admission(),
+  const booking = new LeaseKeeper(
+    {
+      ports: { now: () => 0 },
+      pool: {} as never,
+      admission: admission(),
+      leaseMs: 60_000,
+      log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+      runsIn: { cluster: 'c', pool: 'm', bookings: runningBookings(origin) },
+    },
     placement,
-    leaseMs: 60_000,
-    log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
-    runsIn: { cluster: 'c', pool: 'm', bookings: runningBookings(origin) },
-  })
+    null,
+  )
   return { booking, ended: [] }
 }
 

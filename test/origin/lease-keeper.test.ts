@@ -65,16 +65,18 @@ class FakePool {
       },
     } as Partial<PoolPort> as PoolPort
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    return new LeaseKeeper({
-      ports: clock,
-      pool: cluster,
-      lease,
-      admission: { id: 'x' } as Admission,
+    return new LeaseKeeper(
+      {
+        ports: clock,
+        pool: cluster,
+        admission: { id: 'x' } as Admission,
+        leaseMs: 60_000,
+        log,
+        timers,
+      },
       placement,
-      leaseMs: 60_000,
-      log,
-      timers,
-    })
+      lease,
+    )
   }
 
   renewed(): Promise<void> {
@@ -123,16 +125,18 @@ describe('a booking in this process', () => {
       },
     } as Partial<PoolPort> as PoolPort
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    return new LeaseKeeper({
-      ports: clock,
-      pool: cluster,
-      lease,
-      admission: { id: 'x' } as Admission,
+    return new LeaseKeeper(
+      {
+        ports: clock,
+        pool: cluster,
+        admission: { id: 'x' } as Admission,
+        leaseMs: 60_000,
+        log,
+        timers: timersIn(rings),
+      },
       placement,
-      leaseMs: 60_000,
-      log,
-      timers: timersIn(rings),
-    })
+      lease,
+    )
   }
 
   it('a booking in this process applies every event at once, and leaves nothing pending', () => {

@@ -26,12 +26,10 @@ export type AdmittedPlacement = Pick<
   'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'
 >
 
-/** What a call needs, and the booking that it makes. */
-export type AdmitContext = Omit<BookingParts, 'lease' | 'placement'> & {
+/** What a call of a pool needs, and the booking that it makes. */
+export interface AdmitContext extends BookingParts {
   readonly ports: Ports
   readonly route: PoolRoute
-  readonly runsIn: NonNullable<BookingParts['runsIn']>
-  readonly charge: Charge
 }
 
 export function admitContext(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {
@@ -87,7 +85,7 @@ export async function admitOn(
         },
       }
     const context = isLate ? { ...parts, admission: withLateKey(admission) } : parts
-    const booking = new LeaseKeeper({ ...context, lease: null, placement })
+    const booking = new LeaseKeeper(context, placement, null)
     if (isLate) booking.sendBooking()
     const note = isLate ? 'fallback=object_late' : 'fallback=object_unreachable'
     return { placement, policy: 'rendezvous', predictedTtftMs: null, booking, notes: [note] }
@@ -100,16 +98,17 @@ const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `$
 /** The placement with its booking, or the refusal. */
 export function toPlacement(
   admitted: AdmitResult,
-  { pool, admission, leaseMs, log, timers, scope, ports, route, runsIn, charge }: AdmitContext,
+  parts: AdmitContext,
 ): AdmittedPlacement | { readonly refusal: Refusal } {
   if ('refusal' in admitted) return admitted
+  const { ports, route, scope } = parts
   const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
   if (events.length > 0) reportPoolEvents(ports, { cluster: route.cluster.id, pool: route.pool.model }, events, scope)
   return {
     placement,
     policy,
     predictedTtftMs,
-    booking: new LeaseKeeper({ ports, pool, admission, leaseMs, log, timers, scope, lease, placement, runsIn, charge }),
+    booking: new LeaseKeeper(parts, placement, lease),
     notes: NO_NOTES,
   }
 }
