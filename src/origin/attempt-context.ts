@@ -24,7 +24,7 @@ export interface AttemptContext {
   readonly signal: AbortSignalLike
   /** Its part in a race of two attempts (hedge or rescue). */
   readonly race: RaceEntry
-  readonly placeOf: (route: PoolRoute) => PlaceStep
+  readonly stepsOf: (route: PoolRoute) => { readonly place: PlaceStep }
 }
 
 /** Sends one attempt. Resolves with the response, or with failures after which another engine may try. */

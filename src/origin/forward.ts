@@ -41,14 +41,12 @@ export function forward(
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
   const failed = new FailedAttempts(enginesWithoutRoute(exchange, ports))
-  const placeOf = (route: PoolRoute): PoolSteps['place'] => stepsOf(route).place
   const retry: RetryState = {
     ports,
     digests,
     suspect,
     currentRoutes,
     stepsOf,
-    placeOf,
     maxAttempts,
     maxFinalLegs,
     stages,

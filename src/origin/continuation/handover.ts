@@ -141,13 +141,13 @@ const callContextOf = ({ exchange, ports, placed }: AttemptContext): CallContext
 })
 
 async function place(
-  { attempt: { ports, placed: last, placeOf }, digests, cause }: HandoverInput,
+  { attempt: { ports, placed: last, stepsOf }, digests, cause }: HandoverInput,
   exchange: Exchange,
   { failed, attempt }: { readonly failed: readonly FailedOutcome[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
   const avoid = [...failed.map(({ engine }) => engine.id), last.engine.id]
   const history = onePoolHistory(last.route, { attempt, skipsRetryBudget: cause === 'drains', failed, avoid })
-  const context = { ports, digests, stages: new StageTimer({}), placeOf }
+  const context = { ports, digests, stages: new StageTimer({}), stepsOf }
   const second = cause === 'silent' ? { route: last.route, rescueFrom: last } : undefined
   const placed = await acquirePlacement(exchange, context, history, second)
   if (!('refusal' in placed)) return placed

@@ -36,7 +36,7 @@ export function acquirePlacement(
 }
 
 const ask = (search: PlacementSearch, pass: Pass, route: PoolRoute): ReturnType<PlaceStep> =>
-  search.context.placeOf(route)(pass, search, route)
+  search.context.stepsOf(route).place(pass, search, route)
 
 const isPlaced = (placing: ReturnType<PlaceStep>): placing is AcquiredPlacement =>
   !(placing instanceof Promise) && placing !== 'unknown_engine' && !('refusal' in placing)

@@ -48,7 +48,7 @@ export interface PlacementContext {
   readonly digests: PoolDigests
   /** Receives the time of lookups and admits. */
   readonly stages: StageTimer
-  readonly placeOf: (route: PoolRoute) => PlaceStep
+  readonly stepsOf: (route: PoolRoute) => { readonly place: PlaceStep }
   /** Absent: the configuration does not change while requests run. */
   readonly currentRoutes?: CurrentRoutes | undefined
 }

@@ -21,7 +21,7 @@ export const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']
 
 /** null: no engine takes the request. */
 export async function placeSecond(
-  { exchange, ports, digests, placeOf, placed: first, earlier }: AttemptContext,
+  { exchange, ports, digests, stepsOf, placed: first, earlier }: AttemptContext,
   { kind, attempt, stages }: SecondParts,
 ): Promise<AcquiredPlacement | null> {
   const { route, engine } = first
@@ -29,7 +29,7 @@ export async function placeSecond(
   const failedIds = earlier.filter(({ failure }) => failure !== 'busy').map((one) => one.engine.id)
   const avoid = [engine.id, ...failedIds, ...foreign]
   const history = onePoolHistory(route, { attempt, skipsRetryBudget: false, failed: earlier, avoid })
-  const context = { ports, digests, stages, placeOf }
+  const context = { ports, digests, stages, stepsOf }
   const rescueFrom = kind === 'rescue' ? first : null
   const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })
   if (!('refusal' in placed)) return { ...placed, notes: [...placed.notes, `${kind}=won`] }

@@ -20,7 +20,7 @@ export interface RetryState extends PlacementContext {
 
 export const attemptOf = (
   exchange: Exchange,
-  { ports, digests, suspect, placeOf, stages, failed }: RetryState,
+  { ports, digests, suspect, stepsOf, stages, failed }: RetryState,
   placed: AcquiredPlacement,
 ): AttemptContext => ({
   exchange,
@@ -32,5 +32,5 @@ export const attemptOf = (
   suspect,
   signal: exchange.signal,
   race: alone,
-  placeOf,
+  stepsOf,
 })

@@ -28,7 +28,7 @@ async function handOverFrom(failed: readonly Partial<FailedOutcome>[], engines: 
     ports: { ...ports, pool: () => ({ ...ports.pool('c', 'm'), local: null }) },
     placed: { route, engine },
     stages: new StageTimer({}),
-    placeOf: () => placeOnPool,
+    stepsOf: () => ({ place: placeOnPool }),
   } as unknown as AttemptContext
   const request = { stops: [], repeats: false, barrier: null } as unknown as Continuable
   const result = await handOver({

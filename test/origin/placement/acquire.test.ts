@@ -26,10 +26,12 @@ function placed(answers: Readonly<Record<string, Answer>>) {
     ports: world.ports,
     digests: world.digests,
     stages: new StageTimer({}),
-    placeOf: () => (_pass, _search, route) => {
-      clusters.push(route.cluster.id)
-      return answers[route.cluster.id]!
-    },
+    stepsOf: () => ({
+      place: (_pass, _search, route) => {
+        clusters.push(route.cluster.id)
+        return answers[route.cluster.id]!
+      },
+    }),
   }
   const exchange = world.exchange(Object.keys(answers).map((cluster) => world.route(cluster, [`${cluster}-x`])))
   return { clusters, result: acquirePlacement(exchange, context, history) }

@@ -64,7 +64,13 @@ class LateGateway {
     const avoid = new Map<string, string[]>()
     const history = { attempt: 0, skipsRetryBudget: false, failedLegs: [], avoid, beyondContextTokens: null }
     const { digests } = this.forwarder
-    const context = { ports, digests, stages: new StageTimer({}), placeOf: () => placeOnPool, currentRoutes }
+    const context = {
+      ports,
+      digests,
+      stages: new StageTimer({}),
+      stepsOf: () => ({ place: placeOnPool }),
+      currentRoutes,
+    }
     const exchange = this.forwarder.exchange([route], { waitingRequests: new WaitingRequests() })
     return placeOnPool(pass, { exchange, context, history, second: undefined }, route)
   }

@@ -210,7 +210,7 @@ function openRace() {
     earlier: [],
     signal: world.client.signal,
     race: alone,
-    placeOf: () => placeOnPool,
+    stepsOf: () => ({ place: placeOnPool }),
   } as unknown as AttemptContext
   const sent: SentAttempt[] = []
   const races: OpenRace[] = []

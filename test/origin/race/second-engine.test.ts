@@ -17,7 +17,7 @@ async function secondAfter(failures: readonly Partial<FailedOutcome>[], kind: 'h
     placed: { route, engine: route.targets.get('c-b')!, attempt: failures.length },
     earlier: failures.map((failure) => ({ engine: route.targets.get('c-a')!, status: null, ...failure })),
     race: alone,
-    placeOf: () => placeOnPool,
+    stepsOf: () => ({ place: placeOnPool }),
   } as unknown as AttemptContext
   await placeSecond(attempt, { kind, attempt: failures.length + 1, stages: new StageTimer({}) })
   return world.bookings[0]!
