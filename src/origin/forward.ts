@@ -53,7 +53,7 @@ export function forward(
     failed,
     refusalReason: null,
   }
-  return retryLoop(exchange, retry).catch((error: unknown) => endRefused(exchange, retry, error))
+  return retryLoop(exchange, retry)
 }
 
 /** Completes the record of a request without an answer of an engine, and throws its error. */
@@ -87,26 +87,30 @@ const DEFAULT_STEPS = stepsByPool({ comments: true, choosesClusters: true })
 
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
   const { ports, stepsOf, maxAttempts, maxFinalLegs, failed } = retry
-  while (failed.all.length < maxAttempts && failed.finalLegs < maxFinalLegs && !failed.isTooLate) {
-    const placing = acquirePlacement(exchange, retry, failed.history())
-    const placed = placing instanceof Promise ? await placing : placing
-    if ('refusal' in placed) {
-      retry.refusalReason = placed.refusal.reason
-      if (!failed.shiftBlame()) return answerOfAll(exchange, retry, placed.refusal)
-      continue
+  try {
+    while (failed.all.length < maxAttempts && failed.finalLegs < maxFinalLegs && !failed.isTooLate) {
+      const placing = acquirePlacement(exchange, retry, failed.history())
+      const placed = placing instanceof Promise ? await placing : placing
+      if ('refusal' in placed) {
+        retry.refusalReason = placed.refusal.reason
+        if (!failed.shiftBlame()) return answerOfAll(exchange, retry, placed.refusal)
+        continue
+      }
+      const steps = stepsOf(placed.route)
+      const outcome = await (failed.all.length === 0 ? steps.first : steps.again)(attemptOf(exchange, retry, placed))
+      if (!('failure' in outcome || 'failures' in outcome)) {
+        learnLacking(failed.all, ports)
+        discardKeptAnswers(failed.all)
+        return outcome
+      }
+      retry.refusalReason = null
+      for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }]) {
+        failed.add(one)
+        reportFailure(one, exchange, retry)
+      }
     }
-    const steps = stepsOf(placed.route)
-    const outcome = await (failed.all.length === 0 ? steps.first : steps.again)(attemptOf(exchange, retry, placed))
-    if (!('failure' in outcome || 'failures' in outcome)) {
-      learnLacking(failed.all, ports)
-      discardKeptAnswers(failed.all)
-      return outcome
-    }
-    retry.refusalReason = null
-    for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }]) {
-      failed.add(one)
-      reportFailure(one, exchange, retry)
-    }
+    return answerOfAll(exchange, retry, null)
+  } catch (error) {
+    return endRefused(exchange, retry, error)
   }
-  return answerOfAll(exchange, retry, null)
 }
