@@ -22,13 +22,13 @@ export function chained({ chain: [first, ...others], onError, handler }: ChainPa
     if (!(error instanceof Error)) throw error
     c.res = await onError(error, c)
   }
-  const answer: Step = async (c) => {
-    try {
-      c.res = await handler(c)
-    } catch (error) {
-      await failed(c, error)
-    }
-  }
+  const answer: Step = (c) =>
+    handler(c).then(
+      (response) => {
+        c.res = response
+      },
+      (error: unknown) => failed(c, error),
+    )
   const behindFirst = others.reduceRight<Step>(
     (next, middleware) => (c) => {
       let passed: Promise<void> | null = null
