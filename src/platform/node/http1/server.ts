@@ -74,13 +74,13 @@ export class Http1Server {
 
   #serve(request: ServerRequest, writer: SocketResponseWriter): void {
     const { gateway, scopeOf, log } = this.#parts
-    gateway
-      .fetch(request, scopeOf(writer, writer.socket))
-      .then((response) => (response === RESPONSE_ALREADY_SENT ? undefined : writeUnlessBegun(response, writer)))
-      .catch((error: unknown) => {
-        log.error('answer_failed', { error })
-        writer.destroy()
-      })
+    const failed = (error: unknown): void => {
+      log.error('answer_failed', { error })
+      writer.destroy()
+    }
+    gateway.fetch(request, scopeOf(writer, writer.socket)).then((response) => {
+      if (response !== RESPONSE_ALREADY_SENT) writeUnlessBegun(response, writer).catch(failed)
+    }, failed)
   }
 }
 
