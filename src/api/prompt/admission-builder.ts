@@ -65,7 +65,7 @@ export class AdmissionBuilder {
   readonly #edgePrompts: EdgePrompts | null
   readonly #measure: MeasurePrompt
   // There is nearly always one entry: searching a list is faster than creating a map.
-  readonly #poolAdmissions: PoolAdmission[] = []
+  #poolAdmissions: readonly PoolAdmission[] = []
   /** No lookup may still read the prompt. */
   #isUnread = true
   /** The prompt, which all pools share. null: it was not read yet, or an answer has begun. */
@@ -153,7 +153,8 @@ export class AdmissionBuilder {
     const session = sessionIn(this.#inference, route)
     const admission = admissionOf(this.#inference, { route, prompt, session })
     const entry: PoolAdmission = { route, request, prompt, session, admission, hasLookedUp: false }
-    this.#poolAdmissions.push(entry)
+    // Not `push`, which makes room for 17 entries.
+    this.#poolAdmissions = this.#poolAdmissions.concat(entry)
     return entry
   }
 
