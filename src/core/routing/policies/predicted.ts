@@ -1,10 +1,4 @@
-import {
-  newTokens,
-  prefillSeconds,
-  type PromptSize,
-  queueSeconds,
-  STEP_TOKENS,
-} from '../../latency/prefill-cost-model.ts'
+import { newTokens, prefillSeconds, queueSeconds, STEP_TOKENS } from '../../latency/prefill-cost-model.ts'
 import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import { adapterSeconds, DEFAULT_LOADING_COSTS, loadSeconds } from '../../latency/loading-costs.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../policy-options.ts'
@@ -264,11 +258,12 @@ interface Fleet {
   readonly users: number
 }
 
-interface NewWork {
-  readonly prefillS: number
-  /** Part of it that copies blocks which live requests hold elsewhere. */
-  readonly lastingS: number
-  readonly size: PromptSize
+function fleetOf(candidates: readonly PredictedCandidate[], live: number): Fleet {
+  return {
+    queued: meanOf(candidates, 'queuedPrefills'),
+    usual: meanOf(candidates, 'usualQueuedPrefills'),
+    users: copyUsers(candidates, live),
+  }
 }
 
 /** Half of a step: what a long queue fills of the step that both share, and a long prompt finds free, on average. */
@@ -279,21 +274,28 @@ const SHARED_STEP_TOKENS = STEP_TOKENS / 2
  * step at its end, so a prompt delays those before it in its first step by its part of that step. The delay does not
  * fall at the length where a queue needs a second step: the engine with the longer queue would then be the cheaper one.
  */
-function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: PredictedCandidate, size: PromptSize): number {
+function sameStepS(engine: PredictedCandidate, promptTokens: number): number {
+  const { queuedPrefills, queuedPrefillTokens, costModel, cachedTokens } = engine
+  const size = { promptTokens, cachedTokens }
   const sharers = queuedPrefills * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, queuedPrefillTokens))
   return sharers * queueSeconds(costModel, size) * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, newTokens(size)))
 }
 
 /**
- * Seconds that the request takes from others: delays by its prefill and by its place, less what later requests save by
- * the copy. A copy delays only requests that wait on this engine.
+ * Seconds by which the prefill of the request delays others, less what later requests save by the copy. A copy delays
+ * only requests that wait on this engine.
+ * @param lastingS part of the prefill that copies blocks which live requests hold elsewhere
  */
-function externalityS(engine: PredictedCandidate, { queued: mean, usual, users }: Fleet, work: NewWork): number {
-  const { queuedPrefills, placeWaitS } = engine
-  const { prefillS, lastingS, size } = work
+function delayOfOthersS(
+  engine: PredictedCandidate,
+  { queued: mean, usual, users }: Fleet,
+  prefillS: number,
+  lastingS: number,
+): number {
+  const { queuedPrefills } = engine
   const queued = expectedQueued(mean, engine, usual)
   const copyS = (MIN_COPY_COST + pressureOf(queuedPrefills, queuedPrefills) - users / (1 + users)) * lastingS
-  return pressureOf(queued, queuedPrefills) * (prefillS - lastingS) + copyS + sameStepS(engine, size) + placeWaitS
+  return pressureOf(queued, queuedPrefills) * (prefillS - lastingS) + copyS
 }
 
 /**
@@ -308,19 +310,15 @@ function streamsS(engine: PredictedCandidate, prefillS: number, outputTokens: nu
 }
 
 function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidate[], values: Values): void {
+  const { promptTokens } = request
   const { costs, terms } = costTable.reset(candidates.length)
   const live = maxLiveTokens(candidates)
-  const fleet = {
-    queued: meanOf(candidates, 'queuedPrefills'),
-    usual: meanOf(candidates, 'usualQueuedPrefills'),
-    users: copyUsers(candidates, live),
-  }
+  const fleet = fleetOf(candidates, live)
   const outputTokens =
     request.expectedOutputTokens ?? Math.min(request.usualOutputTokens ?? Infinity, values.expectedOutputTokens)
   for (let place = 0; place < candidates.length; place++) {
     const engine = candidates[place]!
-    const size = { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens }
-    const prefillS = prefillSeconds(engine.costModel, size)
+    const prefillS = prefillSeconds(engine.costModel, { promptTokens, cachedTokens: engine.cachedTokens })
     const loadS = loadSeconds(engine.slowTokens, values)
     const adapterS = adapterSeconds(engine.adapterFit, values)
     const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS + engine.delayS
@@ -330,9 +328,11 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
     const decodeS = values.decodeWeight * outputS
     const lastingS =
       engine.liveTokens >= 0 && live > engine.cachedTokens
-        ? prefillS - prefillSeconds(engine.costModel, { promptTokens: request.promptTokens, cachedTokens: live })
+        ? prefillS - prefillSeconds(engine.costModel, { promptTokens, cachedTokens: live })
         : 0
-    const takenS = values.workWeight * externalityS(engine, fleet, { prefillS, lastingS, size })
+    const externalityS =
+      delayOfOthersS(engine, fleet, prefillS, lastingS) + sameStepS(engine, promptTokens) + engine.placeWaitS
+    const takenS = values.workWeight * externalityS
     const delayedS = values.decodeWeight * streamsS(engine, prefillS, outputTokens)
     const barrierS = memoryS(potential / engine.capacityBlocks, outputS, values.barrierS)
     const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentNewTokens
