@@ -342,6 +342,7 @@ export class PoolLedger {
       // The response of a prefill leg marks its end.
       streams: legRole === 'prefill' || admission.streams,
       sequences: admission.sequences,
+      isBusy: estimators.requests > 0,
     }
     const queued = prefills ? estimators.queuePrefill(prefill, now) : null
     const shared = prefills ? reading.prompt.shape.blockCount : estimate.indexBlocks

@@ -181,11 +181,11 @@ export class EngineEstimators {
     return this.#decodeCostModel
   }
 
-  /** Books a prefill, before its request is counted. */
+  /** Books a prefill. */
   queuePrefill(prefill: Prefill, now: number): QueuedPrefill {
     this.prefillShare.add(prefill.seconds, now)
     this.usualPrefillS += USUAL_SHARE * (prefill.seconds - this.usualPrefillS)
-    return this.queue.add({ ...prefill, isBusy: this.requests > 0 }, now)
+    return this.queue.add(prefill, now)
   }
 
   /** Seconds of prefill work that were done since the start. */
