@@ -48,9 +48,11 @@ describe('words that the glossary has retired', () => {
   })
 
   it('words that the glossary has retired are accepted in the names that the list allows, and only in their files', () => {
-    expect(problemsOf('const cuts = 1', 'src/core/pool/pool-engines/circuit.ts')).toEqual([])
-    expect(problemsOf('const cuts = 1')).toEqual(['src/example.ts:1: retired word "cut". Use "truncated".'])
-    expect(problemsOf('const newCut = 1', 'src/core/pool/pool-engines/circuit.ts')).toHaveLength(1)
+    expect(problemsOf('const book = 1', 'src/platform/node/replicas/messages.ts')).toEqual([])
+    expect(problemsOf('const book = 1')).toEqual([
+      'src/example.ts:1: retired word "book". Use "estimator (one) or ledger (books)".',
+    ])
+    expect(problemsOf('const newBook = 1', 'src/platform/node/replicas/messages.ts')).toHaveLength(1)
   })
 
   it('words that the glossary has retired are rejected in file names', () => {

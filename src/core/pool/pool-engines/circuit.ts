@@ -4,15 +4,15 @@ export type Circuit = Evidence & (ClosedCircuit | OpenCircuit | ProbingCircuit)
 interface Evidence {
   /** Booking keys of the consecutive failures that opened it or may open it; empty after a timeout. */
   readonly by: readonly string[]
-  /** Streams cut since the last complete one; absent: none. */
-  readonly cuts?: number
+  /** Truncated streams since the last complete one; absent: none. */
+  readonly truncations?: number
   /** Tenant of all these requests; null: several tenants, or no keys. Absent: no failures. */
   readonly client?: string | null
 }
 
 interface ClosedCircuit {
   readonly state: 'closed'
-  /** How often it opened because of cut streams since the last complete one. */
+  /** How often it opened because of truncated streams since the last complete one. */
   readonly openings?: number
 }
 
@@ -134,25 +134,23 @@ export function probedHealthy(circuit: Circuit, settings: CircuitSettings): Circ
   return circuit.isHung === true ? { ...circuit, limit: MAX_TRIALS } : begun(circuit, settings)
 }
 
-const evidenceOf = ({ by, cuts, client }: Circuit): Evidence => ({
+const evidenceOf = ({ by, truncations, client }: Circuit): Evidence => ({
   by,
-  ...(cuts === undefined ? {} : { cuts }),
+  ...(truncations === undefined ? {} : { truncations }),
   ...(client === undefined ? {} : { client }),
 })
 
 const openedOf = ({ openedAt, untilMs, openings, isHung }: OpenTimes): OpenTimes =>
   isHung === true ? { openedAt, untilMs, openings, isHung } : { openedAt, untilMs, openings }
 
-/**
- * Applies a first token. Whether streams complete is still unknown: after cuts, the next cut opens the circuit again.
- */
+/** Applies a first token. Whether streams complete is unknown: after truncations, the next one opens it again. */
 function begun(circuit: Circuit, { failures }: CircuitSettings): Circuit {
-  const { cuts, openings, client } = circuit
-  if (cuts === undefined) return closed
+  const { truncations, openings, client } = circuit
+  if (truncations === undefined) return closed
   return {
     state: 'closed',
     by: [],
-    cuts: Math.min(cuts, failures - 1),
+    truncations: Math.min(truncations, failures - 1),
     ...(client === undefined ? {} : { client }),
     ...(openings === undefined ? {} : { openings }),
   }
@@ -172,9 +170,9 @@ function failed(circuit: Circuit, outcome: 'failure' | 'truncated' | 'hung', att
   const wasProbing = circuit.state === 'probing'
   // A timeout opens on its own: forgiving other failures does not close it.
   const by = isHung ? [] : outcome === 'truncated' ? circuit.by : wasProbing ? [key] : [...circuit.by, key]
-  const truncations = (circuit.cuts ?? 0) + (outcome === 'truncated' ? 1 : 0)
+  const truncations = (circuit.truncations ?? 0) + (outcome === 'truncated' ? 1 : 0)
   const client = clientOf(circuit, attempt)
-  const evidence: Evidence = truncations > 0 ? { by, cuts: truncations, client } : { by, client }
+  const evidence: Evidence = truncations > 0 ? { by, truncations, client } : { by, client }
   const { openings = 0 } = circuit
   if (!wasProbing) {
     const before: ClosedCircuit = openings > 0 ? { state: 'closed', openings } : { state: 'closed' }
@@ -200,11 +198,11 @@ function clientOf(circuit: Circuit, { client = null }: JudgedAttempt): string | 
 }
 
 /** Keeps the maximum evidence of a closed circuit: the next failure is judged again. */
-function atBrink({ by, cuts = 0, client }: Evidence, { failures }: CircuitSettings): Evidence {
-  const keptTruncations = Math.min(cuts, failures - 1)
+function atBrink({ by, truncations = 0, client }: Evidence, { failures }: CircuitSettings): Evidence {
+  const keptTruncations = Math.min(truncations, failures - 1)
   const kept = by.slice(Math.max(0, by.length - (failures - 1 - keptTruncations)))
   if (kept.length + keptTruncations === 0) return { by: [] }
-  const evidence: Evidence = keptTruncations > 0 ? { by: kept, cuts: keptTruncations } : { by: kept }
+  const evidence: Evidence = keptTruncations > 0 ? { by: kept, truncations: keptTruncations } : { by: kept }
   return client === undefined ? evidence : { ...evidence, client }
 }
 
@@ -216,7 +214,8 @@ export function excused(circuit: Circuit, key: string, now: number, isDoubtful =
   if (!circuit.by.includes(key) || (isDoubtful && circuit.state !== 'closed' && circuit.openings > 1)) return circuit
   const by = circuit.by.filter((one) => one !== key)
   const { client: _, ...rest } = evidenceOf(circuit)
-  const kept: Evidence = by.length === 0 && rest.cuts === undefined ? { ...rest, by } : { ...evidenceOf(circuit), by }
+  const kept: Evidence =
+    by.length === 0 && rest.truncations === undefined ? { ...rest, by } : { ...evidenceOf(circuit), by }
   const { openings } = circuit
   if (circuit.state === 'closed') {
     return { ...kept, ...(openings === undefined ? { state: 'closed' } : { state: 'closed', openings }) }

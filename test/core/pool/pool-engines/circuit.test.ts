@@ -253,7 +253,7 @@ describe('circuit', () => {
               expect(admits(circuit, now)).toBe(waitMs(circuit, now) === 0)
             } else expect(admits(circuit, now + waitMs(circuit, now)!)).toBe(true)
             if (circuit.state === 'closed')
-              expect(circuit.by.length + (circuit.cuts ?? 0)).toBeLessThan(settings.failures)
+              expect(circuit.by.length + (circuit.truncations ?? 0)).toBeLessThan(settings.failures)
             expect(judged(circuit, 'success', { ...at(now, 'new'), sentAt: now + 1 })).toEqual(closed)
           }
         }),
