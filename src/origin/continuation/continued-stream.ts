@@ -332,7 +332,10 @@ class ContinuedSource {
     const { how } = this.#method()
     const failed = this.#failed
     const input = { attempt, state: this.#state, digests, cause, how, booked: this.#booked, failed, suspect }
-    const result = await handOver(input)
+    const moving = handOver(input)
+    // On Workers, a client disconnect would otherwise end the JavaScript before the new booking is released.
+    attempt.exchange.scope.background(moving.catch(() => undefined))
+    const result = await moving
     this.#booked += result.booked
     return result
   }
