@@ -129,9 +129,9 @@ export function requestText(version = '1.1', body = REQUEST_BODY): string {
 
 /**
  * Sends one request and reads to the end of the message or of the connection.
- * @param onBody called when the first bytes of the body have arrived
+ * @param onBody called with the body so far, as soon as there is one, whenever bytes have arrived
  */
-export async function ask(port: number, text = requestText(), onBody?: () => void): Promise<RawAnswer> {
+export async function ask(port: number, text = requestText(), onBody?: (body: string) => void): Promise<RawAnswer> {
   const socket = net.connect(port, '127.0.0.1')
   socket.on('error', () => {})
   socket.write(text)
@@ -140,7 +140,7 @@ export async function ask(port: number, text = requestText(), onBody?: () => voi
     raw += (bytes as Buffer).toString('latin1')
     const parsed = parseRaw(raw)
     if (parsed.whole) break
-    if (parsed.body !== '') onBody?.()
+    if (parsed.body !== '') onBody?.(parsed.body)
   }
   socket.destroy()
   return parseRaw(raw)
