@@ -17,6 +17,8 @@ const ADMIN = 'admin-key-1'
 const CHAT = '/v1/chat/completions'
 const OWN = /^1\.1 firstlight-[0-9a-f]{8}$/
 const SOMEBODY = '1.1 firstlight-00000000'
+/** Nothing listens here. */
+const NOBODY = 'http://127.0.0.1:9'
 const PAIR = {
   kv_transfer_params: { remote_engine_id: 'p', remote_block_ids: [1], remote_host: '127.0.0.1', remote_port: 1 },
 }
@@ -51,15 +53,16 @@ export function viaContract(way: string, { runtime, host, observeShare }: ViaWay
   const name = `a gateway on ${runtimeNames[runtime]}, ${way}`
   /** Heads of POSTs and of requests for stored responses, as the engine received them. */
   const heads: EngineRequest['headers'][] = []
-  /** POSTs that passed through the loop. */
+  /** POSTs of clients that passed through the loop. */
   let rounds = 0
   let sites: Site[] = []
   let subject: RunningGateway
 
   const openEngine = (): Promise<FakeEngine> =>
     FakeEngine.open({
-      '*': ({ method, path, headers, json }): FakeAnswer => {
+      '*': ({ method, path, headers, json, isTrial }): FakeAnswer => {
         if (method === 'GET' && !path.includes('/v1/responses/')) return { body: '' }
+        if (isTrial) return { body: { id: 'cmpl_1', choices: [{ text: 'a' }] } }
         heads.push(headers)
         if (headers['via']?.includes(SOMEBODY) && headers['x-meets'] === 'somebody')
           return { status: 508, body: { error: {} } }
@@ -71,12 +74,16 @@ export function viaContract(way: string, { runtime, host, observeShare }: ViaWay
       },
     })
 
-  /** Opens a balancer whose only backend is the gateway itself, so it seems healthy. */
+  /**
+   * Opens a balancer whose only backend is the gateway itself, so its health checks pass. The trials of the gateway,
+   * the only POSTs without `via`, end there: they come a second after the circuit has opened, and would close it again.
+   */
   const openBalancer = (): Promise<Site> =>
     openReverseProxy(({ method, url, headers }) => {
-      if (method === 'POST') rounds++
+      const isTrial = method === 'POST' && headers.via === undefined
+      if (method === 'POST' && !isTrial) rounds++
       return {
-        to: subject.url,
+        to: isTrial ? NOBODY : subject.url,
         target: url!.replace(/^\/r\d?/, ''),
         headers: { ...headers, ...(host === undefined ? {} : { host }), connection: 'close' },
       }
