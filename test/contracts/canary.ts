@@ -74,27 +74,23 @@ export function canaryContract(runtime: Runtime): void {
     it('the semantic canary of a gateway finds the engine whose answers are wrong, ejects it, and uses it again once it is right', async () => {
       const { texts, ask, fleet, posts } = await site({ share: 1, eject: true })
       texts['b'] = 'Some other text'
-      const askSome = async (): Promise<void> => {
-        for (let at = 0; at < 8; at++) await ask()
+      /** Has no limit but that of the test: it takes dozens of comparisons, one at a time. */
+      const askUntil = async (isDone: () => Promise<boolean>): Promise<void> => {
+        do for (let at = 0; at < 8; at++) await ask()
+        while (!(await isDone()))
       }
+      await askUntil(async () => (await fleet())['b']!.compared?.stands_out_since != null)
+      // A health check of a busy machine may be late.
       await until(async () => {
-        await askSome()
-        return (await fleet())['b']!.compared?.stands_out_since != null
+        const { a, b, c } = await fleet()
+        return a!.available && !b!.available && c!.available
       })
-      expect(Object.values(await fleet()).map(({ id, available }) => [id, available])).toEqual([
-        ['a', true],
-        ['b', false],
-        ['c', true],
-      ])
       for (const request of posts().filter(isRepeated))
         expect(request.json).toMatchObject({ temperature: 0, stream: false, max_tokens: 32 })
       for (let at = 0; at < 6; at++) expect(await ask()).not.toBe('b')
       texts['b'] = 'Paris'
-      await until(async () => {
-        await askSome()
-        return (await fleet())['b']!.available
-      })
-    })
+      await askUntil(async () => (await fleet())['b']!.available)
+    }, 240_000)
 
     it('the semantic canary of a gateway repeats only greedy requests with one answer', async () => {
       const { ask, posts } = await site({ share: 1 })
