@@ -5,7 +5,8 @@ import type { FaultRule } from '../../packages/simulator/src/faults.ts'
 import { ownPorts } from '../own-ports.ts'
 import { ByteEngine, type Script } from '../kit/byte-engine.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
-import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
+import { leavesBy, runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
+import { postAndLeave } from '../kit/leaving-client.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -23,17 +24,30 @@ export interface Streamed {
 }
 
 const MODEL = 'base'
-const PATIENT = { timeout: 30_000 }
+/** Longer than a busy machine keeps an engine silent. */
+const PATIENCE_MS = 30_000
+const PATIENT = { timeout: PATIENCE_MS }
 const chat = (more: Json = {}): Json => ({
   messages: [{ role: 'user', content: 'Tell me of the sea, and of the ships that sail it in the morning.' }],
   ...more,
 })
 const completion = (more: Json = {}): Json => ({ prompt: 'Once upon a time there was a ship', ...more })
 
+/** Takes two minutes on an engine with the fault SLOW, or until the fault is lifted. */
+const LONG = completion({ max_tokens: 900 })
+const SLOW: FaultRule = { kind: 'slow', factor: 300 }
+
 interface EngineView {
   readonly id: string
   readonly requests: number
   readonly available: boolean
+}
+
+/** Limits of gateway and pool, ms. Default: no heartbeats, and engines may be silent for long. */
+interface Waits {
+  readonly heartbeatMs?: number
+  readonly idleMs?: number
+  readonly firstByteMs?: number
 }
 
 /** A session of each engine, found once: `policy: session` keeps it there. */
@@ -42,12 +56,16 @@ class Bench {
   readonly gateway: RunningGateway
   session = ''
 
-  constructor(fleet: RunningFleet, gateway: RunningGateway) {
+  readonly #runtime: Runtime
+
+  constructor(runtime: Runtime, fleet: RunningFleet, gateway: RunningGateway) {
+    this.#runtime = runtime
     this.fleet = fleet
     this.gateway = gateway
   }
 
-  static async open(runtime: Runtime, retry: Json, heartbeatMs = 0): Promise<Bench> {
+  static async open(runtime: Runtime, retry: Json, waits: Waits = {}): Promise<Bench> {
+    const { heartbeatMs = 0, idleMs = PATIENCE_MS, firstByteMs = PATIENCE_MS } = waits
     const fleet = await startFleet({
       model: MODEL,
       profile: 'test',
@@ -71,14 +89,14 @@ class Bench {
               observe_share: 1,
               retry: { share: 1, min_per_s: 1000, ...retry },
               circuit: { failures: 1000 },
-              limits: { idle_ms: 1500, first_byte_ms: heartbeatMs > 0 ? 2500 : 5000 },
+              limits: { idle_ms: idleMs, first_byte_ms: firstByteMs },
               engines,
             },
           ],
         },
       ],
     })
-    const bench = new Bench(fleet, gateway)
+    const bench = new Bench(runtime, fleet, gateway)
     for (let at = 0; bench.session === ''; at++) {
       const response = await bench.post('/v1/completions', completion({ max_tokens: 1 }), { session: `s${at}` })
       await response.arrayBuffer()
@@ -93,6 +111,12 @@ class Bench {
       headers: { 'content-type': 'application/json', 'x-session-id': session },
       body: JSON.stringify({ model: MODEL, ...body }),
     })
+  }
+
+  /** A request whose client leaves when `signal` is aborted. */
+  leave(path: string, body: Json, signal: AbortSignal): Promise<void> {
+    const post = { url: this.gateway.url + path, body: { model: MODEL, ...body } }
+    return postAndLeave({ ...post, headers: { 'x-session-id': this.session }, by: leavesBy(this.#runtime) }, signal)
   }
 
   stream = async (path: string, body: Json): Promise<Streamed> => read(await this.post(path, { ...body, stream: true }))
@@ -204,8 +228,10 @@ export function continuationContract(runtime: Runtime): void {
     afterAll(() => bench.close())
     beforeEach(() => bench.ready())
     afterEach(async () => {
-      bench.fault('e0', null)
-      bench.fault('e1', null)
+      for (const id of ['e0', 'e1']) {
+        bench.fault(id, null)
+        await bench.admin('POST', `/v1/firstlight/engines/${id}/undrain`)
+      }
       await vi.waitFor(async () => expect(await bench.booked()).toBe(0), PATIENT)
     })
 
@@ -255,16 +281,6 @@ export function continuationContract(runtime: Runtime): void {
       expect(ids(truncated)).toEqual(ids(await bench.uncut('/v1/completions', request)))
     })
 
-    it('another engine continues the stream of an engine that is silent for idle_ms', async () => {
-      const request = chat({ max_tokens: 12 })
-      bench.fault('e0', { kind: 'hang', where: 'middle', after: 5, count: 1 })
-      const truncated = await bench.stream('/v1/chat/completions', request)
-      expect(truncated).toMatchObject({
-        text: (await bench.uncut('/v1/chat/completions', request)).text,
-        isClean: true,
-      })
-    })
-
     it('a continued stream ends at a stop string of which each engine generated a part', async () => {
       const { text } = await bench.uncut('/v1/completions', completion({ max_tokens: 30 }))
       for (let at = 8; at < 40; at += 3) {
@@ -297,25 +313,22 @@ export function continuationContract(runtime: Runtime): void {
     })
 
     it('at the deadline of a drain, streams move to another engine and miss no token', async () => {
-      bench.fault('e0', { kind: 'slow', factor: 200 })
+      bench.fault('e0', SLOW)
       const before = bench.fleet.engine('e1').log.inference
-      const body = completion({ max_tokens: 300 })
-      const whole = await bench.uncut('/v1/completions', body)
-      const streams = [1, 2, 3].map(() => bench.stream('/v1/completions', body))
+      const whole = await bench.uncut('/v1/completions', LONG)
+      const streams = [1, 2, 3].map(() => bench.stream('/v1/completions', LONG))
       await vi.waitFor(async () => expect(await bench.booked()).toBe(3), PATIENT)
       const drained = await bench.admin('POST', '/v1/firstlight/engines/e0/drain?deadline_s=0')
       expect(drained).toMatchObject({ engine: 'e0', draining: true, move_at: expect.any(Number) })
       for (const { text, error, finish } of await Promise.all(streams))
         expect({ text, error, finish }).toEqual({ text: whole.text, error: null, finish: whole.finish })
       expect(bench.fleet.engine('e1').log.inference - before).toBeGreaterThanOrEqual(3)
-      await bench.admin('POST', '/v1/firstlight/engines/e0/undrain')
-    }, 60_000)
+    }, 120_000)
 
     it('streams move at each drain of a rolling restart, whatever mid_stream_max is', async () => {
-      for (const id of ['e0', 'e1']) bench.fault(id, { kind: 'slow', factor: 40 })
-      const body = completion({ max_tokens: 300 })
-      const whole = await bench.uncut('/v1/completions', body)
-      const streams = [1, 2, 3].map(() => bench.stream('/v1/completions', body))
+      for (const id of ['e0', 'e1']) bench.fault(id, SLOW)
+      const whole = await bench.uncut('/v1/completions', LONG)
+      const streams = [1, 2, 3].map(() => bench.stream('/v1/completions', LONG))
       await vi.waitFor(async () => expect(await bench.booked()).toBe(3), PATIENT)
       for (const [from, to] of [
         ['e0', 'e1'],
@@ -325,9 +338,10 @@ export function continuationContract(runtime: Runtime): void {
         await vi.waitFor(async () => expect(await bench.bookedAt(to)).toBe(3), PATIENT)
         await bench.admin('POST', `/v1/firstlight/engines/${from}/undrain`)
       }
+      for (const id of ['e0', 'e1']) bench.fault(id, null)
       for (const { text, error, finish } of await Promise.all(streams))
         expect({ text, error, finish }).toEqual({ text: whole.text, error: null, finish: whole.finish })
-    }, 30_000)
+    }, 120_000)
 
     it('a drain deadline that is no number of seconds is rejected', async () => {
       const answer = await bench.admin('POST', '/v1/firstlight/engines/e0/drain?deadline_s=soon')
@@ -337,16 +351,37 @@ export function continuationContract(runtime: Runtime): void {
     it('both bookings are released when the client leaves during the continuation', async () => {
       bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
       bench.fault('e1', { kind: 'hang', where: 'body' })
-      const response = await bench.post('/v1/completions', completion({ max_tokens: 20, stream: true }))
-      const reader = response.body!.getReader()
-      await reader.read()
-      await reader.cancel()
+      const client = new AbortController()
+      const left = bench.leave('/v1/completions', completion({ max_tokens: 20, stream: true }), client.signal)
+      await vi.waitFor(
+        async () => expect([await bench.bookedAt('e0'), await bench.bookedAt('e1')]).toEqual([0, 1]),
+        PATIENT,
+      )
+      client.abort()
+      await left
+      await vi.waitFor(async () => expect(await bench.booked()).toBe(0), PATIENT)
     })
+  })
+
+  describe(`a stream whose engine is silent on ${name}`, () => {
+    it('another engine continues the stream of an engine that is silent for idle_ms', async () => {
+      const bench = await Bench.open(runtime, { mid_stream: 'ids' }, { idleMs: 1500 })
+      try {
+        await bench.ready()
+        const request = chat({ max_tokens: 12 })
+        bench.fault('e0', { kind: 'hang', where: 'middle', after: 5, count: 1 })
+        const truncated = await bench.stream('/v1/chat/completions', request)
+        const { text } = await bench.uncut('/v1/chat/completions', request)
+        expect(truncated).toMatchObject({ text, isClean: true })
+      } finally {
+        await bench.close()
+      }
+    }, 60_000)
   })
 
   describe(`a stream whose heartbeats began before its engine failed on ${name}`, () => {
     it('a request that has only sent heartbeats is retried on another engine, with whatever sampling', async () => {
-      const bench = await Bench.open(runtime, { mid_stream: 'ids' }, 50)
+      const bench = await Bench.open(runtime, { mid_stream: 'ids' }, { heartbeatMs: 50, firstByteMs: 2500 })
       try {
         for (const [path, body] of Object.entries(endpoints)) {
           await bench.ready()
@@ -370,7 +405,7 @@ export function continuationContract(runtime: Runtime): void {
 
   describe(`a stream with heartbeats between its tokens on ${name}`, () => {
     it('heartbeats between tokens neither end a stream nor move it to another engine', async () => {
-      const bench = await Bench.open(runtime, { mid_stream: 'ids' }, 50)
+      const bench = await Bench.open(runtime, { mid_stream: 'ids' }, { heartbeatMs: 50 })
       try {
         for (const [path, body] of Object.entries(endpoints)) {
           await bench.ready()
