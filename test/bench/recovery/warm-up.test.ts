@@ -9,4 +9,4 @@ it('a new engine of an overloaded fleet neither starves nor gets more than it ca
   // The same requests, with and without it. Of one seed, the new engine has some hundred.
   for (const { meanMs, meanWithoutMs } of [all, own, others]) expect(meanMs).toBeLessThan(meanWithoutMs)
   expect(others.p99Ms).toBeLessThan(others.p99WithoutMs)
-})
+}, 240_000)
