@@ -6,8 +6,8 @@ export { BROKEN, MORE }
 
 export class BodyFraming {
   readonly kind: BodyKind
-  /** Payload of the bytes last consumed: from, to, from, to … */
-  readonly ranges: number[] = []
+  /** Payload of the bytes last consumed: from, to, from, to … A list for each read: to empty one costs more. */
+  ranges: number[] = []
   readonly chunks: ChunkParser | null
   /** The last byte of the message has been consumed. */
   ended = false
@@ -34,7 +34,7 @@ export class BodyFraming {
 
   /** Returns the index after the last byte of the message, MORE or BROKEN. */
   consume(bytes: Uint8Array): number {
-    this.ranges.length = 0
+    this.ranges = []
     const end = this.#consume(bytes)
     this.ended = end >= 0
     return end
@@ -42,7 +42,7 @@ export class BodyFraming {
 
   /** Handles the end of a message by the close of its connection. */
   finish(): void {
-    this.ranges.length = 0
+    this.ranges = []
     this.ended = true
   }
 
