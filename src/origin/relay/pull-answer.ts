@@ -46,8 +46,8 @@ export class PullAnswer implements OriginAnswer {
   /** Bytes that were read and not yet passed on. */
   protected held: Uint8Array[] = []
   protected ended = false
-  /** Called when the client disconnects. Set by a response that does not pass through the stream. */
-  protected takenOver: (() => void) | null = null
+  /** Handles a client disconnect. Set by a response that does not pass through the stream. */
+  protected takenOver: { clientGone(): void } | null = null
   /** The read whose result nobody has taken, so that `pass` can continue it. */
   #reading: Promise<Uint8Array | null> | null = null
   #relay: PullRelay | null = null
@@ -196,7 +196,7 @@ export class PullAnswer implements OriginAnswer {
     this.source.stop(reason)
     if (reason instanceof OriginError) return
     this.#relay?.clientGone()
-    this.takenOver?.()
+    this.takenOver?.clientGone()
   }
 }
 

@@ -9,15 +9,16 @@ import type { ResponseWriter } from './response-writer.ts'
 export class ClientWriter {
   readonly #response: ResponseWriter
   readonly #framing: BodyFraming
-  readonly #onDrain: () => void
+  readonly #source: { drained(): void }
   /** The client gets chunk framing from here; false: the response writer frames the bytes, or the close ends them. */
   #isRechunked = false
   #waiting = false
 
-  constructor(writer: ResponseWriter, framing: BodyFraming, onDrain: () => void) {
+  /** @param source is called when the client has taken what was written, after it had not */
+  constructor(writer: ResponseWriter, framing: BodyFraming, source: { drained(): void }) {
     this.#response = writer
     this.#framing = framing
-    this.#onDrain = onDrain
+    this.#source = source
   }
 
   /** The client has not taken what was written. */
@@ -90,7 +91,7 @@ export class ClientWriter {
     this.#waiting = true
     this.#response.drained(() => {
       this.#waiting = false
-      this.#onDrain()
+      this.#source.drained()
     })
   }
 }

@@ -42,7 +42,7 @@ export class SocketAnswer extends PullAnswer {
     const writer = responseWriterOf(options.scope)
     if (writer === null || this.#request.framing!.kind === 'none' || writer.begun) return super.pass(options)
     const relay = new RawRelay({ options, sse: this.sse, start: this.start, request: this.#request, writer })
-    this.takenOver = () => relay.clientGone()
+    this.takenOver = relay
     relay.begin(this.held)
     return RESPONSE_ALREADY_SENT
   }

@@ -39,7 +39,7 @@ export class RawRelay implements BodySink {
   constructor(parts: RawRelayParts) {
     this.#parts = parts
     const { options, request, writer, sse, start } = parts
-    this.#writer = new ClientWriter(writer, request.framing!, () => this.#drained())
+    this.#writer = new ClientWriter(writer, request.framing!, this)
     this.#reads = options.observe || options.hideUsage
     this.#control = new RelayController(options, {
       sse,
@@ -117,6 +117,14 @@ export class RawRelay implements BodySink {
     if (!this.#control.settled) this.#arm()
   }
 
+  /** Called by the writer: the client has taken what was written. */
+  drained(): void {
+    if (this.#control.settled) return
+    this.#parts.request.resume()
+    this.#control.active(performance.now())
+    this.#arm()
+  }
+
   /** Sends the error event, if there is room for one, and breaks the connection. */
   #truncate({ failure }: OriginError, hasRoom: boolean): void {
     this.#parts.request.release()
@@ -129,13 +137,6 @@ export class RawRelay implements BodySink {
     if (this.#writer.full) return request.pause()
     const inMs = this.#control.checkInMs(performance.now(), request.firstByteInMs)
     if (inMs < Infinity) request.wakeIn(inMs)
-  }
-
-  #drained(): void {
-    if (this.#control.settled) return
-    this.#parts.request.resume()
-    this.#control.active(performance.now())
-    this.#arm()
   }
 
   /** A comment inside a chunk would break it. */
