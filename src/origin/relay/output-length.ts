@@ -1,5 +1,5 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import { withoutQuery } from '../../url.ts'
+import { PerEndpoint } from './per-endpoint.ts'
 
 /** Share of a new answer in the decayed sums: about the last 200 answers count. */
 const MEMORY_ANSWERS = 200
@@ -25,11 +25,11 @@ interface UnknownLength {
  * that are not read.
  */
 export class OutputLength {
-  readonly #engines = new WeakMap<EngineTarget, Map<string, Sums>>()
+  readonly #sums = new PerEndpoint<Sums>(() => ({ answers: 0, tokens: 0, ms: 0 }))
 
   /** Estimated tokens of one answer. null: no answer was read yet. */
   of(engine: EngineTarget, path: string, { sequences, limitTokens, truncatedAtMs }: UnknownLength): number | null {
-    const sums = this.#engines.get(engine)?.get(withoutQuery(path))
+    const sums = this.#sums.known(engine, path)
     if (sums === undefined) return null
     const part = truncatedAtMs === null ? 1 : Math.min(1, (truncatedAtMs * sums.answers) / sums.ms)
     return Math.round(sequences * Math.min(limitTokens, (part * sums.tokens) / sums.answers))
@@ -41,15 +41,10 @@ export class OutputLength {
     path: string,
     answer: Pick<Sums, 'tokens' | 'ms'> & { readonly sequences: number },
   ): void {
-    const endpoints = this.#engines.get(engine) ?? new Map<string, Sums>()
-    this.#engines.set(engine, endpoints)
-    const endpoint = withoutQuery(path)
-    const before = endpoints.get(endpoint) ?? { answers: 0, tokens: 0, ms: 0 }
+    const sums = this.#sums.of(engine, path)
     const kept = 1 - 1 / MEMORY_ANSWERS
-    endpoints.set(endpoint, {
-      answers: kept * before.answers + 1,
-      tokens: kept * before.tokens + answer.tokens / answer.sequences,
-      ms: kept * before.ms + Math.max(1, answer.ms),
-    })
+    sums.answers = kept * sums.answers + 1
+    sums.tokens = kept * sums.tokens + answer.tokens / answer.sequences
+    sums.ms = kept * sums.ms + Math.max(1, answer.ms)
   }
 }

@@ -1,5 +1,5 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import { withoutQuery } from '../../url.ts'
+import { PerEndpoint } from './per-endpoint.ts'
 
 /** Share of a new answer in the decayed sums, in tokens: long answers weigh more than short ones. */
 const MEMORY_TOKENS = 10_000
@@ -15,21 +15,19 @@ interface Sums {
  * ones. It estimates the output of answers whose client leaves: until their end they show nothing.
  */
 export class OutputPace {
-  readonly #engines = new WeakMap<EngineTarget, Map<string, Sums>>()
+  readonly #sums = new PerEndpoint<Sums>(() => ({ tokens: 0, ms: 0 }))
 
   /** Output in this time. null: no answer was complete yet. */
   tokensIn(engine: EngineTarget, path: string, ms: number): number | null {
-    const sums = this.#engines.get(engine)?.get(withoutQuery(path))
+    const sums = this.#sums.known(engine, path)
     return sums === undefined ? null : Math.round((sums.tokens / sums.ms) * ms)
   }
 
   learn(engine: EngineTarget, path: string, { tokens, ms }: Readonly<Sums>): void {
     if (!(tokens > 0)) return
-    const endpoints = this.#engines.get(engine) ?? new Map<string, Sums>()
-    this.#engines.set(engine, endpoints)
-    const endpoint = withoutQuery(path)
-    const before = endpoints.get(endpoint) ?? { tokens: 0, ms: 0 }
+    const sums = this.#sums.of(engine, path)
     const kept = Math.max(0, 1 - tokens / MEMORY_TOKENS)
-    endpoints.set(endpoint, { tokens: kept * before.tokens + tokens, ms: kept * before.ms + Math.max(1, ms) })
+    sums.tokens = kept * sums.tokens + tokens
+    sums.ms = kept * sums.ms + Math.max(1, ms)
   }
 }

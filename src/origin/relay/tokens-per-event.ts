@@ -1,5 +1,5 @@
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import { withoutQuery } from '../../url.ts'
+import { PerEndpoint } from './per-endpoint.ts'
 
 /** Share of a new stream in the decayed sums, in events: long streams weigh more than short ones. */
 const MEMORY_EVENTS = 10_000
@@ -17,22 +17,20 @@ interface Sums {
 
 /** Output tokens per SSE event, learned per engine and endpoint from the usage of completed streams. @testing */
 export class TokensPerEvent {
-  readonly #engines = new WeakMap<EngineTarget, Map<string, Sums>>()
+  readonly #sums = new PerEndpoint<Sums>(() => ({ tokens: 0, events: 0 }))
 
   /** Returns the ratio; 1 before the first completed stream. */
   of(engine: EngineTarget, path: string): number {
-    const sums = this.#engines.get(engine)?.get(withoutQuery(path))
+    const sums = this.#sums.known(engine, path)
     return sums === undefined ? 1 : ratioOf(sums.tokens, sums.events)
   }
 
   learn(engine: EngineTarget, path: string, { tokens, events }: Readonly<Sums>): void {
     if (!(tokens > 0) || !(events > 0)) return
-    const endpoints = this.#engines.get(engine) ?? new Map<string, Sums>()
-    this.#engines.set(engine, endpoints)
-    const endpoint = withoutQuery(path)
-    const before = endpoints.get(endpoint) ?? { tokens: 0, events: 0 }
+    const sums = this.#sums.of(engine, path)
     const kept = Math.max(0, 1 - events / MEMORY_EVENTS)
-    endpoints.set(endpoint, { tokens: kept * before.tokens + tokens, events: kept * before.events + events })
+    sums.tokens = kept * sums.tokens + tokens
+    sums.events = kept * sums.events + events
   }
 }
 
