@@ -37,25 +37,30 @@ export class Transcript {
 
   /** Builds the chat with the fields that all protocols share. */
   prompt(body: JsonObject, tools: readonly unknown[] | null): ChatPrompt {
-    const continued = body['continue_final_message'] === true
-    const kwargs = isJsonObject(body['chat_template_kwargs']) ? body['chat_template_kwargs'] : {}
-    return {
+    const prompt: ChatPrompt = {
       form: 'chat',
       messages: this.messages,
       tools,
       items: this.items,
-      ...(this.#firstItem === null ? {} : { firstItem: this.#firstItem }),
       addSpecial: body['add_special_tokens'] === true,
       ownTemplate: typeof body['chat_template'] === 'string',
-      variables: {
-        add_generation_prompt: body['add_generation_prompt'] !== false && !continued,
-        ...(continued ? { continue_final_message: true } : {}),
-        ...(Array.isArray(body['documents']) ? { documents: body['documents'] } : {}),
-        ...(typeof body['reasoning_effort'] === 'string' ? { reasoning_effort: body['reasoning_effort'] } : {}),
-        ...kwargs,
-      },
+      variables: variablesOf(body),
     }
+    return this.#firstItem === null ? prompt : { ...prompt, firstItem: this.#firstItem }
   }
+}
+
+function variablesOf(body: JsonObject): JsonObject {
+  const isContinued = body['continue_final_message'] === true
+  // Optional variables are added afterwards: spreads of empty objects would cost more than the rest.
+  const variables: Record<string, unknown> = {
+    add_generation_prompt: body['add_generation_prompt'] !== false && !isContinued,
+  }
+  if (isContinued) variables['continue_final_message'] = true
+  if (Array.isArray(body['documents'])) variables['documents'] = body['documents']
+  if (typeof body['reasoning_effort'] === 'string') variables['reasoning_effort'] = body['reasoning_effort']
+  const kwargs = body['chat_template_kwargs']
+  return isJsonObject(kwargs) ? { ...variables, ...kwargs } : variables
 }
 
 /** A tool call as templates get it. Its arguments are mostly JSON text. */
