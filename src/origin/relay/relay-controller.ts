@@ -215,9 +215,9 @@ export class RelayController {
     this.#settled = true
     const { events, outputs } = this.observer
     const reported = this.observer.usage()
-    const counts = { events, outputs, reported, usage: reported === null ? null : completeUsage(reported) }
-    const fault = end === 'complete' ? this.#fault() : null
-    this.#options.settled({ end, failure, ...fault, ...counts, bytes: this.#bytes })
+    const usage = reported === null ? null : completeUsage(reported)
+    const ended = (end === 'complete' ? this.#fault() : null) ?? { end, failure }
+    this.#options.settled({ ...ended, events, outputs, reported, usage, bytes: this.#bytes })
   }
 
   /** The engine's fault in a stream that has ended. null: the stream is complete. */
