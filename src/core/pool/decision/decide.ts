@@ -7,14 +7,19 @@ import { isOpaque, type PoolConfig } from '../../contract/pool-config.ts'
 import type { CandidateSet } from '../../routing/candidate-set.ts'
 import type { Random, RouteRequest } from '../../routing/policy.ts'
 import type { RankingPool } from '../../routing/ranking.ts'
-import { rankCandidates, type RouteInput, type RouteResult } from '../../routing/route.ts'
+import { rankCandidates, type RouteResult } from '../../routing/route.ts'
 import type { DecisionSteps } from './decision-steps.ts'
 import type { DecisionResult } from './decision-result.ts'
 import type { EngineState } from '../pool-engines/engine-state.ts'
 import type { EngineTable } from '../pool-engines/engine-table.ts'
 import { excludedFrom } from './excluded-engines.ts'
 import type { Exclusion } from './exclusion.ts'
-import { type FirstTokenPrediction, firstTokenPrediction } from '../signals/first-token-prediction.ts'
+import {
+  type FirstTokenPrediction,
+  firstTokenPrediction,
+  type SplitPrediction,
+  splitPrediction,
+} from '../signals/first-token-prediction.ts'
 import { panicOf } from './panic.ts'
 import type { PolicyChains } from './policy-chains.ts'
 import { refuse } from '../refusals.ts'
@@ -128,7 +133,7 @@ function routeAmong(excluded: readonly Exclusion[], admission: Admission, input:
     canSplit: rolesOf(pool).splits,
     rankings: input.spare,
     candidateSet: candidateSetOf,
-    prediction: (engine) => predictionById(engine, input),
+    prediction: (engine) => predictionById(engine, input, splitPrediction),
   })
   return { routed, excluded, inOrder, candidateSetOf, request, unusable }
 }
@@ -181,7 +186,7 @@ function decisionOf(
   const kvTransferMs =
     placement.kind === 'whole' || placement.prefill === null
       ? 0
-      : (predictionById(placement.decode, input).kvTransferMs ?? 0)
+      : (predictionById(placement.decode, input, splitPrediction).kvTransferMs ?? 0)
   // Optional fields are added afterwards: spreads of empty objects took half the time of this function.
   const decision: Mutable<Decision> = {
     id: admission.id,
@@ -208,12 +213,14 @@ function decisionOf(
   return Object.assign(decision, input.steps.legs.splitOf(routed))
 }
 
-function predictionById(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['prediction']> {
+function predictionById(
+  engineId: string,
+  { engines, reading }: DecisionInput,
+  predict: (reading: SignalReader, engine: EngineState) => SplitPrediction = firstTokenPrediction,
+): SplitPrediction {
   const engine = engines.get(engineId)
   // A gateway or provider has many engines behind it, so there is no prediction.
-  return engine === undefined || isOpaque(engine.spec)
-    ? { ttftMs: null, cachedTokens: null }
-    : firstTokenPrediction(reading, engine)
+  return engine === undefined || isOpaque(engine.spec) ? { ttftMs: null, cachedTokens: null } : predict(reading, engine)
 }
 
 function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, blockTokens: number): RouteRequest {

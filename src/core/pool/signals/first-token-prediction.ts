@@ -9,6 +9,10 @@ import type { SignalReader } from './signal-reader.ts'
 export interface FirstTokenPrediction {
   readonly ttftMs: number | null
   readonly cachedTokens: number | null
+}
+
+/** The prediction with what the choice between whole and split serving compares. Absent: unknown. */
+export interface SplitPrediction extends FirstTokenPrediction {
   /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
   readonly stallMs?: number
   /** From the end of a prefill on another engine to the first token on this one, milliseconds. */
@@ -40,15 +44,18 @@ function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
 }
 
 export function firstTokenPrediction(reading: SignalReader, engine: EngineRef): FirstTokenPrediction {
-  const { admission, prompt } = reading
-  const { estimators } = engine
-  const cached = prompt.cached(engine)
-  const prediction = predictionFor(reading, engine)
   return {
-    ttftMs: 1000 * prediction.firstTokenS,
-    stallMs:
-      1000 * ownPrefillS(reading, estimators, cached) * Math.max(0, estimators.requests - estimators.queue.length),
-    cachedTokens: cached.total,
-    kvTransferMs: estimators.kvTransfer.expectedMs(admission.promptTokens),
+    ttftMs: 1000 * predictionFor(reading, engine).firstTokenS,
+    cachedTokens: reading.prompt.cached(engine).total,
+  }
+}
+
+export function splitPrediction(reading: SignalReader, engine: EngineRef): SplitPrediction {
+  const { estimators } = engine
+  const prefillS = ownPrefillS(reading, estimators, reading.prompt.cached(engine))
+  return {
+    ...firstTokenPrediction(reading, engine),
+    stallMs: 1000 * prefillS * Math.max(0, estimators.requests - estimators.queue.length),
+    kvTransferMs: estimators.kvTransfer.expectedMs(reading.admission.promptTokens),
   }
 }
