@@ -83,7 +83,8 @@ export class BookingLifecycle {
   }
 
   /** Records when the first output of a booking is due. */
-  #owes({ key, placement, legs, entry, admission }: Booking, now: number): void {
+  #owes(booking: Booking, now: number): void {
+    const { placement, legs, entry, admission } = booking
     const predicted = predictionOf(entry)
     const [{ engine } = { engine: null }] = legs
     if (engine === null || predicted === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
@@ -91,7 +92,7 @@ export class BookingLifecycle {
     const answerMs = admission.streams === false ? expected.answerMs(admission) : 0
     const { ttftMs, size } = predicted
     const { prefillMs, beyondMs } = expected.prefill(size, predicted.prefillMs)
-    engine.owed.add(key, { predictedMs: Math.max(ttftMs, prefillMs) + answerMs, prefillMs, beyondMs, now })
+    booking.owed = engine.owed.add({ predictedMs: Math.max(ttftMs, prefillMs) + answerMs, prefillMs, beyondMs, now })
   }
 
   legDone(booking: Booking, done: LegDone, now: number): void {
@@ -113,7 +114,7 @@ export class BookingLifecycle {
     if (booking.firstTokenSeen) return
     booking.firstTokenSeen = true
     this.#costs.firstToken(booking, now)
-    for (const { engine } of booking.legs) engine.owed.settled(booking.key)
+    if (booking.owed !== null) booking.legs[0]!.engine.owed.settled(booking.owed)
     recordOutput(booking, now)
     this.#owesMore(booking, 'begun', now)
     const isFirst = booking.admission.attempt === 0
@@ -157,29 +158,33 @@ export class BookingLifecycle {
     for (const { engine, legRole } of booking.legs) {
       if (endsAtFirstToken(legRole) || isOpaque(engine.spec)) continue
       const { isDecodeLearned, reportMs, prefilledS } = this.#ledger.expected(engine, now)
-      if (isDecodeLearned) engine.streams[step](booking.key, { reportMs, prefilledS, now })
+      if (!isDecodeLearned) continue
+      const pace = { reportMs, prefilledS, now }
+      booking.stream = step === 'begun' ? engine.streams.begun(pace) : engine.streams.moved(booking.stream, pace)
     }
   }
 
   /** The end of a booking without a first token. A client that leaves late is evidence, an early one is none. */
-  #settleOwed({ key, legs, elsewhere, admission }: Booking, { result }: Outcome, now: number): void {
-    for (const { engine } of legs) {
+  #settleOwed({ owed, legs, elsewhere, admission }: Booking, { result }: Outcome, now: number): void {
+    if (owed !== null) {
+      const [{ engine }] = legs as [Booking['legs'][number]]
       if (result === 'client_gone' || result === 'abandoned')
-        engine.owed.abandoned(key, { now, isLearned: this.#ledger.expected(engine, now).isLearned })
-      else engine.owed.settled(key)
-      if (result === 'client_gone' && !elsewhere) engine.abandoned.add(admission, now)
+        engine.owed.abandoned(owed, { now, isLearned: this.#ledger.expected(engine, now).isLearned })
+      else engine.owed.settled(owed)
     }
+    if (result === 'client_gone' && !elsewhere) for (const { engine } of legs) engine.abandoned.add(admission, now)
   }
 
   /** A stream that ends early while it is overdue stays as evidence. */
-  #owesNoMore({ key, legs }: Booking, { result, failure }: Outcome, now: number): void {
-    for (const { engine } of legs) {
-      if (engine.streams.size === 0) continue
-      if (result === 'complete' && failure === null) engine.streams.completed(key, now)
+  #owesNoMore({ stream, legs }: Booking, { result, failure }: Outcome, now: number): void {
+    if (stream === null) return
+    for (const { engine, legRole } of legs) {
+      if (endsAtFirstToken(legRole)) continue
+      if (result === 'complete' && failure === null) engine.streams.completed(stream, now)
       else {
         const { prefilledS, isLearned } = this.#ledger.expected(engine, now)
         const longUntil = engine.owed.longPrefillUntil(engine.movedAt, isLearned)
-        engine.streams.abandoned(key, now, { prefilledS, longUntil })
+        engine.streams.abandoned(stream, now, { prefilledS, longUntil })
       }
     }
   }

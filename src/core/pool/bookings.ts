@@ -4,6 +4,8 @@ import { type EarlyLegRole, legsOf } from '../contract/legs.ts'
 import type { Placement } from '../contract/placement.ts'
 import type { Renewal } from '../contract/renewal.ts'
 import type { BookingRef, Leg } from './booking-ref.ts'
+import type { OwedToken } from './condition/owed-tokens.ts'
+import type { RunningStream } from './condition/stalled-streams.ts'
 import type { LoggedDecision } from './decision/decision-log.ts'
 import type { EngineState } from './pool-engines/engine-state.ts'
 import type { EngineTable } from './pool-engines/engine-table.ts'
@@ -57,6 +59,10 @@ export interface Booking extends BookingRef {
   outputBlocks: number
   /** Its answer may not go on. */
   isFenced: boolean
+  /** First output that the engine of its first leg owes. null: it is not watched. */
+  owed: OwedToken | null
+  /** Its running stream, of which the answering engine owes further output. null: it is not watched. */
+  stream: RunningStream | null
 }
 
 type NewBooking = Pick<
@@ -98,6 +104,8 @@ export class Bookings {
       legsDone: [],
       outputBlocks: 0,
       isFenced: false,
+      owed: null,
+      stream: null,
     }
     this.#byKey.set(key, booking)
     return booking

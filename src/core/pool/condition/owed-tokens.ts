@@ -1,4 +1,4 @@
-import { ChurnMap } from '../../churn-map.ts'
+import { LinkedList, type ListEntry } from '../../linked-list.ts'
 
 /** Delay, ms, within which a first token that is later than predicted is no sign of a fault. */
 const MIN_ERROR_MS = 400
@@ -16,11 +16,13 @@ const LONG_PREFILL_MS = 1_000
 const LOST_AFTER_MS = 3_000
 
 /** A first output that the engine owes. Times are ms since the epoch. */
-interface OwedToken {
+export interface OwedToken extends ListEntry<OwedToken> {
   readonly dueAt: number
   readonly predictedMs: number
   readonly prefillMs: number
   readonly beyondMs: number
+  /** It was overdue when the engine answered a trial. */
+  isExcused: boolean
 }
 
 interface Prediction {
@@ -56,9 +58,8 @@ function errorMs(predictedMs: number, beyondMs: number, isLearned: boolean): num
  * moves.
  */
 export class OwedTokens {
-  readonly #owed = new ChurnMap<string, OwedToken>()
-  /** Overdue when the engine answered a trial. */
-  readonly #excused = new ChurnMap<string, OwedToken>()
+  /** In the order of their bookings, which hold them. Those that are excused are not in it. */
+  readonly #owed = new LinkedList<OwedToken>()
   /** Oldest overdue request whose client has left. */
   #left: OwedToken | null = null
 
@@ -70,14 +71,25 @@ export class OwedTokens {
     return this.#left !== null || this.#owed.size > 0
   }
 
-  add(key: string, { predictedMs, prefillMs, beyondMs = 0, now }: Prediction): void {
-    this.#owed.set(key, { dueAt: now + predictedMs, predictedMs, prefillMs, beyondMs })
+  add({ predictedMs, prefillMs, beyondMs = 0, now }: Prediction): OwedToken {
+    const owed: OwedToken = {
+      dueAt: now + predictedMs,
+      predictedMs,
+      prefillMs,
+      beyondMs,
+      isExcused: false,
+      previous: null,
+      next: null,
+      isListed: false,
+    }
+    this.#owed.add(owed)
+    return owed
   }
 
   /** Longest prefill of one request that the engine may be at, ms. */
   get longestPrefillMs(): number {
     let longestMs = 0
-    for (const { prefillMs } of this.#owed.values()) longestMs = Math.max(longestMs, prefillMs)
+    for (const { prefillMs } of this.#owed) longestMs = Math.max(longestMs, prefillMs)
     return longestMs
   }
 
@@ -86,16 +98,16 @@ export class OwedTokens {
   }
 
   /** The output came, or the engine owes none any more. */
-  settled(key: string): void {
-    this.#owed.delete(key)
-    this.#excused.delete(key)
+  settled(owed: OwedToken): void {
+    this.#owed.delete(owed)
+    owed.isExcused = false
   }
 
   /** The client left, or another engine answered. */
-  abandoned(key: string, judgement: Judgement): void {
-    const owed = this.#owed.get(key)
-    this.settled(key)
-    if (owed === undefined || !isOverdue(owed, judgement)) return
+  abandoned(owed: OwedToken, judgement: Judgement): void {
+    const isEvidence = owed.isListed && isOverdue(owed, judgement)
+    this.settled(owed)
+    if (!isEvidence) return
     if (this.#left === null || owed.dueAt < this.#left.dueAt) this.#left = owed
   }
 
@@ -107,26 +119,22 @@ export class OwedTokens {
   /** The engine answered a trial: what is overdue all the same is no evidence. */
   excuse(judgement: Judgement): void {
     this.#left = null
-    for (const [key, owed] of this.#owed) {
-      if (!isOverdue(owed, judgement)) continue
-      this.#owed.delete(key)
-      this.#excused.set(key, owed)
-    }
+    for (const owed of this.#owed) if (isOverdue(owed, judgement)) owed.isExcused = this.#owed.delete(owed)
   }
 
   /**
    * Whether this request is long overdue at an engine that answers trials.
    * @param isSilent nothing moves there, and no trial has shown why yet
    */
-  isLost(key: string, { now, isLearned }: Judgement, isSilent: boolean): boolean {
-    const owed = this.#excused.get(key) ?? (isSilent ? this.#owed.get(key) : undefined)
-    return owed !== undefined && isOverdue(owed, { now: now - LOST_AFTER_MS, isLearned })
+  isLost(owed: OwedToken, { now, isLearned }: Judgement, isSilent: boolean): boolean {
+    const mayBeLost = owed.isExcused || (isSilent && owed.isListed)
+    return mayBeLost && isOverdue(owed, { now: now - LOST_AFTER_MS, isLearned })
   }
 
   /** Returns until when a long prefill may run, by all predictions; -Infinity: none waits. */
   longPrefillUntil(movedAt: number, isLearned: boolean): number {
     let until = -Infinity
-    for (const owed of this.#owed.values())
+    for (const owed of this.#owed)
       if (owed.prefillMs >= LONG_PREFILL_MS)
         until = Math.max(until, overdueAt(owed, isLearned), movedAt + prefillLimitMs(owed))
     return until
@@ -143,16 +151,14 @@ export class OwedTokens {
     if (now <= Math.max(oldest.dueAt, movedAt) + ownErrorMs) return null
     // Since its last output it may be at the longest prefill, whatever their order is.
     let limitMs = ownErrorMs
-    for (const owed of this.#owed.values()) limitMs = Math.max(limitMs, prefillLimitMs(owed))
+    for (const owed of this.#owed) limitMs = Math.max(limitMs, prefillLimitMs(owed))
     const silentFrom = Math.max(oldest.dueAt + ownErrorMs, movedAt + limitMs)
     return now > silentFrom ? silentFrom : null
   }
 
   /** The oldest request stands for all: engines prefill in order. */
   #oldest(): OwedToken | null {
-    if (this.#left !== null) return this.#left
-    for (const owed of this.#owed.values()) return owed
-    return null
+    return this.#left ?? this.#owed.first
   }
 }
 

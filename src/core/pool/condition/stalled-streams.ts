@@ -1,4 +1,4 @@
-import { ChurnMap } from '../../churn-map.ts'
+import { LinkedList, type ListEntry } from '../../linked-list.ts'
 
 /** Delay, ms, within which output that is later than usual is no sign of a fault. */
 const MIN_ERROR_MS = 500
@@ -22,6 +22,9 @@ interface StreamPace {
   readonly now: number
 }
 
+/** A running stream that owes further output. */
+export interface RunningStream extends StreamPace, ListEntry<RunningStream> {}
+
 /** Prefill work of the engine. */
 interface PrefillWork {
   /** Done so far, s. */
@@ -39,8 +42,8 @@ export const stallErrorMs = (reportMs: number): number => MIN_ERROR_MS + ERROR_S
  * until it moves, so slow readers and held-back tool calls cost one trial each.
  */
 export class StalledStreams {
-  /** In the order of their last output. */
-  readonly #running = new ChurnMap<string, StreamPace>()
+  /** In the order of their last output. Bookings hold them. */
+  readonly #running = new LinkedList<RunningStream>()
   /** Overdue streams whose clients have left. */
   #left: StreamPace[] = []
   /** Last output of any stream. */
@@ -50,36 +53,37 @@ export class StalledStreams {
     return this.#running.size + this.#left.length
   }
 
-  /** The stream has its first token. */
-  begun(key: string, pace: StreamPace): void {
-    this.#running.set(key, pace)
+  /** A stream has its first token. */
+  begun({ reportMs, prefilledS, now }: StreamPace): RunningStream {
+    const stream: RunningStream = { reportMs, prefilledS, now, previous: null, next: null, isListed: false }
+    this.#running.add(stream)
+    return stream
   }
 
-  moved(key: string, pace: StreamPace): void {
-    // Again as the last one.
-    this.#running.delete(key)
-    this.#running.set(key, pace)
+  /** Returns the stream with its new pace, as the last one. null: its pace was not known before. */
+  moved(stream: RunningStream | null, pace: StreamPace): RunningStream {
+    if (stream !== null) this.#running.delete(stream)
     this.#engineMoved(pace.now)
+    return this.begun(pace)
   }
 
   /** The stream is complete. */
-  completed(key: string, now: number): void {
-    if (this.#running.delete(key)) this.#engineMoved(now)
+  completed(stream: RunningStream, now: number): void {
+    if (this.#running.delete(stream)) this.#engineMoved(now)
   }
 
   /** The stream ended early. One that is overdue by then stays as evidence until the engine moves. */
-  abandoned(key: string, now: number, prefill: PrefillWork): void {
-    const pace = this.#running.get(key)
-    if (pace === undefined) return
-    const isOverdue = now > this.#overdueAt(pace, prefill, this.size === 1)
-    this.#running.delete(key)
-    if (isOverdue && this.#left.length < SEVERAL) this.#left.push(pace)
+  abandoned(stream: RunningStream, now: number, prefill: PrefillWork): void {
+    if (!stream.isListed) return
+    const isOverdue = now > this.#overdueAt(stream, prefill, this.size === 1)
+    this.#running.delete(stream)
+    if (isOverdue && this.#left.length < SEVERAL) this.#left.push(stream)
   }
 
   /** The engine answered a trial: what is silent all the same is no evidence. */
   excuse(now: number): void {
     this.#engineMoved(now)
-    for (const [key, pace] of this.#running) if (now > pace.now + pace.reportMs) this.#running.delete(key)
+    for (const stream of this.#running) if (now > stream.now + stream.reportMs) this.#running.delete(stream)
   }
 
   /** Returns since when several streams, or the only one, have been silent although output is overdue; null: not. */
@@ -102,7 +106,7 @@ export class StalledStreams {
 
   *#oldestFirst(): Iterable<StreamPace> {
     yield* this.#left
-    yield* this.#running.values()
+    yield* this.#running
   }
 
   #overdueAt(pace: StreamPace, { prefilledS, longUntil }: PrefillWork, isAlone: boolean): number {

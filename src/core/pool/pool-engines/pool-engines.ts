@@ -52,7 +52,7 @@ type ProbeReport = Extract<EngineSignal, { readonly kind: 'probe' }>
 export class PoolEngines {
   readonly table = new EngineTable()
   readonly #booked: BookedLoad
-  readonly #bookings: Pick<Bookings, 'waitingAt' | 'fence'>
+  readonly #bookings: Pick<Bookings, 'get' | 'waitingAt' | 'fence'>
   readonly #events: PoolEvents
   readonly #watch: EngineWatch
   readonly #ranks: RankServers
@@ -62,7 +62,7 @@ export class PoolEngines {
   /** null: answers are not compared. */
   #canary: CanaryResults | null = null
 
-  constructor(booked: BookedLoad, events: PoolEvents, bookings: Pick<Bookings, 'waitingAt' | 'fence'>) {
+  constructor(booked: BookedLoad, events: PoolEvents, bookings: Pick<Bookings, 'get' | 'waitingAt' | 'fence'>) {
     this.#booked = booked
     this.#bookings = bookings
     this.adapters = new AdapterServers(this.table, booked.ledger)
@@ -115,10 +115,11 @@ export class PoolEngines {
 
   /** Whether the request of a booking is lost at an engine that answers trials, or whose trial takes long. */
   isLost(id: string, key: string, now: number): boolean {
-    const engine = this.table.get(id)
-    if (engine === undefined) return false
+    const { owed = null, legs: [leg] = [] } = this.#bookings.get(key) ?? {}
+    if (owed === null || leg?.engine.spec.id !== id) return false
+    const { engine } = leg
     const { isLearned } = this.#booked.ledger.expected(engine, now)
-    return engine.owed.isLost(key, { now, isLearned }, engine.isSuspect)
+    return engine.owed.isLost(owed, { now, isLearned }, engine.isSuspect)
   }
 
   /**

@@ -9,7 +9,7 @@ const learnedAt = (now: number) => ({ now, isLearned: true })
 describe('first outputs that an engine owes', () => {
   const owing = (): OwedTokens => {
     const owed = new OwedTokens()
-    owed.add('r1', predicted(1_000, 0))
+    owed.add(predicted(1_000, 0))
     return owed
   }
 
@@ -21,7 +21,7 @@ describe('first outputs that an engine owes', () => {
   it('first outputs are overdue later if the prompt is longer than those learned from, but no later than without samples', () => {
     const overdueAt = (beyondMs: number) => {
       const owed = new OwedTokens()
-      owed.add('r1', { ...predicted(1_000, 0, 900), beyondMs })
+      owed.add({ ...predicted(1_000, 0, 900), beyondMs })
       return owed.overdueSince(-Infinity, learnedAt(60_000))
     }
     expect(overdueAt(0)).toBe(1_000 + ERROR_MS)
@@ -32,7 +32,7 @@ describe('first outputs that an engine owes', () => {
   it('first outputs leave an engine the time for the longest prefill that waits there, extrapolated', () => {
     const silentSince = (beyondMs: number) => {
       const owed = owing()
-      owed.add('r2', { ...predicted(9_000, 0, 5_000), beyondMs })
+      owed.add({ ...predicted(9_000, 0, 5_000), beyondMs })
       return owed.overdueSince(2_000, learnedAt(60_000))
     }
     expect(silentSince(2_000)! - silentSince(0)!).toBe(2_000)
@@ -44,14 +44,14 @@ describe('first outputs that an engine owes', () => {
   })
 
   it('first outputs that an engine owes leave nothing behind if the client leaves before its time', () => {
-    const owed = owing()
-    owed.abandoned('r1', learnedAt(1_000 + ERROR_MS))
+    const owed = new OwedTokens()
+    owed.abandoned(owed.add(predicted(1_000, 0)), learnedAt(1_000 + ERROR_MS))
     expect(owed.overdueSince(-Infinity, learnedAt(60_000))).toBeNull()
   })
 
   it('first outputs that an engine owes stay as evidence if the client leaves after it, until the engine moves', () => {
-    const owed = owing()
-    owed.abandoned('r1', learnedAt(9_000))
+    const owed = new OwedTokens()
+    owed.abandoned(owed.add(predicted(1_000, 0)), learnedAt(9_000))
     expect(owed.size).toBe(0)
     expect(owed.overdueSince(-Infinity, learnedAt(60_000))).toBe(1_000 + ERROR_MS)
     owed.moved()
@@ -60,7 +60,7 @@ describe('first outputs that an engine owes', () => {
 
   it('first outputs that an engine owes are no evidence any more if the engine answered a trial while they were overdue', () => {
     const owed = owing()
-    owed.add('late', predicted(20_000, 0))
+    owed.add(predicted(20_000, 0))
     owed.excuse(learnedAt(10_000))
     expect(owed.overdueSince(10_000, learnedAt(20_000))).toBeNull()
     expect(owed.overdueSince(10_000, learnedAt(40_000))).not.toBeNull()
@@ -68,16 +68,16 @@ describe('first outputs that an engine owes', () => {
 
   it('first outputs that an engine owes follow the predicted work: a long prefill is not overdue before its end', () => {
     const owed = new OwedTokens()
-    owed.add('long', predicted(120_000, 0))
-    owed.add('short', predicted(121_000, 0))
+    const long = owed.add(predicted(120_000, 0))
+    owed.add(predicted(121_000, 0))
     expect(owed.overdueSince(-Infinity, learnedAt(120_000))).toBeNull()
-    owed.settled('long')
+    owed.settled(long)
     expect(owed.overdueSince(120_000, learnedAt(180_000))).toBeNull()
   })
 
   it('first outputs that an engine owes may wait for the longest prefill since the last output, because engines change the order', () => {
     const owed = owing()
-    owed.add('long', predicted(20_000, 0, 10_000))
+    owed.add(predicted(20_000, 0, 10_000))
     expect(owed.overdueSince(5_000, learnedAt(20_000))).toBeNull()
     expect(owed.overdueSince(5_000, learnedAt(21_000))).toBe(20_000 + predictionErrorMs(0, true))
   })
@@ -85,7 +85,7 @@ describe('first outputs that an engine owes', () => {
   it('first outputs that an engine owes show until when a long prefill may run', () => {
     const owed = owing()
     expect(owed.longPrefillUntil(0, true)).toBe(-Infinity)
-    owed.add('long', predicted(8_000, 0, 6_000))
+    owed.add(predicted(8_000, 0, 6_000))
     expect(owed.longPrefillUntil(0, true)).toBe(8_000 + predictionErrorMs(8_000, true))
     expect(owed.longPrefillUntil(7_000, true)).toBe(7_000 + 6_000 + predictionErrorMs(6_000, true))
   })
@@ -102,12 +102,24 @@ describe('first outputs that an engine owes', () => {
           const owed = new OwedTokens()
           for (const [at, { predictedMs, staysShare }] of requests.entries()) {
             const now = at * 10
-            owed.add(String(at), predicted(predictedMs, now))
-            owed.abandoned(String(at), learnedAt(now + staysShare * predictedMs))
+            owed.abandoned(owed.add(predicted(predictedMs, now)), learnedAt(now + staysShare * predictedMs))
           }
           expect(owed.overdueSince(-Infinity, learnedAt(1e9))).toBeNull()
         },
       ),
     )
+  })
+
+  it('a first output is lost once it is long overdue and excused, or owed by a silent engine', () => {
+    const owed = new OwedTokens()
+    const late = owed.add(predicted(1_000, 0))
+    const overdueAt = 1_000 + ERROR_MS
+    const isLost = (now: number, isSilent: boolean) => owed.isLost(late, learnedAt(now), isSilent)
+    expect([isLost(overdueAt + 3_000, true), isLost(overdueAt + 3_001, true)]).toEqual([false, true])
+    expect(isLost(60_000, false)).toBe(false)
+    owed.excuse(learnedAt(overdueAt + 1))
+    expect([isLost(overdueAt + 3_000, false), isLost(overdueAt + 3_001, false)]).toEqual([false, true])
+    owed.settled(late)
+    expect(isLost(60_000, true)).toBe(false)
   })
 })

@@ -1,6 +1,10 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { StalledStreams, stallErrorMs } from '../../../../src/core/pool/condition/stalled-streams.ts'
+import {
+  type RunningStream,
+  StalledStreams,
+  stallErrorMs,
+} from '../../../../src/core/pool/condition/stalled-streams.ts'
 
 const REPORT_MS = 300
 const ERROR_MS = stallErrorMs(REPORT_MS)
@@ -8,11 +12,11 @@ const IDLE = { prefilledS: 0, longUntil: -Infinity }
 const paceAt = (now: number, prefilledS = 0) => ({ reportMs: REPORT_MS, prefilledS, now })
 
 describe('running streams of an engine', () => {
-  const running = (...begunAt: readonly number[]): StalledStreams => {
+  const begun = (...begunAt: readonly number[]): [StalledStreams, ...RunningStream[]] => {
     const streams = new StalledStreams()
-    for (const [at, now] of begunAt.entries()) streams.begun(`s${at}`, paceAt(now))
-    return streams
+    return [streams, ...begunAt.map((now) => streams.begun(paceAt(now)))]
   }
+  const running = (...begunAt: readonly number[]): StalledStreams => begun(...begunAt)[0]
 
   it('running streams of an engine are overdue once several are silent for longer than usual, since the later one', () => {
     const dueAt = 100 + REPORT_MS + ERROR_MS
@@ -21,8 +25,8 @@ describe('running streams of an engine', () => {
   })
 
   it('running streams of an engine are not overdue while one of them moves', () => {
-    const streams = running(0, 0, 0)
-    streams.moved('s2', paceAt(5_000))
+    const [streams, , , last] = begun(0, 0, 0)
+    streams.moved(last!, paceAt(5_000))
     expect(streams.overdueSince(5_000 + ERROR_MS, IDLE)).toBeNull()
     expect(streams.overdueSince(5_001 + ERROR_MS, IDLE)).toBe(5_000 + ERROR_MS)
   })
@@ -47,27 +51,26 @@ describe('running streams of an engine', () => {
   })
 
   it('running streams of an engine are no evidence after a trial was answered, until they move again', () => {
-    const streams = running(0, 0)
+    const [streams, one, other] = begun(0, 0)
     expect(streams.overdueSince(10_000, IDLE)).not.toBeNull()
     streams.excuse(10_000)
     expect(streams.overdueSince(60_000, IDLE)).toBeNull()
-    streams.moved('s0', paceAt(60_000))
-    streams.moved('s1', paceAt(60_000))
+    streams.moved(one!, paceAt(60_000))
+    streams.moved(other!, paceAt(60_000))
     expect(streams.overdueSince(70_000, IDLE)).not.toBeNull()
   })
 
   it('running streams of an engine stay as evidence if their clients leave while they are overdue, until the engine moves', () => {
-    const streams = running(0, 0, 0)
-    for (const key of ['s0', 's1', 's2']) streams.abandoned(key, 10_000, IDLE)
+    const [streams, ...all] = begun(0, 0, 0)
+    for (const stream of all) streams.abandoned(stream, 10_000, IDLE)
     expect(streams.overdueSince(60_000, IDLE)).not.toBeNull()
-    streams.begun('later', paceAt(60_000))
-    streams.completed('later', 60_100)
+    streams.completed(streams.begun(paceAt(60_000)), 60_100)
     expect(streams.overdueSince(90_000, IDLE)).toBeNull()
   })
 
   it('running streams of an engine leave nothing behind if their clients leave before', () => {
-    const streams = running(0, 0)
-    for (const key of ['s0', 's1']) streams.abandoned(key, 200, IDLE)
+    const [streams, ...all] = begun(0, 0)
+    for (const stream of all) streams.abandoned(stream, 200, IDLE)
     expect(streams.size).toBe(0)
     expect(streams.overdueSince(60_000, IDLE)).toBeNull()
   })
@@ -77,14 +80,20 @@ describe('running streams of an engine', () => {
     fc.assert(
       fc.property(fc.array(step), (steps) => {
         const streams = new StalledStreams()
+        const others = new Map<number, RunningStream>()
+        let steady: RunningStream | null = null
         let now = 0
         for (const [at, kind] of steps) {
           now += ERROR_MS / 2
-          streams.moved('steady', paceAt(now))
-          const key = `s${at}`
-          if (kind === 'begun' || kind === 'moved') streams[kind](key, paceAt(now))
-          else if (kind === 'abandoned') streams.abandoned(key, now, IDLE)
-          else streams.completed(key, now)
+          steady = streams.moved(steady, paceAt(now))
+          const other = others.get(at) ?? null
+          if (kind === 'begun') others.set(at, other ?? streams.begun(paceAt(now)))
+          else if (kind === 'moved') others.set(at, streams.moved(other, paceAt(now)))
+          else if (other !== null) {
+            others.delete(at)
+            if (kind === 'abandoned') streams.abandoned(other, now, IDLE)
+            else streams.completed(other, now)
+          }
           expect(streams.overdueSince(now + ERROR_MS / 2, IDLE)).toBeNull()
         }
       }),
