@@ -50,7 +50,7 @@ import type { PoolDigests } from './origin/digests/pool-digests.ts'
 import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
 import { requestedModel, weightedModel } from './api/body/choose-model.ts'
 import { WeightedModels } from './api/weighted-models.ts'
-import type { Suspect } from './origin/attempt-context.ts'
+import type { ProbeSoon } from './origin/attempt-context.ts'
 import { oncePerPool } from './origin/once-per-pool.ts'
 import { stepsByPool } from './origin/pool-steps.ts'
 import { WaitingRequests } from './origin/placement/waiting-requests.ts'
@@ -191,7 +191,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const fingerprintOf = blockingFingerprints(analyzers)
   const digests = new (models.hasChoice ? DigestCache : OnePoolDigests)({ ports, via: config.via, fingerprintOf })
   const prober = workerGroup?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
-  const suspect: Suspect = (route, engine) => prober.suspect(route, engine)
+  const probeSoon: ProbeSoon = (route, engine) => prober.probeSoon(route, engine)
   const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
   const costs = costsOf(models, ports, state)
   const weighted = weightedModelsOf(config, ports)
@@ -221,7 +221,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     waitingRequests: new WaitingRequests(),
     history: new FleetHistory(),
     assets,
-    ...forwardParts(models, ports, { digests, suspect, stepsOf, currentRoutes }),
+    ...forwardParts(models, ports, { digests, probeSoon, stepsOf, currentRoutes }),
   }
 }
 
@@ -231,13 +231,13 @@ const hasMirrors = ({ clusters, weightedModels }: Config): boolean =>
 /** Mirror traffic, whose requests get one attempt. null: no request is repeated. */
 function mirrorsOf(
   parts: Omit<MirrorParts, 'mirrorCounts' | 'forwardOnce'> &
-    Pick<ReturnType<typeof gatewayParts>, 'mirrorCounts' | 'digests' | 'suspect'>,
+    Pick<ReturnType<typeof gatewayParts>, 'mirrorCounts' | 'digests' | 'probeSoon'>,
   config: Config,
 ): Mirrors | null {
-  const { mirrorCounts, ports, digests, suspect } = parts
+  const { mirrorCounts, ports, digests, probeSoon } = parts
   if (mirrorCounts === null) return null
   const stepsOf = stepsByPool({ comments: false, choosesClusters: choosesClusters(config), once: true })
-  const options = { suspect, stepsOf, maxAttempts: 1 }
+  const options = { probeSoon, stepsOf, maxAttempts: 1 }
   return new Mirrors({ ...parts, mirrorCounts, forwardOnce: forwardBy(ports, digests, options) })
 }
 
@@ -250,7 +250,7 @@ const forwardBy =
 
 interface ForwardSources {
   readonly digests: PoolDigests
-  readonly suspect: Suspect
+  readonly probeSoon: ProbeSoon
   readonly stepsOf: ReturnType<typeof stepsByPool>
   readonly currentRoutes: CurrentRoutes
 }
@@ -258,7 +258,7 @@ interface ForwardSources {
 /** Forwarding of requests. The predecessors of this gateway use its routes, too. */
 function forwardParts(models: ModelRegistry, ports: Ports, { digests, ...options }: ForwardSources) {
   options.currentRoutes.adopt(models.routes)
-  return { suspect: options.suspect, forward: forwarderOf(models, ports, forwardBy(ports, digests, options)) }
+  return { probeSoon: options.probeSoon, forward: forwarderOf(models, ports, forwardBy(ports, digests, options)) }
 }
 
 const hasRoles = ({ engines }: PoolRoute['pool']): boolean => engines.some(({ role }) => role !== 'any')
@@ -280,14 +280,14 @@ type GatewayParts = ReturnType<typeof gatewayParts> & { readonly mirrors: Mirror
 
 /** Inference routes whose requests are placed once, because a proxy delivers them. */
 function placingRoutes(parts: GatewayParts): App {
-  const { config, ports, digests, suspect, currentRoutes } = parts
+  const { config, ports, digests, probeSoon, currentRoutes } = parts
   const stepsOf = stepsByPool({
     comments: config.ttft.comment,
     choosesClusters: choosesClusters(config),
     delivers: true,
   })
   // A proxy can be given one engine. Early legs are the gateway's own.
-  const options = { suspect, stepsOf, currentRoutes, maxFinalLegs: 1 }
+  const options = { probeSoon, stepsOf, currentRoutes, maxFinalLegs: 1 }
   return inferenceRoutes({ ...parts, mirrors: null, forward: forwardBy(ports, digests, options) })
 }
 

@@ -28,7 +28,7 @@ export interface WorkerGroup {
   /** Absent: each gateway has its own. */
   readonly storedResponses?: StoredResponses
   /** One thread probes the engines for all. Absent: each gateway probes. */
-  readonly prober?: Pick<FleetProbe, 'round' | 'suspect'>
+  readonly prober?: Pick<FleetProbe, 'round' | 'probeSoon'>
   /** Start of the first gateway, ms since the epoch. May fall when an earlier one becomes known. */
   readonly startedAt: number
   /** Records a request that has ended. Absent: the others ask for it. */

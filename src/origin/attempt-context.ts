@@ -19,7 +19,7 @@ export interface AttemptContext {
   /** Earlier failed attempts of the same request. */
   readonly earlier: readonly FailedOutcome[]
   readonly digests: PoolDigests
-  readonly suspect?: Suspect | undefined
+  readonly probeSoon?: ProbeSoon | undefined
   /** Aborted when the response is not needed any more. */
   readonly signal: AbortSignalLike
   /** Its part in a race of two attempts (hedge or rescue). */
@@ -52,7 +52,7 @@ export interface RaceEntry {
 export const alone: RaceEntry = { lost: false, booked: 1, claim: () => 'won' }
 
 /** Called with each engine that failed an attempt, so that its health is checked soon. */
-export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
+export type ProbeSoon = (route: PoolRoute, engine: EngineTarget) => void
 
 /** Outcome of an attempt after which another engine may try. */
 export interface FailedOutcome {

@@ -82,7 +82,7 @@ function servedBy(attempt: AttemptContext, { served }: OriginAnswer, { target }:
     failure: 'connect',
     served: engine?.id ?? 'unknown',
   })
-  attempt.suspect?.(placed.route, target)
+  attempt.probeSoon?.(placed.route, target)
   if (engine === undefined) {
     const released = placed.booking.release(outcome)
     if (released !== null) exchange.scope.background(released)

@@ -5,7 +5,7 @@ import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import { abortReason } from './abort-reason.ts'
 import { answerOfAll } from './retry/answer-of-all.ts'
-import type { Suspect } from './attempt-context.ts'
+import type { ProbeSoon } from './attempt-context.ts'
 import type { CurrentRoutes } from './current-routes.ts'
 import { endExchange, type Exchange } from './exchange.ts'
 import { FailedAttempts } from './retry/failed-attempts.ts'
@@ -32,7 +32,7 @@ export function forward(
   ports: Ports,
   digests: PoolDigests,
   {
-    suspect,
+    probeSoon,
     currentRoutes,
     stepsOf = DEFAULT_STEPS,
     maxAttempts = MAX_ATTEMPTS,
@@ -44,7 +44,7 @@ export function forward(
   const retry: RetryState = {
     ports,
     digests,
-    suspect,
+    probeSoon,
     currentRoutes,
     stepsOf,
     maxAttempts,
@@ -73,7 +73,7 @@ function endRefused(exchange: Exchange, retry: RetryState, error: unknown): neve
 
 interface ForwardOptions {
   /** Called with each engine that failed an attempt, so that its health is checked soon. */
-  readonly suspect?: Suspect
+  readonly probeSoon?: ProbeSoon
   /** Absent: the configuration does not change while requests run. */
   readonly currentRoutes?: CurrentRoutes
   readonly stepsOf?: (route: PoolRoute) => PoolSteps

@@ -29,7 +29,7 @@ describe('a request that successive engines fail', () => {
       world.exchange([world.route('c', ['c-a', 'c-b', 'c-d'])]),
       world.ports,
       world.digests,
-      { suspect: (_route, { id }) => void suspects.push(id) },
+      { probeSoon: (_route, { id }) => void suspects.push(id) },
     )
     expect(response.headers.get('x-firstlight-engine')).toBe('c-d')
     await world.settled()
@@ -53,7 +53,7 @@ describe('a request that successive engines fail', () => {
     const world = new ScriptedForwarder({ 'c-a': [own], 'c-b': [{ status: 200 }] })
     const suspects: string[] = []
     const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests, {
-      suspect: (_route, { id }) => void suspects.push(id),
+      probeSoon: (_route, { id }) => void suspects.push(id),
     })
     expect(response.status).toBe(200)
     await world.settled()
@@ -445,7 +445,7 @@ describe('an answer that does not stream', () => {
     const suspects: string[] = []
     const failure = await failureOf(
       forward(world.exchange([world.route('c', ['c-a', 'c-b'])], { stream: false }), world.ports, world.digests, {
-        suspect: (_route, { id }) => void suspects.push(id),
+        probeSoon: (_route, { id }) => void suspects.push(id),
       }),
     )
     expect([failure.reason, failure.shape.status, failure.shape.retry]).toEqual(['answer_timeout', 504, false])

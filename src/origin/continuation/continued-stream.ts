@@ -51,7 +51,7 @@ interface ContinuedParts {
   readonly max: number
   /** Longest output that is generated again, ms. */
   readonly replayMs: number
-  suspect(engine: FailedOutcome['engine']): void
+  probeSoon(engine: FailedOutcome['engine']): void
   /** Called once, when the request will not be sent again. `once`: it was not repeated. */
   dropRequest(once: boolean): void
   /** Makes the relay of a further engine. */
@@ -308,7 +308,7 @@ class ContinuedSource {
     if (this.#state.hasOutput) this.#request.dropIfLate()
     this.#release(failure)
     this.#failed.push({ engine, failure, status: null })
-    this.#parts.suspect(engine)
+    this.#parts.probeSoon(engine)
   }
 
   #release(failure: AttemptFailure): void {
@@ -327,11 +327,11 @@ class ContinuedSource {
   }
 
   async #handOver(cause: HandoverCause): Promise<HandoverResult> {
-    const { digests, suspect } = this.#parts
+    const { digests, probeSoon } = this.#parts
     const { attempt } = this.#part
     const { how } = this.#method()
     const failed = this.#failed
-    const input = { attempt, state: this.#state, digests, cause, how, booked: this.#booked, failed, suspect }
+    const input = { attempt, state: this.#state, digests, cause, how, booked: this.#booked, failed, probeSoon }
     const moving = handOver(input)
     // On Workers, a client disconnect would otherwise end the JavaScript before the new booking is released.
     attempt.exchange.scope.background(moving.catch(() => undefined))

@@ -41,7 +41,7 @@ interface HandoverInput {
   /** Failed attempts of this request so far, the last one included. */
   readonly failed: readonly FailedOutcome[]
   /** Called with each engine that failed, so that its health is checked soon. */
-  suspect(engine: FailedOutcome['engine']): void
+  probeSoon(engine: FailedOutcome['engine']): void
 }
 
 /** The stream at its next engine. */
@@ -110,7 +110,7 @@ export async function handOver(input: HandoverInput): Promise<HandoverResult> {
       release(attempt, failure)
       failed.push(failure)
     }
-    input.suspect(placed.engine)
+    input.probeSoon(placed.engine)
   }
   return { kind: 'refused', reason: 'engine_failed', failed, booked }
 }

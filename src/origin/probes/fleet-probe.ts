@@ -94,7 +94,7 @@ export class FleetProbe {
   }
 
   /** Makes an engine due in the next round after a request failed on it. */
-  suspect(route: PoolRoute, target: EngineTarget): void {
+  probeSoon(route: PoolRoute, target: EngineTarget): void {
     const server = serverOf(target)
     forgetContext(this.#memory, server)
     const key = keyOf(route, server)
@@ -121,7 +121,7 @@ export class FleetProbe {
   /** Asks an engine for one token, and for its health and load. */
   async #try(route: PoolRoute, target: EngineTarget, limitMs: number): Promise<void> {
     const { cluster, pool } = route
-    this.suspect(route, target)
+    this.probeSoon(route, target)
     const sentAt = this.#ports.now()
     try {
       const result = await tryEngine(this.#ports, target, limitMs)

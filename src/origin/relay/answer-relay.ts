@@ -125,7 +125,7 @@ export class AnswerRelay implements RequestRelay {
 
   /** Relays a stream that another engine can continue. null: it cannot be continued. */
   continued(): Response | null {
-    const { exchange, placed, digests, suspect } = this.#attempt
+    const { exchange, placed, digests, probeSoon } = this.#attempt
     const { route } = placed
     const request = exchange.source.continuation?.() ?? null
     if (request === null || !this.#answer.sse || this.#answer.status >= 300) return null
@@ -142,7 +142,7 @@ export class AnswerRelay implements RequestRelay {
       digests,
       max: route.pool.retry.midStreamMax,
       replayMs: route.pool.retry.midStreamReplayMs,
-      suspect: (engine) => suspect?.(route, engine),
+      probeSoon: (engine) => probeSoon?.(route, engine),
       dropRequest: (once) => exchange.source.release?.(once && this.#written()),
       relayOf: ({ attempt, answer, dispatchedAt }) =>
         new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, finalLeg: null }),

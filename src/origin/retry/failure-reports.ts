@@ -14,12 +14,12 @@ import type { RetryState } from './retry-state.ts'
 export function reportFailure(
   { outcome, placed: { route } }: FailedAttempt,
   exchange: Exchange,
-  { ports, suspect }: RetryState,
+  { ports, probeSoon }: RetryState,
 ): void {
   if (outcome.failure === 'answer_timeout' || outcome.failure === 'paused') return
   const server = serverOf(outcome.engine)
   if (outcome.isAway === true) setAside(exchange, ports, route, server)
-  if (!isGatewayFailure(outcome) && !keepsAnswer(outcome)) suspect?.(route, server)
+  if (!isGatewayFailure(outcome) && !keepsAnswer(outcome)) probeSoon?.(route, server)
 }
 
 /** The engine loads, is paused or is retired: like one that sleeps, it gets no requests before its next good probe. */

@@ -1,6 +1,6 @@
 /** State of one request over its attempts. */
 import type { RefusalReason } from '../../core/contract/refusal.ts'
-import { alone, type AttemptContext, type Suspect } from '../attempt-context.ts'
+import { alone, type AttemptContext, type ProbeSoon } from '../attempt-context.ts'
 import type { Exchange } from '../exchange.ts'
 import type { FailedAttempts } from './failed-attempts.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
@@ -9,7 +9,7 @@ import type { PoolRoute } from '../pool-route.ts'
 import type { PoolSteps } from '../pool-steps.ts'
 
 export interface RetryState extends PlacementContext {
-  readonly suspect: Suspect | undefined
+  readonly probeSoon: ProbeSoon | undefined
   readonly stepsOf: (route: PoolRoute) => PoolSteps
   readonly maxAttempts: number
   readonly maxFinalLegs: number
@@ -20,7 +20,7 @@ export interface RetryState extends PlacementContext {
 
 export const attemptOf = (
   exchange: Exchange,
-  { ports, digests, suspect, stepsOf, stages, failed }: RetryState,
+  { ports, digests, probeSoon, stepsOf, stages, failed }: RetryState,
   placed: AcquiredPlacement,
 ): AttemptContext => ({
   exchange,
@@ -29,7 +29,7 @@ export const attemptOf = (
   stages,
   earlier: [...failed.all],
   digests,
-  suspect,
+  probeSoon,
   signal: exchange.signal,
   race: alone,
   stepsOf,

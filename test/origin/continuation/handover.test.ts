@@ -39,7 +39,7 @@ async function handOverFrom(failed: readonly Partial<FailedOutcome>[], engines: 
     how: 'replay',
     booked: failed.length,
     failed: failed.map((one) => ({ engine, failure: 'reset', status: null, ...one })),
-    suspect: () => {},
+    probeSoon: () => {},
   })
   return { world, result }
 }

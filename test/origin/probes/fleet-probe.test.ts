@@ -104,7 +104,7 @@ describe('probes of a fleet', () => {
     const before = bench.fleet
     bench.adopt(['a', 'c'])
     expect(await health()).toEqual(['c/health'])
-    before.suspect(bench.route, bench.route.targets.get('a')!)
+    before.probeSoon(bench.route, bench.route.targets.get('a')!)
     expect(await health()).toEqual(['a/health'])
     bench.adopt(['a', 'b', 'c'])
     expect(await health()).toEqual(['b/health'])
@@ -242,7 +242,7 @@ describe('probes of a fleet', () => {
     const bench = new Bench()
     await bench.round()
     bench.now = 1_000
-    bench.fleet.suspect(bench.route, bench.route.targets.get('b')!)
+    bench.fleet.probeSoon(bench.route, bench.route.targets.get('b')!)
     expect((await bench.round()).requested).toEqual(['b/health', 'b/metrics'])
   })
 
@@ -407,7 +407,7 @@ describe('the model list of an engine', () => {
     expect(await listReads(bench)).toBe(1)
     bench.now = 1_000
     bench.answers = list({ id: 'm', max_model_len: 8192 })
-    bench.fleet.suspect(bench.route, bench.route.targets.get('lists')!)
+    bench.fleet.probeSoon(bench.route, bench.route.targets.get('lists')!)
     expect([await listReads(bench), context(bench)]).toEqual([1, [8192]])
   })
 })

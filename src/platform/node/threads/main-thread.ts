@@ -124,8 +124,8 @@ export class MainThread {
       case 'response_keep':
       case 'response_forget':
         return this.#responses.receive(from, message)
-      case 'suspect':
-        return this.#suspect(message[1], message[2])
+      case 'probe_soon':
+        return this.#probeSoon(message[1], message[2])
       case 'siblings':
         return this.#askAll(this.#othersThan(from), message[1])
     }
@@ -143,10 +143,10 @@ export class MainThread {
     return (ttft[question] as (...given: readonly unknown[]) => unknown)(...given)
   }
 
-  #suspect(pool: number, engine: string): void {
+  #probeSoon(pool: number, engine: string): void {
     const route = this.#pools[pool]?.route ?? null
     const target = route === null ? undefined : targetOf(route.targets, engine)
-    if (route !== null && target !== undefined) this.prober.suspect(route, target)
+    if (route !== null && target !== undefined) this.prober.probeSoon(route, target)
   }
 
   #othersThan(from: number): readonly ThreadSupervisor[] {

@@ -35,7 +35,7 @@ export type ToMain =
   | readonly [type: 'response_find', id: string, tenant: string]
   | readonly [type: 'response_keep', id: string, stored: StoredResponse]
   | readonly [type: 'response_forget', id: string]
-  | readonly [type: 'suspect', pool: number, engine: string]
+  | readonly [type: 'probe_soon', pool: number, engine: string]
   | readonly [type: 'siblings', question: GroupQuery]
   /** The thread listens. `reports`: `host:port` of the listener for reports; null: none. */
   | readonly [type: 'listening', url: string, reports: string | null]

@@ -56,7 +56,8 @@ export function threadGroup(numbers: PoolNumbers, channel: MainChannel, startedA
     storedResponses: threadStoredResponses(channel),
     prober: {
       round: async () => {},
-      suspect: ({ cluster, pool }, { id }) => channel.notify(['suspect', numbers.of(cluster.id, pool.model), id], true),
+      probeSoon: ({ cluster, pool }, { id }) =>
+        channel.notify(['probe_soon', numbers.of(cluster.id, pool.model), id], true),
     },
     startedAt,
   }
