@@ -236,7 +236,7 @@ function mirrorsOf(
 ): Mirrors | null {
   const { mirrorCounts, ports, digests, probeSoon } = parts
   if (mirrorCounts === null) return null
-  const stepsOf = stepsByPool({ comments: false, choosesClusters: choosesClusters(config), once: true })
+  const stepsOf = stepsByPool({ comments: false, choosesClusters: choosesClusters(config), sends: 'once' })
   const options = { probeSoon, stepsOf, maxAttempts: 1 }
   return new Mirrors({ ...parts, mirrorCounts, forwardOnce: forwardBy(ports, digests, options) })
 }
@@ -284,7 +284,7 @@ function placingRoutes(parts: GatewayParts): App {
   const stepsOf = stepsByPool({
     comments: config.ttft.comment,
     choosesClusters: choosesClusters(config),
-    delivers: true,
+    sends: 'by_proxy',
   })
   // A proxy can be given one engine. Early legs are the gateway's own.
   const options = { probeSoon, stepsOf, currentRoutes, maxFinalLegs: 1 }

@@ -34,10 +34,11 @@ interface StepOptions {
   readonly comments: boolean
   /** Requests are sent to one of several clusters, or to engines behind another gateway. */
   readonly choosesClusters: boolean
-  /** A proxy moves the bytes: one attempt on one engine, and no continuation. Absent: the gateway does. */
-  readonly delivers?: boolean
-  /** One attempt on one engine, and no continuation. Absent: several, unless a proxy moves the bytes. */
-  readonly once?: boolean
+  /**
+   * `raced`: with a second engine beside a late one, and continuation. `once`: one attempt on one engine, without them.
+   * `by_proxy`: the same, and a proxy moves the bytes. Absent: `raced`.
+   */
+  readonly sends?: 'raced' | 'once' | 'by_proxy'
 }
 
 /** Returns the steps of a pool, which are built once. */
@@ -45,30 +46,32 @@ export const stepsByPool = (options: StepOptions): ((route: PoolRoute) => PoolSt
   oncePerPool(({ pool }) => stepsOf(pool, options))
 
 function stepsOf(pool: PoolRoute['pool'], options: StepOptions): PoolSteps {
-  const { comments, choosesClusters, delivers = false, once = delivers } = options
+  const { comments, choosesClusters, sends = 'raced' } = options
+  const isRaced = sends === 'raced'
+  const isByProxy = sends === 'by_proxy'
   const { hedgeMs } = pool.retry
   const splits = pool.engines.some(({ role }) => role !== 'any')
   let relay: RelayStep = passed
   if (splits) relay = transformed(relay)
-  if (pool.retry.midStream !== 'off' && !once) relay = continued(relay)
+  if (pool.retry.midStream !== 'off' && isRaced) relay = continued(relay)
   if (comments) relay = commented(relay)
   if (pool.responseModel === 'requested') relay = renamed(relay)
   const placed = choosesClusters ? countedInFlight(placeOnPool) : placeOnPool
   const ownLegs = splits ? earlyLegs : onlyLeg
   const legs = hasAdapters(pool) ? withAdapters(ownLegs) : ownLegs
   const ownSend = splits ? watchedDispatch : dispatch
-  const send = delivers ? deliver : ownSend
+  const send = isByProxy ? deliver : ownSend
   const isPaired = splits && connectors[pool.split.connector].isPaired
   const sendLeg = isPaired ? paired(send) : send
   const single = attemptWith({
     legs,
-    relay: delivers ? unlessUnchanged(relay) : relay,
+    relay: isByProxy ? unlessUnchanged(relay) : relay,
     send: splits ? watched(sendLeg) : sendLeg,
   })
   return {
     place: pool.lmcache === null ? placed : withLookups(placed),
-    first: once ? single : raced(single, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]),
-    again: once ? single : raced(single, [rescue]),
+    first: isRaced ? raced(single, hedgeMs === 'off' ? [rescue] : [hedge(hedgeMs), rescue]) : single,
+    again: isRaced ? raced(single, [rescue]) : single,
   }
 }
 
