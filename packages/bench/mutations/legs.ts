@@ -225,8 +225,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'lookups count adapters as their base model',
     file: 'src/origin/lmcache/cache-lookups.ts',
-    find: 'if (input.adapter !== null || (input.measure.items > 0 && input.measure.ids === null)) {',
-    replace: 'if (input.measure.items > 0) {',
+    find: 'if (input.adapter !== null || (input.profile.items > 0 && input.profile.ids === null)) {',
+    replace: 'if (input.profile.items > 0) {',
     impact: 'a request for an adapter goes where the base model has a cache',
     tests: { node: ['test/origin/lmcache/pool-lookup.test.ts', 'test/node/contracts/lmcache.test.ts'] },
   },

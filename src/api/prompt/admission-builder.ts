@@ -26,7 +26,7 @@ import { estimateTokensByChars } from './split-estimate.ts'
 
 type Admission = ReturnType<RequestSource['admission']>
 
-/** Shared parts of admissions: the pools' measurers, the LMCache lookups, and prompts that an edge has measured. */
+/** Shared parts of admissions: the pools' analyzers, the LMCache lookups, and prompts that an edge has measured. */
 export interface AdmissionSources {
   readonly analyzers: PromptAnalyzers
   readonly promptLookups: PromptLookups
@@ -123,9 +123,9 @@ export class AdmissionBuilder {
     if (entry.hasLookedUp || request === null) return {}
     entry.hasLookedUp = true
     this.#isUnread = false
-    const { measure, known, stages } = await this.#lookups.gather(route, {
+    const { profile, known, stages } = await this.#lookups.gather(route, {
       ...engineModel(this.#inference.model, route.pool),
-      measure: own,
+      profile: own,
       salt: request.salts[0] ?? null,
       byEngine: (tokenizer, call) =>
         this.#analyzers.measureByEngine(
@@ -136,7 +136,7 @@ export class AdmissionBuilder {
         ),
       background: (work) => this.#inference.incoming.scope.background(work),
     })
-    entry.prompt = measure
+    entry.prompt = profile
     entry.admission = { ...admissionOf(this.#inference, entry), ...known }
     return stages
   }

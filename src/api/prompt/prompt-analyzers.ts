@@ -61,8 +61,8 @@ export class PromptAnalyzers {
   }
 
   /** Learns the ratio of bytes to tokens from the engine's count. */
-  learn(route: PoolRoute, measure: PromptProfile, promptTokens: number): void {
-    this.#analyzerOf(route).learn(measure, promptTokens)
+  learn(route: PoolRoute, profile: PromptProfile, promptTokens: number): void {
+    this.#analyzerOf(route).learn(profile, promptTokens)
   }
 
   #analyzerOf({ cluster, pool }: PoolRoute): PromptAnalyzer {

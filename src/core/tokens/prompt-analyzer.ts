@@ -113,9 +113,9 @@ export class PromptAnalyzer {
   }
 
   /** Learns from the engine's count of a prompt that was measured here. */
-  learn(measure: Pick<PromptProfile, 'promptBytes' | 'items'>, promptTokens: number): void {
+  learn(profile: Pick<PromptProfile, 'promptBytes' | 'items'>, promptTokens: number): void {
     // The tokens of an image are unrelated to its bytes.
-    if (measure.promptBytes !== null && measure.items === 0) this.#ratio.learn(measure.promptBytes, promptTokens)
+    if (profile.promptBytes !== null && profile.items === 0) this.#ratio.learn(profile.promptBytes, promptTokens)
   }
 
   measure(request: PromptRequest): PromptProfile {

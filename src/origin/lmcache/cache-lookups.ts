@@ -17,20 +17,20 @@ import type { SkipCounts, SkipReason } from './skipped-lookups.ts'
 /** Prompt of a request that is about to be placed. @testing */
 export interface LookupInput {
   /** As measured from the request body. */
-  readonly measure: PromptProfile
+  readonly profile: PromptProfile
   /** Name under which an engine serves the model; for an adapter, the adapter's name. */
   readonly model: string
   readonly adapter: string | null
   /** Cache salt. null: none. */
   readonly salt: string | null
-  /** Measures the prompt by an engine's token ids, or returns `measure`. Never rejects. */
+  /** Measures the prompt by an engine's token ids, or returns `profile`. Never rejects. */
   byEngine(tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptProfile>
   background(work: Promise<unknown>): void
 }
 
 interface LookupResult {
   /** By token ids if an engine returned them. */
-  readonly measure: PromptProfile
+  readonly profile: PromptProfile
   /** Fields for the admission. */
   readonly known: Pick<Admission, 'hints' | 'chunks'>
   readonly stages: StageTimes
@@ -67,35 +67,35 @@ export class CacheLookups {
   async gather(route: PoolRoute, input: LookupInput): Promise<LookupResult> {
     const strategy = this.#strategyOf(route)
     const { lmcache } = route.pool
-    const nothing = { measure: input.measure, known: NOTHING, stages: {} }
+    const nothing = { profile: input.profile, known: NOTHING, stages: {} }
     if (strategy === null || lmcache === null) return nothing
     // Keys of an adapter's chunks are known only to LMCache, and a match of the base model does not apply to the
     // adapter.
     // Of a chat with images, the ids of the text before the first one are looked up.
-    if (input.adapter !== null || (input.measure.items > 0 && input.measure.ids === null)) {
+    if (input.adapter !== null || (input.profile.items > 0 && input.profile.ids === null)) {
       strategy.skips.count('unsupported')
       return nothing
     }
     const deadline = openDeadline(lmcache.budgetMs, () => this.#ports.now())
     try {
       const startedAt = this.#ports.now()
-      const { measure, unread } = await this.#withIds(route, input, deadline)
+      const { profile, unread } = await this.#withIds(route, input, deadline)
       const lookedUpAt = this.#ports.now()
-      if (measure.ids === null) strategy.skips.count(unread ?? 'unsupported')
+      if (profile.ids === null) strategy.skips.count(unread ?? 'unsupported')
       const known =
-        measure.ids === null
+        profile.ids === null
           ? NOTHING
           : await this.#lookUp(strategy, {
-              tokens: measure.ids,
+              tokens: profile.ids,
               salt: input.salt,
               deadline,
               background: (work) => input.background(work),
             })
       const stages = {
-        ...(measure === input.measure ? {} : { tokens: lookedUpAt - startedAt }),
+        ...(profile === input.profile ? {} : { tokens: lookedUpAt - startedAt }),
         lookup: this.#ports.now() - lookedUpAt,
       }
-      return { measure, known, stages }
+      return { profile, known, stages }
     } finally {
       deadline.end()
     }
@@ -130,10 +130,10 @@ export class CacheLookups {
     input: LookupInput,
     deadline: CacheLookupQuery['deadline'],
   ): Promise<TokenizedPrompt> {
-    const { measure } = input
-    if (measure.tokenSource !== 'bytes') return { measure, unread: null }
+    const { profile } = input
+    if (profile.tokenSource !== 'bytes') return { profile, unread: null }
     const target = this.#nextTokenizer(route)
-    if (target === null) return { measure, unread: 'tokenize_paused' }
+    if (target === null) return { profile, unread: 'tokenize_paused' }
     const measuring = input.byEngine(this.#tokenizer, {
       target,
       model: input.model,
@@ -142,8 +142,8 @@ export class CacheLookups {
     })
     input.background(measuring)
     const measured = await deadline.within(measuring)
-    if (measured === null) return { measure, unread: 'tokenize_late' }
-    return { measure: measured.value, unread: measured.value.tokenSource === 'bytes' ? 'tokenize_failed' : null }
+    if (measured === null) return { profile, unread: 'tokenize_late' }
+    return { profile: measured.value, unread: measured.value.tokenSource === 'bytes' ? 'tokenize_failed' : null }
   }
 
   /** Chooses an engine for tokenization in turn; skips engines that failed lately. */
@@ -170,7 +170,7 @@ export type PoolLookupCounts = Partial<LookupCounts> & { readonly skipped: SkipC
 
 /** `unread`: reason for missing token ids. null: an engine returned them, or none was needed. */
 interface TokenizedPrompt {
-  readonly measure: PromptProfile
+  readonly profile: PromptProfile
   readonly unread: SkipReason | null
 }
 

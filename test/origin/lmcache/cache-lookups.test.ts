@@ -27,7 +27,7 @@ function open(tokenize: () => Promise<never>, changes: Partial<PromptProfile> = 
   const analyzer = analyzerOf()
   const own = { ...analyzer.measure(request), ...changes }
   const input: LookupInput = {
-    measure: own,
+    profile: own,
     model: 'sim',
     adapter: null,
     salt: null,
