@@ -41,7 +41,7 @@ export interface GatewayState {
 
 interface StateSources extends Pick<Authenticator, 'hasBudgets'> {
   /** undefined: this is the first gateway. */
-  readonly carried: GatewayState | undefined
+  readonly predecessor: GatewayState | undefined
   /** null: no other gateway serves the same address. */
   readonly workerGroup: WorkerGroup | null
   readonly vocabularyOf: VocabularyOf
@@ -52,32 +52,32 @@ const RECENT_REQUESTS = 1000
 
 /** State under a new configuration: that of the predecessor, with the new limits. */
 export function gatewayState(config: Config, ports: Ports, sources: StateSources): GatewayState {
-  const { carried, workerGroup, vocabularyOf, hasBudgets } = sources
+  const { predecessor, workerGroup, vocabularyOf, hasBudgets } = sources
   const now = (): number => ports.now()
-  const limiter = carried?.limiter ?? ports.limiter ?? memoryLimiter(now)
+  const limiter = predecessor?.limiter ?? ports.limiter ?? memoryLimiter(now)
   return {
     storedResponses:
-      carried?.storedResponses ??
+      predecessor?.storedResponses ??
       workerGroup?.storedResponses ??
       ports.storedResponses ??
       new ResponseAffinity(config.limits.responseIds),
-    recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
-    telemetry: carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
-    analyzers: new PromptAnalyzers(now, vocabularyOf, carried?.analyzers),
-    bodyMemory: bodyMemoryFor(config, ports, carried?.bodyMemory),
+    recent: predecessor?.recent ?? new RequestHistory(RECENT_REQUESTS),
+    telemetry: predecessor?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
+    analyzers: new PromptAnalyzers(now, vocabularyOf, predecessor?.analyzers),
+    bodyMemory: bodyMemoryFor(config, ports, predecessor?.bodyMemory),
     limiter,
-    usage: carried?.usage ?? new KeyUsage(),
-    costUsage: carried?.costUsage ?? new CostUsage(),
-    budgets: hasBudgets ? (carried?.budgets ?? new Budgets({ ports, limiter })) : null,
-    dueAt: carried?.dueAt ?? new Map(),
-    startedAt: carried?.startedAt ?? workerGroup?.startedAt ?? now(),
-    runningIds: carried?.runningIds ?? new RunningIds(),
-    currentRoutes: carried?.currentRoutes ?? new CurrentRoutes(),
+    usage: predecessor?.usage ?? new KeyUsage(),
+    costUsage: predecessor?.costUsage ?? new CostUsage(),
+    budgets: hasBudgets ? (predecessor?.budgets ?? new Budgets({ ports, limiter })) : null,
+    dueAt: predecessor?.dueAt ?? new Map(),
+    startedAt: predecessor?.startedAt ?? workerGroup?.startedAt ?? now(),
+    runningIds: predecessor?.runningIds ?? new RunningIds(),
+    currentRoutes: predecessor?.currentRoutes ?? new CurrentRoutes(),
   }
 }
 
-function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, carried: BodyMemory | undefined): BodyMemory {
-  const memory = carried ?? new BodyMemory(limits, bodyCount ?? countIn(new Int32Array(1)))
+function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, predecessor: BodyMemory | undefined): BodyMemory {
+  const memory = predecessor ?? new BodyMemory(limits, bodyCount ?? countIn(new Int32Array(1)))
   memory.adopt(limits)
   return memory
 }

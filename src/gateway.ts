@@ -94,7 +94,8 @@ export interface Gateway {
   /** Each group of routes. */
   readonly routes: Readonly<Record<RouteGroup, App>>
   readonly config: Config
-  readonly carried: GatewayState
+  /** For the gateway that replaces this one. */
+  readonly state: GatewayState
 }
 
 /** Groups of routes. */
@@ -107,8 +108,8 @@ export interface GatewayOptions {
   readonly assets?: AssetFiles
   /** Present if several gateways serve one address. */
   readonly workerGroup?: WorkerGroup
-  /** State of the predecessor. Its telemetry already exports to the new `traces`. */
-  readonly carried?: GatewayState
+  /** State of the gateway that this one replaces. Its telemetry already exports to the new `traces`. */
+  readonly predecessor?: GatewayState
 }
 
 interface PromptParts {
@@ -183,10 +184,10 @@ const modelParts = (config: Config, ports: Ports, models: ModelRegistry, weighte
 /** Builds everything that outlives a request. Each route group and middleware gets the parts that it names. */
 function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const models = new ModelRegistry(config)
-  const { carried, workerGroup = null, vocabularyOf = () => null, assets = async () => null } = options
+  const { predecessor, workerGroup = null, vocabularyOf = () => null, assets = async () => null } = options
   const authenticator = new Authenticator(config, ports)
   const { hasBudgets } = authenticator
-  const state = gatewayState(config, ports, { carried, workerGroup, vocabularyOf, hasBudgets })
+  const state = gatewayState(config, ports, { predecessor, workerGroup, vocabularyOf, hasBudgets })
   const { analyzers, currentRoutes, dueAt } = state
   const fingerprintOf = blockingFingerprints(analyzers)
   const digests = new (models.hasChoice ? DigestCache : OnePoolDigests)({ ports, via: config.via, fingerprintOf })
@@ -326,6 +327,6 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     supersede: (next, endsWaits = true) => supersede(parts, next.config, endsWaits),
     routes,
     config,
-    carried: parts.state,
+    state: parts.state,
   }
 }

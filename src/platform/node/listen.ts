@@ -81,7 +81,7 @@ export async function listen(
     remoteAddress: remoteAddress ?? null,
     isClosing,
   })
-  const count = (reason: FailureReason): void => gateway.carried.telemetry.countRefusal(reason)
+  const count = (reason: FailureReason): void => gateway.state.telemetry.countRefusal(reason)
   const errors = new HttpErrors({ count, log, now: steadyNow })
   let ended: Promise<DrainResult> | null = null
   // A client of HTTPS reads no plain response.

@@ -17,8 +17,8 @@ export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view' | '
     if (this.#draining) next.drain()
   }
 
-  get carried(): Gateway['carried'] {
-    return this.#current.carried
+  get state(): Gateway['state'] {
+    return this.#current.state
   }
 
   fetch(...args: Parameters<Gateway['fetch']>): Promise<Response> {

@@ -106,19 +106,19 @@ interface OpenOptions {
 
 /** @testing */
 export interface OpenGateway extends Omit<RunningGateway, 'adopt'> {
-  readonly gateway: Pick<Gateway, 'answer' | 'metricsText' | 'carried'>
+  readonly gateway: Pick<Gateway, 'answer' | 'metricsText' | 'state'>
   change(config: Config, vocabularies: OpenOptions['vocabularies']): void
 }
 
 /** Creates a gateway for a configuration and its open vocabularies, with the state of its predecessor. */
 const gatewayFactory =
   (ports: Ports, workerGroup: WorkerGroup | undefined, folder: string) =>
-  (config: Config, vocabularies: OpenOptions['vocabularies'], carried?: GatewayState): Gateway =>
+  (config: Config, vocabularies: OpenOptions['vocabularies'], predecessor?: GatewayState): Gateway =>
     createGateway(config, withIssuedKeys(ports, config, folder), {
       assets: diskAssets(),
       vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
       ...(workerGroup === undefined ? {} : { workerGroup }),
-      ...(carried === undefined ? {} : { carried }),
+      ...(predecessor === undefined ? {} : { predecessor }),
     })
 
 /** Certificate of the listener; null: it has none. Those of engines are checked. */
@@ -163,8 +163,8 @@ export async function openGateway(
     gateway,
     configRefused: (at) => gateway.configRefused(at),
     change(next, opened) {
-      gateway.carried.telemetry.export(next.traces)
-      gateway.change(create(next, opened, gateway.carried))
+      gateway.state.telemetry.export(next.traces)
+      gateway.change(create(next, opened, gateway.state))
       others.adopt(next)
       limits = next.limits
       certificate?.look()

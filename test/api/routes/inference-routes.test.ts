@@ -19,7 +19,7 @@ function middlewareOf(document: object): number {
   const authenticator = new Authenticator(config, ports)
   const { hasBudgets } = authenticator
   const state = gatewayState(config, ports, {
-    carried: undefined,
+    predecessor: undefined,
     workerGroup: null,
     vocabularyOf: () => null,
     hasBudgets,

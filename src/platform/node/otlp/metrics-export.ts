@@ -7,13 +7,13 @@ import { sendOtlp } from '../../../telemetry/send-otlp.ts'
 
 /** Sends all metrics to the collector of `metrics.otlp` at an interval, and a last time at the end. */
 export class MetricsExport {
-  readonly #gateway: Pick<Gateway, 'metricsText' | 'carried'>
+  readonly #gateway: Pick<Gateway, 'metricsText' | 'state'>
   readonly #ports: Pick<Ports, 'log' | 'now'> & Required<Pick<Ports, 'post'>>
   #config: Pick<Config, 'metrics' | 'traces'>
   #timer: NodeJS.Timeout | undefined
 
   constructor(
-    gateway: Pick<Gateway, 'metricsText' | 'carried'>,
+    gateway: Pick<Gateway, 'metricsText' | 'state'>,
     ports: Pick<Ports, 'log' | 'now'> & Required<Pick<Ports, 'post'>>,
     config: Pick<Config, 'metrics' | 'traces'>,
   ) {
@@ -36,7 +36,7 @@ export class MetricsExport {
     const { metrics, traces } = this.#config
     if (metrics.otlp === null) return
     const { post, now, log } = this.#ports
-    const { telemetry, startedAt } = this.#gateway.carried
+    const { telemetry, startedAt } = this.#gateway.state
     try {
       const text = await this.#gateway.metricsText('openmetrics')
       const resource = { service: traces.service, instance: telemetry.source }
