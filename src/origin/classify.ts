@@ -9,7 +9,7 @@ import { withoutQuery } from '../url.ts'
 import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import { keepsAnswer } from './retry/kept-answer.ts'
 import { knownEngines } from './known-engines.ts'
-import { routeOf } from './retry/missing-routes.ts'
+import { routeNameOf } from './retry/missing-routes.ts'
 import { refusesRank } from './rank-targets.ts'
 
 /** Time limit, ms, of the body of an answer that does not go to the client: it shows whether the engine is full. */
@@ -93,7 +93,7 @@ function failureBy(
     : toFailure(type.answerOf({ status, headers, body }, sent))
   if (failed === null) return null
   if (!keepsAnswer(failed)) answer.discard()
-  const route = failed.failure === 'lacks_route' ? { route: routeOf(exchange.method, path) } : {}
+  const route = failed.failure === 'lacks_route' ? { route: routeNameOf(exchange.method, path) } : {}
   return { engine, status, ...failed, ...route, ...(keepsAnswer(failed) ? { answer } : {}) }
 }
 

@@ -4,14 +4,14 @@ import type { PromptProfile, PromptAnalyzer } from '../core/tokens/prompt-analyz
 import type { PromptRequest } from '../core/tokens/prompt-request.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
 import { SegmentCache } from '../core/tokens/segment-cache.ts'
-import type { EngineType, TokenizeCall as RouteCall } from '../engines/engine-type.ts'
+import type { EngineType, TokenizeCall } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Origin } from '../ports/origin.ts'
 import { ServiceCircuit } from './service-circuit.ts'
 import { jsonOf } from './probes/engine-detection.ts'
 import { knownEngines } from './known-engines.ts'
 
-export interface TokenizeCall {
+export interface TokenizeOptions {
   readonly target: EngineTarget
   /** Name under which the engine serves the model. */
   readonly model: string
@@ -52,7 +52,7 @@ export class EngineTokenizer {
   }
 
   /** Ids of each prompt. null: not available within the deadline. Never rejects. */
-  async ids(prompt: Prompt, call: TokenizeCall): Promise<readonly Uint32Array[] | null> {
+  async ids(prompt: Prompt, call: TokenizeOptions): Promise<readonly Uint32Array[] | null> {
     const calls = this.#rulesOf(call.target)?.calls(prompt, call.model) ?? null
     if (calls === null) return null
     const lists = await Promise.all(calls.map((one) => this.#one(one, call)))
@@ -70,7 +70,7 @@ export class EngineTokenizer {
     return knownEngines(this.#options.origin).typeOf(target).tokenize
   }
 
-  async #one(one: RouteCall, call: TokenizeCall): Promise<Uint32Array | null> {
+  async #one(one: TokenizeCall, call: TokenizeOptions): Promise<Uint32Array | null> {
     const key = keyOf(one, call.model)
     const known = this.#cache.get(key)
     if (known !== undefined) return known
@@ -80,7 +80,7 @@ export class EngineTokenizer {
     return await (isLost ? this.#request(one, key, call) : pending.answer)
   }
 
-  #request(one: RouteCall, key: number, call: TokenizeCall): Promise<Uint32Array | null> {
+  #request(one: TokenizeCall, key: number, call: TokenizeOptions): Promise<Uint32Array | null> {
     const answer = this.#fetch(one, call).then((ids) => {
       this.#pending.delete(key)
       if (ids !== null) this.#cache.set(key, ids)
@@ -90,7 +90,10 @@ export class EngineTokenizer {
     return answer
   }
 
-  async #fetch({ path, body }: RouteCall, { target, signal, budgetMs }: TokenizeCall): Promise<Uint32Array | null> {
+  async #fetch(
+    { path, body }: TokenizeCall,
+    { target, signal, budgetMs }: TokenizeOptions,
+  ): Promise<Uint32Array | null> {
     try {
       const answer = await this.#options.origin.send({
         target,
@@ -145,7 +148,7 @@ export interface EngineMeasurement {
 export async function measureByEngine(
   { analyzer, request, own }: EngineMeasurement,
   tokenizer: EngineTokenizer,
-  call: TokenizeCall,
+  call: TokenizeOptions,
 ): Promise<PromptProfile> {
   if (own.tokenSource !== 'bytes' || own.items > 0) return own
   const lists = await tokenizer.ids(request.prompt, call)
@@ -153,7 +156,7 @@ export async function measureByEngine(
 }
 
 /** Calls of some types do not name the model. */
-function keyOf({ path, body }: RouteCall, model: string): number {
+function keyOf({ path, body }: TokenizeCall, model: string): number {
   const state = { lo: 0x7a3d19c5, hi: 0x1b56c4e9 }
   chainText(state, path)
   chainText(state, model)

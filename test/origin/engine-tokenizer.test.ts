@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { EngineTokenizer, measureByEngine, type TokenizeCall } from '../../src/origin/engine-tokenizer.ts'
+import { EngineTokenizer, measureByEngine, type TokenizeOptions } from '../../src/origin/engine-tokenizer.ts'
 import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports/origin.ts'
 import type { PromptProfile } from '../../src/core/tokens/prompt-analyzer.ts'
 import type { PromptRequest } from '../../src/core/tokens/prompt-request.ts'
@@ -40,7 +40,7 @@ class TokenizeOnly implements Origin {
   }
 }
 
-const callTo = (id: string): TokenizeCall => ({
+const callTo = (id: string): TokenizeOptions => ({
   target: { id, url: 'http://engine.test', headers: [], binding: null },
   model: 'tiny',
   signal: new AbortController().signal,
@@ -53,7 +53,7 @@ const chat = requestOf('chat', { messages: [{ role: 'user', content: 'hello' }] 
 function byEngine(
   request: PromptRequest,
   tokenizer: EngineTokenizer,
-  tokenizeCall: TokenizeCall,
+  tokenizeCall: TokenizeOptions,
 ): Promise<PromptProfile> {
   const analyzer = analyzerOf()
   return measureByEngine({ analyzer, request, own: analyzer.measure(request) }, tokenizer, tokenizeCall)

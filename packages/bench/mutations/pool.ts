@@ -92,7 +92,7 @@ export const pool: readonly Mutation[] = [
   {
     name: 'a prefill engine is freed twice',
     file: 'src/core/pool/load-stats.ts',
-    find: 'if (!hasEnded(booking, leg.legRole)) this.#left(booking, leg, now)',
+    find: 'if (!hasLegEnded(booking, leg.legRole)) this.#left(booking, leg, now)',
     replace: 'this.#left(booking, leg, now)',
     impact: 'a prefill engine has a negative number of requests and attracts all others',
     tests: CLUSTERS,

@@ -12,7 +12,7 @@ import {
   measureByEngine,
   type EngineTokenizer,
   type EngineMeasurement,
-  type TokenizeCall,
+  type TokenizeOptions,
 } from '../../origin/engine-tokenizer.ts'
 
 /** A model's vocabulary and chat template, loaded by the entry point. @testing */
@@ -55,7 +55,7 @@ export class PromptAnalyzers {
     route: PoolRoute,
     { request, own }: Omit<EngineMeasurement, 'analyzer'>,
     tokenizer: EngineTokenizer,
-    call: TokenizeCall,
+    call: TokenizeOptions,
   ): Promise<PromptProfile> {
     return measureByEngine({ analyzer: this.#analyzerOf(route), request, own }, tokenizer, call)
   }

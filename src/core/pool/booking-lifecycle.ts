@@ -8,7 +8,7 @@ import type { OverloadControl } from '../overload/overload-control.ts'
 import type { HistoryRecorder } from '../reports/history-recorder.ts'
 import { countArrival } from './arrived-work.ts'
 import { endAdapter } from './pool-engines/adapter-servers.ts'
-import { hasEnded, type LegDone } from './booking-ref.ts'
+import { hasLegEnded, type LegDone } from './booking-ref.ts'
 import type { Booking } from './bookings.ts'
 import { circuitSignal, gatewaySignal } from './pool-engines/circuit-signal.ts'
 import type { CircuitSignal } from './pool-engines/circuit.ts'
@@ -219,7 +219,7 @@ export class BookingLifecycle {
       // Once per engine, even if it encoded several items.
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
       // How the response ends is no evidence about the engine of a leg that ended before.
-      const isJudged = hasEnded(booking, legRole) && outcome.failedEngine !== engine.spec.id
+      const isJudged = hasLegEnded(booking, legRole) && outcome.failedEngine !== engine.spec.id
       if (isFirst && !isJudged) this.#judgeEnd(engine, booking, outcome, now)
       if (engine.spec.server !== undefined && isServed(booking, outcome)) engine.servedTotal += 1
       this.#engines.left(engine)

@@ -50,6 +50,6 @@ export interface BookingRef extends BookedLegs {
 }
 
 /** Whether the legs of the role ended at the first token, or before it. */
-export function hasEnded({ firstTokenSeen, legsDone }: BookingRef, legRole: LegRole): boolean {
+export function hasLegEnded({ firstTokenSeen, legsDone }: BookingRef, legRole: LegRole): boolean {
   return endsAtFirstToken(legRole) && (firstTokenSeen || legsDone.includes(legRole))
 }

@@ -1,7 +1,7 @@
 import type { Signal } from '../routing/policy.ts'
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { EngineLoad, Work } from './engine-load.ts'
-import { type BookedLegs, type BookingRef, type EngineRef, hasEnded, type Leg, type LegDone } from './booking-ref.ts'
+import { type BookedLegs, type BookingRef, type EngineRef, hasLegEnded, type Leg, type LegDone } from './booking-ref.ts'
 import type { Admission } from '../contract/admission.ts'
 import type { EngineDigest } from '../contract/pool-digest.ts'
 import type { EngineSpec, PoolConfig, Role } from '../contract/pool-config.ts'
@@ -131,7 +131,7 @@ export class LoadStats {
   }
 
   release(booking: BookingRef, now: number): void {
-    for (const leg of booking.legs) if (!hasEnded(booking, leg.legRole)) this.#left(booking, leg, now)
+    for (const leg of booking.legs) if (!hasLegEnded(booking, leg.legRole)) this.#left(booking, leg, now)
   }
 
   digest(engine: EngineRef): Pick<EngineDigest, 'requests'> {

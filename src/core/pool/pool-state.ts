@@ -31,7 +31,7 @@ import type { TrafficShare } from './pool-engines/engine-state.ts'
 import { grantedRescue } from './condition/granted-rescue.ts'
 import { PoolEngines } from './pool-engines/pool-engines.ts'
 import type { HostTasks } from './host-tasks.ts'
-import { noQueue, type PoolQueue } from './queue/pool-queue.ts'
+import { noQueue, type RequestQueue } from './queue/request-queue.ts'
 import { PrefixSample } from './prefix-sample.ts'
 import { lapseAfterEviction } from './lease-after-eviction.ts'
 import { PoolLedger } from './ledger.ts'
@@ -92,7 +92,7 @@ export class PoolState {
     refused: (admission, refusal, now) => this.#overload.missed(this.#counted({ refusal }, admission), admission, now),
     demandOf: (admission, now) => this.#placer.demandOf(admission, this.#read(admission, now)),
   }
-  #waiting: PoolQueue = noQueue
+  #waiting: RequestQueue = noQueue
   #configured: (ConfiguredPool & { readonly version: number }) | null = null
   readonly #prefixes = new PrefixSample(this.#ledger)
   #seq = 0

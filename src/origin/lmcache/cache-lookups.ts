@@ -7,7 +7,7 @@ import type { PromptProfile } from '../../core/tokens/prompt-analyzer.ts'
 import type { Ports } from '../../ports.ts'
 import type { CacheLookupQuery } from '../../ports/cache-lookup.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import { EngineTokenizer, type TokenizeCall } from '../engine-tokenizer.ts'
+import { EngineTokenizer, type TokenizeOptions } from '../engine-tokenizer.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { type LookupStrategy, strategyOf } from './lookup-strategy.ts'
 import { openDeadline } from './open-deadline.ts'
@@ -24,7 +24,7 @@ export interface LookupInput {
   /** Cache salt. null: none. */
   readonly salt: string | null
   /** Measures the prompt by an engine's token ids, or returns `profile`. Never rejects. */
-  byEngine(tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptProfile>
+  byEngine(tokenizer: EngineTokenizer, call: TokenizeOptions): Promise<PromptProfile>
   background(work: Promise<unknown>): void
 }
 

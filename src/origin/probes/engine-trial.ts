@@ -8,7 +8,7 @@ import type { Timers } from '../../ports/timers.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
 import { defaultTimers } from '../../timers.ts'
 import { type KnownEngines, knownEngines } from '../known-engines.ts'
-import { routeOf } from '../retry/missing-routes.ts'
+import { routeNameOf } from '../retry/missing-routes.ts'
 import { patientTimers } from '../patience.ts'
 
 /** Time for the connection, ms, as in probes. */
@@ -64,7 +64,7 @@ async function tryRoute(parts: TrialParts, target: EngineTarget, request: TokenR
   const { origin, log, now } = parts
   const { route, limitMs } = request
   const known = parts.known ?? knownEngines(origin)
-  const name = routeOf('POST', route.path)
+  const name = routeNameOf('POST', route.path)
   if (known.missingRoutes.isMissing(target, name, now())) return 'unclear'
   const timers = patientTimers(parts.timers ?? defaultTimers, now)
   try {

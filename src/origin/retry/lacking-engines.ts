@@ -3,7 +3,7 @@ import type { Ports } from '../../ports.ts'
 import type { FailedOutcome } from '../attempt-context.ts'
 import type { Exchange } from '../exchange.ts'
 import { knownEngines } from '../known-engines.ts'
-import { routeOf } from './missing-routes.ts'
+import { routeNameOf } from './missing-routes.ts'
 
 type EnginesByCluster = ReadonlyMap<string, readonly string[]>
 
@@ -14,7 +14,7 @@ export function enginesWithoutRoute({ method, path, routes, pinned }: Exchange, 
   const { missingRoutes } = knownEngines(ports.origin)
   if (!missingRoutes.isUsed || pinned !== null) return NO_ENGINES
   const now = ports.now()
-  const route = routeOf(method, path)
+  const route = routeNameOf(method, path)
   const lacking = new Map<string, string[]>()
   let hasOther = false
   for (const { cluster, targets } of routes) {
@@ -45,5 +45,5 @@ export function forgetLacking(
   ports: Ports,
 ): void {
   const { missingRoutes } = knownEngines(ports.origin)
-  if (missingRoutes.isUsed) missingRoutes.forget(engine, routeOf(method, path))
+  if (missingRoutes.isUsed) missingRoutes.forget(engine, routeNameOf(method, path))
 }

@@ -32,7 +32,7 @@ export class MissingRoutes {
 const keyOf = ({ url }: EngineTarget, route: string): string => `${url} ${route}`
 
 /** Method and path without ids and query. */
-export function routeOf(method: string, path: string): string {
+export function routeNameOf(method: string, path: string): string {
   const bare = withoutQuery(path)
   return `${method} ${bare.replace(/^\/v1\/responses\/[^/]+/, '/v1/responses/ID')}`
 }

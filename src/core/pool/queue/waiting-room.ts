@@ -5,7 +5,7 @@ import { isPoolFull, type Refusal } from '../../contract/refusal.ts'
 import type { AdmissionResult } from '../admission-result.ts'
 import { bookingKey } from '../bookings.ts'
 import { behindOthers, leftQueue, queueClosed, queueFull } from '../refusals.ts'
-import { noQueue, type PoolQueue } from './pool-queue.ts'
+import { noQueue, type RequestQueue } from './request-queue.ts'
 import { type RequestDemand, expectedWork, workOf } from './request-demand.ts'
 import { engineWaitOf, mayWaitForRoom, WaitLimit } from './wait-limit.ts'
 import { type TryResult, type WaitingItem, WaitingQueue } from './waiting-queue.ts'
@@ -65,7 +65,7 @@ export interface WaitingRoomParts {
 }
 
 /** Requests of a pool that wait for room: each is answered once. Only pools with a queue have it. */
-export class WaitingRoom implements PoolQueue {
+export class WaitingRoom implements RequestQueue {
   readonly #queue = new WaitingQueue<Waiter>()
   readonly #running = new Map<string, PlacedRequest>()
   readonly #parts: WaitingRoomParts
@@ -232,9 +232,9 @@ export class WaitingRoom implements PoolQueue {
 /** Queue of a pool with this configuration. Requests that wait in the current one stay there, or are answered. */
 export function queueOf(
   limits: QueueConfig | null,
-  { current, now }: { readonly current: PoolQueue; readonly now: number },
+  { current, now }: { readonly current: RequestQueue; readonly now: number },
   parts: WaitingRoomParts,
-): PoolQueue {
+): RequestQueue {
   const room = current instanceof WaitingRoom ? current : null
   if (limits === null) {
     room?.close()

@@ -49,7 +49,7 @@ export type NewsEvent =
   | readonly [kind: 'explain', question: string, decision: string]
   | readonly [kind: 'explained', question: string, decision: Decision]
 
-export type PoolEvent =
+export type ChannelEvent =
   | NewBookingEvent
   | BookingEvent
   | NewsEvent
@@ -213,7 +213,7 @@ const isOutcome = object({
 })
 
 /** Fields behind the kind; later versions may append more. A schema library took 32 µs a request here. */
-const EVENTS: Readonly<Record<PoolEvent[0], readonly Check[]>> = {
+const EVENTS: Readonly<Record<ChannelEvent[0], readonly Check[]>> = {
   book: [isPositive, isAdmission, (value) => whole(value) || split(value) || staged(value)],
   leg_done: [isText, oneOf('encode', 'prefill'), isStages, nullable(isUsage)],
   first_token: [isText, isStages],
@@ -237,9 +237,9 @@ export function readMessage(text: string): { number: number; replica: string; ev
 }
 
 /** Valid events. Kinds of later versions are skipped; invalid events are reported to `invalid` and skipped. */
-export function readEvents(json: string, invalid: (error: Error) => void): PoolEvent[] {
+export function readEvents(json: string, invalid: (error: Error) => void): ChannelEvent[] {
   try {
-    return (JSON.parse(json) as unknown[]).filter((event): event is PoolEvent => isEvent(event, invalid))
+    return (JSON.parse(json) as unknown[]).filter((event): event is ChannelEvent => isEvent(event, invalid))
   } catch {
     invalid(new Error('a message of another replica is not a list of events'))
     return []
@@ -251,7 +251,7 @@ function isEvent(event: unknown, invalid: (error: Error) => void): boolean {
   if (typeof kind === 'string' && !Object.hasOwn(EVENTS, kind)) return false
   const isValid =
     typeof kind === 'string' &&
-    EVENTS[kind as PoolEvent[0]].every((check, at) => check((event as readonly unknown[])[at + 1]))
+    EVENTS[kind as ChannelEvent[0]].every((check, at) => check((event as readonly unknown[])[at + 1]))
   if (!isValid) invalid(new Error(`an event "${String(kind)}" of another replica is invalid`))
   return isValid
 }
@@ -260,7 +260,10 @@ function isEvent(event: unknown, invalid: (error: Error) => void): boolean {
  * Open bookings and drains of a replica from the fields of its hash: `b` + key its booking, `e`, `p`, `f` and `o` +
  * key its progress, `s` + engine a drain or a pause. The times of stages belong to those who saw them.
  */
-export function* readHash(fields: ReadonlyMap<string, string>, invalid: (error: Error) => void): Generator<PoolEvent> {
+export function* readHash(
+  fields: ReadonlyMap<string, string>,
+  invalid: (error: Error) => void,
+): Generator<ChannelEvent> {
   for (const isBooking of [true, false])
     for (const [field, value] of fields) {
       if (field === '#' || (field[0] === 'b') !== isBooking) continue

@@ -8,7 +8,7 @@ import type { BookingEvent } from '../../../core/contract/booking-event.ts'
 import type { EarlyLegRole } from '../../../core/contract/legs.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { Lease } from '../../../ports/lease.ts'
-import { type PoolEvent, encodeAdmission, encodeOutcome } from './messages.ts'
+import { type ChannelEvent, encodeAdmission, encodeOutcome } from './messages.ts'
 import type { Field, PoolParts } from './pool-parts.ts'
 import { SCRIPTS, type Script } from './scripts.ts'
 
@@ -164,11 +164,11 @@ export class OpenBookings {
   }
 
   /** Publishes an event that changes no field. */
-  announce(event: PoolEvent): void {
+  announce(event: ChannelEvent): void {
     this.publish('p', '', event)
   }
 
-  publish(operation: Operation, field: string, event: PoolEvent): void {
+  publish(operation: Operation, field: string, event: ChannelEvent): void {
     if (!this.#isAccepting) return
     void this.#add(operation, field, event)
     this.#flushing ??= setImmediate(() => void this.#flush())
@@ -182,7 +182,7 @@ export class OpenBookings {
   }
 
   /** A full piece is sent at once; resolves when the server has answered it. */
-  #add(operation: Operation, field: string, event: PoolEvent): Promise<void> | null {
+  #add(operation: Operation, field: string, event: ChannelEvent): Promise<void> | null {
     const text = JSON.stringify(event)
     this.#turn.push(operation, field, text)
     this.#turnChars += field.length + text.length

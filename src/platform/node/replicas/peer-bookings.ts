@@ -7,7 +7,7 @@ import type { Client } from './connection.ts'
 import {
   type NewBookingEvent,
   type NewsEvent,
-  type PoolEvent,
+  type ChannelEvent,
   readEvents,
   readHash,
   readMessage,
@@ -41,7 +41,7 @@ class Peer {
   /** Own heartbeat before its last message. */
   receivedAt = 0
   /** Messages until its hash is read; null: it is. Another list: it is read again. */
-  pending: (readonly PoolEvent[])[] | null = []
+  pending: (readonly ChannelEvent[])[] | null = []
 }
 
 export class PeerBookings {
@@ -211,7 +211,7 @@ export class PeerBookings {
     }
   }
 
-  #apply(peer: Peer, event: PoolEvent, elsewhere: 'now' | 'before' = 'now'): void {
+  #apply(peer: Peer, event: ChannelEvent, elsewhere: 'now' | 'before' = 'now'): void {
     const { localPool } = this.#parts
     switch (event[0]) {
       case 'book':

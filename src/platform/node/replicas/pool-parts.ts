@@ -5,7 +5,7 @@ import type { PoolConfig } from '../../../core/contract/pool-config.ts'
 import type { ReplicaDigest } from '../../../core/contract/pool-digest.ts'
 import type { PoolPort } from '../../../ports/pool.ts'
 import type { Link } from './connection.ts'
-import type { PoolEvent } from './messages.ts'
+import type { ChannelEvent } from './messages.ts'
 
 /** Names of one pool on the server. All have the same hash tag, so they lie in one slot of a cluster. */
 interface PoolKeys {
@@ -33,7 +33,7 @@ export interface PoolParts {
 }
 
 /** An event with its field in the hash of open bookings. */
-export type Field = readonly [field: string, event: PoolEvent]
+export type Field = readonly [field: string, event: ChannelEvent]
 
 type Drain = Extract<EngineSignal, { readonly kind: 'drain' }>
 

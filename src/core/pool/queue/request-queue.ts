@@ -3,7 +3,7 @@ import type { Usage } from '../../contract/outcome.ts'
 import type { Refusal } from '../../contract/refusal.ts'
 
 /** Requests that wait for room in a pool, as seen by the pool's other requests. */
-export interface PoolQueue {
+export interface RequestQueue {
   /** Number of requests that wait. */
   readonly size: number
   /** Whether the refused request waits, or may begin to. */
@@ -21,7 +21,7 @@ export interface PoolQueue {
 }
 
 /** Queue of a pool whose configuration has none. */
-export const noQueue: PoolQueue = {
+export const noQueue: RequestQueue = {
   size: 0,
   takes: () => false,
   holdsBack: () => false,
