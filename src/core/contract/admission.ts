@@ -80,7 +80,10 @@ export interface Admission {
    * no retry. Absent: an engine was asked, or there was no earlier attempt.
    */
   readonly failedLegs?: readonly EarlyLegRole[]
-  /** An earlier attempt still runs, and its first byte is late. Absent: all earlier ones failed. */
+  /**
+   * An earlier attempt still runs: its first byte is late, or its engine may be wedged (`rescueFrom`). Absent: all
+   * earlier ones failed.
+   */
   readonly hedge?: boolean
   /**
    * Engine of the earlier attempt that still runs: another one is wanted only if this one is wedged. Absent: `hedge`

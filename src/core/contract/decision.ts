@@ -50,7 +50,7 @@ export interface Decision {
   readonly pool: string
   readonly model: string
   readonly attempt: number
-  /** A second engine beside the one of an earlier attempt, whose first byte was late. Absent: it is not. */
+  /** A second engine beside that of an earlier attempt, which was late or may be wedged. Absent: it is not. */
   readonly hedge?: boolean
   /** Session that the client names. Absent: none. */
   readonly session?: string
