@@ -36,8 +36,8 @@ export interface ExchangeParts extends SourceParts {
   /** null: the gateway prefers no region. */
   readonly regionPreference: RegionPreference | null
   readonly engineHeaders: EngineHeaderRules
-  /** Requests that wait for room. undefined: requests do not wait. */
-  readonly waitingRequests: WaitingRequests | undefined
+  /** Requests that wait for room. null: requests do not wait. */
+  readonly waitingRequests: WaitingRequests | null
   readonly runningIds: RunningIds
   readonly recent: RequestHistory
   readonly observer: ExchangeObserver
@@ -71,12 +71,12 @@ export class InferenceExchange implements Exchange {
   /** null: the key has no limits, or traces are off. */
   permit: Permit | null = null
   trace: Trace | null = null
-  readonly waitingRequests: WaitingRequests | undefined
+  readonly waitingRequests: WaitingRequests | null
   signal: Exchange['signal']
-  longWait?: NonNullable<Exchange['longWait']>
+  longWait: Exchange['longWait'] = null
   readonly lastComment: boolean
   readonly record: OpenRecord
-  storage: ResponseStorage | undefined = undefined
+  storage: ResponseStorage | null = null
   clientHeaders: readonly string[]
   readonly inference: InferenceRequest
   readonly source: InferenceSource

@@ -191,7 +191,7 @@ export class Mirrors {
     )
     signal.throwIfAborted()
     const observer = new InferenceObserver({ ...this.#parts, costs: null, end: this.#endOf(rule) })
-    return new InferenceExchange({ ...this.#parts, waitingRequests: undefined, observer }, inference, ports.random())
+    return new InferenceExchange({ ...this.#parts, waitingRequests: null, observer }, inference, ports.random())
   }
 
   /** Counts the result, and nothing else: no usage, limits, budgets, reports or log. */

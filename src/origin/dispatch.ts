@@ -64,7 +64,7 @@ export function requestOf(
     firstByteMs: exchange.stream ? firstByteMs : answerMs,
     // A leg may be a request of another protocol, whose answer is transformed.
     protocol: transform === null ? exchange.protocol : completions,
-    expectsJson: exchange.expectsJson === true,
+    expectsJson: exchange.expectsJson,
     signal: fencedBy(placed.booking, signal),
     timers: exchange.scope.timers ?? ports.timers,
   }

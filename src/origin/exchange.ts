@@ -31,10 +31,10 @@ export interface Exchange {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Wire protocol of the request and its response. */
   readonly protocol: Protocol
-  /** Answers that are no stream are JSON. Absent: any. */
-  readonly expectsJson?: boolean
-  /** Model name that the client requested. Absent: the answer keeps its own. */
-  readonly requestedModel?: string
+  /** Answers that are no stream are JSON. false: any answer is good. */
+  readonly expectsJson: boolean
+  /** Model name that the client requested. null: the answer keeps its own. */
+  readonly requestedModel: string | null
   /** Path and query for the engine. */
   readonly path: string
   /** Headers for the engine: flat, lower-case, without hop-by-hop headers and client credentials. */
@@ -48,12 +48,12 @@ export interface Exchange {
   readonly hideUsage: boolean
   /** Interval of SSE comments to the client while the engine sends nothing; 0: none. */
   readonly heartbeatMs: number
-  /** Time that the client may read nothing; absent, 0: no limit. */
-  readonly writeMs?: number
+  /** Time that the client may read nothing; 0: no limit. */
+  readonly writeMs: number
   /** Pools that serve the model, in the configured order. */
   readonly routes: readonly PoolRoute[]
-  /** Order in which regions are tried. Absent, null: by predicted time. */
-  readonly regionPreference?: RegionPreference | null
+  /** Order in which regions are tried. null: by predicted time. */
+  readonly regionPreference: RegionPreference | null
   /** Version of the configuration that has these routes. */
   readonly configVersion: number
   /** The only engine that can serve the request (stateful calls); null: any. */
@@ -64,16 +64,16 @@ export interface Exchange {
   readonly clientHeaders: readonly string[]
   /** Replaced when an answer of the gateway's own has begun: the relay of the engine's answer then has no socket. */
   scope: RequestScope
-  /** Where requests that wait for room are known. Absent: requests do not wait. */
-  readonly waitingRequests?: WaitingRequests | undefined
+  /** Where requests that wait for room are known. null: requests do not wait. */
+  readonly waitingRequests: WaitingRequests | null
   /** Aborted when the client disconnects, as far as the runtime reports it. */
   signal: AbortSignalLike
-  /** Watches waits before an engine gets the request. Absent: it is no stream, or its pools have no such waits. */
-  longWait?: LongWait
-  /** Present: an engine stores the answer for later requests. */
-  readonly storage?: ResponseStorage | undefined
+  /** Watches waits before an engine gets the request. null: it is no stream, or its pools have no such waits. */
+  longWait: LongWait | null
+  /** An engine stores the answer for later requests. null: it does not. */
+  readonly storage: ResponseStorage | null
   /** Send the stages to the client in a last SSE comment, if the stream is observed. */
-  readonly lastComment?: boolean
+  readonly lastComment: boolean
   /** Filled in while the request runs: placement, attempts, stages, end. */
   readonly record: OpenRecord
   /** null: nothing waits for the end. */

@@ -177,12 +177,20 @@ function continuationExchange({
     ...(how === 'ids'
       ? { protocol: completions, path: '/v1/completions' }
       : { protocol: exchange.protocol, path: exchange.path }),
+    expectsJson: false,
+    requestedModel: null,
     stream: true,
     observe: true,
     hideUsage: false,
     heartbeatMs: exchange.heartbeatMs,
+    writeMs: 0,
     clientHeaders: [],
     routes: [placed.route],
+    regionPreference: null,
+    waitingRequests: null,
+    longWait: null,
+    storage: null,
+    lastComment: false,
     source: sourceOf(exchange.source, record, how),
     // The end is that of the client's stream.
     observer: null,

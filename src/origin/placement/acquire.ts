@@ -79,7 +79,7 @@ function firstPass(exchange: Exchange, digests: PoolDigests): Pass {
 }
 
 /** null: no region is kept from the request. */
-function regionLimit({ exchange: { regionPreference = null }, history }: PlacementSearch): RegionLimit | null {
+function regionLimit({ exchange: { regionPreference }, history }: PlacementSearch): RegionLimit | null {
   return regionPreference?.whenFull === 'refuse' ? new RegionLimit(regionPreference, history.full) : null
 }
 
@@ -136,4 +136,4 @@ class PassRefusals implements RefusedPass {
 }
 
 const canWait = ({ waitingRequests }: Exchange, { pool }: PoolRoute, { mayWait = false }: Refusal): boolean =>
-  mayWait && waitingRequests !== undefined && pool.queue !== null
+  mayWait && waitingRequests !== null && pool.queue !== null

@@ -100,14 +100,14 @@ export class AnswerRelay implements RequestRelay {
   /** Whether the stages follow the stream. */
   takesComment(): boolean {
     const { lastComment, observe } = this.#attempt.exchange
-    const takes = lastComment === true && observe && this.#answer.sse && this.#answer.status < 300
+    const takes = lastComment && observe && this.#answer.sse && this.#answer.status < 300
     if (takes) this.#detach()
     return takes
   }
 
   /** What replaces the model's name in the answer. null: it stays as it is. */
   renaming(): Renaming | null {
-    const { requestedModel = null, protocol } = this.#attempt.exchange
+    const { requestedModel, protocol } = this.#attempt.exchange
     const isReadable = this.#answer.status < 300 && !isEncoded(this.#answer.headers)
     if (!isReadable || requestedModel === null) return null
     this.#detach()
@@ -218,7 +218,7 @@ export class AnswerRelay implements RequestRelay {
   #idKeeper(): RelayOptions['onResponseId'] {
     const { exchange, placed } = this.#attempt
     const { storage } = exchange
-    if (storage === undefined || this.#answer.status >= 300) return undefined
+    if (storage === null || this.#answer.status >= 300) return undefined
     const { responses, ...names } = storage
     const { cluster, pool } = placed.route
     const place = { cluster: cluster.id, pool: pool.model, engine: placed.engine.id }
