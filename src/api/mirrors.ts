@@ -100,10 +100,10 @@ export class Mirrors {
     const { inference } = exchange
     const { endpoint, body, caller, options, incoming } = inference
     const rule = this.#ruleOf(exchange)
-    if (rule === null || endpoint.repeated === null || exchange.pinned !== null) return null
+    if (rule === null || endpoint.mirrorEdit === null || exchange.pinned !== null) return null
     if (this.#parts.ports.random() >= rule.share) return null
     this.#parts.mirrorCounts.follow(exchange, rule)
-    const edits = { model: rule.to, includeUsage: false, cacheSalt: null, further: endpoint.repeated }
+    const edits = { model: rule.to, includeUsage: false, cacheSalt: null, further: endpoint.mirrorEdit }
     const pieces = rewriteBody(body.bytes, body.json, edits)
     const memory = this.#hold(pieces.reduce((sum, { length }) => sum + length, 0))
     if (memory === null) {

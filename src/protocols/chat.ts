@@ -9,7 +9,7 @@ import { openaiErrors } from './error-shape.ts'
 import { chatMedia } from './media-items.ts'
 import { openaiSplitting } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, PLAIN_REPETITION, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, PLAIN_MIRROR_EDIT, type Protocol } from './protocol.ts'
 import { usageOfPromptTokens } from './reported-usage.ts'
 import { numberOf, scoresPrompt, sequencesOf } from './request-fields.ts'
 import { openaiSessionFields, sessionHeaders } from './session.ts'
@@ -45,7 +45,7 @@ export const chat: Protocol = {
     {
       ...PLAIN_ENDPOINT,
       path: '/v1/chat/completions',
-      repeated: PLAIN_REPETITION,
+      mirrorEdit: PLAIN_MIRROR_EDIT,
       streams: true,
       usageOnRequest: true,
       salted: true,

@@ -7,7 +7,7 @@ import { completionBarrier, continuableBy } from './continuation-rules.ts'
 import { openaiErrors } from './error-shape.ts'
 import { openaiSplitting } from './prefill-edit.ts'
 import { readTexts } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, PLAIN_REPETITION, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, PLAIN_MIRROR_EDIT, type Protocol } from './protocol.ts'
 import { usageOfPromptTokens } from './reported-usage.ts'
 import { numberOf, scoresPrompt, sequencesOf } from './request-fields.ts'
 import { openaiSessionFields, sessionHeaders } from './session.ts'
@@ -24,7 +24,7 @@ export const completions: Protocol = {
     {
       ...PLAIN_ENDPOINT,
       path: '/v1/completions',
-      repeated: PLAIN_REPETITION,
+      mirrorEdit: PLAIN_MIRROR_EDIT,
       streams: true,
       usageOnRequest: true,
       salted: true,

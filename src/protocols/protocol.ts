@@ -22,8 +22,8 @@ export interface Endpoint {
   readonly salted: boolean
   /** The engine stores the response for later calls. */
   readonly storesResponses: boolean
-  /** Changes to a request that is repeated and whose answer is discarded (mirror traffic). null: it is not repeated. */
-  readonly repeated: FieldEdit | null
+  /** Changes to a request that mirror traffic repeats. null: it is not mirrored. */
+  readonly mirrorEdit: FieldEdit | null
   /** The answer, if it is the number of prompt tokens and nothing more. null: it has more. */
   readonly countAnswer: ((promptTokens: number) => unknown) | null
   /** Why no request of this path can be split between prefill and decode engines. null: `splitting` decides. */
@@ -118,13 +118,13 @@ export const PLAIN_ENDPOINT = {
   usageOnRequest: false,
   salted: false,
   storesResponses: false,
-  repeated: null,
+  mirrorEdit: null,
   countAnswer: null,
   unsplittable: null,
 } as const
 
-/** Repeated requests have no priority of their client. */
-export const PLAIN_REPETITION: FieldEdit = { set: {}, remove: ['priority'] }
+/** Requests of mirror traffic have no priority of their client. */
+export const PLAIN_MIRROR_EDIT: FieldEdit = { set: {}, remove: ['priority'] }
 
 /** Traits of endpoints whose body is a form. */
 export const UPLOAD_ENDPOINT = { ...PLAIN_ENDPOINT, form: true, unsplittable: 'an upload goes to one engine' } as const

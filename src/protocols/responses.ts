@@ -77,7 +77,7 @@ function prefillLeg(body: JsonObject): FieldEdit {
 }
 
 /** Nothing is stored at the engine of a repeated request. */
-const REPETITION: FieldEdit = { set: { store: 'false' }, remove: ['priority', 'background'] }
+const MIRROR_EDIT: FieldEdit = { set: { store: 'false' }, remove: ['priority', 'background'] }
 
 export const responses: Protocol = {
   name: 'responses',
@@ -86,7 +86,7 @@ export const responses: Protocol = {
     {
       ...PLAIN_ENDPOINT,
       path: '/v1/responses',
-      repeated: REPETITION,
+      mirrorEdit: MIRROR_EDIT,
       streams: true,
       salted: true,
       storesResponses: true,
