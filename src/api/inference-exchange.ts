@@ -6,7 +6,6 @@ import type { Exchange, ExchangeObserver, ResponseStorage } from '../origin/exch
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
 import type { Trace } from '../telemetry/trace-context.ts'
-import type { RequestHistory } from './request-history.ts'
 import { canRequestUsage } from './body/body-rewrite.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { InferenceSource, type SourceParts } from './inference-source.ts'
@@ -39,7 +38,6 @@ export interface ExchangeParts extends SourceParts {
   /** Requests that wait for room. null: requests do not wait. */
   readonly waitingRequests: WaitingRequests | null
   readonly runningIds: RunningIds
-  readonly recent: RequestHistory
   readonly observer: ExchangeObserver
 }
 
@@ -127,7 +125,6 @@ export class InferenceExchange implements Exchange {
       stream: this.stream,
     })
     describeRequest(this.record, this.source, routes[0]!)
-    parts.recent.add({ model: inference.model, tenant: inference.caller.tenant, record: this.record })
     this.engineRequestId = parts.runningIds.take(requestId, this.id)
     this.headers = headersForEngine(request.headers, this.engineRequestId, parts.engineHeaders, endpoint.form)
   }

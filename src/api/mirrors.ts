@@ -18,7 +18,6 @@ import { type ExchangeParts, InferenceExchange } from './inference-exchange.ts'
 import { InferenceObserver, type RequestEnd } from './inference-observer.ts'
 import { type HttpRequest, RequestContext } from './request-context.ts'
 import { outputTokensOf } from './request-end.ts'
-import { RequestHistory } from './request-history.ts'
 
 /** Share of `limits.buffered_bytes` that bodies of repeated requests may have. */
 const MEMORY_SHARE = 1 / 8
@@ -63,8 +62,7 @@ export class Mirrors {
   #hasEnded = false
 
   constructor(parts: MirrorParts) {
-    // Repeated requests are in no view of requests.
-    this.#parts = { ...parts, recent: new RequestHistory(1) }
+    this.#parts = parts
     this.#byName = new Map(
       parts.config.weightedModels.flatMap(({ name, mirror }) =>
         mirror === null ? [] : [[name, { ...mirror, name, cluster: null }]],

@@ -3,12 +3,15 @@ import type { ProtocolEndpoint } from '../../protocols/protocols.ts'
 import type { ResponseStorage } from '../../origin/exchange.ts'
 import { type ExchangeParts, InferenceExchange } from '../inference-exchange.ts'
 import type { InferenceRequest } from '../inference-request.ts'
+import type { RequestHistory } from '../request-history.ts'
 import { ownCount } from '../prompt/own-token-count.ts'
 import type { Middleware } from './middleware.ts'
 import type { StoredResponseParts } from '../stored-responses.ts'
 
 interface OpenExchangeParts extends ExchangeParts, Pick<StoredResponseParts, 'storedResponses'> {
   readonly ports: Pick<Ports, 'random' | 'yieldToEventLoop'>
+  /** Requests that the admin API can describe. */
+  readonly recent: Pick<RequestHistory, 'add'>
 }
 
 /** Smaller bodies are processed without yielding. */
@@ -22,6 +25,7 @@ export const openExchange =
     const open = (): void => {
       const exchange = new InferenceExchange(parts, inference, parts.ports.random())
       inference.incoming.logOnStreamEnd = true
+      parts.recent.add({ model: inference.model, tenant: inference.caller.tenant, record: exchange.record })
       if (storesResponses) exchange.storage = storageOf(parts, inference)
       const count = ownCount(inference, exchange.source)
       if (count !== undefined) exchange.source.ownAnswer = count

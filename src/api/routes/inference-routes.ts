@@ -24,6 +24,7 @@ import { refuseRepeated, refusesLoad } from '../middleware/refuse-repeated.ts'
 import { refuseWhileDraining } from '../middleware/refuse-while-draining.ts'
 import { type App, newApp } from '../new-app.ts'
 import type { ParseParts } from '../body/parse-request.ts'
+import type { RequestHistory } from '../request-history.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 import type { Chain } from '../middleware/middleware.ts'
 import { storedResponse, type StoredResponseParts } from '../stored-responses.ts'
@@ -38,6 +39,7 @@ export interface InferenceParts extends ParseParts, ExchangeParts, StoredRespons
   readonly status: GatewayStatus
   readonly limiter: Limiter
   readonly telemetry: Telemetry
+  readonly recent: RequestHistory
   readonly usage: KeyUsage
   /** null: no key or team has a budget. */
   readonly budgets: Budgets | null
