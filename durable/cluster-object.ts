@@ -78,7 +78,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     if (this.#state.configure(version, readPool(pool), this.now())) this.#recordChange()
   }
 
-  /** @param bookingEvents earlier booking events of the edge, which are applied first */
+  /** @param bookingEvents earlier booking events of the gateway, which are applied first */
   async admit(admission: Admission, bookingEvents: readonly BookingEvent[] = []): Promise<WireAnswer> {
     this.#recordTraffic()
     this.#receive(bookingEvents)
@@ -169,7 +169,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.summary(decisions, historySince, this.now())
   }
 
-  /** Release for edges older than `tell`. */
+  /** Release for gateways older than `tell`. */
   async settle(booking: Pick<Admission, 'id' | 'attempt'>, outcome: Outcome): Promise<void> {
     this.#receive([['release', bookingKey(booking), outcome]])
   }
@@ -243,7 +243,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     }
   }
 
-  /** Restores the snapshot. An unreadable one is ignored: edges resume live bookings. */
+  /** Restores the snapshot. An unreadable one is ignored: gateways resume live bookings. */
   #restoreState(): PoolState {
     const parts = { random: () => this.random(), epoch: crypto.randomUUID() }
     try {

@@ -23,7 +23,7 @@ export interface Admission {
   readonly version: number
   /** Id made by the gateway, never by the client. */
   readonly id: string
-  /** Version of the edge's configuration. */
+  /** Version of the gateway's configuration. */
   readonly configVersion: number
   /** Model name as the engine knows it (an adapter's name where one was asked for). */
   readonly model: string
@@ -101,6 +101,6 @@ export interface Admission {
   readonly avoid: readonly string[]
   /** No other cluster is left, so an engine with an open circuit is acceptable. Absent: there may be one. */
   readonly isLastResort?: boolean
-  /** Requests that the edge has refused in place of the pool since its last call. Absent: none. */
+  /** Requests that the gateway has refused in place of the pool since its last call. Absent: none. */
   readonly edgeRefusals?: number
 }

@@ -1,6 +1,6 @@
 /**
- * Decoding of payloads between edges and objects of different versions: absent fields get defaults, unknown fields are
- * ignored. Hosts decode everything that crossed a wire.
+ * Decoding of payloads between gateways and objects of different versions: absent fields get defaults, unknown fields
+ * are ignored. Hosts decode everything that crossed a wire.
  */
 import type { Admission } from './admission.ts'
 import { endedAs, type Outcome } from './outcome.ts'
@@ -44,7 +44,7 @@ export function readResume(given: Partial<Resume> & Pick<Resume, 'admission' | '
 
 type RequiredKey<T> = { [Key in keyof T]-?: object extends Pick<T, Key> ? never : Key }[keyof T]
 
-/** Fields that every edge sends, filled in by the schema of the configuration. Fields added later are optional. */
+/** Fields that every gateway sends, filled in by the schema of the configuration. Fields added later are optional. */
 const POOL_FIELDS: Readonly<Record<RequiredKey<PoolConfig>, true>> = {
   cluster: true,
   pool: true,
@@ -70,7 +70,7 @@ export function readPool(given: PoolMessage): PoolConfig {
   if (absent.length > 0)
     throw new TypeError(
       `pool "${given.pool}" of cluster "${given.cluster}": ${absent.join(', ')} must be set. ` +
-        'Deploy the same version of the edge and of the Durable Objects.',
+        'Deploy the same version of the gateway and of the Durable Objects.',
     )
   const pool = withDefaults<PoolConfig>({}, given)
   return { ...pool, engines: pool.engines.map(readEngine) }

@@ -1,2 +1,2 @@
-/** Version of the messages between edges and pool states. */
+/** Version of the messages between gateways and pool states. */
 export const PAYLOAD_VERSION = 1

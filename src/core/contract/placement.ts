@@ -4,7 +4,7 @@ export interface AdapterLoad {
   readonly unload: readonly string[]
 }
 
-/** Engines that serve a request; `runnersUp` are for an edge that loses its connection to the object. */
+/** Engines that serve a request; `runnersUp` are for a gateway that loses its connection to the object. */
 export type Placement =
   | {
       readonly kind: 'whole'

@@ -9,7 +9,7 @@ export interface RankSpec {
   readonly first: number
 }
 
-/** Engine as the core sees it. Addresses and secrets stay with the edge. */
+/** Engine as the core sees it. Addresses and secrets stay with the gateway. */
 export interface EngineSpec {
   readonly id: string
   readonly role: Role
@@ -75,9 +75,9 @@ export interface CircuitConfig {
   readonly failures: number
   /** Time before a trial, milliseconds. */
   readonly openMs: number
-  /** Maximum share of engines with open circuits, rounded up. Absent from older edges: 1. */
+  /** Maximum share of engines with open circuits, rounded up. Absent from older gateways: 1. */
   readonly maxEjectedShare?: number
-  /** Panic threshold: circuits are ignored while a smaller share is available. Absent from older edges: 0. */
+  /** Panic threshold: circuits are ignored while a smaller share is available. Absent from older gateways: 0. */
   readonly panicShare?: number
 }
 
@@ -94,7 +94,7 @@ export interface SloConfig {
 export interface QueueConfig {
   readonly maxRequests: number
   readonly maxWaitMs: number
-  /** Longest wait while no engine can serve, ms. Absent from older edges: 0, such requests are refused. */
+  /** Longest wait while no engine can serve, ms. Absent from older gateways: 0, such requests are refused. */
   readonly noEngineWaitMs?: number
 }
 
@@ -125,7 +125,7 @@ export interface PoolConfig {
   readonly indexEntries: number
   /** Requests beyond these objectives are refused. Absent, null: none. */
   readonly slo?: SloConfig | null
-  /** Maximum requests without a first token per engine. Absent from older edges: no limit. */
+  /** Maximum requests without a first token per engine. Absent from older gateways: no limit. */
   readonly maxWaiting?: number
   /** Engines whose answers stand out: whether they are ejected. Absent, null: answers are not compared. */
   readonly canary?: { readonly eject: boolean } | null

@@ -184,7 +184,7 @@ export interface EngineDigest {
   readonly recentTtftMs?: readonly number[]
 }
 
-/** Digest of one pool of one cluster, which edges cache to choose clusters. */
+/** Digest of one pool of one cluster, which gateways cache to choose clusters. */
 export interface PoolDigest {
   readonly version: number
   readonly cluster: string

@@ -25,7 +25,7 @@ export interface Refusal {
   readonly mayPanic?: boolean
   /** The request may wait for room in the queue of the pool (`PoolPort.wait`). Absent: it may not. */
   readonly mayWait?: boolean
-  /** Refusals of the pool per second. Absent: so few that edges ask for each request. */
+  /** Refusals of the pool per second. Absent: so few that gateways ask for each request. */
   readonly refusalsPerS?: number
   readonly retryAfterMs: number
 }

@@ -1,4 +1,4 @@
-/** Grace period after an eviction, as a share of the lease. Live edges renew every third of a lease. */
+/** Grace period after an eviction, as a share of the lease. Live gateways renew every third of a lease. */
 const GRACE_SHARE = 0.5
 
 /** Maximum age of a snapshot's booking with grace, in leases. */

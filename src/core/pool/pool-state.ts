@@ -296,7 +296,7 @@ export class PoolState {
     if (this.#configured === null) return { refusal: unconfigured }
     const key = bookingKey(admission)
     const known = this.#alive(key, now)
-    // Events of replicas arrive in order; those of an edge may arrive after the release.
+    // Events of replicas arrive in order; those of a gateway may arrive after the release.
     if (known === undefined && elsewhere === undefined && this.#ended.has(key)) return { key }
     const reading = elsewhere === 'now' ? this.#read(admission, now) : undefined
     const booking = known ?? this.#add(key, admission, placement, { now, reading, elsewhere: elsewhere !== undefined })
@@ -385,12 +385,12 @@ export class PoolState {
     return this.#decisionLog.find(id)
   }
 
-  /** Releases bookings that were not renewed for a lease; returns their number. Their edges may resume them. */
+  /** Releases bookings that were not renewed for a lease; returns their number. Their gateways may resume them. */
   expire(now: number): number {
     const lapsed = this.#bookings.lapsed(now)
     for (const booking of lapsed) {
       this.#bookings.take(booking.key)
-      // Its edge may resume it, also if an earlier booking with the same key was released.
+      // Its gateway may resume it, also if an earlier booking with the same key was released.
       this.#ended.delete(booking.key)
       this.#lifecycle.end(booking, endedAs('lapsed'), now)
       this.#waiting.ended(booking.key, null)
@@ -414,7 +414,7 @@ export class PoolState {
     }
   }
 
-  /** Restores a snapshot into a new state. Edges have half a lease to renew their bookings; others expire. */
+  /** Restores a snapshot into a new state. Gateways have half a lease to renew their bookings; others expire. */
   restore(snapshot: PoolSnapshot, now: number): void {
     if (snapshot.version !== SNAPSHOT_VERSION || !this.configure(snapshot.configVersion, snapshot.pool, now)) return
     this.#engines.restore(snapshot.engines, now)
@@ -445,7 +445,7 @@ export class PoolState {
     }
   }
 
-  /** Whether the edge has a newer configuration, which it sends before it asks again. */
+  /** Whether the gateway has a newer configuration, which it sends before it asks again. */
   #lacksConfiguration(admission: Admission): boolean {
     return this.#configured === null || admission.configVersion > this.#configured.version
   }

@@ -25,8 +25,8 @@ import { waitForRoom } from './wait-for-room.ts'
 const none: readonly string[] = []
 
 /**
- * An object with a newer configuration than this edge may choose engines that the edge does not have. It is asked again
- * without these engines, up to this many.
+ * An object with a newer configuration may choose engines that this gateway does not have. It is asked again without
+ * these engines, up to this many.
  */
 const MAX_UNKNOWN = 64
 

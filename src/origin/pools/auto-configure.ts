@@ -11,7 +11,7 @@ import type {
   WrappedPool,
 } from '../../ports/pool.ts'
 
-/** Current configuration of one pool at this edge. */
+/** Current configuration of one pool at this gateway. */
 export interface PoolSource {
   readonly version: number
   readonly pool: PoolConfig
@@ -86,7 +86,7 @@ function isUnconfigured(answer: AdmitResult | RankOutcome): boolean {
 
 /** Gives a pool state its configuration. */
 class Configurer {
-  /** Version that this edge sent last. */
+  /** Version that this gateway sent last. */
   sentVersion = 0
   readonly #pool: PoolPort
   readonly #source: () => PoolSource | null
@@ -96,7 +96,7 @@ class Configurer {
     this.#source = source
   }
 
-  /** Throws if this edge does not configure the pool. */
+  /** Throws if this gateway does not configure the pool. */
   async configure(): Promise<void> {
     const current = this.#source()
     if (current === null) throw new Error('the pool is not in the configuration')
@@ -125,7 +125,7 @@ class Configurer {
 /**
  * Wraps a pool so that its object gets the configuration when it lacks one; callers never see `unconfigured`. The
  * configuration is sent only then, so that a call normally costs one round trip.
- * @param source null: this edge has no such pool; the object is left as it is.
+ * @param source null: this gateway has no such pool; the object is left as it is.
  */
 export function withAutoConfigure(pool: PoolPort, source: () => PoolSource | null): WrappedPool {
   const configurer = new Configurer(pool, source)

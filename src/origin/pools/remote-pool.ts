@@ -65,7 +65,7 @@ export class RemotePool implements PoolPort {
     this.region = { digest: () => call('regionDigest') }
   }
 
-  /** Asks the pool, unless it refuses so many requests that this edge refuses a part of them itself. */
+  /** Asks the pool, unless it refuses so many requests that this gateway refuses a part of them itself. */
   async admit(admission: Admission, scope?: BackgroundScope): Promise<AdmitResult> {
     const refusal = this.#refusals.answer(admission, this.#now())
     if (refusal !== null) return { refusal }

@@ -14,6 +14,6 @@ it('decoding rejects a pool without a field that every edge sends, and names the
   const { leaseMs: _leaseMs, circuit: _circuit, ...incomplete } = pool()
   expect(() => readPool(incomplete)).toThrow(
     'pool "qwen" of cluster "paris": leaseMs, circuit must be set. ' +
-      'Deploy the same version of the edge and of the Durable Objects.',
+      'Deploy the same version of the gateway and of the Durable Objects.',
   )
 })

@@ -36,7 +36,7 @@ export class DecisionCounts {
     )
   }
 
-  /** Edges answered in place of the pool. */
+  /** Gateways answered in place of the pool. */
   refusedByEdge(count: number): void {
     this.#count({ policy: '', fallback: '', retry: false, placement: '', refused: 'overloaded_edge' }, { count })
   }

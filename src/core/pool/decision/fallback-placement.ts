@@ -12,7 +12,7 @@ const MAX_RUNNERS_UP = 4
 
 /**
  * Chooses without the pool's state: rendezvous hash of the session or the first blocks, with bounded load from the
- * last digest. All edges choose alike, so prompts find their caches.
+ * last digest. All gateways choose alike, so prompts find their caches.
  * @returns null if no engine serves the model
  */
 export function fallbackPlacement(
