@@ -1,5 +1,5 @@
 /** Rules of the endpoint picker: it needs a gRPC server, and engines that an address alone names. */
-import type { Config } from '../config.ts'
+import type { Config, PoolSettings } from '../config.ts'
 import type { Finding } from './finding.ts'
 import { isProvider } from './is-provider.ts'
 import { isSamePort } from './listen-conflicts.ts'
@@ -31,7 +31,7 @@ export function checkEpp(findings: Finding[], document: Config, listens: boolean
   }
 }
 
-function checkEngines(findings: Finding[], { engines }: Config['clusters'][number]['pools'][number], at: Path): void {
+function checkEngines(findings: Finding[], { engines }: PoolSettings, at: Path): void {
   for (const [index, engine] of engines.entries()) {
     const { protocol, pathname } = new URL(engine.url)
     if (isProvider(engine) || protocol !== 'http:' || pathname !== '/')

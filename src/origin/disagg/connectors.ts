@@ -1,5 +1,5 @@
 /** What each `split.connector` does: one line for each. */
-import type { Config } from '../../config.ts'
+import type { PoolSettings } from '../../config.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { BOOTSTRAP_FIELDS } from '../../engines/sglang-bootstrap.ts'
 import { DISAGGREGATED_PARAMS } from '../../engines/tensorrt-disagg.ts'
@@ -14,7 +14,7 @@ import { prefillLeg } from './prefill-leg.ts'
 import { sglangLeg, unsplittableBySglang } from './sglang-leg.ts'
 import { tensorrtLeg, unsplittableByTensorrt } from './tensorrt-leg.ts'
 
-type SplitSettings = Config['clusters'][number]['pools'][number]['split']
+type SplitSettings = PoolSettings['split']
 
 interface Connector {
   /** Runs the prefill leg, or prepares one beside the decode leg. */
