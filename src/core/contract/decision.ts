@@ -52,8 +52,8 @@ export interface Decision {
   readonly attempt: number
   /** A second engine beside that of an earlier attempt, which was late or may be wedged. Absent: it is not. */
   readonly hedge?: boolean
-  /** Session that the client names. Absent: none. */
-  readonly session?: string
+  /** Session that the client names. Absent or undefined: none. */
+  readonly session?: string | undefined
   readonly promptTokens: number
   readonly tokenSource: TokenSource
   readonly policy: string

@@ -1,5 +1,5 @@
 import type { Decision } from '../../contract/decision.ts'
-import type { Outcome } from '../../contract/outcome.ts'
+import type { Outcome, Result } from '../../contract/outcome.ts'
 import type { RefusalReason } from '../../contract/refusal.ts'
 import type { StageTimes } from '../../contract/stages.ts'
 import type { Ranking, RankingPool } from '../../routing/ranking.ts'
@@ -11,6 +11,8 @@ const MEASURED_KEPT = 64
 /** Each is measured at most twice, at its first token and at its end. */
 const MEASUREMENTS_KEPT = 2 * MEASURED_KEPT
 
+const NO_STAGES: StageTimes = {}
+
 /** A decision in the log, and what was measured of it since. It becomes a `Decision` when somebody reads it. */
 export class LoggedDecision {
   /** null: newer decisions have replaced it. */
@@ -18,7 +20,10 @@ export class LoggedDecision {
   ranked: readonly Ranking[]
   /** Stages of the first token; undefined: it has not come. */
   stages: StageTimes | undefined = undefined
-  actual: Decision['actual'] = null
+  /** Result; null: it has not ended. The next two are of its end, too. */
+  result: Result | null = null
+  finalStages: StageTimes = NO_STAGES
+  cachedTokens: number | null = null
   retryRefused: RefusalReason | undefined = undefined
 
   constructor({ decision, ranked }: Choice) {
@@ -36,14 +41,19 @@ export class LoggedDecision {
 
   /** The decision with what was measured, without candidates; null: it was forgotten. */
   withMeasurements(): Decision | null {
-    const { decision, stages, actual, retryRefused } = this
+    const { decision, stages, retryRefused } = this
     if (decision === null) return null
     return {
       ...decision,
       ...(stages === undefined ? {} : { firstToken: { ttftMs: ttftOf(stages)!, stages } }),
       ...(retryRefused === undefined ? {} : { retryRefused }),
-      actual,
+      actual: this.#actual,
     }
+  }
+
+  get #actual(): Decision['actual'] {
+    const { result, finalStages: stages, cachedTokens } = this
+    return result === null ? null : { ttftMs: ttftOf(stages) ?? null, cachedTokens, result, stages }
   }
 }
 
@@ -95,12 +105,9 @@ export class DecisionLog {
   /** Stores the outcome of a decision. */
   settle(logged: LoggedDecision, outcome: Outcome): void {
     if (logged.decision === null) return
-    logged.actual = {
-      ttftMs: ttftOf(outcome.stages) ?? null,
-      cachedTokens: outcome.usage?.cachedTokens ?? null,
-      result: outcome.result,
-      stages: outcome.stages,
-    }
+    logged.result = outcome.result
+    logged.finalStages = outcome.stages
+    logged.cachedTokens = outcome.usage?.cachedTokens ?? null
     this.#remember(logged)
   }
 
@@ -126,7 +133,7 @@ export class DecisionLog {
     const [, id = '', attempt = ''] = /^(.*)#(\d+)$/s.exec(idOrKey) ?? []
     const last = this.#newest((decision) => decision.id === idOrKey)
     // A hedge that lost tells less than the attempt that answered.
-    const isLostHedge = last?.decision?.hedge === true && last.actual?.result === 'abandoned'
+    const isLostHedge = last?.decision?.hedge === true && last.result === 'abandoned'
     const answered = isLostHedge ? this.#newest((decision) => decision.id === idOrKey, last) : null
     const logged = answered ?? last ?? this.of({ id, attempt: Number(attempt) })
     const decision = logged?.withMeasurements() ?? null
