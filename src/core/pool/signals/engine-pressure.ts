@@ -16,6 +16,8 @@ export class EnginePressure implements Pressure {
   readonly #reading: SignalReader
   readonly #engine: EngineRef
   readonly #estimators: EngineEstimators
+  #ownPrefillS: number | undefined = undefined
+  #activeBlocks: number | undefined = undefined
 
   constructor(reading: SignalReader, engine: EngineRef) {
     this.#reading = reading
@@ -85,6 +87,10 @@ export class EnginePressure implements Pressure {
   }
 
   get #prefillS(): number {
+    return (this.#ownPrefillS ??= this.#newPrefillS())
+  }
+
+  #newPrefillS(): number {
     const { prompt, sources } = this.#reading
     const cached = prompt.cached(this.#engine)
     return ownPrefillS(this.#reading, this.#estimators, cached) + loadSeconds(cached, sources.loading)
@@ -92,6 +98,10 @@ export class EnginePressure implements Pressure {
 
   /** KV blocks of live requests, with this one. */
   get #blocks(): number {
+    return (this.#activeBlocks ??= this.#newActiveBlocks())
+  }
+
+  #newActiveBlocks(): number {
     const { sources, prompt } = this.#reading
     const { number } = this.#estimators
     const newBlocks = sources.active.newBlocks(number, prompt.shape, prompt.shares(this.#engine))
