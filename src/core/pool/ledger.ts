@@ -160,16 +160,15 @@ export class PoolLedger {
     const decode = booked.length < 2 ? undefined : booked.find(({ legRole }) => legRole === 'decode')
     const kvTransferMs =
       decode === undefined ? 0 : decode.engine.estimators.kvTransfer.expectedMs(admission.promptTokens)
-    const legs = booked
-      .filter(({ legRole }) => legRole !== 'encode')
-      .map((leg) =>
-        this.#addLeg(leg, admission, {
-          reading: source,
-          isResumed: reading === undefined || isOpaque(leg.engine.spec),
-          kvTransferMs,
-          now,
-        }),
-      )
+    const computing = booked.some(isEncoding) ? booked.filter((leg) => !isEncoding(leg)) : booked
+    const legs = computing.map((leg) =>
+      this.#addLeg(leg, admission, {
+        reading: source,
+        isResumed: reading === undefined || isOpaque(leg.engine.spec),
+        kvTransferMs,
+        now,
+      }),
+    )
     const blockShare = tokensPerBlock(admission, this.#blockTokens) / this.#blockTokens
     this.#active.learnScale(blockShare, admission.blocks.length >> 1)
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
@@ -434,6 +433,9 @@ interface LegStart {
   readonly kvTransferMs: number
   readonly now: number
 }
+
+/** An encoder computes no blocks. */
+const isEncoding = ({ legRole }: Leg): boolean => legRole === 'encode'
 
 const profileOf = (spec: EngineSpec): string => spec.profile ?? DEFAULT_PROFILE
 const priorOf = (spec: EngineSpec): PrefillCostModel => profile(profileOf(spec)) ?? profile(DEFAULT_PROFILE)!
