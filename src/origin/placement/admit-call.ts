@@ -5,7 +5,6 @@ import type { Refusal } from '../../core/contract/refusal.ts'
 import { bookingKey } from '../../core/pool/bookings.ts'
 import type { Ports } from '../../ports.ts'
 import type { AdmitResult } from '../../ports/pool.ts'
-import type { Timers } from '../../ports/timers.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
 import type { PoolDigests } from '../digests/pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
@@ -70,7 +69,7 @@ export async function admitOn(
   const { pool, admission } = parts
   const limitMs = pool.remote?.admitLimitMs() ?? null
   try {
-    return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts.timers), parts)
+    return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts), parts)
   } catch (error) {
     const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
     if (!isLate) ports.log.warn('pool_unreachable', { id: admission.id, cluster: route.cluster.id, error })
@@ -113,16 +112,19 @@ export function toPlacement(
   }
 }
 
-/** Releases a lease that comes after the limit. */
+/** Releases a lease that comes after the limit, also after the end of the response. */
 async function admitInTime(
   admitting: Promise<AdmitResult>,
   limitMs: number | null,
-  timers: Timers | undefined,
+  { timers, scope }: Pick<AdmitContext, 'timers' | 'scope'>,
 ): Promise<AdmitResult> {
   try {
     return await withDeadline(Math.min(limitMs ?? ADMIT_MS, ADMIT_MS), admitting, { timers })
   } catch (error) {
-    if (error instanceof DeadlineError) admitting.then(abandon).catch(() => {})
+    if (error instanceof DeadlineError) {
+      const abandoned = admitting.then(abandon).catch(() => {})
+      scope?.background(abandoned)
+    }
     throw error
   }
 }

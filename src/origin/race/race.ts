@@ -125,6 +125,8 @@ class Race implements OpenRace {
     if (this.#phase === 'alone' && this.isOpen && isAllowed) {
       this.#phase = 'asking'
       this.#secondEnd = this.#runSecond(kind)
+      // On Workers, the end of the response would otherwise end the JavaScript before a late booking is released.
+      this.attempt.exchange.scope.background(this.#secondEnd)
     }
     await this.#secondEnd
   }

@@ -189,15 +189,23 @@ describe('a request whose first byte may be late', () => {
   })
 })
 
-/** A race whose second engines are asked for by the test. Each engine's attempt ends as the test says. */
-function openRace() {
+/**
+ * A race whose second engines are asked for by the test. Each engine's attempt ends as the test says.
+ * @param admits the pool answers when it resolves
+ */
+function openRace(admits?: Promise<void>) {
   const world = new ScriptedForwarder({ 'c-a': [], 'c-b': [], 'c-d': [] })
   const route = world.route('c', ['c-a', 'c-b', 'c-d'])
   const { ports, digests } = world
   const exchange = world.exchange([route])
+  const pool = ports.pool('c', 'm')
+  const admit: typeof pool.admit = async (...args) => {
+    await admits
+    return pool.admit(...args)
+  }
   const attempt = {
     exchange,
-    ports: { ...ports, pool: () => ({ ...ports.pool('c', 'm'), local: null }) },
+    ports: { ...ports, pool: () => ({ ...pool, admit, local: null }) },
     digests,
     stages: new StageTimer({}),
     placed: {
@@ -233,7 +241,7 @@ function openRace() {
       })
     })
   const outcome = raced(single, [watching])(attempt)
-  return { race: races[0]!, watched, sent, outcome, record: exchange.record }
+  return { world, race: races[0]!, watched, sent, outcome, record: exchange.record }
 }
 
 interface SentAttempt {
@@ -250,6 +258,21 @@ it('a request that a second engine has is not sent to a third one when its first
   void race.askSecond('hedge')
   await turns()
   expect(sent.map(({ engine }) => engine)).toEqual(['c-a', 'c-b'])
+})
+
+it('a second engine that is booked after the first one has answered is released by work in the background', async () => {
+  const admits = Promise.withResolvers<void>()
+  const { world, race, sent, outcome } = openRace(admits.promise)
+  void race.askSecond('hedge')
+  await turns()
+  sent[0]!.answer()
+  await outcome
+  // On Workers, an answer that comes after the end of the work in the background reaches nobody.
+  const settled = world.settled()
+  await turns()
+  admits.resolve()
+  await settled
+  expect(world.bookings.map(({ outcomes }) => outcomes.map(({ result }) => result))).toEqual([['abandoned']])
 })
 
 describe('a request whose hedge has failed', () => {
