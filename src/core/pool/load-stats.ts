@@ -26,10 +26,9 @@ interface CachedReader {
   cached(engine: EngineRef): { readonly total: number }
 }
 
-/** Signals of `LoadStats`; all others come from the ledger. */
+/** Signals of `LoadStats`, with `arrivals`; all others come from the ledger. */
 export const LOAD_SIGNALS: readonly Signal[] = [
   'requests',
-  'arrivals',
   'recentWork',
   'recentNewTokens',
   'turn',
@@ -143,7 +142,6 @@ export class LoadStats {
     for (let at = 0; at < engines.length; at++) {
       const { signals, spec, load } = engines[at]!
       signals.requests = load.requests
-      signals.arrivals = load.arrivals.count(now)
       const kept = recentShare(load, now)
       signals.recentWork = kept * load.recentWork
       signals.recentNewTokens = kept * load.recentNewTokens
@@ -151,6 +149,11 @@ export class LoadStats {
       signals.foreignRequests = this.foreignRequests(engines[at]!, now)
       signals.rttS = spec.rttMs / 1000
     }
+  }
+
+  /** Writes `arrivals` into the engines' rows. Few policies read it, and the times of a minute are in no cache. */
+  writeArrivals(engines: readonly EngineRef[], now: number): void {
+    for (const { signals, load } of engines) signals.arrivals = load.arrivals.count(now)
   }
 
   #left({ admission }: BookingRef, { engine }: Leg, now: number): void {

@@ -18,11 +18,15 @@ const OF_PROMPT: readonly Signal[] = [
   'lookupTokens',
 ]
 
+/** Signals that are not read from the estimators of the engines. */
+const STATELESS: readonly Signal[] = [...LOAD_SIGNALS, 'arrivals', ...OF_PROMPT]
+
 const DELAYS: readonly Signal[] = ['delayS', 'laterS']
 
 /** Signals that are computed together. */
 interface SignalGroups {
   readonly load: boolean
+  readonly arrivals: boolean
   readonly prompt: boolean
   readonly state: boolean
   readonly delays: boolean
@@ -37,8 +41,9 @@ function groupsOf(signals: readonly Signal[]): SignalGroups {
     const delays = DELAYS.some((delay) => signals.includes(delay))
     groups = {
       load: signals.some((signal) => LOAD_SIGNALS.includes(signal)),
+      arrivals: signals.includes('arrivals'),
       prompt: delays || signals.some((signal) => OF_PROMPT.includes(signal)),
-      state: signals.some((signal) => !LOAD_SIGNALS.includes(signal) && !OF_PROMPT.includes(signal)),
+      state: signals.some((signal) => !STATELESS.includes(signal)),
       delays,
     }
     groupsByList.set(signals, groups)
@@ -56,6 +61,7 @@ export class SignalReader implements SignalQuery {
   readonly predictions: (Prediction | undefined)[] = []
   readonly #engines: readonly EngineRef[]
   #loadFilled = false
+  #arrivalsFilled = false
   #promptFilled = false
   #stateFilled = false
   #delaysFilled = false
@@ -82,10 +88,14 @@ export class SignalReader implements SignalQuery {
    * needs the signal skips the engine. A cold cache and an empty queue are 0, not missing.
    */
   write(signals: readonly Signal[]): void {
-    const { load, prompt, state, delays } = groupsOf(signals)
+    const { load, arrivals, prompt, state, delays } = groupsOf(signals)
     if (load && !this.#loadFilled) {
       this.#loadFilled = true
       this.sources.load.writeSignals(this.#engines, this.now)
+    }
+    if (arrivals && !this.#arrivalsFilled) {
+      this.#arrivalsFilled = true
+      this.sources.load.writeArrivals(this.#engines, this.now)
     }
     if (prompt && !this.#promptFilled) {
       this.#promptFilled = true
