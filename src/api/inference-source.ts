@@ -49,7 +49,7 @@ export class InferenceSource implements RequestSource {
   readonly #hidesUsage: boolean
   /** Set for endpoints that the gateway can answer itself. */
   ownAnswer?: () => Response
-  /** Set by `prepareContinuation`, when the first body is made. null: the stream is not continued. */
+  /** Set by `prepareContinuation`, when a body is made, as its pool allows. null: the stream is not continued. */
   #continuable: Continuable | NotContinued | null = null
   /** Engines' name of the model → the rewritten body, which attempts on one pool share. */
   #rewrittenFor: string | null = null
@@ -92,9 +92,10 @@ export class InferenceSource implements RequestSource {
 
   prepareContinuation({ retry }: PoolRoute['pool'], priority: string | undefined): boolean {
     const { endpoint, incoming } = this.inference
+    this.#continuable = null
     if (!this.#isStream || retry.midStream === 'off' || incoming.scope.delivery !== undefined) return false
     const json = priority === undefined ? this.json : { ...this.json, priority: Number(priority) }
-    this.#continuable ??= endpoint.protocol.continuable(json, retry.midStream)
+    this.#continuable = endpoint.protocol.continuable(json, retry.midStream)
     return typeof this.#continuable !== 'string'
   }
 
