@@ -229,15 +229,18 @@ function openRace(admits?: Promise<void>) {
     return { began: () => {}, end: () => {} }
   }
   const single = (one: AttemptContext) =>
-    new Promise<Response | FailedOutcome>((resolve) => {
+    new Promise<Response | FailedOutcome>((resolve, reject) => {
       const { engine } = one.placed
+      const begin = (status = 200) => one.race.claim({ status, sse: status === 200 }, false) === 'won'
+      const end = (isWinner: boolean) =>
+        resolve(isWinner ? new Response(engine.id) : { engine, failure: 'busy', status: 200 })
       sent.push({
         engine: engine.id,
-        answer: () => {
-          const isWinner = one.race.claim({ status: 200, sse: true }, false) === 'won'
-          resolve(isWinner ? new Response(engine.id) : { engine, failure: 'busy', status: 200 })
-        },
+        begin,
+        end,
+        answer: (status) => end(begin(status)),
         fail: (failure) => resolve({ engine, failure, status: null }),
+        throw: reject,
       })
     })
   const outcome = raced(single, [watching])(attempt)
@@ -246,8 +249,12 @@ function openRace(admits?: Promise<void>) {
 
 interface SentAttempt {
   readonly engine: string
-  answer(): void
+  /** The first byte comes. true: it is the first one of the race. */
+  begin(status?: number): boolean
+  end(isWinner: boolean): void
+  answer(status?: number): void
   fail(failure: AttemptFailure): void
+  throw(error: Error): void
 }
 
 it('a request that a second engine has is not sent to a third one when its first byte is late', async () => {
@@ -354,6 +361,22 @@ describe('a request whose first engine fails while a second one has it', () => {
     expect(record.hedge).toBe('won')
   })
 
+  it('a request whose first engine fails while a second one has it gets the refusal of the second one', async () => {
+    const { sent, outcome } = await afterFirst('hedge')
+    sent[1]!.answer(400)
+    expect(await ((await outcome) as Response).text()).toBe('c-b')
+  })
+
+  it('a request whose first engine fails while a second one has it ends if that was the limit of the whole answer', async () => {
+    const { race, sent, outcome } = openRace()
+    void race.askSecond('hedge')
+    await turns()
+    sent[0]!.fail('answer_timeout')
+    const { failures } = (await outcome) as { readonly failures: readonly FailedAttempt[] }
+    expect(failures.map(({ outcome: { failure } }) => failure)).toEqual(['answer_timeout'])
+    expect(sent[1]!.begin()).toBe(false)
+  })
+
   it('a request whose first engine fails while a second one has it ends with both failures if that fails, too', async () => {
     const { sent, outcome } = await afterFirst('hedge')
     sent[1]!.fail('status_5xx')
@@ -374,6 +397,27 @@ describe('a request whose first engine fails while a second one has it', () => {
     sent[1]!.answer()
     expect(await ((await outcome) as Response).text()).toBe('c-b')
   })
+})
+
+it('a request whose second engine answers first is not disturbed by the end of the first attempt', async () => {
+  const { race, sent, outcome } = openRace()
+  void race.askSecond('hedge')
+  await turns()
+  expect(sent[1]!.begin()).toBe(true)
+  sent[0]!.fail('reset')
+  await turns()
+  sent[1]!.end(true)
+  expect(await ((await outcome) as Response).text()).toBe('c-b')
+})
+
+it('a request ends with the unexpected error of its first attempt, and goes on after that of its second one', async () => {
+  const { race, sent, outcome } = openRace()
+  void race.askSecond('hedge')
+  await turns()
+  sent[1]!.throw(new Error('second'))
+  await turns()
+  sent[0]!.throw(new Error('first'))
+  await expect(outcome).rejects.toThrow('first')
 })
 
 it('a request whose rescue has failed is not sent to a third engine', async () => {
