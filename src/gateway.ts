@@ -191,7 +191,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
   const { analyzers, currentRoutes, dueAt } = state
   const fingerprintOf = blockingFingerprints(analyzers)
   const digests = new (models.hasChoice ? DigestCache : OnePoolDigests)({ ports, via: config.via, fingerprintOf })
-  const prober = workerGroup?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
+  const prober = workerGroup?.prober ?? new FleetProbe(models.routes, ports, { digests, via: config.via, dueAt })
   const probeSoon: ProbeSoon = (route, engine) => prober.probeSoon(route, engine)
   const stepsOf = stepsByPool({ comments: config.ttft.comment, choosesClusters: choosesClusters(config) })
   const costs = costsOf(models, ports, state)

@@ -30,11 +30,13 @@ const ROUTES: readonly TrialRoute[] = [
 /** Bodies are short: one token with its frame. */
 const ANSWER_BYTES = 64 * 1024
 
-interface TrialParts {
+export interface TrialParts {
   readonly origin: Origin
   readonly log: Log
   readonly now: () => number
   readonly timers?: Timers | undefined
+  /** Name of this deployment, as in forwarded requests: a trial must not pass a loop that they do not pass. */
+  readonly via: string
   /** Types of the engines. Default: those of the origin. */
   readonly known?: KnownEngines
 }
@@ -90,7 +92,7 @@ interface TokenRequest {
 }
 
 async function askForToken(
-  { origin, timers }: TrialParts,
+  { origin, timers, via }: TrialParts,
   target: EngineTarget,
   { route: { path, prompt }, limitMs, signal }: TokenRequest,
 ): Promise<{ readonly status: number; readonly headers: readonly string[]; readonly body: string }> {
@@ -99,7 +101,7 @@ async function askForToken(
     target,
     method: 'POST',
     path,
-    headers: ['content-type', 'application/json', 'accept-encoding', 'identity'],
+    headers: ['content-type', 'application/json', 'accept-encoding', 'identity', 'via', via],
     body: [new TextEncoder().encode(JSON.stringify(request))],
     connectMs: Math.min(CONNECT_MS, limitMs),
     firstByteMs: limitMs,

@@ -6,7 +6,7 @@ import type { Probe, ProbeSignal } from '../../ports/probe.ts'
 import type { DigestCache } from '../digests/digest-cache.ts'
 import { engineProbe, forgetContext, newProbeMemory, type ProbeMemory } from './engine-probe.ts'
 import { knownEngines } from '../known-engines.ts'
-import { tryEngine } from './engine-trial.ts'
+import { type TrialParts, tryEngine } from './engine-trial.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { reportPoolEvents } from '../pool-alerts.ts'
 import { serverOf, targetOf } from '../rank-targets.ts'
@@ -35,6 +35,8 @@ interface ProbeTarget {
 interface FleetProbeOptions {
   /** Refreshes the digests of other gateways. */
   readonly digests: Pick<DigestCache, 'refresh'>
+  /** Name of this deployment in `via`. */
+  readonly via: string
   /** Times of the probe under the previous configuration, so that only new engines are due at once. */
   readonly dueAt?: Map<string, number>
 }
@@ -51,6 +53,7 @@ export class FleetProbe {
   readonly #reachable: ReachablePools
   readonly #ports: Ports
   readonly #digests: FleetProbeOptions['digests']
+  readonly #trial: TrialParts
   readonly #probe: Probe
   readonly #memory: ProbeMemory
   /** Gateway → consecutive rounds without an answer. */
@@ -62,7 +65,7 @@ export class FleetProbe {
   /** Engine (by pool) → when its last good probe was sent. What was sent earlier shows an earlier state. */
   readonly #goodAt = new Map<string, number>()
 
-  constructor(routes: readonly PoolRoute[], ports: Ports, { digests, dueAt = new Map() }: FleetProbeOptions) {
+  constructor(routes: readonly PoolRoute[], ports: Ports, { digests, via, dueAt = new Map() }: FleetProbeOptions) {
     this.#engines = routes.flatMap((route) =>
       // Each request to a provider may cost money, and its health is no measure of a model's.
       Array.from(route.targets.values(), (target) => ({ key: keyOf(route, target), route, target })).filter(
@@ -73,6 +76,7 @@ export class FleetProbe {
     this.#idle = routes.flatMap((route) => (route.pool.sleep == null ? [] : [new IdleEngines(ports, route)]))
     this.#ports = ports
     this.#digests = digests
+    this.#trial = { origin: ports.origin, log: ports.log, now: ports.now, timers: ports.timers, via }
     this.#reachable = new ReachablePools(ports)
     this.#memory = newProbeMemory(knownEngines(ports.origin))
     this.#probe = engineProbe(ports.origin, ports.log, this.#memory)
@@ -124,7 +128,7 @@ export class FleetProbe {
     this.probeSoon(route, target)
     const sentAt = this.#ports.now()
     try {
-      const result = await tryEngine(this.#ports, target, limitMs)
+      const result = await tryEngine(this.#trial, target, limitMs)
       const signal = { kind: 'trial', engine: target.id, sentAt, result } as const
       await this.#ports.pool(cluster.id, pool.model).observe([signal])
     } catch (error) {

@@ -1,4 +1,5 @@
 /** Probes engines for a cluster object: the object has their ids, the configuration has their addresses. */
+import type { Config } from '../../config.ts'
 import { toTargets } from '../../config/engine-targets.ts'
 import type { EngineSignal } from '../../core/contract/engine-signal.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
@@ -23,9 +24,10 @@ export async function probePool(
   env: ConfigEnv,
   source: ConfigSource,
 ): Promise<readonly EngineSignal[]> {
-  const targets = await targetsOf(pool, env, source)
+  const config = await configOf(env, source)
+  if (config === null) return []
   const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, memory)
-  const signals = await Promise.all(targets.map((target) => probe(target, () => Date.now())))
+  const signals = await Promise.all(targetsOf(pool, config).map((target) => probe(target, () => Date.now())))
   return signals.filter((signal) => signal !== null)
 }
 
@@ -35,20 +37,25 @@ export async function tryPoolEngine(
   env: ConfigEnv,
   source: ConfigSource,
 ): Promise<TrialVerdict | null> {
-  const targets = new Map((await targetsOf(pool, env, source)).map((target) => [target.id, target]))
+  const config = await configOf(env, source)
+  if (config === null) return null
+  const targets = new Map(targetsOf(pool, config).map((target) => [target.id, target]))
   const target = targetOf(targets, order.engine)
   if (target === undefined) return null
   forgetContext(memory, target)
   const origin = workersOrigin({ bindings: { ...env } })
-  return tryEngine({ origin, log, now: () => Date.now(), known: memory.known }, target, order.limitMs)
+  const parts = { origin, log, now: () => Date.now(), known: memory.known, via: config.via }
+  return tryEngine(parts, target, order.limitMs)
 }
 
-async function targetsOf(pool: PoolConfig, env: ConfigEnv, source: ConfigSource): Promise<EngineTarget[]> {
+/** null: there is no valid configuration. */
+async function configOf(env: ConfigEnv, source: ConfigSource): Promise<Config | null> {
   const loaded = await source.current(env, (work) => void work.catch(() => {}))
-  if ('problem' in loaded) return []
-  const settings = loaded.config.clusters
-    .find(({ id }) => id === pool.cluster)
-    ?.pools.find(({ model }) => model === pool.pool)
+  return 'problem' in loaded ? null : loaded.config
+}
+
+function targetsOf(pool: PoolConfig, config: Config): EngineTarget[] {
+  const settings = config.clusters.find(({ id }) => id === pool.cluster)?.pools.find(({ model }) => model === pool.pool)
   if (settings === undefined) return []
   const own = new Set(pool.engines.map(({ id }) => id))
   // An object of a pool with several has a part of the engines.

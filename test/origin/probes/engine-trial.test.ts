@@ -3,7 +3,7 @@ import { tryEngine } from '../../../src/origin/probes/engine-trial.ts'
 import { type Origin, type OriginAnswer, OriginError, type OriginRequest } from '../../../src/ports/origin.ts'
 import { workersLog } from '../../../src/platform/workers/log.ts'
 
-const parts = { log: workersLog(() => 'silent'), now: () => 1_000 }
+const parts = { log: workersLog(() => 'silent'), now: () => 1_000, via: '1.1 firstlight-00000000' }
 const target = { id: 'a', url: 'http://a', headers: [], binding: null, model: 'base', type: 'vllm' } as const
 
 const originOf = (send: (request: OriginRequest) => Promise<Partial<OriginAnswer>>): Origin =>

@@ -34,7 +34,7 @@ function open() {
     pool: { model: 'qwen', statsIntervalMs: 2_000 },
     targets: new Map([['paris', { id: 'paris', url: 'http://r', headers: [], binding: null, isGateway: true }]]),
   } as unknown as PoolRoute
-  const probe = new FleetProbe([route], ports, { digests })
+  const probe = new FleetProbe([route], ports, { digests, via: '1.1 a' })
   /** A round one second later. Resolves with whether the gateway gets requests. */
   const round = async (answers: boolean): Promise<boolean> => {
     world.now += 1_000

@@ -11,6 +11,7 @@ import { turns } from '../../wait.ts'
 type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses' | 'hangs'>>
 
 /** Models of engines whose model list a test answers. */
+const VIA = '1.1 firstlight-00000000'
 const MODEL_OF: Readonly<Record<string, string>> = { lists: 'm' }
 
 function routeOf(engines: readonly string[], statsIntervalMs = 10_000): PoolRoute {
@@ -56,7 +57,10 @@ class Bench {
       yieldToEventLoop: async () => void this.byTurn.push(this.requested.length),
       log: { debug: () => {}, info: () => {}, warn: (...line) => void this.warnings.push(line), error: () => {} },
     }
-    this.fleet = new FleetProbe([this.route], this.#ports, { digests: new DigestCache({ ports: this.#ports }) })
+    this.fleet = new FleetProbe([this.route], this.#ports, {
+      digests: new DigestCache({ ports: this.#ports }),
+      via: VIA,
+    })
   }
 
   /** Sets another configuration; responses to the previous probe may still arrive. */
@@ -64,6 +68,7 @@ class Bench {
     this.route = routeOf(engines, statsIntervalMs)
     this.fleet = new FleetProbe([this.route], this.#ports, {
       digests: new DigestCache({ ports: this.#ports }),
+      via: VIA,
       dueAt: this.fleet.dueAt,
     })
   }

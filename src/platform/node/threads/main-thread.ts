@@ -55,17 +55,19 @@ export class MainThread {
     }
     const models = new ModelRegistry(config)
     this.#pools = this.#poolsOf(models)
-    this.prober = new FleetProbe(models.routes, ports, { digests: new DigestCache({ ports, via: config.via }) })
+    this.prober = this.#proberOf(models, config)
   }
 
   adopt(config: Config): void {
     this.#start = { ...this.#start, config, pools: poolNames(config, this.#start.pools), configRefusedAt: null }
     const models = new ModelRegistry(config)
     this.#pools = this.#poolsOf(models)
-    this.prober = new FleetProbe(models.routes, this.#ports, {
-      digests: new DigestCache({ ports: this.#ports, via: config.via }),
-      dueAt: this.prober.dueAt,
-    })
+    this.prober = this.#proberOf(models, config, this.prober.dueAt)
+  }
+
+  #proberOf(models: ModelRegistry, { via }: Config, dueAt?: Map<string, number>): FleetProbe {
+    const digests = new DigestCache({ ports: this.#ports, via })
+    return new FleetProbe(models.routes, this.#ports, { digests, via, ...(dueAt === undefined ? {} : { dueAt }) })
   }
 
   /** As `Gateway.configRefused`. Threads that start later receive it, too. */
