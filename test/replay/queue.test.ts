@@ -153,4 +153,6 @@ it.each([
     })
     expect(meanOf(shares)).toBeGreaterThan(min)
   },
+  // 16 replays, half a minute of CPU.
+  300_000,
 )
