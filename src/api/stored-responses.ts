@@ -3,7 +3,7 @@ import type { Admission } from '../core/contract/admission.ts'
 import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
 import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
-import type { Exchange } from '../origin/exchange.ts'
+import { type Exchange, plainExchange } from '../origin/exchange.ts'
 import type { RequestSource } from '../origin/request-source.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
@@ -129,35 +129,28 @@ function exchangeWithoutBody(
   const stream = !isHead && new URLSearchParams(incoming.query).get('stream') === 'true'
   const { id, requestId, receivedAt } = incoming
   return {
+    ...plainExchange,
     id,
     requestId,
     receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
     protocol: responses,
-    expectsJson: false,
     requestedModel: stored.model,
     path: path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId, engineHeaders, true),
     source: { body: () => null, admission: () => emptyAdmission(id, caller, { model, adapter }) },
     stream,
     observe: !stream,
-    hideUsage: false,
     writeMs: config.limits.writeMs,
     heartbeatMs: stream ? config.limits.heartbeatMs : 0,
     routes: [route],
     configVersion: config.version,
     pinned: stored,
-    regionPreference: null,
-    waitingRequests: null,
-    longWait: null,
-    storage: null,
-    lastComment: false,
     stages: { edge: ports.now() - incoming.receivedAt },
     clientHeaders: incoming.cors ?? [],
     // With the client's socket the platform would write the response itself, and it could not be read here.
     scope: stream || incoming.scope.delivery !== undefined ? incoming.scope : { ...incoming.scope, client: null },
     signal: incoming.request.signal,
     record: openRecord({ id, requestId, receivedAt, path: incoming.path, model: route.pool.model, stream }),
-    observer: null,
   }
 }

@@ -94,6 +94,20 @@ export interface ExchangeObserver {
   ended(exchange: Exchange): void
 }
 
+/** Fields of an exchange that asks for nothing but the engine's answer. */
+export const plainExchange = {
+  hideUsage: false,
+  expectsJson: false,
+  requestedModel: null,
+  writeMs: 0,
+  regionPreference: null,
+  waitingRequests: null,
+  longWait: null,
+  storage: null,
+  lastComment: false,
+  observer: null,
+} as const satisfies Partial<Exchange>
+
 type ExchangeEnd = Pick<RequestRecord, 'status' | 'result' | 'failedAttempts' | 'stages' | 'usage'>
 
 /** Completes the record of an exchange and reports the end. */

@@ -10,7 +10,7 @@ import type { Refusal } from '../../src/core/contract/refusal.ts'
 import type { Resume } from '../../src/core/contract/resume.ts'
 import type { StageTimes } from '../../src/core/contract/stages.ts'
 import { openRecord } from '../../src/core/reports/request-record.ts'
-import type { Exchange } from '../../src/origin/exchange.ts'
+import { type Exchange, plainExchange } from '../../src/origin/exchange.ts'
 import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { passOverAll } from '../../src/origin/placement/placement-passes.ts'
 import type { PoolDigests } from '../../src/origin/digests/pool-digests.ts'
@@ -84,6 +84,7 @@ export class ScriptedForwarder {
 
   exchange(routes: readonly PoolRoute[], changes: Partial<Exchange> = {}): Exchange {
     return {
+      ...plainExchange,
       id: 'id-1',
       requestId: 'label',
       receivedAt: 900,
@@ -94,15 +95,6 @@ export class ScriptedForwarder {
       source: { body: () => [new Uint8Array(2)], admission: () => ({ id: 'id-1', model: 'm' }) as Admission },
       stream: true,
       observe: true,
-      hideUsage: false,
-      expectsJson: false,
-      requestedModel: null,
-      writeMs: 0,
-      regionPreference: null,
-      waitingRequests: null,
-      longWait: null,
-      storage: null,
-      lastComment: false,
       routes,
       configVersion: 7,
       heartbeatMs: 0,
@@ -119,7 +111,6 @@ export class ScriptedForwarder {
         model: 'm',
         stream: true,
       }),
-      observer: null,
       ...changes,
     }
   }

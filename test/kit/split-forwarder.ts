@@ -9,7 +9,7 @@ import { toTargets } from '../../src/config/engine-targets.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { Failure } from '../../src/failure.ts'
-import type { Exchange } from '../../src/origin/exchange.ts'
+import { type Exchange, plainExchange } from '../../src/origin/exchange.ts'
 import { passOverAll } from '../../src/origin/placement/placement-passes.ts'
 import type { PoolRoute } from '../../src/origin/pool-route.ts'
 import { forward } from '../../src/origin/forward.ts'
@@ -119,6 +119,7 @@ export class SplitForwarder {
     const id = `id-${++this.#ids}`
     const json = { model: 'm', messages: [{ role: 'user', content: images.map(image) }] }
     return {
+      ...plainExchange,
       id,
       requestId: 'label',
       clientHeaders: [],
@@ -144,18 +145,8 @@ export class SplitForwarder {
           configVersion: 1,
         }),
       },
-      observer: null,
       stream: true,
       observe: true,
-      hideUsage: false,
-      expectsJson: false,
-      requestedModel: null,
-      writeMs: 0,
-      regionPreference: null,
-      waitingRequests: null,
-      longWait: null,
-      storage: null,
-      lastComment: false,
       routes: [this.#route],
       configVersion: 1,
       heartbeatMs: 0,

@@ -13,7 +13,7 @@ import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { keepsAnswer } from '../retry/kept-answer.ts'
 import { classifyRefusal } from '../classify.ts'
 import type { PoolDigests } from '../digests/pool-digests.ts'
-import type { Exchange } from '../exchange.ts'
+import { type Exchange, plainExchange } from '../exchange.ts'
 import type { RequestSource } from '../request-source.ts'
 import { StageTimer } from '../stage-timer.ts'
 import { type CallContext, maxModelLen } from './engine-calls.ts'
@@ -162,6 +162,8 @@ function continuationExchange({
 }: HandoverInput): Exchange {
   const { id, requestId, headers, configVersion, pinned, scope, signal } = exchange
   return {
+    // Without an observer: the end is that of the client's stream.
+    ...plainExchange,
     id,
     requestId,
     // Stages of this part begin here.
@@ -177,23 +179,12 @@ function continuationExchange({
     ...(how === 'ids'
       ? { protocol: completions, path: '/v1/completions' }
       : { protocol: exchange.protocol, path: exchange.path }),
-    expectsJson: false,
-    requestedModel: null,
     stream: true,
     observe: true,
-    hideUsage: false,
     heartbeatMs: exchange.heartbeatMs,
-    writeMs: 0,
     clientHeaders: [],
     routes: [placed.route],
-    regionPreference: null,
-    waitingRequests: null,
-    longWait: null,
-    storage: null,
-    lastComment: false,
     source: sourceOf(exchange.source, record, how),
-    // The end is that of the client's stream.
-    observer: null,
   }
 }
 
