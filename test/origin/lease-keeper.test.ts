@@ -44,6 +44,19 @@ function renewing(...results: readonly Renewal[]) {
   return { booking, next, renew }
 }
 
+/** The booking of a placement in a pool that can resume it. */
+function keeperOf(resume: PoolPort['resume'], lease: Lease | null, timers: Timers): LeaseKeeper {
+  const call = {
+    ports: clock,
+    pool: { resume } as Partial<PoolPort> as PoolPort,
+    admission: { id: 'x' } as Admission,
+    leaseMs: 60_000,
+    log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+    timers,
+  }
+  return new LeaseKeeper(call, placement, lease)
+}
+
 /** A pool object that can lose its state, be unreachable, and be slow. */
 class FakePool {
   readonly calls: string[] = []
@@ -56,27 +69,13 @@ class FakePool {
   readonly lease: Lease = this.#lease()
 
   booking(lease: Lease | null = this.lease, timers: Timers = defaultTimers): LeaseKeeper {
-    const cluster = {
-      resume: async (booking: Resume) => {
-        if (!this.reachable) throw new Error('out of reach')
-        this.resumes.push(booking)
-        this.knows = true
-        return this.#lease()
-      },
-    } as Partial<PoolPort> as PoolPort
-    const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    return new LeaseKeeper(
-      {
-        ports: clock,
-        pool: cluster,
-        admission: { id: 'x' } as Admission,
-        leaseMs: 60_000,
-        log,
-        timers,
-      },
-      placement,
-      lease,
-    )
+    const resume = async (booking: Resume) => {
+      if (!this.reachable) throw new Error('out of reach')
+      this.resumes.push(booking)
+      this.knows = true
+      return this.#lease()
+    }
+    return keeperOf(resume, lease, timers)
   }
 
   renewed(): Promise<void> {
@@ -117,26 +116,12 @@ describe('a booking in this process', () => {
   }
   const opened = (rings: (() => void)[] = []): LeaseKeeper => {
     calls.length = 0
-    const cluster = {
-      resume: async () => {
-        calls.push('resume')
-        fails = 'nothing'
-        return lease
-      },
-    } as Partial<PoolPort> as PoolPort
-    const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    return new LeaseKeeper(
-      {
-        ports: clock,
-        pool: cluster,
-        admission: { id: 'x' } as Admission,
-        leaseMs: 60_000,
-        log,
-        timers: timersIn(rings),
-      },
-      placement,
-      lease,
-    )
+    const resume = async () => {
+      calls.push('resume')
+      fails = 'nothing'
+      return lease
+    }
+    return keeperOf(resume, lease, timersIn(rings))
   }
 
   it('a booking in this process applies every event at once, and leaves nothing pending', () => {
