@@ -648,7 +648,7 @@ describe('clusters', () => {
     waits.find(({ delayMs }) => delayMs === 2_000)!.ring()
     expect((await answer).headers.get('x-firstlight-decision')).toBe('id-1; fallback=object_unreachable')
     expect(world.bookings).toEqual([])
-    // On Workers, an answer that comes after the end of the work in the background reaches nobody.
+    // On Workers, an answer that comes after the end of the work in the background is lost.
     const settled = world.settled()
     await turns()
     late.resolve()

@@ -89,7 +89,7 @@ it('a stream whose client leaves while it is booked at another engine keeps its 
   await reader.read()
   const rest = reader.read()
   broken.resolve()
-  // Answers that come after the end of an invocation reach nobody, so the handover itself must be part of its work.
+  // Answers that come after the end of an invocation are lost, so the handover itself must be part of its work.
   const kept = invocation.work.slice(await until(() => before))
   expect(kept).not.toEqual([])
   client.abort()

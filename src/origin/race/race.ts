@@ -253,7 +253,7 @@ class Race implements OpenRace {
       const placed = await placeSecond(context, { kind, attempt: this.booked, stages })
       return placed !== null && this.#keeps(placed) ? { ...attempt, placed, stages } : null
     } catch (error) {
-      // If the client left, the end of the watched attempt says so.
+      // If the client left, the watched attempt ends with that error.
       if (!exchange.signal.aborted) ports.log.error('hedge_failed', { id: exchange.id, error })
       return null
     }

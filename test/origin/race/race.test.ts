@@ -274,7 +274,7 @@ it('a second engine that is booked after the first one has answered is released 
   await turns()
   sent[0]!.answer()
   await outcome
-  // On Workers, an answer that comes after the end of the work in the background reaches nobody.
+  // On Workers, an answer that comes after the end of the work in the background is lost.
   const settled = world.settled()
   await turns()
   admits.resolve()
