@@ -100,7 +100,7 @@ export class PoolLedger {
     return new ExpectedTimes({
       engine,
       estimators,
-      blockTokens: this.#blockTokens,
+      sources: this.sources,
       outputTokens: this.#usualOutput.tokens,
       now,
     })
@@ -233,7 +233,7 @@ export class PoolLedger {
     const prefilled = request.firstTokenAt !== null || outcome.result === 'complete' || outcome.result === 'lapsed'
     this.#markSeen(request)
     const context = { now, index: this.#index, blockTokens: this.#blockTokens }
-    if (request.firstTokenAt === null) endUnstreamed(request, outcome, context)
+    if (request.firstTokenAt === null) endUnstreamed(request, outcome, this.sources, now)
     for (const leg of request.legs) {
       if (leg.queued !== null) leg.estimators.queue.abandon(leg.queued, now, outcome.result === 'complete')
       if (leg.queued !== null && !prefilled) leg.estimators.prefillShare.add(-leg.queued.seconds, now)

@@ -1,9 +1,9 @@
 import type { Admission } from '../../contract/admission.ts'
-import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import { prefillSeconds, type PromptSize } from '../../latency/prefill-cost-model.ts'
 import type { EngineRef } from '../booking-ref.ts'
 import { extrapolated } from './extrapolation.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
+import { presentStepS, type StepSources } from '../estimators/step-time.ts'
 
 /** Samples from which a pace counts as learned. */
 const LEARNED_SAMPLES = 3
@@ -20,7 +20,7 @@ const UNKNOWN_OUTPUT_TOKENS = 256
 interface ExpectedTimesParts {
   readonly engine: EngineRef
   readonly estimators: EngineEstimators
-  readonly blockTokens: number
+  readonly sources: StepSources
   /** Usual output of the pool's responses; null: none yet. */
   readonly outputTokens: number | null
   readonly now: number
@@ -56,8 +56,8 @@ export class ExpectedTimes {
 
   /** Usual time in which a running stream fills one block, after which its output is reported, ms. */
   get reportMs(): number {
-    const { estimators, blockTokens, now } = this.#parts
-    return 1000 * blockTokens * tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0)
+    const { estimators, sources, now } = this.#parts
+    return 1000 * sources.blockTokens * presentStepS(estimators, sources, now)
   }
 
   /** Prefill work that waits or runs, ms. */
@@ -89,10 +89,9 @@ export class ExpectedTimes {
   }
 
   /** Longest usual time from the first token to the end of an answer that does not stream, ms. */
-  answerMs({ outputLimitTokens = Infinity, sequences = 1 }: Admission): number {
-    const { estimators, blockTokens, outputTokens, now } = this.#parts
+  answerMs({ outputLimitTokens = Infinity }: Admission): number {
+    const { estimators, sources, outputTokens, now } = this.#parts
     const tokens = Math.min(outputLimitTokens, LONG_ANSWER * (outputTokens ?? UNKNOWN_OUTPUT_TOKENS))
-    const costModel = estimators.decodeCostModel(blockTokens, now)
-    return 1000 * tokens * tokenSeconds(costModel, estimators.requests + sequences, 0)
+    return 1000 * tokens * presentStepS(estimators, sources, now)
   }
 }

@@ -1,10 +1,10 @@
 import type { Outcome } from '../../contract/outcome.ts'
 import type { StageTimes } from '../../contract/stages.ts'
 import { attentionPairs, newTokens } from '../../latency/prefill-cost-model.ts'
-import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import type { PrefixIndex } from '../../prefix-index/prefix-index.ts'
 import { tokensPerBlock } from '../block-tokens.ts'
 import type { LedgerEntry, LegEntry } from '../ledger-entry.ts'
+import { presentStepS, type StepSources } from './step-time.ts'
 
 /** Output tokens up to which a non-streaming response time is mostly prefill. */
 const SHORT_ANSWER_TOKENS = 16
@@ -82,7 +82,8 @@ const isUsual = ({ cached, adapterFit }: LegEntry['estimate']): boolean =>
 export function endUnstreamed(
   request: LedgerEntry,
   { result, usage }: Outcome,
-  { now, blockTokens }: LearningContext,
+  sources: StepSources,
+  now: number,
 ): void {
   if (result !== 'complete' || usage === null) return
   const tokens = usage.completionTokens / (request.admission.sequences ?? 1)
@@ -90,8 +91,7 @@ export function endUnstreamed(
   for (const leg of request.legs) {
     const { queued, legRole, estimators } = leg
     if (queued === null || legRole !== 'whole') continue
-    const decodeS =
-      Math.max(0, tokens - 1) * tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0)
+    const decodeS = Math.max(0, tokens - 1) * presentStepS(estimators, sources, now)
     leg.busyPeriod = estimators.queue.firstToken(queued, now - decodeS * 1000)
   }
 }

@@ -1,9 +1,9 @@
 /** Work of an engine before and for a request: the wait behind other prompts, and the own prefill. */
 import { prefillSeconds } from '../../latency/prefill-cost-model.ts'
-import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import type { EngineRef } from '../booking-ref.ts'
 import type { CachedTokens } from './cached-tokens.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
+import { presentStepS } from '../estimators/step-time.ts'
 import type { ForeignEstimate } from '../estimators/foreign-load.ts'
 import type { SignalQuery } from './signal-sources.ts'
 
@@ -42,13 +42,9 @@ export function ownPrefillS(
 
 /** Blocks of running sequences whose output the gateway does not parse. */
 export function unparsedBlocks(
-  { sources: { blockTokens }, now }: Pick<SignalQuery, 'sources' | 'now'>,
+  { sources, now }: Pick<SignalQuery, 'sources' | 'now'>,
   estimators: EngineEstimators,
 ): number {
   if (!estimators.hasUnparsed) return 0
-  return estimators.unparsedBlocks(
-    now,
-    blockTokens,
-    tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0),
-  )
+  return estimators.unparsedBlocks(now, sources.blockTokens, presentStepS(estimators, sources, now))
 }

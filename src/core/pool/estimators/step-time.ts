@@ -1,0 +1,15 @@
+import { tokenSeconds } from '../../latency/decode-cost-model.ts'
+import type { ActiveBlocks } from '../../prefix-index/active-blocks.ts'
+import type { EngineEstimators } from './engine-estimators.ts'
+
+/** What the step time of an engine is computed from. */
+export interface StepSources {
+  readonly active: ActiveBlocks
+  readonly blockTokens: number
+}
+
+/** Seconds between two tokens of the streams that run on an engine, with their usual delays by prefills. */
+export function presentStepS(estimators: EngineEstimators, { active, blockTokens }: StepSources, now: number): number {
+  const costModel = estimators.decodeCostModel(blockTokens, now)
+  return tokenSeconds(costModel, estimators.requests, active.active(estimators.number))
+}
