@@ -4,6 +4,7 @@ import { OriginError } from '../../../src/ports/origin.ts'
 import type { RelayOptions } from '../../../src/ports/relay.ts'
 import { until } from '../../wait.ts'
 import { PullAnswer, type ByteSource } from '../../../src/origin/relay/pull-answer.ts'
+import { defaultTimers } from '../../../src/timers.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 
@@ -147,10 +148,9 @@ describe('an answer that breaks off', () => {
 
   it('an answer that breaks off ends at once if there is none', async () => {
     const { truncationEvent: _, ...options } = { ...relay(), heartbeatMs: 0 }
-    const wait = vi.spyOn(globalThis, 'setTimeout')
-    const { next } = await open(options)
+    const set = vi.fn((delayMs: number, callback: () => void) => defaultTimers.set(delayMs, callback))
+    const { next } = await open({ ...options, scope: { ...options.scope, timers: { set } } })
     await expect(next).rejects.toThrow('the response was truncated')
-    expect(wait).not.toHaveBeenCalled()
-    wait.mockRestore()
+    expect(set).not.toHaveBeenCalled()
   })
 })
