@@ -89,7 +89,7 @@ export function capacityContract(name: string, open: (source: Source) => Promise
       const { lease } = await admitted(opened.cluster.admit(admission()))
       await opened.advance(10_000)
       const before = (await only()).requestsPerS
-      for (const changes of [{}, {}, { attempt: 1 }, { hedge: true }])
+      for (const changes of [{}, {}, { attempt: 1 }, { attempt: 1, second: { kind: 'hedge' } as const }])
         expect('refusal' in (await opened.cluster.admit(admission(changes)))).toBe(true)
       expect((await only()).requestsPerS).toBeCloseTo(3 * before)
       await lease.release(outcome())

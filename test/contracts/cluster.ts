@@ -658,7 +658,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     it('a pool takes a second engine beside a late one from the retry budget, and counts no retry and no refusal', async () => {
       await restart({ retry: { share: 0, minPerS: 0.1 } })
       await admit({ id: 'late', avoid: ['b'] })
-      const hedge = { id: 'late', attempt: 1, hedge: true, avoid: ['a'] }
+      const hedge = { id: 'late', attempt: 1, second: { kind: 'hedge' }, avoid: ['a'] } as const
       const { lease } = await admit(hedge)
       expect(await opened.cluster.decisions!.explain('late')).toMatchObject({
         attempt: 1,
@@ -677,9 +677,9 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
 
     it('a pool grants retries whatever hedges have used, and hedges what retries leave', async () => {
       await restart({ retry: { share: 0, minPerS: 0.4 } })
-      for (const id of ['late', 'later']) await admit({ id, attempt: 1, hedge: true })
+      for (const id of ['late', 'later']) await admit({ id, attempt: 1, second: { kind: 'hedge' } })
       for (const id of ['failed', 'failed again']) await admit({ id, attempt: 1 })
-      const hedge = { id: 'latest', attempt: 1, hedge: true }
+      const hedge = { id: 'latest', attempt: 1, second: { kind: 'hedge' } } as const
       expect(await refusal(hedge)).toMatchObject({ reason: 'retry_budget' })
       for (const attempt of [2, 3]) await admit({ id: 'failed', attempt })
       expect(await refusal({ id: 'failed', attempt: 4 })).toMatchObject({ reason: 'retry_budget' })

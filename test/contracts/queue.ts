@@ -85,7 +85,7 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
 
     it('a retry and a hedge do not wait', async () => {
       await occupy()
-      for (const changes of [{ attempt: 1 }, { hedge: true }])
+      for (const changes of [{ attempt: 1 }, { attempt: 1, second: { kind: 'hedge' } as const }])
         expect(refusalOf(await opened.cluster.admit(admission(changes))).mayWait).toBeUndefined()
     })
 

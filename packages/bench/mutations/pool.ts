@@ -156,7 +156,7 @@ export const pool: readonly Mutation[] = [
   {
     name: 'retries are not counted',
     file: 'src/core/pool/pool-state.ts',
-    find: 'if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)',
+    find: 'if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, second !== undefined)',
     replace: '',
     impact: 'a broken fleet is hit by every retry there is',
     tests: BOTH,

@@ -75,8 +75,8 @@ export class Arrivals {
   }
 
   /** Counts a request that is refused for good. Others come again, or their client set a deadline of its own. */
-  refused({ reason, limit, mayWait, mayPanic }: Refusal, { attempt, hedge = false }: Admission, now: number): void {
-    const isFinal = mayWait !== true && mayPanic !== true && attempt === 0 && !hedge
+  refused({ reason, limit, mayWait, mayPanic }: Refusal, { attempt }: Admission, now: number): void {
+    const isFinal = mayWait !== true && mayPanic !== true && attempt === 0
     if (isFinal && reason !== 'unconfigured' && limit !== 'deadline') this.add(1, now)
   }
 

@@ -19,6 +19,19 @@ export type RequestClass = 'critical' | 'standard' | 'sheddable'
 
 export type TokenSource = 'exact' | 'engine' | 'ids' | 'bytes'
 
+/** The first byte is late (hedge), or the engine may be wedged: only then another one is wanted (rescue). */
+export type SecondReason =
+  | { readonly kind: 'hedge' }
+  | {
+      readonly kind: 'rescue'
+      /** Id of the engine that may be wedged. */
+      readonly from: string
+      /** Number of the attempt that runs there. */
+      readonly attempt: number
+    }
+
+export type SecondKind = SecondReason['kind']
+
 export interface Admission {
   readonly version: number
   /** Id made by the gateway, never by the client. */
@@ -80,18 +93,8 @@ export interface Admission {
    * no retry. Absent: an engine was asked, or there was no earlier attempt.
    */
   readonly failedLegs?: readonly EarlyLegRole[]
-  /**
-   * An earlier attempt still runs: its first byte is late, or its engine may be wedged (`rescueFrom`). Absent: all
-   * earlier ones failed.
-   */
-  readonly hedge?: boolean
-  /**
-   * Engine of the earlier attempt that still runs: another one is wanted only if this one is wedged. Absent: `hedge`
-   * alone decides.
-   */
-  readonly rescueFrom?: string
-  /** Number of the attempt that runs there. Absent: the one before this. */
-  readonly rescueAttempt?: number
+  /** Why a second engine is wanted while an earlier attempt still runs. Absent: all earlier ones failed. */
+  readonly second?: SecondReason
   /**
    * An engine with a context of so many tokens has refused the request as too long, so only engines that are known to
    * have a larger one can serve it. Absent: none has.

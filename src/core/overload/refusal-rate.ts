@@ -36,8 +36,8 @@ export class RefusalRate {
 }
 
 /** Whether similar requests are likely to be refused too: the pool lacks room, and the request sets no own limit. */
-export function isForLackOfRoom({ attempt, hedge = false, ttftDeadlineMs }: Admission, refusal: Refusal): boolean {
+export function isForLackOfRoom({ attempt, ttftDeadlineMs }: Admission, refusal: Refusal): boolean {
   const { limit, mayWait = false, mayPanic = false } = refusal
-  if (attempt > 0 || hedge || ttftDeadlineMs !== undefined || mayWait || mayPanic) return false
+  if (attempt > 0 || ttftDeadlineMs !== undefined || mayWait || mayPanic) return false
   return isPoolFull(refusal) && limit !== 'deadline' && limit !== 'queue'
 }

@@ -67,4 +67,4 @@ function workOf(
   ]
 }
 
-const isFurther = ({ attempt, hedge = false }: Admission): boolean => attempt > 0 || hedge
+const isFurther = ({ attempt }: Admission): boolean => attempt > 0

@@ -209,7 +209,7 @@ export class PoolState {
       // The request is counted when its wait ends.
       if (this.#waiting.takes(admission, chosen.refusal, now))
         return waitedMs === undefined ? { refusal: { ...chosen.refusal, mayWait: true } } : chosen
-      if (admission.attempt > 0 && admission.hedge !== true)
+      if (admission.attempt > 0 && admission.second === undefined)
         this.#decisionLog.retryRefused(admission.id, chosen.refusal.reason)
       return this.#counted(chosen, admission)
     }
@@ -223,9 +223,10 @@ export class PoolState {
   }
 
   #booked(key: string, chosen: Choice, { admission, now, reading }: PlacingInput): AdmittedBooking {
+    const { second } = admission
     this.#counts.add(chosen, admission)
-    if (admission.rescueFrom !== undefined) this.#engines.rescued(admission.rescueFrom)
-    else if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)
+    if (second?.kind === 'rescue') this.#engines.rescued(second.from)
+    else if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, second !== undefined)
     this.#placer.booked()
     const { decision } = chosen
     const logged = this.#decisionLog.add(chosen)

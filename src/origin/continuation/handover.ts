@@ -8,6 +8,7 @@ import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import { acquirePlacement } from '../placement/acquire.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import { onePoolHistory } from '../placement/one-pool-history.ts'
+import type { SecondEngine } from '../placement/place-step.ts'
 import { completions } from '../../protocols/completions.ts'
 import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { keepsAnswer } from '../retry/kept-answer.ts'
@@ -148,7 +149,7 @@ async function place(
   const avoid = [...failed.map(({ engine }) => engine.id), last.engine.id]
   const history = onePoolHistory(last.route, { attempt, skipsRetryBudget: cause === 'drains', failed, avoid })
   const context = { ports, digests, stages: new StageTimer({}), stepsOf }
-  const second = cause === 'silent' ? { route: last.route, rescueFrom: last } : undefined
+  const second: SecondEngine | undefined = cause === 'silent' ? { kind: 'rescue', first: last } : undefined
   const placed = await acquirePlacement(exchange, context, history, second)
   if (!('refusal' in placed)) return placed
   return placed.refusal.reason === 'retry_budget' ? 'retry_budget' : 'no_engine'

@@ -28,7 +28,7 @@ export function acquirePlacement(
   history: AttemptHistory,
   second?: SecondEngine,
 ): Acquired | Promise<Acquired> {
-  const pass = second === undefined ? firstPass(exchange, context.digests) : secondPass(second.route)
+  const pass = second === undefined ? firstPass(exchange, context.digests) : secondPass(second.first.route)
   const search = { exchange, context, history, second }
   const [first] = pass.routes
   const placing = first === undefined || regionLimit(search) !== null ? null : ask(search, pass, first)

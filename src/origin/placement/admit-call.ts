@@ -74,7 +74,7 @@ export async function admitOn(
     const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
     if (!isLate) ports.log.warn('pool_unreachable', { id: admission.id, cluster: route.cluster.id, error })
     // Without the object the retry budget is unknown.
-    const placement = admission.hedge === true ? null : digests.fallback(admission, route, isLate)
+    const placement = admission.second !== undefined ? null : digests.fallback(admission, route, isLate)
     if (placement === null)
       return {
         refusal: {

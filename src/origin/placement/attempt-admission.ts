@@ -1,5 +1,5 @@
 /** What one attempt of a request asks of a pool: its admission, with the engines that it must not get. */
-import type { Admission } from '../../core/contract/admission.ts'
+import type { Admission, SecondReason } from '../../core/contract/admission.ts'
 import { engineIdsOf } from '../../core/contract/legs.ts'
 import type { Placement } from '../../core/contract/placement.ts'
 import { serverIdOf } from '../../core/contract/rank-id.ts'
@@ -8,7 +8,7 @@ import { idsOutside } from '../engine-address.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { Pass } from './placement-passes.ts'
-import type { AttemptHistory, PlacementSearch } from './place-step.ts'
+import type { AttemptHistory, PlacementSearch, SecondEngine } from './place-step.ts'
 
 export interface AttemptParts extends Pick<PlacementSearch, 'exchange' | 'history' | 'second'> {
   readonly pass: Pass
@@ -46,14 +46,12 @@ export function attemptAdmission(
   if (exchange.stream && exchange.observe && exchange.protocol.stream !== null) extended.reportsOutput = true
   // The first token of a response that does not pass through the gateway is never seen.
   if (exchange.scope.delivery?.readsAnswer === false) extended.streams = false
-  if (second !== undefined) extended.hedge = true
-  const rescueFrom = second?.rescueFrom ?? null
-  if (rescueFrom !== null) {
-    extended.rescueFrom = rescueFrom.engine.id
-    extended.rescueAttempt = rescueFrom.attempt
-  }
+  if (second !== undefined) extended.second = secondReason(second)
   return extended
 }
+
+const secondReason = ({ kind, first }: SecondEngine): SecondReason =>
+  kind === 'hedge' ? { kind } : { kind, from: first.engine.id, attempt: first.attempt }
 
 /** Engines that failed the request. One that waits may get those that were only away. */
 function avoidedIn({ cluster }: PoolRoute, { avoid, away }: AttemptHistory, waits: boolean): readonly string[] {

@@ -1,3 +1,4 @@
+import type { SecondKind } from '../../core/contract/admission.ts'
 import type { EarlyLegRole } from '../../core/contract/legs.ts'
 import type { Refusal } from '../../core/contract/refusal.ts'
 import type { Ports } from '../../ports.ts'
@@ -36,10 +37,9 @@ export interface AttemptHistory {
 
 /** A second engine, wanted beside one that still has the request. */
 export interface SecondEngine {
-  /** The pool of the first engine. */
-  readonly route: PoolRoute
-  /** The attempt at the first engine, if another engine is wanted only if that one is wedged. null: it is late. */
-  readonly rescueFrom: Pick<AcquiredPlacement, 'engine' | 'attempt'> | null
+  readonly kind: SecondKind
+  /** The attempt that still runs. */
+  readonly first: Pick<AcquiredPlacement, 'route' | 'engine' | 'attempt'>
 }
 
 /** What placement works with. */

@@ -3,6 +3,7 @@
  * its engine is wedged (rescue.ts). The engine whose first byte comes first answers, the other attempt is aborted. Both
  * are booked; the end of the loser is no evidence about its engine.
  */
+import type { SecondKind } from '../../core/contract/admission.ts'
 import { AbortListeners } from '../../abort-listeners.ts'
 import { endedAs } from '../../core/contract/outcome.ts'
 import type { AbortSignalLike } from '../../ports/abort-signal.ts'
@@ -11,7 +12,7 @@ import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import type { AttemptContext, FailedOutcome, AttemptStep, FailedAttempt, RaceEntry } from '../attempt-context.ts'
 import { hasOtherEngine } from '../pool-route.ts'
 import { StageTimer } from '../stage-timer.ts'
-import { isOwnEngine, placeSecond, type SecondKind } from './second-engine.ts'
+import { isOwnEngine, placeSecond } from './second-engine.ts'
 
 /** Asks for a second engine while the first attempt of a race runs. */
 export interface RaceTrigger {

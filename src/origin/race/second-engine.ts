@@ -1,12 +1,10 @@
 /** Books a second engine for a request whose first one is late (hedge) or wedged (rescue). */
+import type { SecondKind } from '../../core/contract/admission.ts'
 import { acquirePlacement } from '../placement/acquire.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import { onePoolHistory } from '../placement/one-pool-history.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import type { StageTimer } from '../stage-timer.ts'
-
-/** Why a second engine is wanted. `rescue`: only if the first one is wedged. */
-export type SecondKind = 'hedge' | 'rescue'
 
 interface SecondParts {
   readonly kind: SecondKind
@@ -30,8 +28,7 @@ export async function placeSecond(
   const avoid = [engine.id, ...failedIds, ...foreign]
   const history = onePoolHistory(route, { attempt, skipsRetryBudget: false, failed: earlier, avoid })
   const context = { ports, digests, stages, stepsOf }
-  const rescueFrom = kind === 'rescue' ? first : null
-  const placed = await acquirePlacement(exchange, context, history, { route, rescueFrom })
+  const placed = await acquirePlacement(exchange, context, history, { kind, first })
   if (!('refusal' in placed)) return { ...placed, notes: [...placed.notes, `${kind}=won`] }
   if (kind === 'hedge') exchange.record.hedge ??= placed.refusal.reason
   return null

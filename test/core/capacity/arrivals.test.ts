@@ -60,7 +60,7 @@ describe('Arrivals', () => {
     count({ limit: 'deadline' })
     count({ reason: 'unconfigured' })
     count({}, { attempt: 1 })
-    count({}, { hedge: true })
+    count({}, { attempt: 1, second: { kind: 'hedge' } })
     expect(arrivals.rates(START).requestsPerS).toBeCloseTo(0.1)
   })
 

@@ -58,7 +58,7 @@ describe('an edge before a pool that refuses 1,000 requests per second', () => {
     ['a prompt half as long', { promptTokens: 250 }],
     ['a deadline', { ttftDeadlineMs: 1_000 }],
     ['a retry', { attempt: 1 }],
-    ['a hedge', { hedge: true }],
+    ['a hedge', { attempt: 1, second: { kind: 'hedge' } }],
   ])('an edge before a full pool sends a request with %s', (_, changes) => {
     const edge = new EdgeRefusals(() => 0.5)
     sentBy(edge, 100)

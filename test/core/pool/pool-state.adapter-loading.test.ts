@@ -161,7 +161,7 @@ describe('adapters that gateways load', () => {
   it('a second attempt beside a slow one loads nothing', () => {
     const { admit, tryAdmit } = open(['a', 'b'])
     const { engine } = admit('sql')
-    const hedge = { id: 'r1', attempt: 1, hedge: true, avoid: [engine] } as const
+    const hedge = { id: 'r1', attempt: 1, second: { kind: 'hedge' }, avoid: [engine] } as const
     expect(tryAdmit('sql', hedge)).toMatchObject({ refusal: { reason: 'engines_unavailable' } })
   })
 

@@ -68,7 +68,13 @@ it('requests that wait at an engine whose health check hangs as well move once t
   const admitted = site.state.admit(first, site.now)
   if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
   site.stopped.add('a')
-  const rescue = { ...first, attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'], isLastResort: true }
+  const rescue = {
+    ...first,
+    attempt: 1,
+    second: { kind: 'rescue', from: 'a', attempt: 0 } as const,
+    avoid: ['a'],
+    isLastResort: true,
+  }
   site.state.observe([probe('a', site.now, { healthy: false, problem: 'first_byte_timeout', stats: null })], site.now)
   site.pass(200)
   expect(site.conditions()['a']).toBe('unreachable')

@@ -83,7 +83,7 @@ describe('a pool with an engine that does not move', () => {
 
   it('a pool with a stuck engine moves its requests to another engine, without the budget of retries, only once it is wedged', () => {
     const site = withStopped(undefined, { retry: { share: 0, minPerS: 0 } })
-    const rescue = { attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'] }
+    const rescue = { attempt: 1, second: { kind: 'rescue', from: 'a', attempt: 0 } as const, avoid: ['a'] }
     expect(site.send(rescue)).toBeNull()
     site.pass(4_000)
     expect(['b', 'c']).toContain(site.send(rescue))
@@ -96,7 +96,16 @@ describe('a pool with an engine that does not move', () => {
       site.learn()
       const first = admission({ avoid: ['b', 'c'] })
       site.state.admit(first, site.now)
-      return [site, { ...first, attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'], isLastResort: true }]
+      return [
+        site,
+        {
+          ...first,
+          attempt: 1,
+          second: { kind: 'rescue', from: 'a', attempt: 0 } as const,
+          avoid: ['a'],
+          isLastResort: true,
+        },
+      ]
     }
     const [site, rescue] = lostAt({ share: 0, minPerS: 1 })
     site.pass(3_000)
@@ -118,14 +127,23 @@ describe('a pool with an engine that does not move', () => {
       site.answersTrials = false
       const first = admission({ avoid: ['b', 'c'] })
       site.state.admit(first, site.now)
-      return [site, { ...first, attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'], isLastResort: true }]
+      return [
+        site,
+        {
+          ...first,
+          attempt: 1,
+          second: { kind: 'rescue', from: 'a', attempt: 0 } as const,
+          avoid: ['a'],
+          isLastResort: true,
+        },
+      ]
     }
     const [site, rescue] = waitingAt({ share: 0, minPerS: 1 })
     site.pass(3_000)
     expect(site.state.admit(rescue, site.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
     site.pass(1_000)
     expect(site.conditions()['a']).toBe('suspect')
-    expect(site.state.admit({ ...rescue, attempt: 3, rescueAttempt: 0 }, site.now)).toHaveProperty('placement')
+    expect(site.state.admit({ ...rescue, attempt: 3 }, site.now)).toHaveProperty('placement')
     const [poor, refused] = waitingAt({ share: 0, minPerS: 0 })
     poor.pass(4_000)
     expect(poor.state.admit(refused, poor.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
@@ -137,7 +155,13 @@ describe('a pool with an engine that does not move', () => {
     const slow = admission({ promptTokens: 100_000, avoid: ['b', 'c'] })
     site.state.admit(slow, site.now)
     site.pass(4_000)
-    const rescue = { ...slow, attempt: 1, hedge: true, rescueFrom: 'a', avoid: ['a'], isLastResort: true }
+    const rescue = {
+      ...slow,
+      attempt: 1,
+      second: { kind: 'rescue', from: 'a', attempt: 0 } as const,
+      avoid: ['a'],
+      isLastResort: true,
+    }
     expect(site.state.admit(rescue, site.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
   })
 

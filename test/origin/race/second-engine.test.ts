@@ -39,10 +39,9 @@ it.each(['hedge', 'rescue'] as const)(
 
 it('a second engine for a wedged one is asked for with the attempt that waits there', async () => {
   const { admission } = await secondAfter([{ failure: 'busy' }, { failure: 'busy' }], 'rescue')
-  expect(admission).toMatchObject({ attempt: 3, hedge: true, rescueFrom: 'c-b', rescueAttempt: 2 })
+  expect(admission).toMatchObject({ attempt: 3, second: { kind: 'rescue', from: 'c-b', attempt: 2 } })
   const { admission: late } = await secondAfter([], 'hedge')
-  expect(late).toMatchObject({ attempt: 1, hedge: true })
-  expect(late).not.toHaveProperty('rescueFrom')
+  expect(late).toMatchObject({ attempt: 1, second: { kind: 'hedge' } })
 })
 
 it('a second engine may be one that was full', async () => {

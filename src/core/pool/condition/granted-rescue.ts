@@ -9,8 +9,8 @@ import type { PoolEngines } from '../pool-engines/pool-engines.ts'
  * @returns the admission of the second attempt; null: none is needed
  */
 export function grantedRescue(admission: Admission, engines: PoolEngines, now: number): Admission | null {
-  if (admission.rescueFrom === undefined || engines.isStuck(admission.rescueFrom, now)) return admission
-  const { rescueFrom, rescueAttempt = admission.attempt - 1, ...hedge } = admission
-  const waiting = bookingKey({ ...admission, attempt: rescueAttempt })
-  return engines.isLost(rescueFrom, waiting, now) ? hedge : null
+  const { id, second } = admission
+  if (second?.kind !== 'rescue' || engines.isStuck(second.from, now)) return admission
+  const waiting = bookingKey({ id, attempt: second.attempt })
+  return engines.isLost(second.from, waiting, now) ? { ...admission, second: { kind: 'hedge' } } : null
 }

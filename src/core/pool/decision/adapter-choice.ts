@@ -20,7 +20,7 @@ export function withoutAdapter(usable: readonly EngineState[], admission: Admiss
   const places = new Map(own.map((engine) => [engine, engine.residents!.placeFor(adapter, now)]))
   const lacking = own.filter((engine) => places.get(engine) !== 'here')
   // A second engine for a late answer must not load the adapter, which may be what takes the time.
-  const isSecond = admission.hedge === true || admission.rescueFrom !== undefined
+  const isSecond = admission.second !== undefined
   const loads = lacking.length < own.length || isSecond ? null : loader(lacking, places, adapter)
   return lacking
     .filter((engine) => loads === null || serverOf(engine) !== loads)

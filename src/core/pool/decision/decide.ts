@@ -208,7 +208,7 @@ function decisionOf(
     shadow,
     actual: null,
   }
-  if (admission.hedge === true) decision.hedge = true
+  if (admission.second !== undefined) decision.hedge = true
   if (isPanic) decision.panic = true
   return Object.assign(decision, input.steps.legs.splitOf(routed))
 }

@@ -11,10 +11,11 @@ export class DecisionCounts {
   /** A short list, searched linearly. */
   readonly #counts: Count[] = []
 
-  /** A hedge is no retry: nothing failed. One that is refused has no effect on its request, so it is not counted. */
-  add(chosen: DecisionResult, { attempt, hedge = false }: Pick<Admission, 'attempt' | 'hedge'>): void {
-    const retry = attempt > 0 && !hedge
-    if (hedge && 'refusal' in chosen) return
+  /** A second engine is no retry: nothing failed. If it is refused, its request goes on, so that is not counted. */
+  add(chosen: DecisionResult, { attempt, second }: Pick<Admission, 'attempt' | 'second'>): void {
+    const isSecond = second !== undefined
+    if (isSecond && 'refusal' in chosen) return
+    const retry = attempt > 0 && !isSecond
     if ('refusal' in chosen) {
       const { reason, limit } = chosen.refusal
       const refused = limit === undefined ? reason : `${reason}_${limit}`

@@ -105,8 +105,8 @@ export class Placer {
     // A wedged engine is the grant: the budget of retries would end with the first requests that wait there.
     const isGranted =
       !isRetry(admission) ||
-      admission.rescueFrom !== undefined ||
-      this.#parts.budget.allows(now, retry, admission.hedge)
+      admission.second?.kind === 'rescue' ||
+      this.#parts.budget.allows(now, retry, admission.second !== undefined)
     const granted = isGranted ? admission : withoutFailedLegs(admission, split)
     if (granted === null) return { refusal: retryBudgetSpent }
     return this.choose(granted === admission ? input : { ...input, admission: granted }, configured)

@@ -4,12 +4,12 @@ import type { QueueConfig } from '../../contract/pool-config.ts'
 import { isPoolFull, type Refusal } from '../../contract/refusal.ts'
 
 /** Whether waiting for room may help a refused request. */
-export const mayWaitForRoom = ({ attempt, hedge = false }: Admission, refusal: Refusal): boolean =>
-  attempt === 0 && !hedge && isPoolFull(refusal) && refusal.limit !== 'deadline'
+export const mayWaitForRoom = ({ attempt }: Admission, refusal: Refusal): boolean =>
+  attempt === 0 && isPoolFull(refusal) && refusal.limit !== 'deadline'
 
 /** Whether waiting for an engine may help. No engine has worked on the request yet. */
-const mayAwaitEngine = ({ attempt, moved, hedge = false }: Admission, { away }: Refusal): boolean =>
-  away !== undefined && !hedge && (attempt === 0 || moved === true)
+const mayAwaitEngine = ({ attempt, moved }: Admission, { away }: Refusal): boolean =>
+  away !== undefined && (attempt === 0 || moved === true)
 
 /** Longest wait for an engine, ms; 0: none. Who pauses a pool brings it back soon, so its queue is enough. */
 export function engineWaitOf(

@@ -114,8 +114,8 @@ export class WaitingRoom implements RequestQueue {
   }
 
   holdsBack(admission: Admission, now: number): boolean {
-    const { requestClass = 'standard', attempt, hedge = false } = admission
-    return attempt === 0 && !hedge && this.#queue.waits(requestClass) && this.#isOfUse(admission, now)
+    const { requestClass = 'standard', attempt } = admission
+    return attempt === 0 && this.#queue.waits(requestClass) && this.#isOfUse(admission, now)
   }
 
   join(admission: Admission, { now, waitedMs, done }: WaitTerms): void {
