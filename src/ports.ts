@@ -4,7 +4,7 @@ import type { IssuedKeyStore } from './ports/issued-keys.ts'
 import type { KibCount } from './ports/kib-count.ts'
 import type { Limiter } from './ports/limiter.ts'
 import type { Log } from './ports/log.ts'
-import type { DeliveredRequest, Origin, ResponseHandler } from './ports/origin.ts'
+import type { Origin } from './ports/origin.ts'
 import type { PoolPort } from './ports/pool.ts'
 import type { StoredResponses } from './ports/stored-responses.ts'
 import type { Timers } from './ports/timers.ts'
@@ -14,12 +14,6 @@ export interface Ports {
   /** State of one pool of a cluster; the same object for the same names. */
   pool(clusterId: string, model: string): PoolPort
   readonly origin: Origin
-  /**
-   * Names the engine to the proxy that sends the request, in place of `Origin.begin`. Placed, started (head),
-   * progressed (body) and ended are calls of the same handlers. Absent: no proxy sends requests.
-   * @param client that of the request's scope
-   */
-  deliver?(client: unknown, request: DeliveredRequest, handler: ResponseHandler): void
   /** Milliseconds since the epoch. On Workers it moves only with I/O. */
   now(): number
   /** In [0, 1). */

@@ -11,17 +11,15 @@ import { passed, type RelayStep } from './relay/relay-steps.ts'
 
 /** `dispatch` for a request whose bytes a proxy moves. */
 export const deliver: SendStep = (attempt, finalLeg, onFirstByte) => {
-  const { exchange, ports } = attempt
-  const { delivery, client } = exchange.scope
-  if (delivery === undefined || ports.deliver === undefined)
-    throw new Error(`request ${exchange.id} has no proxy that delivers it`)
+  const { id, scope } = attempt.exchange
+  const { delivery } = scope
+  if (delivery === undefined) throw new Error(`request ${id} has no proxy that delivers it`)
   const request = requestOf(attempt, finalLeg)
   return new Promise((resolve, reject) => {
     const parts = { request, onHead: recordHead, onFirstByte, resolve, reject }
     let pending = new PendingDispatch({ ...parts, attempt })
     const { patienceMs } = pending
-    ports.deliver!(
-      client,
+    delivery.begin(
       { ...request, fallbacks: fallbacksOf(attempt, request.target, delivery) },
       {
         patienceMs,

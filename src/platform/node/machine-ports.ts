@@ -4,7 +4,6 @@ import { fetchJson } from '../fetch-json.ts'
 import { post } from '../post.ts'
 import { EngineCertificates } from './engine-certificates.ts'
 import { nodeTimers } from './wheel-timer.ts'
-import { deliverTo } from './epp/conversation.ts'
 import { socketOrigin } from './http1/origin.ts'
 import { parseLongInTurns } from './parse-long-json.ts'
 import { steadyNow } from './steady-clock.ts'
@@ -18,7 +17,6 @@ export function machinePorts(log: Log) {
   const certificates = new EngineCertificates(steadyNow, log)
   return {
     origin: socketOrigin({ now: steadyNow, certificatesFor: (tls) => certificates.optionsFor(tls) }),
-    deliver: deliverTo,
     now: steadyNow,
     random: () => Math.random(),
     newId: () => randomUUID(),

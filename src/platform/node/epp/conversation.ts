@@ -341,12 +341,6 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
   }
 }
 
-/** `Ports.deliver` for requests whose client is a conversation. */
-export function deliverTo(client: unknown, request: DeliveredRequest, handler: ResponseHandler): void {
-  if (!(client instanceof Conversation)) throw new Error('the client of this request is not a proxy')
-  client.begin(request, handler)
-}
-
 const HANDLERS: Readonly<Record<MessageKind, (to: Conversation, message: ProcessingRequest, bytes: Buffer) => void>> = {
   request_headers: (to, message) => to.requestHeaders(message),
   request_body: (to, message, bytes) => to.requestBody(message, bytes),
