@@ -54,13 +54,10 @@ const RECENT_REQUESTS = 1000
 export function gatewayState(config: Config, ports: Ports, sources: StateSources): GatewayState {
   const { predecessor, workerGroup, vocabularyOf, hasBudgets } = sources
   const now = (): number => ports.now()
-  const limiter = predecessor?.limiter ?? ports.limiter ?? memoryLimiter(now)
+  const limiter = predecessor?.limiter ?? ports.shared?.limiter ?? memoryLimiter(now)
   return {
     storedResponses:
-      predecessor?.storedResponses ??
-      workerGroup?.storedResponses ??
-      ports.storedResponses ??
-      new ResponseAffinity(config.limits.responseIds),
+      predecessor?.storedResponses ?? ports.shared?.storedResponses ?? new ResponseAffinity(config.limits.responseIds),
     recent: predecessor?.recent ?? new RequestHistory(RECENT_REQUESTS),
     telemetry: predecessor?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
     analyzers: new PromptAnalyzers(now, vocabularyOf, predecessor?.analyzers),
@@ -76,8 +73,8 @@ export function gatewayState(config: Config, ports: Ports, sources: StateSources
   }
 }
 
-function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, predecessor: BodyMemory | undefined): BodyMemory {
-  const memory = predecessor ?? new BodyMemory(limits, bodyCount ?? countIn(new Int32Array(1)))
+function bodyMemoryFor({ limits }: Config, { shared }: Ports, predecessor: BodyMemory | undefined): BodyMemory {
+  const memory = predecessor ?? new BodyMemory(limits, shared?.bodyCount ?? countIn(new Int32Array(1)))
   memory.adopt(limits)
   return memory
 }

@@ -10,6 +10,6 @@ export const defaultTimers: Timers = {
   },
 }
 
-/** Timers of a request: of its scope, of the platform, or of the runtime. */
+/** Timers of a request: of its scope, or of the ports. */
 export const timersOf = (scope: Pick<RequestScope, 'timers'>, ports: Pick<Ports, 'timers'>): Timers =>
-  scope.timers ?? ports.timers ?? defaultTimers
+  scope.timers ?? ports.timers

@@ -8,7 +8,6 @@ import type { FleetProbe } from './origin/probes/fleet-probe.ts'
 import type { PoolLookupCounts } from './origin/lmcache/cache-lookups.ts'
 import type { FencedEngines } from './origin/pause/running-bookings.ts'
 import type { RequestScope } from './ports/request-scope.ts'
-import type { StoredResponses } from './ports/stored-responses.ts'
 import type { RecentRequest } from './core/reports/recent-request.ts'
 
 /**
@@ -25,8 +24,6 @@ export type GroupQuery =
 export interface WorkerGroup {
   /** Queries all others. Leaves out those that do not answer in time; never rejects. */
   ask(query: GroupQuery): Promise<readonly unknown[]>
-  /** Absent: each gateway has its own. */
-  readonly storedResponses?: StoredResponses
   /** One thread probes the engines for all. Absent: each gateway probes. */
   readonly prober?: Pick<FleetProbe, 'round' | 'probeSoon'>
   /** Start of the first gateway, ms since the epoch. May fall when an earlier one becomes known. */

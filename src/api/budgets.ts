@@ -177,7 +177,7 @@ export class Budgets {
     const resets = new Date(resetsAt(per, now())).toISOString()
     add(this.#counts.warned, account)
     log.warn(event, { account, per, unit: UNIT_NAMES[unit], limit, used, at_end: atEnd, resets_at: resets })
-    alerts?.raise({
+    alerts.raise({
       event,
       account,
       cluster: null,

@@ -7,7 +7,7 @@ import type { Budgets } from './budgets.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
-import { defaultTimers } from '../timers.ts'
+import { timersOf } from '../timers.ts'
 
 /** Delays before pool state in another place is asked again: the release may arrive after the question, ms. */
 const ASK_AGAIN_MS: readonly number[] = [50, 100, 200, 500, 1_000, 2_000]
@@ -55,7 +55,7 @@ export class RequestCosts {
   async #addLater(booking: ReleasedBooking, first: CostAnswer | Promise<CostAnswer>): Promise<void> {
     const { ports } = this.#parts
     const { route, key, id, scope } = booking
-    const timers = scope.timers ?? ports.timers ?? defaultTimers
+    const timers = timersOf(scope, ports)
     try {
       let answer = await first
       for (const delayMs of ASK_AGAIN_MS) {

@@ -4,6 +4,7 @@ import { adaptersFromModels } from '../engines/model-list.ts'
 import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { withDeadline } from '../timeout.ts'
+import { timersOf } from '../timers.ts'
 import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import type { LegResult } from './disagg/final-leg.ts'
 import { commandEngine } from './pause/engine-command.ts'
@@ -84,7 +85,7 @@ class AdapterLoads {
     const { scope, signal, longWait } = exchange
     try {
       const limitMs = Math.max(1, own.endsAt - ports.now())
-      const loaded = withDeadline(limitMs, own.result, { timers: scope.timers ?? ports.timers, signal })
+      const loaded = withDeadline(limitMs, own.result, { timers: timersOf(scope, ports), signal })
       return await (longWait?.during(loaded) ?? loaded)
     } catch {
       if (signal.aborted) throw signal.reason

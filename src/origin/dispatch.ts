@@ -1,7 +1,7 @@
 /** Sends the request of the final leg and waits for its first byte. */
 import type { OriginAnswer, OriginRequest, ResponseHandler } from '../ports/origin.ts'
 import type { Timers } from '../ports/timers.ts'
-import { defaultTimers } from '../timers.ts'
+import { defaultTimers, timersOf } from '../timers.ts'
 import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import { classifyRefusal, isSuccess } from './classify.ts'
 import { FencedSignal } from './pause/fenced-signal.ts'
@@ -66,7 +66,7 @@ export function requestOf(
     protocol: transform === null ? exchange.protocol : completions,
     expectsJson: exchange.expectsJson,
     signal: fencedBy(placed.booking, signal),
-    timers: exchange.scope.timers ?? ports.timers,
+    timers: timersOf(exchange.scope, ports),
   }
 }
 

@@ -15,7 +15,6 @@ import type { RequestScope } from '../ports/request-scope.ts'
 import { serverIdOf } from '../core/contract/rank-id.ts'
 import type { RunningBookings } from './pause/running-bookings.ts'
 import type { InFlightPrompt } from './regions/region-estimator.ts'
-import { defaultTimers } from '../timers.ts'
 
 /** What a booking is made from, before the pool has placed it. */
 export interface BookingParts {
@@ -24,7 +23,7 @@ export interface BookingParts {
   readonly leaseMs: number
   readonly log: Log
   readonly ports: Pick<Ports, 'now'>
-  readonly timers?: Timers | undefined
+  readonly timers: Timers
   /** Keeps messages of the booking alive. */
   readonly scope?: RequestScope | undefined
   /** Pool of the booking, and the set that has it while it runs. Absent: it cannot be fenced. */
@@ -186,8 +185,7 @@ export class LeaseKeeper {
   }
 
   #renewLater(afterMs = renewalMs(this.#parts.leaseMs)): Timer {
-    const { timers = defaultTimers } = this.#parts
-    return timers.set(afterMs, () => this.#renew())
+    return this.#parts.timers.set(afterMs, () => this.#renew())
   }
 
   #renew(): void {

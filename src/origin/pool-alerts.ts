@@ -116,6 +116,6 @@ export function reportPoolEvents(
 ): void {
   for (const raised of events) {
     log.warn(raised.event, { cluster, model: pool, ...logFieldsOf(raised) })
-    alerts?.raise(alertOf({ cluster, pool }, raised, now()), scope)
+    alerts.raise(alertOf({ cluster, pool }, raised, now()), scope)
   }
 }

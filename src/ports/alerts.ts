@@ -25,6 +25,9 @@ export interface Alert {
 }
 
 export interface Alerts {
-  /** Sends the alert in the background. @param scope request that found it, whose platform keeps the work alive */
+  /**
+   * Sends the alert in the background, if the operator has configured a webhook.
+   * @param scope request that found it, whose platform keeps the work alive
+   */
   raise(alert: Alert, scope?: Pick<RequestScope, 'background'>): void
 }

@@ -1,11 +1,23 @@
 import type { AttemptFailure, Usage } from '../core/contract/outcome.ts'
 import type { ReportedUsage } from '../protocols/reported-usage.ts'
 import type { Protocol } from '../protocols/protocol.ts'
-import type { RequestScope } from './request-scope.ts'
+import type { Timers } from './timers.ts'
+
+/** What a relay uses of the scope of its request. */
+export interface RelayScope {
+  /** Keeps work alive after the response: `ctx.waitUntil` on Workers, a drained set on Node. */
+  background(work: Promise<unknown>): void
+  /** Known to the platform's Origin alone, e.g. Node's request and response objects. */
+  readonly client: unknown
+  /** true: the gateway is closing connections, so an abort is not the client's. Absent: never. */
+  readonly isClosing?: () => boolean
+  /** Timers of this request, if a clock may not be shared. Absent: the timers of the ports. */
+  readonly timers?: Timers
+}
 
 /** Options and callbacks of a relay. */
 export interface RelayOptions {
-  readonly scope: RequestScope
+  readonly scope: RelayScope
   /** Wire protocol of the body. */
   readonly protocol: Protocol
   /** The body has a `content-encoding`, so nothing in it can be read or changed. Absent: false. */

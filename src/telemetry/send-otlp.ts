@@ -1,4 +1,4 @@
-import type { Ports } from '../ports.ts'
+import type { ServiceClient } from '../ports/services.ts'
 import { requireAccepted } from './export-error.ts'
 import { otlpUrl } from './otlp-fields.ts'
 
@@ -10,7 +10,7 @@ interface Collector {
 
 /** Sends an export request to a collector. Rejects with an ExportError if it is not accepted. */
 export async function sendOtlp(
-  post: NonNullable<Ports['post']>,
+  post: ServiceClient['post'],
   { endpoint, headers }: Collector,
   signal: Parameters<typeof otlpUrl>[1],
   body: unknown,

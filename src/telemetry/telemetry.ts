@@ -5,6 +5,7 @@ import type { RequestRecord } from '../core/reports/request-record.ts'
 import type { FailureReason } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
+import type { ServiceClient } from '../ports/services.ts'
 import { BatchExporter } from './batch-exporter.ts'
 import { Exemplars } from './exemplars.ts'
 import { ExportError, exportFailureLog } from './export-error.ts'
@@ -19,7 +20,7 @@ const FAILED_RESULTS: ReadonlySet<RequestRecord['result']> = new Set(['engine_fa
 
 export class Telemetry {
   readonly #records: BatchExporter<RequestRecord> | null
-  readonly #spans: BatchExporter<TracedRequest> | null
+  readonly #spans: BatchExporter<TracedRequest>
   #tracesConfig: TracesConfig
   /** Requests rejected before routing, by reason. */
   readonly refusals: Partial<Record<FailureReason, number>> = {}
@@ -32,7 +33,7 @@ export class Telemetry {
 
   constructor(ports: Ports, traces: TracesConfig, source: string) {
     this.source = source
-    const { ttft, now, log, post, timers } = ports
+    const { ttft, now, log, services, timers } = ports
     const epoch = now()
     this.#now = () => now()
     this.#records =
@@ -46,16 +47,13 @@ export class Telemetry {
             send: (records, seq) => ttft.flush({ source, epoch, seq, records }),
           })
     this.#tracesConfig = traces
-    this.#spans =
-      post === undefined
-        ? null
-        : new BatchExporter({
-            delayMs: SPANS_DELAY_MS,
-            now,
-            timers,
-            failed: exportFailureLog(log, 'traces'),
-            send: (traced) => sendSpans(post, this.#tracesConfig, { traced, source }),
-          })
+    this.#spans = new BatchExporter({
+      delayMs: SPANS_DELAY_MS,
+      now,
+      timers,
+      failed: exportFailureLog(log, 'traces'),
+      send: (traced) => sendSpans(services.post, this.#tracesConfig, { traced, source }),
+    })
   }
 
   /** Applies a configuration; pending items use it, too. */
@@ -65,7 +63,7 @@ export class Telemetry {
 
   /** Whether traces are exported. */
   get traces(): boolean {
-    return this.#spans !== null && this.#tracesConfig.endpoint !== null
+    return this.#tracesConfig.endpoint !== null
   }
 
   get sample(): number {
@@ -81,7 +79,7 @@ export class Telemetry {
 
   recordSpans(record: RequestRecord, trace: Trace, scope: Pick<RequestScope, 'background'>): void {
     if (!trace.sampled) return
-    this.#spans?.add({ trace, record }, scope)
+    this.#spans.add({ trace, record }, scope)
     this.exemplars.add(record, trace)
   }
 
@@ -101,12 +99,12 @@ export class Telemetry {
   }
 
   get droppedSpans(): number {
-    return this.#spans?.dropped ?? 0
+    return this.#spans.dropped
   }
 }
 
 async function sendSpans(
-  post: NonNullable<Ports['post']>,
+  post: ServiceClient['post'],
   { endpoint, headers, service }: TracesConfig,
   { traced, source }: { readonly traced: readonly TracedRequest[]; readonly source: string },
 ): Promise<void> {

@@ -2,6 +2,7 @@
 import type { Ports } from '../ports.ts'
 import type { Alert, Alerts } from '../ports/alerts.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
+import type { ServiceClient } from '../ports/services.ts'
 import { BatchExporter } from './batch-exporter.ts'
 import { ExportError, requireAccepted } from './export-error.ts'
 
@@ -12,7 +13,7 @@ interface WebhookTarget {
 }
 
 export interface WebhookParts extends Pick<Ports, 'log' | 'timers' | 'now'> {
-  readonly post: NonNullable<Ports['post']>
+  readonly services: Pick<ServiceClient, 'post'>
 }
 
 /** Delay of the first try, ms, so that alerts of one fault arrive together. */
@@ -25,13 +26,14 @@ const LIMITS = { pending: 1_000, batch: 100, lostMs: 60_000 }
 export class Webhook implements Alerts {
   readonly #batches: BatchExporter<Alert>
 
-  constructor({ url, secret }: WebhookTarget, { log, timers, now, post }: WebhookParts) {
+  constructor({ url, secret }: WebhookTarget, { log, timers, now, services }: WebhookParts) {
     const headers = {
       'content-type': 'application/json',
       ...(secret === null ? {} : { authorization: `Bearer ${secret}` }),
     }
     this.#batches = new BatchExporter({
-      send: async (alerts) => requireAccepted(await post(url, headers, JSON.stringify({ alerts })), 'the webhook'),
+      send: async (alerts) =>
+        requireAccepted(await services.post(url, headers, JSON.stringify({ alerts })), 'the webhook'),
       failed: ({ items, isLast, error }) => {
         const problem = error instanceof ExportError ? { status: error.status } : { error }
         log.warn('webhook_failed', { alerts: items, gives_up: isLast, ...problem })

@@ -4,6 +4,7 @@ import { keyOrAdmin } from '../../src/api/auth/key-or-admin.ts'
 import { KeyStore } from '../../src/api/auth/key-store.ts'
 import type { Failure } from '../../src/failure.ts'
 import { configOf } from '../kit/recording-ports.ts'
+import { unusedPorts } from '../kit/unused-ports.ts'
 
 it('a key store caches valid secrets only, so that guesses use no memory', async () => {
   const hashing = vi.spyOn(crypto.subtle, 'digest')
@@ -20,7 +21,7 @@ it('a key store caches valid secrets only, so that guesses use no memory', async
   hashing.mockRestore()
 })
 
-const ports = { now: () => Date.now(), log: { warn: () => undefined } }
+const ports = { ...unusedPorts, now: () => Date.now(), log: { warn: () => undefined } }
 
 /** Output of `printf right | sha256sum`. */
 const SHA256 = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'

@@ -5,6 +5,7 @@ import { LeaseKeeper } from '../../src/origin/lease-keeper.ts'
 import { runningBookings } from '../../src/origin/pause/running-bookings.ts'
 import type { Origin } from '../../src/ports/origin.ts'
 import { admission, outcome } from '../kit/pool-fixtures.ts'
+import { defaultTimers } from '../../src/timers.ts'
 
 const origin = {} as Origin
 
@@ -15,6 +16,7 @@ function running(placement: Placement): { readonly booking: LeaseKeeper; readonl
       pool: {} as never,
       admission: admission(),
       leaseMs: 60_000,
+      timers: defaultTimers,
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
       runsIn: { cluster: 'c', pool: 'm', bookings: runningBookings(origin) },
     },

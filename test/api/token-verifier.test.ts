@@ -27,13 +27,15 @@ class World {
   readonly verifier = new TokenVerifier(config, {
     now: () => this.now,
     log: { warn: () => undefined },
-    fetchJson: async () => {
-      this.fetches++
-      if (this.fails) throw new Error('no route to host')
-      const keys = await Promise.all(
-        this.keys.map(async (pair) => ({ ...(await exportJWK(pair.publicKey)), kid: pair === first ? 'a' : 'b' })),
-      )
-      return { keys }
+    services: {
+      fetchJson: async () => {
+        this.fetches++
+        if (this.fails) throw new Error('no route to host')
+        const keys = await Promise.all(
+          this.keys.map(async (pair) => ({ ...(await exportJWK(pair.publicKey)), kid: pair === first ? 'a' : 'b' })),
+        )
+        return { keys }
+      },
     },
   })
 

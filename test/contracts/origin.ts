@@ -70,7 +70,7 @@ function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Relaye
   const events: string[] = []
   const background: Promise<unknown>[] = []
   const relayOptions: RelayOptions = {
-    scope: { background: (work) => void background.push(work), client: null, remoteAddress: null },
+    scope: { background: (work) => void background.push(work), client: null },
     status: answer.status,
     headers: answer.headers,
     protocol: chat,
@@ -661,7 +661,7 @@ export function originContract(name: string, contract: OriginContract): void {
         const passed = pass(answer, {
           observe: false,
           nativeMs: 60,
-          scope: { background: (work) => void background.push(work), client: null, remoteAddress: null, timers },
+          scope: { background: (work) => void background.push(work), client: null, timers },
         })
         await drain(passed.response)
         await Promise.all(background)

@@ -14,6 +14,7 @@ import type { OriginAnswer, OriginRequest } from '../../src/ports/origin.ts'
 import type { Ports } from '../../src/ports.ts'
 import type { RelayOptions } from '../../src/ports/relay.ts'
 import type { RequestScope } from '../../src/ports/request-scope.ts'
+import { unusedPorts } from './unused-ports.ts'
 
 const decoder = new TextDecoder()
 
@@ -87,6 +88,7 @@ export function openRecordingPorts(): RecordingPorts {
     chance: 0.5,
     scope: { background: (work) => void work.catch(() => undefined), client: null, remoteAddress: '192.0.2.1' },
     ports: {
+      ...unusedPorts,
       pool: () => cluster,
       origin: { send: async (request) => answerOf(world, request) },
       now: () => 1_000_000,

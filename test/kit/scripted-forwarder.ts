@@ -19,6 +19,7 @@ import type { AdmitResult, PoolPort } from '../../src/ports/pool.ts'
 import type { Lease } from '../../src/ports/lease.ts'
 import type { RelayResult, RelayOptions } from '../../src/ports/relay.ts'
 import type { Ports } from '../../src/ports.ts'
+import { unusedPorts } from './unused-ports.ts'
 
 /** Behaviour of one engine at its next request. */
 export type Meeting =
@@ -124,6 +125,7 @@ export class ScriptedForwarder {
   }
 
   readonly ports: Ports = {
+    ...unusedPorts,
     pool: (clusterId) => this.#cluster(clusterId),
     origin: { send: (request) => this.#send(request) },
     now: () => this.clock,

@@ -18,6 +18,7 @@ import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/po
 import type { Ports } from '../../src/ports.ts'
 import type { RelayOptions } from '../../src/ports/relay.ts'
 import { admission } from './pool-fixtures.ts'
+import { unusedPorts } from './unused-ports.ts'
 
 export const ENGINES = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1'] as const
 const ROLES = { e: 'encode', p: 'prefill', d: 'decode' } as const
@@ -79,14 +80,15 @@ export class SplitForwarder {
 
   /** @param images items to encode */
   async run(images: readonly string[] = []): Promise<Response | Failure> {
-    const ports = {
+    const ports: Ports = {
+      ...unusedPorts,
       pool: (id: string, name: string) => this.#clusters.pool(id, name),
       origin: { send: (request: OriginRequest) => this.#send(request) },
       now: () => 1000,
       random: () => 0.5,
       newId: () => 'new',
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
-    } as Partial<Ports> as Ports
+    }
     const digests = {
       firstPass: ({ routes }: Exchange) => passOverAll(routes),
       latest: () => null,

@@ -9,6 +9,7 @@ import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/po
 import type { RelayResult, RelayOptions } from '../../src/ports/relay.ts'
 import type { Ports } from '../../src/ports.ts'
 import type { RequestScope } from '../../src/ports/request-scope.ts'
+import { unusedPorts } from '../kit/unused-ports.ts'
 
 /** Two configurations of one pool: engines come and go, and change roles. */
 const fleets = [
@@ -141,6 +142,7 @@ class Storm {
     let met = 0
     const silent = () => undefined
     return {
+      ...unusedPorts,
       pool: this.clusters.pool,
       origin: { send: (request) => send(request, meetings[met++ % meetings.length]!) },
       now: () => this.#now,

@@ -40,12 +40,14 @@ function webhookWith(answer: () => number | null, secret: string | null = null) 
           return { cancel: () => void due.splice(due.indexOf(timer), 1) }
         },
       },
-      post: async (_url, headers, body) => {
-        const { alerts } = JSON.parse(body) as { alerts: Alert[] }
-        posts.push({ at: now, headers, engines: alerts.map(({ engine }) => engine) })
-        const status = answer()
-        if (status === null) throw new Error('refused')
-        return status
+      services: {
+        post: async (_url, headers, body) => {
+          const { alerts } = JSON.parse(body) as { alerts: Alert[] }
+          posts.push({ at: now, headers, engines: alerts.map(({ engine }) => engine) })
+          const status = answer()
+          if (status === null) throw new Error('refused')
+          return status
+        },
       },
     },
   )

@@ -23,6 +23,7 @@ import { admitted, requestsOf } from '../contracts/cluster.ts'
 import { admission, engine, engines, outcome, pool, probe, stats } from '../kit/pool-fixtures.ts'
 import { turns, until } from '../wait.ts'
 import { clock } from './cluster-clock.ts'
+import { defaultTimers } from '../../src/timers.ts'
 
 let generation = 1_000
 
@@ -301,7 +302,15 @@ it('a cluster object with a full queue is lost: each request ends once, with one
   const refused: Refusal[] = []
   const serve = async (request: Admission): Promise<void> => {
     const { signal } = new AbortController()
-    const terms = { maxWaitMs: 10_000, waitedMs: 0, signal, scope, timers: undefined, waitingRequests, now: clock.now }
+    const terms = {
+      maxWaitMs: 10_000,
+      waitedMs: 0,
+      signal,
+      scope,
+      timers: defaultTimers,
+      waitingRequests,
+      now: clock.now,
+    }
     const answer = await waitForRoom({ ...terms, queue: cluster.queue!, admission: request })
     ends.push(request.id)
     if ('refusal' in answer) return void refused.push(answer.refusal)

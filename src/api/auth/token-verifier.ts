@@ -5,6 +5,7 @@ import { BoundedMap } from '../../core/bounded-map.ts'
 import { Failure } from '../../failure.ts'
 import type { Ports } from '../../ports.ts'
 import type { Log } from '../../ports/log.ts'
+import type { ServiceClient } from '../../ports/services.ts'
 
 type JwtConfig = NonNullable<Config['jwt']>
 
@@ -41,8 +42,7 @@ type KeySet = ReturnType<typeof createLocalJWKSet>
 
 export interface TokenPorts extends Pick<Ports, 'now'> {
   readonly log: Pick<Log, 'warn'>
-  /** Absent: the issuer's keys cannot be fetched. */
-  readonly fetchJson?: Ports['fetchJson']
+  readonly services: Pick<ServiceClient, 'fetchJson'>
 }
 
 /**
@@ -102,12 +102,12 @@ export class TokenVerifier {
 
   /** The issuer's keys, at most `maxAgeMs` old if they can be fetched. */
   async #keySet(now: number, maxAgeMs: number): Promise<KeySet> {
-    const { fetchJson, log } = this.#ports
+    const { services, log } = this.#ports
     const current = this.#keys
     if (current !== null && now - current.fetchedAt < maxAgeMs) return current.set
-    if (fetchJson === undefined || now - this.#failedAt < PAUSE_MS) return current?.set ?? unreachable(null)
+    if (now - this.#failedAt < PAUSE_MS) return current?.set ?? unreachable(null)
     try {
-      const json = await fetchJson(this.#config.jwksUrl)
+      const json = await services.fetchJson(this.#config.jwksUrl)
       const set = createLocalJWKSet(json as JSONWebKeySet)
       this.#keys = { set, fetchedAt: now }
       return set

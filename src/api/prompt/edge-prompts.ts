@@ -33,7 +33,7 @@ interface EdgePromptsOptions {
   readonly fingerprintOf: (route: PoolRoute) => number | null
   /** Without keys any client would count as an edge, so no prompt is accepted. */
   readonly hasKeys: boolean
-  readonly ports: Pick<Ports, 'measuredPromptBytes'>
+  readonly ports: Pick<Ports, 'maxMeasuredPromptBytes'>
 }
 
 export class EdgePrompts {
@@ -48,7 +48,7 @@ export class EdgePrompts {
   /** Headers for the response to an edge: the prompts that it need not leave to this gateway. */
   offer(caller: Caller, route: PoolRoute): readonly string[] {
     const { fingerprintOf, ports } = this.#options
-    const maxBytes = ports.measuredPromptBytes ?? 0
+    const maxBytes = ports.maxMeasuredPromptBytes
     if (!this.#isEdge(caller) || route.pool.tokenizer === null || maxBytes === 0) return NONE
     const fingerprint = fingerprintOf(route)
     return fingerprint === null ? NONE : [MEASURED_PROMPT_HEADER, writePromptOffer({ fingerprint, bytes: maxBytes })]
@@ -97,7 +97,7 @@ export class EdgePrompts {
 
   #read(text: string, route: PoolRoute, request: PromptRequest): PromptProfile | 'too_long' | 'malformed' | 'mismatch' {
     const { ports, fingerprintOf, analyzers } = this.#options
-    if (text.length > (ports.measuredPromptBytes ?? 0)) return 'too_long'
+    if (text.length > ports.maxMeasuredPromptBytes) return 'too_long'
     const found = readMeasuredPrompt(text, route.pool.blockTokens)
     if (found === null) return 'malformed'
     const { fingerprint, scope, promptTokens, items, blocks } = found

@@ -5,6 +5,7 @@ import { StopWindow } from '../../core/continuation/stop-window.ts'
 import { type AttemptFailure, endedAs } from '../../core/contract/outcome.ts'
 import { chainBlocks } from '../../core/tokens/block-hash.ts'
 import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
+import { timersOf } from '../../timers.ts'
 import { acquirePlacement } from '../placement/acquire.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import { onePoolHistory } from '../placement/one-pool-history.ts'
@@ -138,7 +139,7 @@ const callContextOf = ({ exchange, ports, placed }: AttemptContext): CallContext
   target: placed.engine,
   signal: exchange.signal,
   model: exchange.source.admission(placed.route).model,
-  timers: exchange.scope.timers ?? ports.timers,
+  timers: timersOf(exchange.scope, ports),
 })
 
 async function place(

@@ -6,6 +6,7 @@ import { bookingKey } from '../../core/pool/bookings.ts'
 import type { Ports } from '../../ports.ts'
 import type { AdmitResult } from '../../ports/pool.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
+import { timersOf } from '../../timers.ts'
 import type { PoolDigests } from '../digests/pool-digests.ts'
 import type { Exchange } from '../exchange.ts'
 import { type BookingParts, type Charge, LeaseKeeper, noCharge } from '../lease-keeper.ts'
@@ -37,7 +38,7 @@ export function admitContext(exchange: Exchange, ports: Ports, route: PoolRoute,
     admission,
     leaseMs: route.pool.leaseMs,
     log: ports.log,
-    timers: exchange.scope.timers ?? ports.timers,
+    timers: timersOf(exchange.scope, ports),
     scope: exchange.scope,
     ports,
     route,

@@ -19,7 +19,7 @@ export interface RoomWait {
   readonly waitedMs: number
   readonly signal: AbortSignalLike
   readonly scope: RequestScope
-  readonly timers: Timers | undefined
+  readonly timers: Timers
   readonly waitingRequests: WaitingRequests
   readonly now: () => number
 }

@@ -44,7 +44,7 @@ export class ReachablePools {
 
   #alert(alert: Omit<Alert, 'since' | 'engine' | 'hurt'>): void {
     const { alerts, now } = this.#ports
-    alerts?.raise({ ...alert, engine: null, since: new Date(now()).toISOString(), hurt: null })
+    alerts.raise({ ...alert, engine: null, since: new Date(now()).toISOString(), hurt: null })
   }
 }
 

@@ -10,9 +10,9 @@ import { steadyNow } from './steady-clock.ts'
 import { yieldToEventLoop } from './yield-to-event-loop.ts'
 
 /** The server accepts 16 KiB of headers. */
-const MEASURED_PROMPT_BYTES = 8 * 1024
+const MAX_MEASURED_PROMPT_BYTES = 8 * 1024
 
-/** Ports that depend neither on the configuration nor on the place of pool state. */
+/** Ports that all threads of a process have: those that depend neither on the configuration nor on shared state. */
 export function machinePorts(log: Log) {
   const certificates = new EngineCertificates(steadyNow, log)
   return {
@@ -22,10 +22,9 @@ export function machinePorts(log: Log) {
     newId: () => randomUUID(),
     log,
     timers: nodeTimers,
+    services: { post, fetchJson },
+    maxMeasuredPromptBytes: MAX_MEASURED_PROMPT_BYTES,
     yieldToEventLoop,
-    post,
-    fetchJson,
     parseLong: parseLongInTurns(yieldToEventLoop),
-    measuredPromptBytes: MEASURED_PROMPT_BYTES,
   }
 }

@@ -6,23 +6,25 @@ import { toStoreLimits } from '../../config/normalize.ts'
 import { toPoolConfig } from '../../config/to-pool-config.ts'
 import { type FencedEngines, runningBookings } from '../../origin/pause/running-bookings.ts'
 import type { PoolSource } from '../../origin/pools/auto-configure.ts'
-import type { Ports } from '../../ports.ts'
+import type { RuntimePorts } from '../../ports.ts'
 import type { Limiter } from '../../ports/limiter.ts'
 import type { Log } from '../../ports/log.ts'
 import type { PoolPort } from '../../ports/pool.ts'
+import type { SharedState } from '../../ports/shared-state.ts'
 import type { StoredResponses } from '../../ports/stored-responses.ts'
-import { post } from '../post.ts'
+import type { Ttft } from '../../ports/ttft.ts'
+import { ConfiguredAlerts } from '../configured-alerts.ts'
 import { machinePorts } from './machine-ports.ts'
 import { memoryPools } from './memory-pools.ts'
 import { memoryTtft } from './memory-ttft.ts'
 import type { Replicas } from './replicas/replicas.ts'
-import { webhookFor } from '../webhook-for.ts'
 import { steadyNow } from './steady-clock.ts'
 import { withRelay } from './ttft-relay.ts'
 
-export interface NodePorts extends Ports {
-  readonly storedResponses: StoredResponses
-  /** Applies the pools of a new configuration. */
+export interface NodePorts extends RuntimePorts {
+  readonly shared: SharedState & { readonly storedResponses: StoredResponses }
+  readonly ttft: Ttft
+  /** Applies a new configuration. */
   adopt(config: Config): void
   /** Stops timers and closes idle sockets. */
   close(): void
@@ -57,7 +59,7 @@ export function nodePorts(
   const memoryReports = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft
   let fallback = config.keyLimitsFallback
-  let alerts = webhookFor(config, machine)
+  const alerts = new ConfiguredAlerts(config, machine)
   return {
     ...machine,
     pool(clusterId, pool) {
@@ -66,19 +68,18 @@ export function nodePorts(
       const settings = middleware === undefined ? null : source(clusterId, pool)
       return middleware === undefined || settings === null ? unwrapped : middleware(unwrapped, settings.pool)
     },
-    storedResponses: replicas?.storedResponses ?? storedResponses,
-    get alerts() {
-      return alerts
+    shared: {
+      storedResponses: replicas?.storedResponses ?? storedResponses,
+      limiter: replicas === null ? undefined : limiterOf(replicas.limits, log, () => fallback),
     },
-    ...(replicas === null
-      ? {}
-      : { limiter: limiterOf(replicas.limits, log, () => fallback), issuedKeys: replicas.issuedKeys }),
-    ttft: config.ttft.enabled ? withRelay(memoryReports, () => relay, { post, now: steadyNow, log }) : memoryReports,
+    alerts,
+    issuedKeys: replicas?.issuedKeys,
+    ttft: config.ttft.enabled ? withRelay(memoryReports, () => relay, machine) : memoryReports,
     adopt(next) {
       sources = sourcesOf(next)
       relay = next.ttft.relay
       fallback = next.keyLimitsFallback
-      alerts = webhookFor(next, machine)
+      alerts.adopt(next)
       memoryReports.setLimits(toStoreLimits(next.ttft))
     },
     close() {

@@ -16,7 +16,6 @@ import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { nodePorts, type RuntimeHooks } from './ports.ts'
 import { type EndpointPicker, openPicker } from './epp/endpoint-picker.ts'
 import { type ExternalScaler, openScaler } from './keda/external-scaler.ts'
-import { post } from '../post.ts'
 import { MetricsExport } from './otlp/metrics-export.ts'
 import { ReloadableGateway } from './reloadable-gateway.ts'
 import { openReports } from './report-listener.ts'
@@ -65,7 +64,7 @@ export async function startGateway(
     if (open.picker !== null) log.info('endpoint_picker_ready', { address: open.picker })
     if (open.scaler !== null) log.info('external_scaler_ready', { address: open.scaler })
     const stats = logEngineStats(config, ports)
-    const metricsExport = new MetricsExport(open.gateway, { log, now: () => ports.now(), post }, config)
+    const metricsExport = new MetricsExport(open.gateway, ports, config)
     return {
       url: open.url,
       reports: open.reports,

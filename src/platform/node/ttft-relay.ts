@@ -1,6 +1,7 @@
 import type { TtftConfig } from '../../config.ts'
 import type { ReportPartial } from '../../core/reports/report-partial.ts'
 import type { Ports } from '../../ports.ts'
+import type { ServiceClient } from '../../ports/services.ts'
 import type { Ttft } from '../../ports/ttft.ts'
 import { BatchExporter } from '../../telemetry/batch-exporter.ts'
 import { exportFailureLog } from '../../telemetry/export-error.ts'
@@ -14,9 +15,9 @@ const DELAY_MS = 250
 export function withRelay(
   ttft: Ttft,
   relay: () => TtftConfig['relay'],
-  ports: Required<Pick<Ports, 'post'>> & Pick<Ports, 'now' | 'log'>,
+  ports: Pick<Ports, 'now' | 'log'> & { readonly services: Pick<ServiceClient, 'post'> },
 ): Ttft {
-  const { now, log } = ports
+  const { now, log, services } = ports
   const exporter = new BatchExporter<ReportPartial>({
     delayMs: DELAY_MS,
     now,
@@ -28,7 +29,7 @@ export function withRelay(
         'content-type': 'application/json',
         ...(to.token === null ? {} : { authorization: `Bearer ${to.token}` }),
       }
-      const status = await ports.post(`${to.url}/ttft_report`, headers, JSON.stringify(partials.map(toWire)))
+      const status = await services.post(`${to.url}/ttft_report`, headers, JSON.stringify(partials.map(toWire)))
       // A rejected report will be rejected again, but a wrong token can be corrected.
       if (status >= 300 && status !== 400) throw new Error(`the gateway that stores the reports answered ${status}`)
     },

@@ -2,19 +2,19 @@ import type { Config } from '../../config.ts'
 import type { PoolConfig } from '../../core/contract/pool-config.ts'
 import type { PoolEvent } from '../../core/pool/pool-events.ts'
 import { alertOf } from '../../origin/pool-alerts.ts'
-import type { Webhook } from '../../telemetry/webhook.ts'
-import { webhookFor } from '../webhook-for.ts'
+import { defaultTimers } from '../../timers.ts'
+import { ConfiguredAlerts } from '../configured-alerts.ts'
 import type { ConfigEnv, ConfigSource } from './config-source.ts'
 import { workersLog } from './log.ts'
 import { post } from '../post.ts'
 
-const log = workersLog(() => 'info')
+const PARTS = { log: workersLog(() => 'info'), timers: defaultTimers, now: () => Date.now(), services: { post } }
 
 /** Alerts of a cluster object, which has neither the address nor the secret of the webhook. */
 export class ObjectAlerts {
   readonly #source: ConfigSource
   #config: Config | null = null
-  #webhook: Webhook | undefined = undefined
+  #alerts: ConfiguredAlerts | null = null
 
   constructor(source: ConfigSource) {
     this.#source = source
@@ -26,8 +26,8 @@ export class ObjectAlerts {
     if ('problem' in loaded) return
     if (this.#config !== loaded.config) {
       this.#config = loaded.config
-      this.#webhook = webhookFor(loaded.config, { log, post, now: () => Date.now() })
+      this.#alerts = new ConfiguredAlerts(loaded.config, PARTS)
     }
-    for (const raised of events) this.#webhook?.raise(alertOf({ cluster, pool }, raised, Date.now()))
+    for (const raised of events) this.#alerts?.raise(alertOf({ cluster, pool }, raised, Date.now()))
   }
 }

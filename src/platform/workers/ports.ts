@@ -10,10 +10,13 @@ import { toPoolConfig } from '../../config/to-pool-config.ts'
 import type { IssuedKeys } from '../../core/keys/issued-key.ts'
 import type { LimitedRequest } from '../../core/limits/key-limits.ts'
 import type { LimitShare } from '../../core/limits/limit-share.ts'
-import type { Ports } from '../../ports.ts'
+import type { RuntimePorts } from '../../ports.ts'
+import type { IssuedKeyStore } from '../../ports/issued-keys.ts'
 import type { Limiter } from '../../ports/limiter.ts'
 import type { Log } from '../../ports/log.ts'
-import { webhookFor } from '../webhook-for.ts'
+import type { Ttft } from '../../ports/ttft.ts'
+import { defaultTimers } from '../../timers.ts'
+import { ConfiguredAlerts } from '../configured-alerts.ts'
 import { fetchJson } from '../fetch-json.ts'
 import { durablePools, type PoolPlace } from './durable-pools.ts'
 import { durableTtft } from './durable-ttft.ts'
@@ -33,27 +36,27 @@ export interface PortsEnv {
 }
 
 /** Cloudflare accepts 128 KiB of headers. */
-const MEASURED_PROMPT_BYTES = 48 * 1024
+const MAX_MEASURED_PROMPT_BYTES = 48 * 1024
 
 /** Returns ports for the whole isolate; nothing in them belongs to one request. */
-export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeClient | null = null): Ports {
+export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeClient | null = null): RuntimePorts {
   const places = placesOf(config)
   const source = (clusterId: string, pool: string) => places.get(nameOf(clusterId, pool)) ?? null
-  const alerts = webhookFor(config, { post, log, now: () => Date.now() })
+  const common = { log, timers: defaultTimers, now: () => Date.now(), services: { post, fetchJson } }
   return {
+    ...common,
     pool: durablePools(env.CLUSTER, { source, edge }),
     origin: workersOrigin({ bindings: { ...env } }),
-    now: () => Date.now(),
     random: () => Math.random(),
     newId: () => crypto.randomUUID(),
-    log,
-    ...(alerts === undefined ? {} : { alerts }),
-    ...(config.ttft.enabled ? ttftOf(config, env, log) : {}),
-    ...(hasLimits(config) ? limiterOf(config, env, log) : {}),
-    ...(config.issuedKeys === null ? {} : issuedKeysOf(env, log)),
-    fetchJson,
-    measuredPromptBytes: MEASURED_PROMPT_BYTES,
-    post,
+    maxMeasuredPromptBytes: MAX_MEASURED_PROMPT_BYTES,
+    alerts: new ConfiguredAlerts(config, common),
+    shared: hasLimits(config) ? { limiter: limiterOf(config, env, log) } : undefined,
+    ttft: config.ttft.enabled ? ttftOf(config, env, log) : undefined,
+    issuedKeys: config.issuedKeys === null ? undefined : issuedKeysOf(env, log),
+    // Workers limit the CPU time of requests, so no work is long enough to be interrupted.
+    yieldToEventLoop: undefined,
+    parseLong: undefined,
   }
 }
 
@@ -74,10 +77,10 @@ const RESERVED_MS = 30_000
 const ALONE: LimitShare = { count: 1, rank: 0 }
 
 /** One object per key. Without the binding each isolate counts alone. */
-function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log): Pick<Ports, 'limiter'> {
+function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log): Limiter | undefined {
   if (LIMIT === undefined) {
     log.error('key_limits_unbound', { missing: 'LIMIT', see: 'the durable object LimitObject in wrangler.toml' })
-    return {}
+    return undefined
   }
   // A stub that failed stays unusable, so each call gets a new one.
   const open = (key: string) => LIMIT.getByName(`limit:${key}`)
@@ -88,35 +91,33 @@ function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log)
     renewal: { everyMs: RESERVED_MS / 3, renew: async (running) => open(running.key).renew(running) },
   }
   const parts = { now: () => Date.now(), log, limitMs: LIMIT_MS, fallback: () => keyLimitsFallback, share: () => ALONE }
-  return { limiter: new FallbackLimiter(carrier, parts) }
+  return new FallbackLimiter(carrier, parts)
 }
 
 /** Only a place of `concurrent` matters before the end. */
 const leased = (request: LimitedRequest): LimitedRequest =>
   request.limits.concurrent === null ? request : { ...request, leaseMs: RESERVED_MS }
 
-function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Pick<Ports, 'ttft'> {
-  if (TTFT !== undefined) return { ttft: durableTtft(TTFT, toStoreLimits(config.ttft)) }
+function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Ttft | undefined {
+  if (TTFT !== undefined) return durableTtft(TTFT, toStoreLimits(config.ttft))
   log.error('ttft_unbound', { missing: 'TTFT', see: 'the durable object TtftObject in wrangler.toml' })
-  return {}
+  return undefined
 }
 
 /** Longest wait for the object that has the issued keys, ms. */
 const KEYS_MS = 2_000
 
-function issuedKeysOf({ EDGE }: PortsEnv, log: Log): Pick<Ports, 'issuedKeys'> {
+function issuedKeysOf({ EDGE }: PortsEnv, log: Log): IssuedKeyStore | undefined {
   if (EDGE === undefined) {
     log.error('issued_keys_unbound', { missing: 'EDGE', see: 'the durable object EdgeObject in wrangler.toml' })
-    return {}
+    return undefined
   }
   // A stub that failed stays unusable, so each call gets a new one.
   const open = () => EDGE.getByName(EDGE_OBJECT)
   return {
-    issuedKeys: {
-      read: (known) => withDeadline(KEYS_MS, open().readIssuedKeys(known) as Promise<IssuedKeys | null>),
-      add: (key) => withDeadline(KEYS_MS, open().addIssuedKey(key) as Promise<boolean>),
-      remove: (name) => withDeadline(KEYS_MS, open().removeIssuedKey(name) as Promise<boolean>),
-    },
+    read: (known) => withDeadline(KEYS_MS, open().readIssuedKeys(known) as Promise<IssuedKeys | null>),
+    add: (key) => withDeadline(KEYS_MS, open().addIssuedKey(key) as Promise<boolean>),
+    remove: (name) => withDeadline(KEYS_MS, open().removeIssuedKey(name) as Promise<boolean>),
   }
 }
 

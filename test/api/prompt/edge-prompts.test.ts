@@ -31,7 +31,7 @@ function open({ hasKeys = true, fingerprint = FINGERPRINT, scope = 5 } = {}): Ed
     analyzers,
     fingerprintOf: () => fingerprint,
     hasKeys,
-    ports: { measuredPromptBytes: BYTES },
+    ports: { maxMeasuredPromptBytes: BYTES },
   })
 }
 

@@ -12,7 +12,7 @@ const bytes = (text: string) => new TextEncoder().encode(text)
 function openRelay() {
   const ends: RelayResult[] = []
   const options: RelayOptions = {
-    scope: { background: () => {}, client: null, remoteAddress: null },
+    scope: { background: () => {}, client: null },
     status: 200,
     headers: [],
     protocol: chat,

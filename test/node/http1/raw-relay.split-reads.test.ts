@@ -92,7 +92,7 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Rela
   }
   const begun = (answer: OriginAnswer): void => {
     answer.pass({
-      scope: { background: () => {}, client: { incoming, outgoing }, remoteAddress: null },
+      scope: { background: () => {}, client: { incoming, outgoing } },
       status: 200,
       headers: answer.headers,
       protocol: chat,

@@ -64,7 +64,7 @@ export async function openWire(engine: FakeEngine, options: WireOptions = {}): P
         }
         const pass = (answer: OriginAnswer): Response =>
           answer.pass({
-            scope: { background: () => {}, client: env, remoteAddress: null },
+            scope: { background: () => {}, client: env },
             status: answer.status,
             headers: [...answer.headers, 'x-ours', 'yes'],
             protocol: chat,

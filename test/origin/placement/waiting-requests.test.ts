@@ -7,6 +7,7 @@ import { type RoomWait, waitForRoom } from '../../../src/origin/placement/wait-f
 import { WaitingRequests } from '../../../src/origin/placement/waiting-requests.ts'
 import type { PoolPort, PoolQueue } from '../../../src/ports/pool.ts'
 import { admission, engine, outcome, pool } from '../../kit/pool-fixtures.ts'
+import { defaultTimers } from '../../../src/timers.ts'
 
 function open(maxRequests: number) {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })
@@ -25,7 +26,7 @@ const ask = (cluster: PoolPort, waitingRequests: WaitingRequests, tenant = 'team
     waitedMs: 0,
     signal: new AbortController().signal,
     scope: { background: () => undefined, client: null, remoteAddress: null },
-    timers: undefined,
+    timers: defaultTimers,
     now: () => 0,
     ...more,
   })

@@ -5,6 +5,7 @@ import type { EngineSignal } from '../../../src/core/contract/engine-signal.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
 import { FleetProbe } from '../../../src/origin/probes/fleet-probe.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
+import { unusedPorts } from '../../kit/unused-ports.ts'
 import type { Ports } from '../../../src/ports.ts'
 import { admission, engine, failed, pool } from '../../kit/pool-fixtures.ts'
 
@@ -24,6 +25,7 @@ function open() {
           return state.observe(signals, world.now)
         },
       }) as Partial<PoolPort> as PoolPort,
+    ...unusedPorts,
     now: () => world.now,
     origin: {} as Ports['origin'],
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },

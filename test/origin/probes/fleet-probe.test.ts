@@ -7,6 +7,7 @@ import { OriginError, type OriginAnswer, type OriginRequest } from '../../../src
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { Ports } from '../../../src/ports.ts'
 import { turns } from '../../wait.ts'
+import { unusedPorts } from '../../kit/unused-ports.ts'
 
 type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses' | 'hangs'>>
 
@@ -43,6 +44,7 @@ class Bench {
   constructor(engines: readonly string[] = ['a', 'b']) {
     this.route = routeOf(engines)
     this.#ports = {
+      ...unusedPorts,
       pool: () =>
         ({
           observe: async (signals: readonly EngineSignal[]) => {

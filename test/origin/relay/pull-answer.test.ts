@@ -42,7 +42,7 @@ class Source implements ByteSource {
 }
 
 const relay = (): RelayOptions => ({
-  scope: { background: () => undefined, client: null, remoteAddress: null },
+  scope: { background: () => undefined, client: null },
   status: 200,
   headers: [],
   protocol: chat,

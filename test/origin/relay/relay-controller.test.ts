@@ -23,7 +23,7 @@ function controller(options: Partial<RelayOptions> = {}, traits: Partial<RelayTr
   const calls: Calls = { firstBytes: 0, events: [], ids: [], ends: [] }
   const control = new RelayController(
     {
-      scope: { background: drop, client: null, remoteAddress: null },
+      scope: { background: drop, client: null },
       status: 200,
       headers: [],
       protocol: chat,

@@ -2,7 +2,7 @@
 import type { HttpBindings } from '@hono/node-server'
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { limitWrite } from '../inbound/write-limit.ts'
-import type { RequestScope } from '../../../ports/request-scope.ts'
+import type { RelayScope } from '../../../ports/relay.ts'
 import type { Socket } from 'node:net'
 import { chunkOf, hasBytes, LAST_CHUNK } from './chunked.ts'
 import { isFieldValue } from './head-fields.ts'
@@ -262,7 +262,7 @@ function framingHeader(framing: ResponseFraming): readonly string[] {
 }
 
 /** Writer for a request. null: it has no socket to write to (a test's own fetch, HTTP/2). */
-export function responseWriterOf({ client }: RequestScope): ResponseWriter | null {
+export function responseWriterOf({ client }: Pick<RelayScope, 'client'>): ResponseWriter | null {
   if (client === null || client === undefined) return null
   if (isWriter(client)) return client
   const { incoming, outgoing } = client as Partial<HttpBindings>

@@ -22,7 +22,8 @@ export function startExports(
   { log, gateway }: { readonly log: Log & CopiedLog; readonly gateway: OpenGateway['gateway'] | null },
 ): ThreadExports {
   const lines = new LogExport(log, config)
-  const metrics = gateway === null ? null : new MetricsExport(gateway, { log, now: steadyNow, post }, config)
+  const metrics =
+    gateway === null ? null : new MetricsExport(gateway, { log, now: steadyNow, services: { post } }, config)
   return {
     adopt(next) {
       lines.adopt(next)

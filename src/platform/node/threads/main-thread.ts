@@ -36,15 +36,15 @@ export class MainThread {
   threads: readonly ThreadSupervisor[] = []
   prober: FleetProbe
   #start: Omit<ThreadStart, 'number' | 'folder' | 'logLines'>
-  readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
+  readonly #ports: NodePorts
   #pools: readonly { readonly pool: PoolPort; readonly route: PoolRoute | null }[]
   readonly #responses: StoredResponseHost
   readonly #limits: LimitHost
 
   constructor(config: Config, ports: NodePorts, count: number) {
-    this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
-    this.#limits = new LimitHost(ports.limiter ?? memoryLimiter(() => ports.now()))
-    this.#responses = new StoredResponseHost(ports.storedResponses, (from) => this.#othersThan(from), LOOKUP_MS)
+    this.#ports = ports
+    this.#limits = new LimitHost(ports.shared.limiter ?? memoryLimiter(() => ports.now()))
+    this.#responses = new StoredResponseHost(ports.shared.storedResponses, (from) => this.#othersThan(from), LOOKUP_MS)
     this.#start = {
       firstlight: 'thread',
       config,

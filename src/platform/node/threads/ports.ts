@@ -1,12 +1,16 @@
 /** Ports of an I/O thread: its own sockets; everything else is in the main thread. */
+import type { Config } from '../../../config.ts'
 import type { WorkerGroup } from '../../../worker-group.ts'
 import type { BudgetUse } from '../../../core/budgets/budget.ts'
 import type { IssuedKeys } from '../../../core/keys/issued-key.ts'
 import type { IssuedKeyStore } from '../../../ports/issued-keys.ts'
 import type { LimitAnswer } from '../../../core/limits/key-limits.ts'
+import type { KibCount } from '../../../ports/kib-count.ts'
+import type { Limiter } from '../../../ports/limiter.ts'
 import type { Log } from '../../../ports/log.ts'
 import type { StoredResponses } from '../../../ports/stored-responses.ts'
 import type { Ttft } from '../../../ports/ttft.ts'
+import { ConfiguredAlerts } from '../../configured-alerts.ts'
 import { machinePorts } from '../machine-ports.ts'
 import type { NodePorts } from '../ports.ts'
 import type { ToMain, ToThread, TtftQuestion } from './messages.ts'
@@ -19,25 +23,33 @@ export type MainChannel = RpcChannel<ToMain, ToThread>
 /** Batching delay of records on their way to the main thread. */
 const RECORDS_BATCH_MS = 100
 
-export function threadPorts(
-  numbers: PoolNumbers,
-  log: Log,
-  channel: MainChannel,
-): Omit<NodePorts, 'adopt' | 'storedResponses'> {
+interface ThreadPortParts {
+  readonly log: Log
+  readonly channel: MainChannel
+  readonly numbers: PoolNumbers
+  readonly bodyCount: KibCount
+}
+
+export function threadPorts(config: Config, { log, channel, numbers, bodyCount }: ThreadPortParts): NodePorts {
   const machine = machinePorts(log)
+  const alerts = new ConfiguredAlerts(config, machine)
   return {
     ...machine,
     pool: remotePools(channel, numbers.of),
+    shared: { storedResponses: threadStoredResponses(channel), limiter: threadLimiter(channel), bodyCount },
+    alerts,
     ttft: threadTtft(channel),
-    limiter: {
-      reserve: (request) => channel.call(['limit_reserve', request]) as Promise<LimitAnswer>,
-      charge: (charge) => channel.call(['limit_charge', charge]) as Promise<BudgetUse>,
-      settle: (settlement) => channel.notify(['limit_settle', settlement]),
-    },
     issuedKeys: threadIssuedKeys(channel),
+    adopt: (next) => alerts.adopt(next),
     close: () => machine.origin.close(),
   }
 }
+
+const threadLimiter = (channel: MainChannel): Limiter => ({
+  reserve: (request) => channel.call(['limit_reserve', request]) as Promise<LimitAnswer>,
+  charge: (charge) => channel.call(['limit_charge', charge]) as Promise<BudgetUse>,
+  settle: (settlement) => channel.notify(['limit_settle', settlement]),
+})
 
 /** Keys on the server of the replicas, which the main thread asks. A file of keys takes their place. */
 function threadIssuedKeys(channel: Pick<MainChannel, 'call'>): IssuedKeyStore {
@@ -48,12 +60,11 @@ function threadIssuedKeys(channel: Pick<MainChannel, 'call'>): IssuedKeyStore {
   }
 }
 
-/** State shared by the threads, as one of them sees it. */
+/** The other threads, as one of them sees them. */
 export function threadGroup(numbers: PoolNumbers, channel: MainChannel, startedAt: number): WorkerGroup {
   return {
     // If the main thread is gone, the process ends.
     ask: (question) => channel.call(['siblings', question]) as Promise<readonly unknown[]>,
-    storedResponses: threadStoredResponses(channel),
     prober: {
       round: async () => {},
       probeSoon: ({ cluster, pool }, { id }) =>

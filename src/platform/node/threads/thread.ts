@@ -2,8 +2,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { countIn } from '../../../body-memory.ts'
 import type { Config } from '../../../config.ts'
-import { webhookFor } from '../../webhook-for.ts'
-import { post } from '../../post.ts'
 import { openLog } from '../log.ts'
 import { startExports } from '../otlp/thread-exports.ts'
 import { threadOutput } from '../standard-output.ts'
@@ -32,7 +30,7 @@ export interface ThreadStart {
   readonly logLines: SharedArrayBuffer
   /** Start of the process, ms since the epoch. */
   readonly startedAt: number
-  /** As `GatewayContext.configRefusedAt`. */
+  /** As `GatewayStatus.configRefusedAt`. */
   readonly configRefusedAt: number | null
 }
 
@@ -52,8 +50,7 @@ export async function runThread(): Promise<void> {
   const slots = new Int32Array(bodyKib)
   // Bodies of a failed thread no longer exist.
   Atomics.store(slots, number - 1, 0)
-  const machine = { ...threadPorts(numbers, log, channel), post }
-  const ports = { ...machine, bodyCount: countIn(slots, number - 1), alerts: webhookFor(config, machine) }
+  const ports = threadPorts(config, { log, channel, numbers, bodyCount: countIn(slots, number - 1) })
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const open = await openGateway(config, ports, {
     folder,
@@ -68,7 +65,7 @@ export async function runThread(): Promise<void> {
   async function adopt(next: Config, names: readonly PoolName[], sameFiles: boolean): Promise<void> {
     const vocabularies = await vocabulariesOf(next, sameFiles)
     numbers.adopt(names)
-    ports.alerts = webhookFor(next, machine)
+    ports.adopt(next)
     open.change(next, vocabularies)
     log.setLevel(next.log.level)
     exported.adopt(next)
