@@ -33,7 +33,15 @@ export interface WorkerGroup {
   /** Server-sent events of the fleet's views for all gateways. null: unavailable. Absent: each gateway has its own. */
   live?(lastEventId: string | null): Promise<ReadableStream<Uint8Array> | null>
   /** Fields for views of the fleet. Absent: none. */
-  readonly view?: object
+  readonly view?: GroupView
+}
+
+/** Connection of a Worker's isolates, for views. */
+export interface GroupView {
+  /** State is shared with the other isolates. */
+  readonly shared: boolean
+  /** Number of isolates that reported. */
+  readonly isolates: number
 }
 
 /** Counters of one gateway. */

@@ -6,7 +6,7 @@ import type { PoolRoute } from '../origin/pool-route.ts'
 import { targetOf } from '../origin/rank-targets.ts'
 import { rankIdOf, rankNumberOf, serverIdOf } from '../core/contract/rank-id.ts'
 import { Failure } from '../failure.ts'
-import { hasEnded } from '../core/reports/request-record.ts'
+import { hasEnded, type RequestRecord } from '../core/reports/request-record.ts'
 import type { ExchangeParts } from './inference-exchange.ts'
 import { AdmissionBuilder, type AdmissionSources } from './prompt/admission-builder.ts'
 import { audit } from './audit.ts'
@@ -22,6 +22,13 @@ import type { WorkerGroup } from '../worker-group.ts'
 import { endpointOf, endpoints, type ProtocolEndpoint } from '../protocols/protocols.ts'
 import { aggregateCounts, type CountParts, flushGroup, findRequestOnAnyWorker } from './group-queries.ts'
 import { jsonResponse } from './json-response.ts'
+import type { DecisionView, DryRunView, RefusalView } from './openapi/decision.ts'
+import type { DrainView } from './openapi/engine-commands.ts'
+import type { FleetView, LookupsView, PoolView } from './openapi/fleet.ts'
+import type { RequestRecordView, RequestSummaryView, RequestView } from './openapi/request.ts'
+import type { BudgetView, CostsView, CountsView, UsageView } from './openapi/usage.ts'
+import type { AllFields } from './openapi/view.ts'
+import type { WeightedModelsView } from './openapi/weighted-model.ts'
 import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
 import { secondsParam } from './seconds-param.ts'
@@ -32,8 +39,8 @@ import { gatewayView, poolViews } from './fleet-view.ts'
 import { requestedOptions } from './body/requested-options.ts'
 import { parseInferenceRequest, type ParseParts } from './body/parse-request.ts'
 import { reportView } from './ttft-reports.ts'
-import type { CostsByName } from '../core/cost/cost-usage.ts'
-import type { UsageByKey } from '../core/limits/key-usage.ts'
+import type { CostCounts } from '../core/cost/cost-usage.ts'
+import type { KeyCounts } from '../core/limits/key-usage.ts'
 import { toSnakeCase } from '../snake-case.ts'
 
 export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
@@ -59,21 +66,20 @@ export interface WatchParts {
  * Lists every pool with its engines, as its pool state reports them. An unreachable pool is marked, not fatal.
  */
 export async function fleet(parts: AdminParts, incoming: RequestContext): Promise<Response> {
-  const { lookups } = await aggregateCounts(parts)
+  const { lookups }: { readonly lookups: readonly LookupsView[] } = await aggregateCounts(parts)
   const [digests, regions, engines] = await Promise.all([
     digestsOf(parts),
     regionsOf(parts, true),
     regionEngines(parts, incoming),
   ])
   const pools = await poolViews(parts, { digests, regions })
-  const placement = incoming.request.headers.get('cf-placement')
-  return jsonResponse(incoming, {
+  const view: AllFields<FleetView> = {
     ...gatewayView(parts, digests),
     // Cloudflare adds it to requests of placed Workers.
-    ...(placement === null ? {} : { placement }),
-    // JSON has no undefined: only pools in regions with an admin key have the field.
-    pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at], region_engines: engines[at] })),
-  })
+    placement: incoming.request.headers.get('cf-placement') ?? undefined,
+    pools: pools.map((pool, at): PoolView => ({ ...pool, lookups: lookups[at], region_engines: engines[at] })),
+  }
+  return jsonResponse(incoming, view)
 }
 
 interface UsageParts extends CountParts {
@@ -85,39 +91,51 @@ interface UsageParts extends CountParts {
 /** Requests and tokens of each key since the start. */
 export async function usage(parts: UsageParts, incoming: RequestContext): Promise<Response> {
   const { usage: byKey, costs } = await aggregateCounts(parts)
-  return jsonResponse(incoming, {
+  const view: AllFields<UsageView> = {
     since: new Date(parts.workerGroup?.startedAt ?? parts.status.startedAt).toISOString(),
-    keys: rowsOf('key', costs === undefined ? byKey : withCosts(byKey, costs.key)),
-    ...(parts.budgets === null ? {} : { budgets: await budgetRows(parts) }),
-    ...(costs === undefined ? {} : { teams: rowsOf('team', costs.team), models: rowsOf('model', costs.model) }),
-  })
+    keys: rowsOf(byKey, (key, counts) => ({
+      key,
+      ...countsView(counts),
+      ...(costs?.key[key] && costsView(costs.key[key])),
+    })),
+    budgets: parts.budgets === null ? undefined : await budgetRows(parts),
+    teams: costs && rowsOf(costs.team, (team, one) => ({ team, ...costsView(one) })),
+    models: costs && rowsOf(costs.model, (model, one) => ({ model, ...costsView(one) })),
+  }
+  return jsonResponse(incoming, view)
 }
 
 /** Budgets of the configuration. Those of issued keys are in their list. */
-async function budgetRows({ budgets, config: { keys, teams } }: UsageParts): Promise<object[]> {
+async function budgetRows({ budgets, config: { keys, teams } }: UsageParts): Promise<BudgetView[]> {
   if (budgets === null) return []
   const accounts = [
     ...(keys ?? []).map((key) => ({ account: key.name, budgets: key.budgets })),
     ...teams.map((team) => ({ account: `team:${team.name}`, budgets: team.budgets })),
   ]
-  const rows: object[] = []
+  const rows: BudgetView[] = []
   for (const { account, budgets: own } of accounts)
     if (own !== null) for (const state of await budgets.read(account, own)) rows.push({ account, ...state })
   return rows
 }
 
-const rowsOf = (name: string, counts: Readonly<Record<string, object>>): object[] =>
+/** Rows in the order of the names. */
+const rowsOf = <Counts, Row>(
+  counts: Readonly<Record<string, Counts>>,
+  rowOf: (name: string, one: Counts) => Row,
+): Row[] =>
   Object.entries(counts)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([one, values]) => ({ [name]: one, ...(toSnakeCase(values) as object) }))
+    .map(([name, one]) => rowOf(name, one))
 
-const withCosts = (byKey: UsageByKey, costs: CostsByName): Readonly<Record<string, object>> =>
-  Object.fromEntries(Object.entries(byKey).map(([key, counts]) => [key, { ...counts, ...costs[key] }]))
+const countsView = (counts: KeyCounts): CountsView => toSnakeCase(counts)
+
+const costsView = (costs: CostCounts): CostsView => toSnakeCase(costs)
 
 /** Targets of weighted models side by side: state, and counts since the start. */
 export async function weightedModels(parts: AdminParts, incoming: RequestContext): Promise<Response> {
   const { targets } = await aggregateCounts(parts)
-  return jsonResponse(incoming, { weighted_models: parts.weighted?.view(targets ?? {}) ?? [] })
+  const view: WeightedModelsView = { weighted_models: parts.weighted?.view(targets ?? {}) ?? [] }
+  return jsonResponse(incoming, view)
 }
 
 /** Streams dashboard views. */
@@ -137,17 +155,23 @@ export async function dryRun(parts: AdminParts, incoming: RequestContext): Promi
   const caller: Caller = { ...ANYONE, tenant: 'admin', edge: false }
   const inference = await parseInferenceRequest({ ...parts, optionsOf: requestedOptions }, endpoint, incoming, caller)
   const admissions = new AdmissionBuilder(inference, parts)
-  const refusals: unknown[] = []
+  const refusals: Array<DryRunView['refusals'][number]> = []
   const { regionPreference } = parts
   const routed = { routes: inference.routes, scope: incoming.scope, source: admissions, regionPreference }
   for (const route of parts.digests.order(routed)) {
     await admissions.lookUpCaches(route)
     const answer = await rank(parts, route, admissions.admission(route))
-    if ('decision' in answer) return jsonResponse(incoming, { decision: toSnakeCase(answer.decision), refusals })
-    refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toSnakeCase(answer.refusal) as object) })
+    if ('decision' in answer) return dryRunResponse(incoming, { decision: decisionView(answer.decision), refusals })
+    refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...refusalView(answer.refusal) })
   }
-  return jsonResponse(incoming, { decision: null, refusals })
+  return dryRunResponse(incoming, { decision: null, refusals })
 }
+
+const dryRunResponse = (incoming: RequestContext, view: DryRunView): Response => jsonResponse(incoming, view)
+
+const decisionView = (decided: Decision): DecisionView => toSnakeCase(decided)
+
+const refusalView = (refusal: Refusal): RefusalView => toSnakeCase(refusal)
 
 type RankResult = { readonly decision: Decision } | { readonly refusal: Refusal }
 
@@ -173,7 +197,7 @@ function dryEndpoint(path: string | null): ProtocolEndpoint {
 /** Explains a routing decision. Its id is in `x-firstlight-decision` of the response. */
 export async function decision(parts: AdminParts, incoming: RequestContext, id: string | undefined): Promise<Response> {
   const found = await findDecision(parts, idParam(id, 'decision'))
-  if (found !== null) return jsonResponse(incoming, toSnakeCase(found))
+  if (found !== null) return jsonResponse(incoming, decisionView(found))
   throw new Failure(
     'not_found',
     'Decision not found. Only the most recent decisions are stored. The id is in the response header ' +
@@ -203,19 +227,23 @@ export async function request(parts: AdminParts, incoming: RequestContext, id: s
     throw new Failure('not_found', 'Request not found. This gateway stores the last 1,000 requests in memory.')
   }
   const record = (recent !== null && hasEnded(recent.record) ? recent.record : report?.record) ?? null
-  return jsonResponse(incoming, {
-    request: recent === null ? null : toSnakeCase(requestView(recent)),
+  const view: AllFields<RequestView> = {
+    request: recent === null ? null : summaryView(recent),
     stages_ms: record?.stages ?? null,
-    record: record === null ? null : toSnakeCase(record),
+    record: record === null ? null : recordView(record),
     ttft_report: report === null ? null : reportView(report),
-    decision: explanation === null ? null : toSnakeCase(explanation),
-    ...(region === null ? {} : { region }),
-  })
+    decision: explanation === null ? null : decisionView(explanation),
+    region: region ?? undefined,
+  }
+  return jsonResponse(incoming, view)
 }
 
-function requestView({ record, model, tenant }: RecentRequest) {
+const recordView = (record: RequestRecord): RequestRecordView => toSnakeCase(record)
+
+function summaryView({ record, model, tenant }: RecentRequest): RequestSummaryView {
   const { id, requestId, receivedAt, path, status } = record
-  return { id, requestId, receivedAt, path, model, tenant, status: hasEnded(record) ? status : null }
+  const ended = hasEnded(record)
+  return { id, request_id: requestId, received_at: receivedAt, path, model, tenant, status: ended ? status : null }
 }
 
 /** Longest deadline of a drain, seconds. */
@@ -265,13 +293,14 @@ export async function setDraining(
         .observe([{ kind: 'drain', engine, draining, ...(moveAt === null ? {} : { moveAt }) }]),
     ),
   )
-  const facts = { cluster: clusters[0], engine }
+  const facts = { cluster: clusters[0]!, engine }
   audit(parts, incoming, {
     action: draining ? 'drain' : 'undrain',
     ...facts,
     ...(moveAt === null ? {} : { move_at: moveAt }),
   })
-  return jsonResponse(incoming, { ...facts, draining, ...(moveAt === null ? {} : { move_at: moveAt }) })
+  const view: DrainView = { ...facts, draining, move_at: moveAt ?? undefined }
+  return jsonResponse(incoming, view)
 }
 
 /** An engine, a server of ranks, or a rank: `a/1`. */

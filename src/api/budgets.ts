@@ -19,6 +19,7 @@ import type { Ports } from '../ports.ts'
 import type { Limiter } from '../ports/limiter.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { Caller } from './auth/caller.ts'
+import type { BudgetView } from './openapi/usage.ts'
 
 /** Age at which the use of an account is read again, ms: other gateways charge it, too. */
 const REFRESH_MS = 1_000
@@ -61,6 +62,9 @@ interface KnownUse {
   readonly owed: BudgetAmounts
 }
 
+/** View of a budget, to which the caller adds the account. */
+type UnnamedBudgetView = Omit<BudgetView, 'account'>
+
 interface BudgetParts {
   readonly ports: Pick<Ports, 'now' | 'log' | 'alerts'>
   readonly limiter: Pick<Limiter, 'charge'>
@@ -101,10 +105,11 @@ export class Budgets {
   }
 
   /** Budgets of an account for operators, as the carrier has them now. */
-  async read(key: string, budgets: readonly Budget[]): Promise<readonly object[]> {
+  async read(key: string, budgets: readonly Budget[]): Promise<readonly UnnamedBudgetView[]> {
     await this.#charge({ key, subject: key, budgets }, NOTHING_USED)
     const now = this.#parts.ports.now()
-    return budgetStates(budgets, this.#known.get(key)?.use ?? null, now).map(({ per, unit, limit, used, atEnd }) => ({
+    const states = budgetStates(budgets, this.#known.get(key)?.use ?? null, now)
+    return states.map(({ per, unit, limit, used, atEnd }): UnnamedBudgetView => ({
       per,
       unit: UNIT_NAMES[unit],
       limit,

@@ -8,6 +8,9 @@ import type { Config } from '../config.ts'
 import type { WorkerGroup } from '../worker-group.ts'
 import type { FleetParts } from './fleet-digests.ts'
 import type { GatewayStatus } from './gateway-status.ts'
+import type { EngineView, UnknownEngineView } from './openapi/engine.ts'
+import type { CapacityErrorView, CapacityView, FleetView, PoolView, RegionView, ReplicaView } from './openapi/fleet.ts'
+import type { AllFields } from './openapi/view.ts'
 
 interface FleetState {
   /** In the order of the routes. */
@@ -15,21 +18,28 @@ interface FleetState {
   readonly regions: readonly (RegionStatus | null)[]
 }
 
+/** Without what this gateway alone knows of the pool. */
+type PoolStateView = Omit<PoolView, 'lookups' | 'region_engines'>
+
+/** Fields that a pool has even if its state cannot be read. */
+type SettingsField = 'cluster' | 'region' | 'model' | 'aliases' | 'adapters' | 'policy' | 'slo' | 'gateway'
+
 /** Pools for operators. `convertNumber` as in `toSnakeCase`. */
 export async function poolViews(
   { ports, models }: Pick<FleetParts, 'ports' | 'models'>,
   { digests, regions }: FleetState,
   convertNumber?: Parameters<typeof toSnakeCase>[1],
-): Promise<object[]> {
-  const all = await mapYielding(
+): Promise<PoolStateView[]> {
+  const all: EngineView[] = await mapYielding(
     ports.yieldToEventLoop,
     digests.flatMap((digest, at) => (digest?.engines ?? []).map((engine) => withRegion(engine, regions[at] ?? null))),
     (engine) => toSnakeCase(engine, convertNumber),
   )
-  return models.routes.map((route, at) => ({
-    ...poolView(route, digests[at]!, all),
-    ...(route.cluster.gateway === null ? {} : { gateway: toSnakeCase(regions[at], convertNumber) }),
-  }))
+  return models.routes.map((route, at) => {
+    const gateway: RegionView | undefined =
+      route.cluster.gateway === null ? undefined : toSnakeCase(regions[at] ?? null, convertNumber)
+    return poolView(route, digests[at]!, { engines: all, gateway })
+  })
 }
 
 /** A gateway that is unreachable, or has no engine, serves nothing, whatever the ledger here last knew. */
@@ -38,12 +48,22 @@ function withRegion(engine: EngineDigest, region: RegionStatus | null): EngineDi
   return { ...engine, available: false, healthy: region.reachable && engine.healthy }
 }
 
-const sloFields = ({ slo }: PoolRoute['pool']) =>
+const sloFields = ({ slo }: PoolRoute['pool']): PoolView['slo'] =>
   slo === null ? null : { ttft_ms: slo.ttftMs, ttft_ms_per_1k_tokens: slo.ttftMsPer1kTokens, itl_ms: slo.itlMs }
 
-/** `encodedEngines`: starts with the pool's engines, which are removed from it. */
-function poolView({ cluster, pool }: PoolRoute, digest: PoolDigest | null, encodedEngines: unknown[]): object {
-  const view = {
+interface ViewParts {
+  /** Starts with the pool's engines, which are removed from it. */
+  readonly engines: EngineView[]
+  /** undefined: the pool is behind no other gateway. */
+  readonly gateway: RegionView | undefined
+}
+
+function poolView(
+  { cluster, pool }: PoolRoute,
+  digest: PoolDigest | null,
+  { engines, gateway }: ViewParts,
+): AllFields<PoolStateView> {
+  const settings: AllFields<Pick<PoolView, SettingsField>> = {
     cluster: cluster.id,
     region: cluster.region,
     model: pool.model,
@@ -51,29 +71,37 @@ function poolView({ cluster, pool }: PoolRoute, digest: PoolDigest | null, encod
     adapters: [...pool.adapters, ...new Set(digest?.engines.flatMap((engine) => engine.loadedAdapters ?? []))],
     policy: pool.policy.name,
     slo: sloFields(pool),
+    gateway,
   }
-  if (digest === null) {
-    return {
-      ...view,
-      reachable: false,
-      bookings: null,
-      engines: pool.engines.map(({ id, role }) => ({ id, role, available: null })),
-    }
-  }
-  const { bookings, queue, capacity, capacityError, at, seq, configVersion, engines } = digest
+  if (digest === null) return { ...settings, ...unreachable(pool) }
+  const { bookings, queue, at, seq, configVersion } = digest
+  const capacity: readonly CapacityView[] | undefined = digest.capacity && toSnakeCase(digest.capacity)
+  const capacityError: CapacityErrorView | undefined = digest.capacityError
   return {
-    ...view,
+    ...settings,
     reachable: true,
     bookings,
-    ...(queue === undefined ? {} : { queue: { requests: queue.requests, oldest_ms: queue.oldestMs } }),
-    ...(capacity === undefined ? {} : { capacity: toSnakeCase(capacity) }),
-    ...(capacityError === undefined ? {} : { capacity_error: capacityError }),
+    queue: queue && { requests: queue.requests, oldest_ms: queue.oldestMs },
+    capacity,
+    capacity_error: capacityError,
     at,
     seq,
     config_version: configVersion,
-    engines: encodedEngines.splice(0, engines.length),
+    engines: engines.splice(0, digest.engines.length),
   }
 }
+
+const unreachable = ({ engines }: PoolRoute['pool']): AllFields<Omit<PoolStateView, SettingsField>> => ({
+  reachable: false,
+  bookings: null,
+  queue: undefined,
+  capacity: undefined,
+  capacity_error: undefined,
+  at: undefined,
+  seq: undefined,
+  config_version: undefined,
+  engines: engines.map(({ id, role }): UnknownEngineView => ({ id, role, available: null })),
+})
 
 export interface GatewayViewParts {
   readonly config: Pick<Config, 'version'>
@@ -85,12 +113,16 @@ export interface GatewayViewParts {
 export const gatewayView = (
   { config, status, workerGroup }: GatewayViewParts,
   digests: readonly (PoolDigest | null)[],
-) => ({
-  version: VERSION,
-  config_version: config.version,
-  started_at: workerGroup?.startedAt ?? status.startedAt,
-  ...workerGroup?.view,
-  draining: status.draining,
-  ...(status.configRefusedAt === null ? {} : { config_refused_at: status.configRefusedAt }),
-  replicas: digests.find((digest) => digest !== null)?.replicas,
-})
+): AllFields<Omit<FleetView, 'placement' | 'pools'>> => {
+  const replicas: readonly ReplicaView[] | undefined = digests.find((digest) => digest !== null)?.replicas
+  return {
+    version: VERSION,
+    config_version: config.version,
+    started_at: workerGroup?.startedAt ?? status.startedAt,
+    shared: workerGroup?.view?.shared,
+    isolates: workerGroup?.view?.isolates,
+    draining: status.draining,
+    config_refused_at: status.configRefusedAt ?? undefined,
+    replicas,
+  }
+}

@@ -3,7 +3,8 @@ import type { Config, KeyConfig } from '../config.ts'
 import { parseIssuedKey } from '../config/issued-key-body.ts'
 import type { IssuedKey } from '../core/keys/issued-key.ts'
 import { KEY_PREFIX } from '../core/keys/key-prefix.ts'
-import type { UsageByKey } from '../core/limits/key-usage.ts'
+import type { KeyLimits } from '../core/limits/key-limits.ts'
+import type { KeyCounts, UsageByKey } from '../core/limits/key-usage.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { IssuedKeyStore } from '../ports/issued-keys.ts'
@@ -14,6 +15,9 @@ import type { Authenticator } from './auth/authenticator.ts'
 import { readJson } from './body/body.ts'
 import { aggregateCounts, type CountParts } from './group-queries.ts'
 import { jsonResponse } from './json-response.ts'
+import type { KeyLimitsView, KeysView, KeyView, NewKeyView, RevokedKeyView } from './openapi/key.ts'
+import type { CountsView } from './openapi/usage.ts'
+import type { AllFields } from './openapi/view.ts'
 import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
 
@@ -30,10 +34,11 @@ const BODY_BYTES = 65_536
 export async function listKeys(parts: IssuedKeyParts, incoming: RequestContext): Promise<Response> {
   const [{ usage }, issued] = await Promise.all([aggregateCounts(parts), issuedKeys(parts)])
   const configured = (parts.config.keys ?? []).map((key) => configuredView(key, usage))
-  return jsonResponse(incoming, {
+  const view: KeysView = {
     issued_keys: canIssue(parts),
     keys: [...configured, ...issued.map((key) => issuedView(key, usage))],
-  })
+  }
+  return jsonResponse(incoming, view)
 }
 
 /** Makes a key. The answer alone has its secret: only the hash is stored. */
@@ -57,7 +62,8 @@ export async function issueKey(parts: IssuedKeyParts, incoming: RequestContext):
     })
   parts.authenticator.issuedKeysChanged()
   audit(parts, incoming, { action: 'issue_key', name: key.name, owner: key.owner, team: key.team })
-  return jsonResponse(incoming, { ...issuedView(key, {}), key: secret })
+  const view: NewKeyView = { ...issuedView(key, {}), key: secret }
+  return jsonResponse(incoming, view)
 }
 
 /** Revokes a key that was made at run time. Its running requests go on. */
@@ -72,7 +78,8 @@ export async function revokeKey(parts: IssuedKeyParts, incoming: RequestContext,
     throw new Failure('not_found', 'There is no key with this name. GET /v1/firstlight/keys lists them.')
   parts.authenticator.issuedKeysChanged()
   audit(parts, incoming, { action: 'revoke_key', name })
-  return jsonResponse(incoming, { name, revoked: true })
+  const view: RevokedKeyView = { name, revoked: true }
+  return jsonResponse(incoming, view)
 }
 
 async function issuedKeys(parts: IssuedKeyParts): Promise<readonly IssuedKey[]> {
@@ -104,20 +111,38 @@ async function reached<Value>({ ports }: IssuedKeyParts, call: () => Promise<Val
   }
 }
 
-function configuredView(key: KeyConfig, usage: UsageByKey): object {
-  const secrets = key.secrets.map(({ from, expires }) => ({ from, expires }))
-  return { source: 'configuration', ...rightsView(key, usage), edge: key.edge, secrets }
+function configuredView(key: KeyConfig, usage: UsageByKey): AllFields<KeyView> {
+  return {
+    source: 'configuration',
+    ...rightsView(key, usage),
+    edge: key.edge,
+    secrets: key.secrets.map(({ from, expires }) => ({ from, expires })),
+    owner: undefined,
+    expires: undefined,
+    created_at: undefined,
+  }
 }
 
-function issuedView(key: IssuedKey, usage: UsageByKey): object {
+function issuedView(key: IssuedKey, usage: UsageByKey): AllFields<KeyView> {
   const { owner, expires, createdAt } = key
-  return { source: 'issued', ...rightsView(key, usage), owner, expires, created_at: createdAt }
+  return {
+    source: 'issued',
+    ...rightsView(key, usage),
+    owner,
+    expires,
+    created_at: createdAt,
+    edge: undefined,
+    secrets: undefined,
+  }
 }
+
+/** Fields of all keys. */
+type RightsView = AllFields<Omit<KeyView, 'source' | 'owner' | 'expires' | 'created_at' | 'edge' | 'secrets'>>
 
 /** Lists the fields one by one, so that no secret gets into a view. */
-function rightsView(key: Omit<IssuedKey, 'sha256' | 'createdAt' | 'owner' | 'expires'>, usage: UsageByKey): object {
-  const { name, team, models, regions, allowOverrides, priority, limits, weight, ttftDeadlineMs } = key
-  const rights = {
+function rightsView(key: Omit<IssuedKey, 'sha256' | 'createdAt' | 'owner' | 'expires'>, usage: UsageByKey): RightsView {
+  const { name, team, models, regions, weight, priority, limits } = key
+  return {
     name,
     team,
     models,
@@ -125,12 +150,13 @@ function rightsView(key: Omit<IssuedKey, 'sha256' | 'createdAt' | 'owner' | 'exp
     class: key.class,
     weight,
     priority,
-    allowOverrides,
-    ttftDeadlineMs,
-    limits,
+    allow_overrides: key.allowOverrides,
+    ttft_deadline_ms: key.ttftDeadlineMs,
+    limits: limits && limitsView(limits),
+    usage: usage[name] && countsView(usage[name]),
   }
-  return { ...(toSnakeCase(rights) as object), ...usageOf(name, usage) }
 }
 
-const usageOf = (name: string, usage: UsageByKey): object =>
-  usage[name] === undefined ? {} : { usage: toSnakeCase(usage[name]) }
+const limitsView = (limits: KeyLimits): KeyLimitsView => toSnakeCase(limits)
+
+const countsView = (counts: KeyCounts): CountsView => toSnakeCase(counts)

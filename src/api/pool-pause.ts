@@ -1,5 +1,5 @@
 /** `POST /v1/firstlight/pools/{id}/pause` and `/resume`, for programs that update the weights of a fleet. */
-import { PAUSE_MODES, type PauseMode } from '../engines/engine-type.ts'
+import { PAUSE_MODES } from '../engines/engine-type.ts'
 import { Failure } from '../failure.ts'
 import { type EnginePause, type PausePart, pausePool, resumePool } from '../origin/pause/pool-pause.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
@@ -8,6 +8,7 @@ import { audit } from './audit.ts'
 import { readShortJson } from './body/body.ts'
 import { jsonResponse } from './json-response.ts'
 import type { ModelRegistry } from './model-registry.ts'
+import type { PausedEngineView, PauseView, ResumeView } from './openapi/engine-commands.ts'
 import type { RequestContext } from './request-context.ts'
 import { secondsParam } from './seconds-param.ts'
 
@@ -39,7 +40,9 @@ export async function pause(
   const waitMs = secondsParam('timeout_s', timeoutS, MAX_TIMEOUT_S) * 1000
   const engines = await onEach(parts, incoming, routes, (part) => pausePool(part, { mode, waitMs }))
   const isPaused = engines.every(({ state }) => state === 'paused' || state === 'held')
-  return answer(parts, incoming, { pool: id!, mode, engines, isDone: isPaused, done: { paused: isPaused } })
+  audit(parts, incoming, { action: 'pause', model: id!, mode, complete: isPaused })
+  const view: PauseView = { pool: id!, mode, paused: isPaused, engines: engineViews(engines) }
+  return jsonResponse(incoming, view, isPaused ? 200 : INCOMPLETE)
 }
 
 export async function resume(
@@ -52,7 +55,9 @@ export async function resume(
   const isSame = oneOf(options, 'weights', WEIGHTS, 'compare') === 'same'
   const engines = await onEach(parts, incoming, routes, (part) => resumePool(part, { isSame }))
   const isResumed = engines.every(({ state }) => state === 'resumed')
-  return answer(parts, incoming, { pool: id!, mode: null, engines, isDone: isResumed, done: { resumed: isResumed } })
+  audit(parts, incoming, { action: 'resume', model: id!, complete: isResumed })
+  const view: ResumeView = { pool: id!, resumed: isResumed, engines: engineViews(engines) }
+  return jsonResponse(incoming, view, isResumed ? 200 : INCOMPLETE)
 }
 
 async function onEach(
@@ -64,28 +69,7 @@ async function onEach(
   return (await Promise.all(routes.map((route) => work({ ports, workerGroup, scope, route })))).flat()
 }
 
-interface PauseResult {
-  readonly pool: string
-  readonly mode: PauseMode | null
-  readonly engines: readonly EnginePause[]
-  readonly isDone: boolean
-  readonly done: object
-}
-
-function answer(
-  { ports }: PoolPauseParts,
-  incoming: RequestContext,
-  { pool, mode, engines, isDone, done }: PauseResult,
-): Response {
-  audit({ ports }, incoming, {
-    action: mode === null ? 'resume' : 'pause',
-    model: pool,
-    ...(mode === null ? {} : { mode }),
-    complete: isDone,
-  })
-  const body = { pool, ...(mode === null ? {} : { mode }), ...done, engines: toSnakeCase(engines) }
-  return jsonResponse(incoming, body, isDone ? 200 : INCOMPLETE)
-}
+const engineViews = (engines: readonly EnginePause[]): readonly PausedEngineView[] => toSnakeCase(engines)
 
 /** Options in the query, or in a JSON body. */
 async function optionsOf(

@@ -1,5 +1,5 @@
 /** Engines of other gateways' regions, for operators of this one: seen and drained through the regions' admin API. */
-import { isJsonObject } from '../core/json.ts'
+import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { Failure } from '../failure.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { callRegion, type RegionAnswer } from '../origin/regions/region-admin.ts'
@@ -26,7 +26,7 @@ const isOpen = ({ cluster }: PoolRoute): boolean => cluster.gateway !== null && 
 export async function regionEngines(
   { ports, models }: RegionEngineParts,
   { requestId }: RequestContext,
-): Promise<readonly (readonly object[] | null | undefined)[]> {
+): Promise<readonly (readonly JsonObject[] | null | undefined)[]> {
   const answers = new Map<string, Promise<RegionAnswer | null>>()
   const call = (route: PoolRoute): Promise<RegionAnswer | null> =>
     viewOf(ports, route, callRegion(ports.origin, route, { method: 'GET', path: '/v1/firstlight/fleet', requestId }))
@@ -55,7 +55,7 @@ async function viewOf(
 }
 
 /** Engines of a model in the fleet view of a region, each with its cluster there. */
-function enginesIn({ pools }: RegionAnswer['json'], model: string): readonly object[] {
+function enginesIn({ pools }: RegionAnswer['json'], model: string): readonly JsonObject[] {
   if (!Array.isArray(pools)) return []
   return pools.flatMap((pool) => {
     if (!isJsonObject(pool) || pool['model'] !== model || !Array.isArray(pool['engines'])) return []
@@ -130,7 +130,7 @@ export async function regionRequest(
   { ports, models }: RegionEngineParts,
   { requestId }: RequestContext,
   { id, cluster }: { readonly id: string; readonly cluster: string | null },
-): Promise<object | null> {
+): Promise<JsonObject | null> {
   const routes = new Map(
     models.routes
       .filter((route) => isOpen(route) && (cluster === null || route.cluster.id === cluster))

@@ -9,6 +9,7 @@ import type { Config } from '../config.ts'
 import type { Ports } from '../ports.ts'
 import type { Authenticator } from './auth/authenticator.ts'
 import { type CountParts, flushGroup } from './group-queries.ts'
+import type { TtftReportView } from './openapi/request.ts'
 import { bearer } from './auth/bearer.ts'
 import { KeyStore } from './auth/key-store.ts'
 
@@ -125,7 +126,11 @@ export class ReportHandlers {
 }
 
 /** Transport form of a report. */
-export function reportView({ id, byRole, combined }: Pick<RequestReport, 'id' | 'byRole' | 'combined'>) {
+export function reportView({
+  id,
+  byRole,
+  combined,
+}: Pick<RequestReport, 'id' | 'byRole' | 'combined'>): TtftReportView {
   return { request_id: id, by_role: byRole, combined }
 }
 

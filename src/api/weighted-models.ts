@@ -5,6 +5,7 @@ import { type CountsByTarget, hasFailed, NO_TARGET_COUNTS, withTargetRequest } f
 import { type WeightedTarget, WeightedTargets } from '../core/traffic/weighted-targets.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
+import type { TargetView, WeightedModelsView } from './openapi/weighted-model.ts'
 
 interface Requester {
   /** Name of the client's key. */
@@ -67,10 +68,10 @@ export class WeightedModels {
   }
 
   /** Settings, state and counts of each target. `counts`: of all gateways. */
-  view(counts: CountsByTarget): readonly object[] {
+  view(counts: CountsByTarget): WeightedModelsView['weighted_models'] {
     return this.#settings.map(({ name, targets }) => ({
       name,
-      targets: targets.map((target) => ({
+      targets: targets.map((target): TargetView => ({
         model: target.model,
         weight: target.weight,
         keys: target.keys,
@@ -83,8 +84,10 @@ export class WeightedModels {
 
 const mean = (sum: number, count: number): number | null => (count === 0 ? null : sum / count)
 
+type Results = Omit<TargetView, 'model' | 'weight' | 'keys' | 'stopped_since'>
+
 /** Counts, and means for comparison; null: nothing was measured. */
-function resultsOf({ requests, refused, failed, ...sums }: CountsByTarget[string][string]): object {
+function resultsOf({ requests, refused, failed, ...sums }: CountsByTarget[string][string]): Results {
   return {
     requests,
     refused,

@@ -4,6 +4,7 @@ import { clientMiddleware, type RouteMiddlewareParts, operatorMiddleware } from 
 import type { GatewayStatus } from '../gateway-status.ts'
 import { jsonResponse } from '../json-response.ts'
 import { type App, newApp } from '../new-app.ts'
+import type { ReadyView } from '../openapi/gateway.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 
 interface HealthParts extends RouteMiddlewareParts {
@@ -18,11 +19,8 @@ export function healthRoutes(parts: HealthParts): App {
   app.get('/version', ...clientMiddleware(parts), (c) => jsonResponse(c.get('incoming'), { version: VERSION }))
   app.get('/ready', ...operatorMiddleware(parts), (c) => {
     const reason = unreadiness(parts)
-    return jsonResponse(
-      c.get('incoming'),
-      reason === null ? { status: 'ready' } : { status: 'not_ready', reason },
-      reason === null ? 200 : 503,
-    )
+    const view: ReadyView = reason === null ? { status: 'ready' } : { status: 'not_ready', reason }
+    return jsonResponse(c.get('incoming'), view, reason === null ? 200 : 503)
   })
   return refuseOtherMethods(app, parts.config.cors, (path) =>
     path === '/ready' ? operatorMiddleware(parts) : clientMiddleware(parts),

@@ -18,7 +18,7 @@ const KINDS = ['key', 'team', 'model'] as const
 /** Who or what pays. */
 type CostKind = (typeof KINDS)[number]
 
-export type CostsByName = Readonly<Record<string, CostCounts>>
+type CostsByName = Readonly<Record<string, CostCounts>>
 
 export type CostTotals = Readonly<Record<CostKind, CostsByName>>
 

@@ -1,7 +1,7 @@
 /** Connection of one isolate to the object that the isolates of a Worker share. */
 import type { EdgeObject } from '../../../durable/edge-object.ts'
 import { Carrier } from '../../core/carrier.ts'
-import type { WorkerGroup, GroupQuery } from '../../worker-group.ts'
+import type { GroupQuery, GroupView, WorkerGroup } from '../../worker-group.ts'
 import type { RecentRequest } from '../../core/reports/recent-request.ts'
 import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
 import type { Decision } from '../../core/contract/decision.ts'
@@ -111,7 +111,7 @@ export class EdgeClient implements WorkerGroup {
   }
 
   /** State of the connection, for views. */
-  get view(): object {
+  get view(): GroupView {
     return { shared: this.#answer !== null && this.#failures === 0, isolates: this.#answer?.isolates ?? 1 }
   }
 
