@@ -9,7 +9,7 @@ import { messagesGrammar } from './messages-stream.ts'
 import { contentParts, imagePart, objectsIn } from './media-items.ts'
 import { prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, PLAIN_MIRROR_EDIT, type FieldEdit, type PromptRules, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, PLAIN_MIRROR_EDIT, type FieldEdit, type Protocol } from './protocol.ts'
 import { usageOfUncachedTokens } from './reported-usage.ts'
 import { numberOf } from './request-fields.ts'
 import { messagesSessionFields, sessionHeaders } from './session.ts'
@@ -19,17 +19,20 @@ const LIMITS = ['max_tokens'] as const
 /** Claude Code's first system block, which changes with conversations and requests. vLLM drops it. */
 const BILLING = 'x-anthropic-billing-header'
 
-/** `system`, then turns with blocks of text, images, tool calls and their results. */
-function readTurns(body: JsonObject, { hoistsSystem }: PromptRules): ChatPrompt | null {
+/**
+ * `system`, then turns with blocks of text, images, tool calls and their results. System messages inside `messages` go
+ * to the front, where vLLM up to 0.33 moves them.
+ */
+function readTurns(body: JsonObject): ChatPrompt | null {
   const { messages, system, tools } = body
   if (!Array.isArray(messages) || messages.length === 0) return null
   if (!messages.every(isTurn)) return null
-  const inner = hoistsSystem ? messages.filter(({ role }) => role === 'system').map(({ content }) => content) : []
+  const inner = messages.filter(({ role }) => role === 'system').map(({ content }) => content)
   const transcript = new Transcript()
   const texts = [system, ...inner].map(systemText).filter((text) => text !== null && text !== '')
   if (system !== undefined || texts.length > 0) transcript.add('system', joined(texts as readonly Text[]))
   for (const { role, content } of messages) {
-    if (role === 'system' && hoistsSystem) continue
+    if (role === 'system') continue
     if (Array.isArray(content)) addTurn(transcript, role, content)
     else transcript.add(role, content)
   }
@@ -125,8 +128,6 @@ function unsplittable(body: JsonObject, exempt: boolean): string | null {
   return unsplittableReason(body) ?? (isThinking && !exempt ? 'a thinking budget does not fit one token' : null)
 }
 
-const HOISTS: PromptRules = { hoistsSystem: true }
-
 export const messages: Protocol = {
   name: 'messages',
   operation: 'chat',
@@ -140,7 +141,7 @@ export const messages: Protocol = {
     },
   ],
   promptFields: { texts: ['system', 'messages'], ids: [] },
-  prompt: (body, rules = HOISTS) => readTurns(body, rules) ?? UNREADABLE,
+  prompt: (body) => readTurns(body) ?? UNREADABLE,
   media: (body) => contentParts(body['messages']).flatMap(mediaOf),
   bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: () => 1 },
   computesAll: () => false,

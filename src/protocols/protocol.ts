@@ -68,11 +68,6 @@ export interface PromptFields {
 
 export const NO_PROMPT_FIELDS: PromptFields = { texts: [], ids: [] }
 
-export interface PromptRules {
-  /** The engine moves system messages inside `messages` to the front (vLLM up to 0.33 does). */
-  readonly hoistsSystem: boolean
-}
-
 export interface Protocol {
   /** Name for logs, configuration and documentation. Nothing outside this folder compares it. */
   readonly name: string
@@ -81,7 +76,7 @@ export interface Protocol {
   readonly endpoints: readonly Endpoint[]
   readonly promptFields: PromptFields
   /** Reads the prompt: texts, token ids, or messages for the chat template. Never throws. */
-  prompt(body: JsonObject, rules?: PromptRules): Prompt
+  prompt(body: JsonObject): Prompt
   readonly bounds: OutputBounds
   /** Images, sounds and videos of the prompt, as content parts of a chat. Never throws. Absent: it has none. */
   readonly media?: (body: JsonObject) => readonly JsonObject[]

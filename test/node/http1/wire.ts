@@ -58,7 +58,7 @@ export async function openWire(engine: FakeEngine, options: WireOptions = {}): P
           path: new URL(request.url).pathname,
           headers: ['content-type', 'application/json'],
           body: [body],
-          connectMs: 1000,
+          connectMs: 5000,
           firstByteMs: options.firstByteMs ?? 5000,
           signal: gone.signal,
         }
