@@ -1,11 +1,5 @@
 /** Price of new work by the queues of the engines. */
 
-/** Queued prefills of an engine: at present, and usually. */
-interface Queues {
-  readonly queuedPrefills: number
-  readonly usualQueuedPrefills: number
-}
-
 /** Upper limit of `pressureOf`, that of a mean queue of two: a longer queue is a burst, not sustained load. */
 const MAX_PRESSURE = 8
 
@@ -26,13 +20,8 @@ export function pressureOf(mean: number, own: number): number {
  * Queued prefills of an engine as expected from the present mean of all. Fast engines usually have longer queues than
  * slow ones, and a large cache a longer one than a small. With one mean for all, the price of work is too low on just
  * those engines that have most of it. The present queue of one engine says less: it is a burst.
+ * @param usual queued prefills that the engine usually has; @param meanUsual those of the average engine
  */
-export function expectedQueued(mean: number, { usualQueuedPrefills }: Queues, meanUsual: number): number {
-  return ((1 + mean) * (1 + usualQueuedPrefills)) / (1 + meanUsual) - 1
-}
-
-export function meanOf(engines: readonly Queues[], name: keyof Queues): number {
-  let sum = 0
-  for (const engine of engines) sum += engine[name]
-  return sum / Math.max(1, engines.length)
+export function expectedQueued(mean: number, usual: number, meanUsual: number): number {
+  return ((1 + mean) * (1 + usual)) / (1 + meanUsual) - 1
 }

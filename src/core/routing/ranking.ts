@@ -14,17 +14,19 @@ export class Ranking {
   /** Ids, best first. The candidates themselves would live as long as the decision. */
   readonly #ids: string[] = []
   #names: readonly string[] = []
-  /** Columns of the table, each with its rows in the order of the ranking. */
-  #columns = new Float64Array(0)
+  /** Rows of the table in the order of the ranking, each with its cost and then its terms. */
+  #rows = new Float64Array(0)
 
   /** Copies a policy's table. */
   copy({ names, table, order, ranked }: CostTable, candidates: readonly RankedEngine[]): this {
     const length = (names.length + 1) * ranked
-    if (this.#columns.length < length) this.#columns = new Float64Array(length)
-    for (let rank = 0; rank < ranked; rank++) this.#ids[rank] = candidates[order[rank]!]!.id
+    if (this.#rows.length < length) this.#rows = new Float64Array(length)
     let to = 0
-    for (let from = 0; from < table.length; from += order.length)
-      for (let rank = 0; rank < ranked; rank++) this.#columns[to++] = table[from + order[rank]!]!
+    for (let rank = 0; rank < ranked; rank++) {
+      const place = order[rank]!
+      this.#ids[rank] = candidates[place]!.id
+      for (let from = place; from < table.length; from += order.length) this.#rows[to++] = table[from]!
+    }
     this.count = ranked
     this.#names = names
     return this
@@ -42,9 +44,10 @@ export class Ranking {
 
   /** Candidates as objects, for `explain`. */
   candidates(): RankedCandidate[] {
+    const width = this.#names.length + 1
     return this.engines().map((engine, rank) => {
-      const terms = this.#names.map((name, at) => [name, this.#columns[(at + 1) * this.count + rank]!] as const)
-      return { engine, cost: this.#columns[rank]!, terms: Object.fromEntries(terms) }
+      const [cost, ...values] = this.#rows.subarray(rank * width, (rank + 1) * width)
+      return { engine, cost: cost!, terms: Object.fromEntries(this.#names.map((name, at) => [name, values[at]!])) }
     })
   }
 }

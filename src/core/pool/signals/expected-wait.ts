@@ -11,23 +11,16 @@ import type { SignalQuery } from './signal-sources.ts'
 export function waitS({ sources, admission, now }: SignalQuery, engine: EngineRef): number {
   const { estimators } = engine
   const foreign = sources.load.foreign(engine, now, estimators)
-  return engine.spec.rttMs / 1000 + queuedS({ admission, now }, estimators, foreign)
+  const placeS = estimators.places.waitS((admission.sequences ?? 1) + foreign.requests, now)
+  return engine.spec.rttMs / 1000 + Math.max(queuedS(estimators, foreign, now), placeS)
 }
 
 /** Seconds of queued prefills, with those of other sources. */
-export function queuedS(
-  { admission, now }: Pick<SignalQuery, 'admission' | 'now'>,
-  estimators: EngineEstimators,
-  { requests, queuedS: foreignS }: ForeignEstimate,
-): number {
-  const sequences = admission.sequences ?? 1
+export function queuedS(estimators: EngineEstimators, foreign: ForeignEstimate, now: number): number {
   const { queue, usualPrefillS } = estimators
   // Beside other sources, a late first token shows a prefill of theirs before it: half of one remains on average.
-  const minS = queue.isEmpty ? 0 : Math.min(1, requests) * (usualPrefillS / 2)
-  return Math.max(
-    Math.max(minS, queue.seconds(now, estimators.timesSoFar(now))) + foreignS,
-    estimators.places.waitS(sequences + requests, now),
-  )
+  const minS = queue.isEmpty ? 0 : Math.min(1, foreign.requests) * (usualPrefillS / 2)
+  return Math.max(minS, queue.seconds(now, estimators.timesSoFar(now))) + foreign.queuedS
 }
 
 /** Seconds to compute the prompt beyond the cached tokens. */

@@ -148,7 +148,7 @@ export class SignalReader implements SignalQuery {
       signals.queuedPrefillTokens = queue.newTokens
       signals.queuedWork = queue.work
       signals.placeWaitS = estimators.places.waitS((this.admission.sequences ?? 1) + foreign.requests, now)
-      signals.queuedPrefillS = queuedS(this, estimators, foreign)
+      signals.queuedPrefillS = Math.max(queuedS(estimators, foreign, now), signals.placeWaitS)
       signals.activeBlocks = active.active(estimators.number) + unparsedBlocks(this, estimators) + foreign.blocks
       signals.capacityBlocks = estimators.capacity.declared ?? Infinity
       signals.costModel = estimators.presentCostModel(now)

@@ -4,7 +4,7 @@ import { adapterSeconds, DEFAULT_LOADING_COSTS, loadSeconds } from '../../latenc
 import { type OptionValues, type PolicyKind, readOptions } from '../policy-options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
 import { CostTable, sortWithinTolerance } from '../cost-table.ts'
-import { meanOf, expectedQueued, pressureOf } from '../queue-pressure.ts'
+import { expectedQueued, pressureOf } from '../queue-pressure.ts'
 import { softmax } from '../softmax.ts'
 
 const options = {
@@ -259,11 +259,14 @@ interface Fleet {
 }
 
 function fleetOf(candidates: readonly PredictedCandidate[], live: number): Fleet {
-  return {
-    queued: meanOf(candidates, 'queuedPrefills'),
-    usual: meanOf(candidates, 'usualQueuedPrefills'),
-    users: copyUsers(candidates, live),
+  const count = Math.max(1, candidates.length)
+  let queued = 0
+  let usual = 0
+  for (const { queuedPrefills, usualQueuedPrefills } of candidates) {
+    queued += queuedPrefills
+    usual += usualQueuedPrefills
   }
+  return { queued: queued / count, usual: usual / count, users: copyUsers(candidates, live) }
 }
 
 /** Half of a step: what a long queue fills of the step that both share, and a long prompt finds free, on average. */
@@ -276,6 +279,7 @@ const SHARED_STEP_TOKENS = STEP_TOKENS / 2
  */
 function sameStepS(engine: PredictedCandidate, promptTokens: number): number {
   const { queuedPrefills, queuedPrefillTokens, costModel, cachedTokens } = engine
+  if (queuedPrefills === 0) return 0
   const size = { promptTokens, cachedTokens }
   const sharers = queuedPrefills * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, queuedPrefillTokens))
   return sharers * queueSeconds(costModel, size) * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, newTokens(size)))
@@ -292,8 +296,8 @@ function delayOfOthersS(
   prefillS: number,
   lastingS: number,
 ): number {
-  const { queuedPrefills } = engine
-  const queued = expectedQueued(mean, engine, usual)
+  const { queuedPrefills, usualQueuedPrefills } = engine
+  const queued = expectedQueued(mean, usualQueuedPrefills, usual)
   const copyS = (MIN_COPY_COST + pressureOf(queuedPrefills, queuedPrefills) - users / (1 + users)) * lastingS
   return pressureOf(queued, queuedPrefills) * (prefillS - lastingS) + copyS
 }
