@@ -1,5 +1,5 @@
 import { DurableObject } from 'cloudflare:workers'
-import type { AdmittedBooking } from '../src/core/pool/admission-result.ts'
+import type { AdmissionResult, AdmitAnswer } from '../src/core/pool/admission-result.ts'
 import { PoolState } from '../src/core/pool/pool-state.ts'
 import type { Admission } from '../src/core/contract/admission.ts'
 import type { PoolDigest, PoolSummary } from '../src/core/contract/pool-digest.ts'
@@ -20,7 +20,6 @@ import type { TrialOrder } from '../src/core/pool/condition/engine-watch.ts'
 import { logFieldsOf, type PoolEvent } from '../src/core/pool/pool-events.ts'
 import type { TrialVerdict } from '../src/ports/probe.ts'
 import { bookingKey } from '../src/core/pool/bookings.ts'
-import type { AdmissionResult } from '../src/core/pool/admission-result.ts'
 import { WAKE_MS } from '../src/core/pool/queue/waiting-room.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../src/core/kv-events/event-delta.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
@@ -38,9 +37,6 @@ const TRAFFIC_INTERVALS = 3
 
 const STORED_AT_ONCE: ReadonlySet<EngineSignal['kind']> = new Set(['drain', 'pause', 'fence'])
 
-type WireAdmitted = Omit<AdmittedBooking, 'key'>
-type WireAnswer = WireAdmitted | { readonly refusal: Refusal }
-
 /**
  * One pool as a Durable Object: `PoolState` with transport, clock and storage. Class and objects keep the name of the
  * cluster, because another name would be another object. The state is in memory; a snapshot every few seconds lets
@@ -49,7 +45,7 @@ type WireAnswer = WireAdmitted | { readonly refusal: Refusal }
  */
 export class ClusterObject<Env = Cloudflare.Env>
   extends DurableObject<Env>
-  implements Omit<PoolPort, 'admit' | 'wait' | 'resume'>
+  implements Pick<PoolPort, 'configure' | 'observe' | 'digest'>
 {
   readonly #state: PoolState
   readonly #store: SnapshotStore
@@ -79,19 +75,19 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   /** @param bookingEvents earlier booking events of the gateway, which are applied first */
-  async admit(admission: Admission, bookingEvents: readonly BookingEvent[] = []): Promise<WireAnswer> {
+  async admit(admission: Admission, bookingEvents: readonly BookingEvent[] = []): Promise<AdmitAnswer> {
     this.#recordTraffic()
     this.#receive(bookingEvents)
-    const answer = this.#wireAnswer(this.#state.admit(readAdmission(admission), this.#requestedAt))
+    const answer = this.#admitAnswer(this.#state.admit(readAdmission(admission), this.#requestedAt))
     this.#watch()
     return answer
   }
 
   /** Admits the request as soon as there is room. The open call keeps the object in memory. */
-  wait(admission: Admission, waitedMs: number): Promise<WireAnswer> {
+  wait(admission: Admission, waitedMs: number): Promise<AdmitAnswer> {
     this.#recordTraffic()
     return new Promise((resolve) => {
-      const done = (answer: AdmissionResult): void => resolve(this.#wireAnswer(answer))
+      const done = (answer: AdmissionResult): void => resolve(this.#admitAnswer(answer))
       this.#state.wait(readAdmission(admission), { now: this.#requestedAt, waitedMs, done })
       if (!this.#isTicking) this.#tick()
     })
@@ -318,7 +314,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     }
   }
 
-  #wireAnswer(answer: AdmissionResult): WireAnswer {
+  #admitAnswer(answer: AdmissionResult): AdmitAnswer {
     if ('refusal' in answer) return answer
     this.#recordChange()
     const { key: _, ...admitted } = answer

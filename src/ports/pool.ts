@@ -3,16 +3,14 @@ import type { Admission } from '../core/contract/admission.ts'
 import type { BookingEvent } from '../core/contract/booking-event.ts'
 import type { Decision } from '../core/contract/decision.ts'
 import type { EngineSignal } from '../core/contract/engine-signal.ts'
-import type { Placement } from '../core/contract/placement.ts'
 import type { CostAnswer } from '../core/cost/request-cost.ts'
 import type { PoolConfig } from '../core/contract/pool-config.ts'
 import type { PoolDigest, PoolSummary } from '../core/contract/pool-digest.ts'
-import type { Refusal } from '../core/contract/refusal.ts'
 import type { RegionDigest } from '../core/contract/region-digest.ts'
 import type { Resume } from '../core/contract/resume.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/event-delta.ts'
 import type { RegistryAnswer, RegistryCall } from '../core/lmcache/registry-call.ts'
-import type { PoolEvent } from '../core/pool/pool-events.ts'
+import type { AdmittedRequest, RefusedRequest } from '../core/pool/admission-result.ts'
 import type { HostTasks } from '../core/pool/host-tasks.ts'
 import type { Lease } from './lease.ts'
 import type { RequestScope } from './request-scope.ts'
@@ -115,18 +113,9 @@ export interface RegionView {
   digest(): Promise<RegionDigest>
 }
 
-export type AdmitResult =
-  | {
-      readonly lease: Lease
-      readonly placement: Placement
-      readonly policy: string
-      readonly predictedTtftMs: number | null
-      /** Events to log. Absent: none. */
-      readonly events?: readonly PoolEvent[]
-    }
-  | { readonly refusal: Refusal }
+export type AdmitResult = (AdmittedRequest & { readonly lease: Lease }) | RefusedRequest
 
-export type RankOutcome = { readonly decision: Decision } | { readonly refusal: Refusal }
+export type RankOutcome = { readonly decision: Decision } | RefusedRequest
 
 /** Arguments of `Ports.pool`. */
 export type PoolName = readonly [clusterId: string, pool: string]

@@ -81,8 +81,8 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object ignores the booking events of an admit call',
     file: 'durable/cluster-object.ts',
-    find: 'this.#receive(bookingEvents)\n    const answer = this.#wireAnswer(',
-    replace: 'const answer = this.#wireAnswer(',
+    find: 'this.#receive(bookingEvents)\n    const answer = this.#admitAnswer(',
+    replace: 'const answer = this.#admitAnswer(',
     impact: 'busy isolates never release',
     tests: CLUSTER,
   },

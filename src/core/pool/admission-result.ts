@@ -7,7 +7,8 @@ export interface BookingHandle {
   readonly key: string
 }
 
-export interface AdmittedBooking extends BookingHandle {
+/** What the pool has decided for an admitted request. */
+export interface AdmittedRequest {
   readonly placement: Placement
   readonly policy: string
   readonly predictedTtftMs: number | null
@@ -15,4 +16,13 @@ export interface AdmittedBooking extends BookingHandle {
   readonly events?: readonly PoolEvent[]
 }
 
-export type AdmissionResult = AdmittedBooking | { readonly refusal: Refusal }
+export interface AdmittedBooking extends BookingHandle, AdmittedRequest {}
+
+export interface RefusedRequest {
+  readonly refusal: Refusal
+}
+
+export type AdmissionResult = AdmittedBooking | RefusedRequest
+
+/** Result for a gateway elsewhere, which makes the key and the lease itself. */
+export type AdmitAnswer = AdmittedRequest | RefusedRequest

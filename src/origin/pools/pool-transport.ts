@@ -1,12 +1,11 @@
 /** Interface between a gateway and pool state in another thread or in a Durable Object. */
 import type { Admission } from '../../core/contract/admission.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
-import type { Refusal } from '../../core/contract/refusal.ts'
 import type { Renewal } from '../../core/contract/renewal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
+import type { AdmitAnswer } from '../../core/pool/admission-result.ts'
 import type { Lease } from '../../ports/lease.ts'
 import type {
-  AdmitResult,
   KvEventFeed,
   PoolCosts,
   PoolDecisions,
@@ -45,11 +44,6 @@ export function callPool(pool: PoolPort, method: PoolMethod, args: readonly unkn
   if (made === undefined) throw new Error(`the pool does not support ${method}`)
   return made as Promise<unknown>
 }
-
-/** Admission result in transport form: without the lease, which both sides create themselves. */
-export type AdmitAnswer =
-  | { readonly refusal: Refusal }
-  | Omit<Exclude<AdmitResult, { readonly refusal: Refusal }>, 'lease'>
 
 export type BackgroundScope = Pick<RequestScope, 'background'>
 

@@ -9,6 +9,7 @@ import type { Renewal } from '../../core/contract/renewal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
 import { EdgeRefusals } from '../../core/overload/edge-refusals.ts'
+import type { AdmitAnswer } from '../../core/pool/admission-result.ts'
 import { bookingKey } from '../../core/pool/bookings.ts'
 import type { Lease } from '../../ports/lease.ts'
 import type {
@@ -23,7 +24,7 @@ import type {
   RegionView,
   RemoteState,
 } from '../../ports/pool.ts'
-import type { AdmitAnswer, BackgroundScope, PoolMethod, PoolTransport } from './pool-transport.ts'
+import type { BackgroundScope, PoolMethod, PoolTransport } from './pool-transport.ts'
 
 interface RemotePoolParts {
   readonly transport: PoolTransport

@@ -3,7 +3,8 @@ import type { Admission } from '../../core/contract/admission.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
 import type { Renewal } from '../../core/contract/renewal.ts'
 import type { Resume } from '../../core/contract/resume.ts'
-import type { AdmitAnswer, PoolMethod, PoolTransport } from '../../origin/pools/pool-transport.ts'
+import type { AdmitAnswer } from '../../core/pool/admission-result.ts'
+import type { PoolMethod, PoolTransport } from '../../origin/pools/pool-transport.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import { AdmitPace } from './admit-pace.ts'
 import { EventBatcher } from './event-batcher.ts'
@@ -24,6 +25,11 @@ const RETRY_MS = 1_000
 
 const DONE = Promise.resolve()
 
+/** Compiles only if the object has a method for each name. */
+type ObjectMethods = {
+  readonly [Name in keyof Pick<ClusterObject, PoolMethod>]: (...args: readonly unknown[]) => Promise<unknown>
+}
+
 /** Calls of a ClusterObject. Rejects if the object is unreachable; the caller then places the request without it. */
 export class PoolObjectTransport implements PoolTransport {
   readonly #open: () => Stub
@@ -41,7 +47,7 @@ export class PoolObjectTransport implements PoolTransport {
 
   call(method: PoolMethod, args: readonly unknown[]): Promise<unknown> {
     return this.#withRetry(async (stub) => {
-      const methods = stub as unknown as Record<PoolMethod, (...args: readonly unknown[]) => Promise<unknown>>
+      const methods = stub as unknown as ObjectMethods
       return methods[method](...args)
     })
   }
