@@ -183,7 +183,7 @@ function rank(
   const pool = parts.ports.pool(route.cluster.id, route.pool.model)
   if (pool.decisions === undefined)
     throw new Failure('not_found', 'A dry run is not available for the pool of this model.')
-  return pool.decisions.rank({ ...admission, attempt: 0, avoid: [], configVersion: parts.config.version })
+  return pool.decisions.dryRun({ ...admission, attempt: 0, avoid: [], configVersion: parts.config.version })
 }
 
 function dryEndpoint(path: string | null): ProtocolEndpoint {

@@ -88,8 +88,8 @@ export interface KvEventFeed {
 
 /** Capability: decisions can be asked for. */
 export interface PoolDecisions {
-  /** Ranks without booking. */
-  rank(admission: Admission): Promise<RankOutcome>
+  /** Decides without booking. */
+  dryRun(admission: Admission): Promise<DryRunResult>
   /** The decision of a request. null: the pool has none. */
   explain(id: string): Promise<Decision | null>
 }
@@ -115,7 +115,7 @@ export interface RegionView {
 
 export type AdmitResult = (AdmittedRequest & { readonly lease: Lease }) | RefusedRequest
 
-export type RankOutcome = { readonly decision: Decision } | RefusedRequest
+export type DryRunResult = { readonly decision: Decision } | RefusedRequest
 
 /** Arguments of `Ports.pool`. */
 export type PoolName = readonly [clusterId: string, pool: string]

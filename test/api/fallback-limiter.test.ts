@@ -35,7 +35,7 @@ class Carrier {
       this.calls += 1
       if (!this.isUp) throw new Error('not connected')
     }
-    return Array.from({ length: count }, (_, rank) => {
+    return Array.from({ length: count }, (_, index) => {
       const carrier = {
         reserve: (request: LimitedRequest) => {
           reach()
@@ -58,7 +58,7 @@ class Carrier {
         log: { info: (event) => void this.lines.push(event), warn: (event) => void this.lines.push(event) },
         limitMs: 10_000,
         fallback: () => fallback,
-        share: () => ({ count, rank }),
+        share: () => ({ count, index }),
         lostAt: () => (this.isUp ? this.lostAt : this.now),
       })
     })
@@ -104,7 +104,7 @@ describe('without the carrier of the limits', () => {
 
   it('shares add up to the limit, also of a limit below the number of gateways', () => {
     for (const concurrent of [1, 2, 7, 100]) {
-      const parts = Array.from({ length: 3 }, (_, rank) => shareOf({ ...FREE, concurrent }, { count: 3, rank }))
+      const parts = Array.from({ length: 3 }, (_, index) => shareOf({ ...FREE, concurrent }, { count: 3, index }))
       expect(parts.reduce((sum, part) => sum + part.concurrent!, 0)).toBe(concurrent)
     }
   })
@@ -130,7 +130,7 @@ it('a reservation that the carrier makes too late is settled', async () => {
     log: { info: () => undefined, warn: () => undefined },
     limitMs: 2,
     fallback: () => 'closed',
-    share: () => ({ count: 1, rank: 0 }),
+    share: () => ({ count: 1, index: 0 }),
   })
   expect((await ask(gateway, { concurrent: 1 })).exceeded).toBe('unavailable')
   expect(settled).toEqual([])

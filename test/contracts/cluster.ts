@@ -855,7 +855,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
 
     it('ranks without booking and without a trace', async () => {
       const request = admission()
-      const ranked = await opened.cluster.decisions!.rank(request)
+      const ranked = await opened.cluster.decisions!.dryRun(request)
       expect('decision' in ranked && ranked.decision.candidates).toHaveLength(2)
       expect(await bookings()).toBe(0)
       expect(await opened.cluster.decisions!.explain(request.id)).toBeNull()

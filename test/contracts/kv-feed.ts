@@ -44,7 +44,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
     admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1 })
   /** Estimated tokens of the prompt that each engine has cached. */
   const cached = async (content: readonly (string | number)[]): Promise<Record<string, number>> => {
-    const ranked = await opened.cluster.decisions!.rank(requestOf(content))
+    const ranked = await opened.cluster.decisions!.dryRun(requestOf(content))
     if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
     return Object.fromEntries(
       ranked.decision.candidates.map(({ engine, terms }) => [engine, terms['cached_tokens'] ?? -1]),
@@ -226,7 +226,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
     it('KV events count for a full hit less the block an engine computes again', async () => {
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ blockTokens: 32 }) })])
       await tell({ stored: chain(range(0, 10)) })
-      const ranked = await opened.cluster.decisions!.rank({
+      const ranked = await opened.cluster.decisions!.dryRun({
         ...requestOf(range(0, 10)),
         promptTokens: 10 * BLOCK_TOKENS,
       })

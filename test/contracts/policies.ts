@@ -28,7 +28,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
   }
   const admit = (changes: Partial<Admission> = {}) => admitted(opened.cluster.admit(admission(changes)))
   const rank = async (changes: Partial<Admission> = {}): Promise<Decision> => {
-    const ranked = await opened.cluster.decisions!.rank(admission(changes))
+    const ranked = await opened.cluster.decisions!.dryRun(admission(changes))
     if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
     return ranked.decision
   }

@@ -117,7 +117,7 @@ export function openRecordingPorts(): RecordingPorts {
     },
     digest: async () => digest,
     decisions: {
-      rank: async (admission) =>
+      dryRun: async (admission) =>
         world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal },
       explain: async (id) => {
         const admission = world.admissions.find((one) => one.id === id)

@@ -7,7 +7,7 @@ import type {
   PoolOverview,
   PoolPort,
   PoolQueue,
-  RankOutcome,
+  DryRunResult,
   WrappedPool,
 } from '../../ports/pool.ts'
 
@@ -63,7 +63,7 @@ const configuredFeed =
 const configuredDecisions =
   (configurer: Configurer) =>
   (decisions: PoolDecisions): PoolDecisions => ({
-    rank: (admission) => configurer.configured(() => decisions.rank(admission)),
+    dryRun: (admission) => configurer.configured(() => decisions.dryRun(admission)),
     explain: (id) => decisions.explain(id),
   })
 
@@ -80,7 +80,7 @@ const configuredOverview =
 
 const versionOf = ({ configVersion }: { readonly configVersion: number }): number => configVersion
 
-function isUnconfigured(answer: AdmitResult | RankOutcome): boolean {
+function isUnconfigured(answer: AdmitResult | DryRunResult): boolean {
   return 'refusal' in answer && answer.refusal.reason === 'unconfigured'
 }
 
@@ -114,7 +114,7 @@ class Configurer {
   }
 
   /** Repeats the call after configuring if the object is unconfigured. */
-  async configured<Answer extends AdmitResult | RankOutcome>(call: () => Promise<Answer>): Promise<Answer> {
+  async configured<Answer extends AdmitResult | DryRunResult>(call: () => Promise<Answer>): Promise<Answer> {
     const answer = await call()
     if (!isUnconfigured(answer)) return answer
     await this.configure()

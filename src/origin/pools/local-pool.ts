@@ -57,7 +57,7 @@ export class LocalPool implements PoolPort {
     this.registry = { call: async (call) => state.registry.call(call, now()) }
     this.kvEvents = { feed: async (feeds) => state.feed(feeds, now()) }
     this.decisions = {
-      rank: async (admission) => state.rank(admission, now()),
+      dryRun: async (admission) => state.rank(admission, now()),
       explain: async (id) => state.explain(id),
     }
     this.overview = { summary: async (decisions, historySince = 0) => state.summary(decisions, historySince, now()) }

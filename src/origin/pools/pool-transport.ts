@@ -18,7 +18,10 @@ import type { RequestScope } from '../../ports/request-scope.ts'
 
 type Arguments<Method> = Method extends (...args: infer Args) => unknown ? Args : never
 
-/** Calls of a pool and its capabilities that a transport makes by name, with plain data. undefined: not supported. */
+/**
+ * Calls of a pool and its capabilities that a transport makes by name, with plain data. The names are those of the
+ * methods of a ClusterObject, which stay as they are. undefined: not supported.
+ */
 const METHODS = {
   configure: (pool: PoolPort, ...args: Arguments<PoolPort['configure']>) => pool.configure(...args),
   observe: (pool: PoolPort, ...args: Arguments<PoolPort['observe']>) => pool.observe(...args),
@@ -26,7 +29,7 @@ const METHODS = {
   leave: ({ queue }: PoolPort, ...args: Arguments<PoolQueue['leave']>) => queue?.leave(...args),
   registry: ({ registry }: PoolPort, ...args: Arguments<PoolRegistry['call']>) => registry?.call(...args),
   feed: ({ kvEvents }: PoolPort, ...args: Arguments<KvEventFeed['feed']>) => kvEvents?.feed(...args),
-  rank: ({ decisions }: PoolPort, ...args: Arguments<PoolDecisions['rank']>) => decisions?.rank(...args),
+  rank: ({ decisions }: PoolPort, ...args: Arguments<PoolDecisions['dryRun']>) => decisions?.dryRun(...args),
   explain: ({ decisions }: PoolPort, ...args: Arguments<PoolDecisions['explain']>) => decisions?.explain(...args),
   summary: ({ overview }: PoolPort, ...args: Arguments<PoolOverview['summary']>) => overview?.summary(...args),
   costOf: async ({ costs }: PoolPort, ...args: Arguments<PoolCosts['costOf']>) => costs?.costOf(...args) ?? null,

@@ -60,7 +60,7 @@ export class RemotePool implements PoolPort {
     }
     this.registry = { call: (registryCall) => call('registry', registryCall) }
     this.kvEvents = { feed: (feeds) => call('feed', feeds) }
-    this.decisions = { rank: (admission) => call('rank', compact(admission)), explain: (id) => call('explain', id) }
+    this.decisions = { dryRun: (admission) => call('rank', compact(admission)), explain: (id) => call('explain', id) }
     this.overview = { summary: (decisions, historySince = 0) => call('summary', decisions, historySince) }
     this.costs = { costOf: (key) => call('costOf', key) }
     this.region = { digest: () => call('regionDigest') }

@@ -66,7 +66,7 @@ export class ShardedPool implements PoolPort {
     }
     this.kvEvents = { feed: (feeds) => this.#feed(feeds) }
     this.decisions = {
-      rank: (admission) => this.#first(admission).decisions!.rank(admission),
+      dryRun: (admission) => this.#first(admission).decisions!.dryRun(admission),
       explain: (id) => this.#explain(id),
     }
     this.overview = { summary: (decisions, historySince) => this.#summary(decisions, historySince) }

@@ -30,14 +30,14 @@ export function openLog(
   let copy: LogTarget | null = null
   // Most events of a busy gateway are below the level: they must cost nothing.
   const at = (name: Exclude<LogConfig['level'], 'silent'>) => {
-    const rank = LEVELS.indexOf(name)
+    const severity = LEVELS.indexOf(name)
     const start = `{"level":"${name}",${common}"time":`
     return (event: string, fields: Fields = {}): void => {
-      if (rank < lowest) return
+      if (severity < lowest) return
       const line = logLine(start, clock.time(), event, fields)
       written.write(line)
       copy?.write(line)
-      if (rank > LEVELS.indexOf('info')) output.flush?.()
+      if (severity > LEVELS.indexOf('info')) output.flush?.()
     }
   }
   return {

@@ -74,7 +74,7 @@ const LIMIT_MS = 2_000
 const RESERVED_MS = 30_000
 
 /** The number of isolates is unknown, so the share of each is the whole limit. */
-const ALONE: LimitShare = { count: 1, rank: 0 }
+const ALONE: LimitShare = { count: 1, index: 0 }
 
 /** One object per key. Without the binding each isolate counts alone. */
 function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log): Limiter | undefined {

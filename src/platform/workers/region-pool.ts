@@ -57,7 +57,7 @@ export class RegionPool implements PoolPort {
     this.#local = new LocalPool(ledger.state, clock)
     const ownDigest = (): PoolDigest => ledger.state.digest(clock())
     this.decisions = {
-      rank: (admission) => this.#local.decisions.rank(admission),
+      dryRun: (admission) => this.#local.decisions.dryRun(admission),
       explain: async (id) => (await edge?.decision(id)) ?? ledger.state.explain(id),
     }
     this.overview = {

@@ -184,7 +184,9 @@ describe.skipIf(binary === null)('replicas', () => {
     const { engine } = (await one.admit('m', blocks).then(() => one.load())).match(/"(?<engine>[abc])",1/)!.groups!
     await until(async () => (await other.load()).includes(`["${engine}",1`))
     const cachedTokensAt = async (member: Member) => {
-      const ranked = await member.clusters.get('m')!.decisions!.rank(admission({ id: 'q', promptTokens: 512, blocks }))
+      const ranked = await member.clusters
+        .get('m')!
+        .decisions!.dryRun(admission({ id: 'q', promptTokens: 512, blocks }))
       if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
       return ranked.decision.candidates.find((candidate) => candidate.engine === engine)!.terms['cached_tokens']
     }

@@ -185,12 +185,12 @@ export class ReplicatedLimits implements Limiter {
 
   /** Share of this replica in limits while the server is unreachable. */
   get share(): LimitShare {
-    return this.#share ?? { count: 1, rank: 0 }
+    return this.#share ?? { count: 1, index: 0 }
   }
 
   /** The server has answered; these replicas use it. */
   present(replicas: readonly string[], own: string): void {
-    this.#share = { count: replicas.length, rank: replicas.toSorted().indexOf(own) }
+    this.#share = { count: replicas.length, index: replicas.toSorted().indexOf(own) }
   }
 
   connected(): void {
