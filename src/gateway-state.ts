@@ -59,7 +59,7 @@ export function gatewayState(config: Config, ports: Ports, sources: StateSources
     storedResponses:
       predecessor?.storedResponses ?? ports.shared?.storedResponses ?? new ResponseAffinity(config.limits.responseIds),
     recent: predecessor?.recent ?? new RequestHistory(RECENT_REQUESTS),
-    telemetry: predecessor?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
+    telemetry: telemetryFor(config, ports, predecessor?.telemetry),
     analyzers: new PromptAnalyzers(now, vocabularyOf, predecessor?.analyzers),
     bodyMemory: bodyMemoryFor(config, ports, predecessor?.bodyMemory),
     limiter,
@@ -71,6 +71,12 @@ export function gatewayState(config: Config, ports: Ports, sources: StateSources
     runningIds: predecessor?.runningIds ?? new RunningIds(),
     currentRoutes: predecessor?.currentRoutes ?? new CurrentRoutes(),
   }
+}
+
+function telemetryFor({ traces }: Config, ports: Ports, predecessor: Telemetry | undefined): Telemetry {
+  const telemetry = predecessor ?? new Telemetry(ports, traces, ports.newId())
+  telemetry.adopt(traces)
+  return telemetry
 }
 
 function bodyMemoryFor({ limits }: Config, { shared }: Ports, predecessor: BodyMemory | undefined): BodyMemory {

@@ -108,7 +108,7 @@ export interface GatewayOptions {
   readonly assets?: AssetFiles
   /** Present if several gateways serve one address. */
   readonly workerGroup?: WorkerGroup
-  /** State of the gateway that this one replaces. Its telemetry already exports to the new `traces`. */
+  /** State of the gateway that this one replaces. */
   readonly predecessor?: GatewayState
 }
 

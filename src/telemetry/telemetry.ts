@@ -57,7 +57,7 @@ export class Telemetry {
   }
 
   /** Applies a configuration; pending items use it, too. */
-  export(traces: TracesConfig): void {
+  adopt(traces: TracesConfig): void {
     this.#tracesConfig = traces
   }
 

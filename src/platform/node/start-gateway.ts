@@ -162,7 +162,6 @@ export async function openGateway(
     gateway,
     configRefused: (at) => gateway.configRefused(at),
     change(next, opened) {
-      gateway.state.telemetry.export(next.traces)
       gateway.change(create(next, opened, gateway.state))
       others.adopt(next)
       limits = next.limits
