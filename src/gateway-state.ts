@@ -32,7 +32,7 @@ export interface GatewayState {
   readonly budgets: Budgets | null
   /** Times of the next probes. */
   readonly dueAt: FleetProbe['dueAt']
-  /** Start of the first gateway, ms since the epoch. */
+  /** Start of the first gateway, ms since the epoch: a reload does not change it. */
   readonly startedAt: number
   readonly runningIds: RunningIds
   /** Routes of the newest gateway, which its predecessors use, too. */

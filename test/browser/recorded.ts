@@ -7,7 +7,7 @@ import { configurePools } from '../../src/platform/node/configure-pools.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { nodePorts } from '../../src/platform/node/ports.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import { openGateway, type OpenGateway } from '../../src/platform/node/start-gateway.ts'
+import { openWithListeners, type ListeningGateway } from '../../src/platform/node/start-gateway.ts'
 import { steadyNow } from '../../src/platform/node/steady-clock.ts'
 import { PoolState } from '../../src/core/pool/pool-state.ts'
 import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
@@ -32,7 +32,7 @@ export interface Past {
 
 export interface RecordedWorld {
   readonly fleet: RunningFleet
-  readonly gateway: OpenGateway
+  readonly gateway: ListeningGateway
   readonly url: string
   close(): Promise<void>
 }
@@ -64,7 +64,7 @@ export async function startRecordedWorld(clusters: readonly Cluster[], past: Pas
     return new Player(pools.get(id)!, { ...own, names, now: clock.now, number: at })
   })
   clock.play(() => players.forEach((player) => player.step()))
-  const gateway = await openGateway(config, ports, { folder: '.', vocabularies: new Map() })
+  const gateway = await openWithListeners(config, ports, { folder: '.', vocabularies: new Map() })
   return {
     fleet,
     gateway,

@@ -14,8 +14,8 @@ interface DrainOptions {
   readonly now: AbortSignal
 }
 
-/** `cut`: connections were still busy at the end of the time. */
 export interface DrainResult {
+  /** Connections were still busy at the end of the time, and were closed. */
   readonly timedOut: boolean
 }
 
@@ -28,7 +28,7 @@ interface DrainParts {
   readonly beforeTruncation: () => void
 }
 
-/** Closes the listener, waits for running requests, cuts those that do not end, and waits for their releases. */
+/** Closes the listener, waits for running requests, closes busy connections, and waits for the releases. */
 export async function drainServer(
   { server, http1, background, beforeTruncation }: DrainParts,
   options: DrainOptions,

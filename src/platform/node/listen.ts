@@ -67,7 +67,7 @@ const BACKLOG = 4096
 
 /** Resolves when the port is open; rejects with the system's error if it cannot be opened. */
 export async function listen(
-  gateway: Omit<Gateway, 'supersede' | 'view' | 'config' | 'only' | 'routes'>,
+  gateway: Pick<Gateway, 'fetch' | 'probe' | 'drain' | 'state'>,
   options: ListenOptions,
 ): Promise<Listener> {
   const { log, certificate = null } = options

@@ -2,7 +2,7 @@
 import type { Gateway } from '../../gateway.ts'
 
 /** A sequence of gateways behind the same listeners. A request stays with the gateway that accepted it. */
-export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view' | 'config' | 'only' | 'routes'> {
+export class ReloadableGateway {
   #current: Gateway
   #draining = false
 

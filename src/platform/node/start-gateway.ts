@@ -45,9 +45,9 @@ export interface RunningGateway {
 }
 
 /**
- * Starts a gateway on one thread. `folder`: folder of relative file names. Rejects with a VocabularyError, with a
- * ConfigError if the certificate cannot be used, or
- * with the system's error if the port cannot be opened.
+ * Starts a gateway on one thread. Rejects with a VocabularyError, with a ConfigError if the certificate cannot be used,
+ * or with the system's error if the port cannot be opened.
+ * @param folder folder of relative file names
  */
 export async function startGateway(
   config: Config,
@@ -59,7 +59,7 @@ export async function startGateway(
   const vocabularies = await vocabulariesOf(config)
   const ports = nodePorts(config, log, hooks)
   try {
-    const open = await openGateway(config, ports, { vocabularies, folder })
+    const open = await openWithListeners(config, ports, { vocabularies, folder })
     if (open.reports !== null) log.info('report_listener_ready', { address: open.reports })
     if (open.picker !== null) log.info('endpoint_picker_ready', { address: open.picker })
     if (open.scaler !== null) log.info('external_scaler_ready', { address: open.scaler })
@@ -104,7 +104,7 @@ interface OpenOptions {
 }
 
 /** @testing */
-export interface OpenGateway extends Omit<RunningGateway, 'adopt'> {
+export interface ListeningGateway extends Omit<RunningGateway, 'adopt'> {
   readonly gateway: Pick<Gateway, 'answer' | 'metricsText' | 'state'>
   change(config: Config, vocabularies: OpenOptions['vocabularies']): void
 }
@@ -127,11 +127,11 @@ function certificatesOf(config: Config, folder: string): CertificateFiles | null
 }
 
 /** Opens a gateway with its listeners. The caller opens and closes `ports`. */
-export async function openGateway(
+export async function openWithListeners(
   config: Config,
   ports: Ports,
   { folder, vocabularies, workerGroup, threads = 1 }: OpenOptions,
-): Promise<OpenGateway> {
+): Promise<ListeningGateway> {
   warmUp(vocabularies.values())
   const create = gatewayFactory(ports, workerGroup, folder)
   const gateway = new ReloadableGateway(create(config, vocabularies))

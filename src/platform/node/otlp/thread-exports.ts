@@ -1,7 +1,7 @@
 import type { Config } from '../../../config.ts'
 import type { Log } from '../../../ports/log.ts'
 import { post } from '../../post.ts'
-import type { OpenGateway } from '../start-gateway.ts'
+import type { ListeningGateway } from '../start-gateway.ts'
 import { steadyNow } from '../steady-clock.ts'
 import { type CopiedLog, LogExport } from './log-export.ts'
 import { MetricsExport } from './metrics-export.ts'
@@ -19,7 +19,7 @@ interface ThreadExports {
  */
 export function startExports(
   config: Config,
-  { log, gateway }: { readonly log: Log & CopiedLog; readonly gateway: OpenGateway['gateway'] | null },
+  { log, gateway }: { readonly log: Log & CopiedLog; readonly gateway: ListeningGateway['gateway'] | null },
 ): ThreadExports {
   const lines = new LogExport(log, config)
   const metrics =

@@ -49,6 +49,6 @@ export type ToThread =
   | readonly [type: 'sibling', question: GroupQuery]
   /** Answered at once, after every message that was posted before. */
   | readonly [type: 'sync']
-  /** Answered with `Drained` when all requests have ended. */
+  /** Answered with a DrainResult when all requests have ended. */
   | readonly [type: 'stop']
   | readonly [type: 'stop_now']

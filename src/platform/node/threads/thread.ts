@@ -5,7 +5,7 @@ import type { Config } from '../../../config.ts'
 import { openLog } from '../log.ts'
 import { startExports } from '../otlp/thread-exports.ts'
 import { threadOutput } from '../standard-output.ts'
-import { openGateway } from '../start-gateway.ts'
+import { openWithListeners } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary-files.ts'
 import { RpcChannel } from './rpc.ts'
 import type { ToMain, ToThread } from './messages.ts'
@@ -52,7 +52,7 @@ export async function runThread(): Promise<void> {
   Atomics.store(slots, number - 1, 0)
   const ports = threadPorts(config, { log, channel, numbers, bodyCount: countIn(slots, number - 1) })
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
-  const open = await openGateway(config, ports, {
+  const open = await openWithListeners(config, ports, {
     folder,
     vocabularies: await vocabulariesOf(config),
     threads: slots.length,
