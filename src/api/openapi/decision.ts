@@ -51,6 +51,8 @@ export const decision = component(
     moved_from: z.optional(text),
     waited_ms: z.optional(number),
     predicted_ttft_ms: z.nullable(number),
+    predicted_place_wait_ms: z.optional(described('Part of it until the engine has a place.', z.nullable(number))),
+    predicted_itl_ms: z.optional(described('Time between two tokens of the response.', z.nullable(number))),
     predicted_cached_tokens: z.nullable(number),
     shadow: z.nullable(described('Choice of the shadow policy.', shadow)),
     retry_refused: z.optional(text),

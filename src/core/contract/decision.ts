@@ -71,6 +71,10 @@ export interface Decision {
   /** Time in the queue of the pool, ms. Absent: it did not wait. */
   readonly waitedMs?: number
   readonly predictedTtftMs: number | null
+  /** Part of it until the engine has a place (`max_num_seqs`). Absent from older objects, as is the next. */
+  readonly predictedPlaceWaitMs?: number | null
+  /** Time between two tokens of the response. */
+  readonly predictedItlMs?: number | null
   readonly predictedCachedTokens: number | null
   /** Choice of the shadow policy; null: none. */
   readonly shadow: ShadowChoice | null

@@ -4,8 +4,10 @@ import type { UsualDelay } from './usual-delay.ts'
 
 /** What an engine has to do before a first token, seconds. */
 interface WorkBefore {
-  /** Round trip, queued prefills, and the wait for a place, one after the other. */
+  /** Round trip, and queued prefills or the wait for a place, whichever is longer. */
   readonly waitS: number
+  /** The wait for a place. */
+  readonly placeWaitS: number
   /** Prefill of the uncached tokens, and loading of cached ones and of an adapter. */
   readonly ownS: number
   /** What the engine's steps add to both. 0: it is idle, or they are unknown. */
@@ -26,7 +28,11 @@ export interface Prediction {
   /** Time to the first token, seconds: its median and 90th percentile. */
   readonly firstTokenS: number
   readonly firstTokenP90S: number
-  /** Part of it for the prompt itself. */
+  /** Seconds between two tokens of the engine's streams once the request decodes there, with usual prefills. */
+  readonly itlS: number
+  /** Wait until the engine has a place (`max_num_seqs`), seconds. 0: it has one, or its places are unknown. */
+  readonly placeWaitS: number
+  /** Part of the first token for the prompt itself. */
   readonly ownS: number
   /** From the work one after the other, and in steps: the two models that are chosen from. */
   readonly workS: number
@@ -35,13 +41,16 @@ export interface Prediction {
   readonly baseS: number
 }
 
-export function predict(work: WorkBefore, errors: PredictionErrors): Prediction {
+/** @param itlS seconds between tokens, from the engine's decode cost model */
+export function predict(work: WorkBefore, itlS: number, errors: PredictionErrors): Prediction {
   const workS = work.waitS + work.ownS
   const baseS = baseSeconds(work, errors)
   const firstTokenS = baseS + laterSeconds(baseS, work, errors)
   return {
     firstTokenS,
     firstTokenP90S: work.isBehind ? firstTokenS * errors.spread.factor : firstTokenS,
+    itlS,
+    placeWaitS: work.placeWaitS,
     ownS: work.ownS,
     workS,
     inStepsS: workS + work.stepsS,
@@ -50,7 +59,10 @@ export function predict(work: WorkBefore, errors: PredictionErrors): Prediction 
 }
 
 /** `baseS` of the prediction. */
-export function baseSeconds({ waitS, ownS, stepsS }: WorkBefore, { prediction }: PredictionErrors): number {
+export function baseSeconds(
+  { waitS, ownS, stepsS }: Pick<WorkBefore, 'waitS' | 'ownS' | 'stepsS'>,
+  { prediction }: PredictionErrors,
+): number {
   const workS = waitS + ownS
   return prediction.choose(workS, workS + stepsS)
 }

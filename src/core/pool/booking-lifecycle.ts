@@ -89,7 +89,7 @@ export class BookingLifecycle {
     const [{ engine } = { engine: null }] = legs
     if (engine === null || predicted === null || placement.kind !== 'whole' || isOpaque(engine.spec)) return
     const expected = this.#ledger.expected(engine, now)
-    const answerMs = admission.streams === false ? expected.answerMs(admission) : 0
+    const answerMs = admission.streams === false ? expected.answerMs(admission, predicted.itlS) : 0
     const { ttftMs, size } = predicted
     const { prefillMs, beyondMs } = expected.prefill(size, predicted.prefillMs)
     booking.owed = engine.owed.add({ predictedMs: Math.max(ttftMs, prefillMs) + answerMs, prefillMs, beyondMs, now })

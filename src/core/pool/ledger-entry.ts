@@ -78,14 +78,17 @@ interface BookedPrediction {
   readonly ttftMs: number
   /** The part of it in which the engine is at this prompt, ms. */
   readonly prefillMs: number
+  /** Time between tokens, seconds. */
+  readonly itlS: number
 }
 
 /** Predicted first token of a booking, by its first leg. null: unknown. */
 export function predictionOf({ admission: { promptTokens }, legs: [leg] }: LedgerEntry): BookedPrediction | null {
-  if (leg === undefined || leg.isResumed || leg.estimate.ttftMs === null) return null
+  if (leg === undefined || leg.isResumed) return null
   const { ttftMs, prediction, cached } = leg.estimate
+  if (ttftMs === null || prediction === null) return null
   // What its steps add to the work before it is mostly its own, and both models of one prompt may differ widely.
-  const stepsS = prediction === null ? 0 : Math.max(0, prediction.baseS - prediction.workS)
+  const stepsS = Math.max(0, prediction.baseS - prediction.workS)
   const prefillMs = 1000 * ((leg.queued?.seconds ?? 0) + stepsS)
-  return { size: { promptTokens, cachedTokens: cached.total }, ttftMs, prefillMs }
+  return { size: { promptTokens, cachedTokens: cached.total }, ttftMs, prefillMs, itlS: prediction.itlS }
 }

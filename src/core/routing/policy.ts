@@ -64,6 +64,9 @@ export interface Signals {
    */
   readonly delayS: number
   readonly laterS: number
+  /** Predicted seconds between two tokens of the engine's streams with this request, and what it adds to them. */
+  readonly itlS: number
+  readonly addedItlS: number
   /** Running and waiting requests from other sources, by the engine's latest report; 0: none, or no recent report. */
   readonly foreignRequests: number
   /** Capacity in KV blocks; Infinity: unknown. */
@@ -73,8 +76,6 @@ export interface Signals {
   readonly costModel: { readonly fixedS: number; readonly perTokenS: number; readonly perPairS: number }
   /** Confidence of the cost model: 0 prior only, towards 1 with consistent samples. */
   readonly confidence: number
-  /** Seconds between two output tokens = baseS + perRequestS * running + perBlockS * blocks. */
-  readonly decodeCostModel: { readonly baseS: number; readonly perRequestS: number; readonly perBlockS: number }
   /** Warmth: 0 just joined or restarted, 1 warmed up. */
   readonly warmth: number
   /** Adapter affinity: 1 loaded, 0 must be loaded, -1 no room. */

@@ -21,6 +21,8 @@ const IDLE: Signals = {
   placeWaitS: 0,
   delayS: 0,
   laterS: 0,
+  itlS: 0.01,
+  addedItlS: 0.0005,
   cachedTokens: 0,
   slowTokens: { host: 0, disk: 0, remote: 0 },
   lookupTokens: 0,
@@ -34,7 +36,6 @@ const IDLE: Signals = {
   rttS: 0,
   costModel,
   confidence: 1,
-  decodeCostModel: { baseS: 0.01, perRequestS: 0.0005, perBlockS: 1e-5 },
   warmth: 1,
   adapterFit: 1,
 }

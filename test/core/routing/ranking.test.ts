@@ -132,7 +132,8 @@ const candidate: fc.Arbitrary<Omit<Candidate, 'id'>> = fc.record({
   rttS: seconds,
   costModel: fc.record({ fixedS: seconds, perTokenS: seconds, perPairS: seconds }),
   confidence: share,
-  decodeCostModel: fc.record({ baseS: seconds, perRequestS: seconds, perBlockS: seconds }),
+  itlS: seconds,
+  addedItlS: seconds,
   warmth: share,
   adapterFit: fc.constantFrom(-1, 0, 1),
 })

@@ -3,7 +3,7 @@ import { prefillSeconds, type PromptSize } from '../../latency/prefill-cost-mode
 import type { EngineRef } from '../booking-ref.ts'
 import { extrapolated } from './extrapolation.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
-import { presentStepS, type StepSources } from '../estimators/step-time.ts'
+import { presentItlS, type ItlSources } from '../estimators/present-itl.ts'
 
 /** Samples from which a pace counts as learned. */
 const LEARNED_SAMPLES = 3
@@ -20,7 +20,7 @@ const UNKNOWN_OUTPUT_TOKENS = 256
 interface ExpectedTimesParts {
   readonly engine: EngineRef
   readonly estimators: EngineEstimators
-  readonly sources: StepSources
+  readonly sources: ItlSources
   /** Usual output of the pool's responses; null: none yet. */
   readonly outputTokens: number | null
   readonly now: number
@@ -57,7 +57,7 @@ export class ExpectedTimes {
   /** Usual time in which a running stream fills one block, after which its output is reported, ms. */
   get reportMs(): number {
     const { estimators, sources, now } = this.#parts
-    return 1000 * sources.blockTokens * presentStepS(estimators, sources, now)
+    return 1000 * sources.blockTokens * presentItlS(estimators, sources, now)
   }
 
   /** Prefill work that waits or runs, ms. */
@@ -88,10 +88,13 @@ export class ExpectedTimes {
     return engine.spec.rttMs + 1000 * prefillSeconds(estimators.costModel(now), TRIAL_PROMPT)
   }
 
-  /** Longest usual time from the first token to the end of an answer that does not stream, ms. */
-  answerMs({ outputLimitTokens = Infinity }: Admission): number {
-    const { estimators, sources, outputTokens, now } = this.#parts
+  /**
+   * Longest usual time from the first token to the end of an answer that does not stream, ms.
+   * @param itlS predicted seconds between its tokens
+   */
+  answerMs({ outputLimitTokens = Infinity }: Admission, itlS: number): number {
+    const { outputTokens } = this.#parts
     const tokens = Math.min(outputLimitTokens, LONG_ANSWER * (outputTokens ?? UNKNOWN_OUTPUT_TOKENS))
-    return 1000 * tokens * presentStepS(estimators, sources, now)
+    return 1000 * tokens * itlS
   }
 }

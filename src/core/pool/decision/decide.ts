@@ -15,11 +15,11 @@ import type { EngineTable } from '../pool-engines/engine-table.ts'
 import { excludedFrom } from './excluded-engines.ts'
 import type { Exclusion } from './exclusion.ts'
 import {
-  type FirstTokenPrediction,
-  firstTokenPrediction,
+  type EnginePrediction,
+  enginePrediction,
   type SplitPrediction,
   splitPrediction,
-} from '../signals/first-token-prediction.ts'
+} from '../signals/engine-prediction.ts'
 import { panicOf } from './panic.ts'
 import type { PolicyChains } from './policy-chains.ts'
 import { refuse } from '../refusals.ts'
@@ -183,10 +183,9 @@ function decisionOf(
 ): Decision {
   const predicted = predictionById(routed.prefiller, input)
   const { placement } = routed
-  const kvTransferMs =
-    placement.kind === 'whole' || placement.prefill === null
-      ? 0
-      : (predictionById(placement.decode, input, splitPrediction).kvTransferMs ?? 0)
+  const decoding = placement.kind === 'whole' ? predicted : predictionById(placement.decode, input, splitPrediction)
+  const isSplit = placement.kind !== 'whole' && placement.prefill !== null
+  const kvTransferMs = isSplit ? (decoding.kvTransferMs ?? 0) : 0
   // Rare fields are added afterwards: spreads of empty objects took half the time of this function.
   const decision: Mutable<Decision> = {
     id: admission.id,
@@ -204,6 +203,8 @@ function decisionOf(
     candidates: AS_NUMBERS,
     excluded,
     predictedTtftMs: predicted.ttftMs === null ? null : predicted.ttftMs + kvTransferMs,
+    predictedPlaceWaitMs: predicted.placeWaitMs,
+    predictedItlMs: decoding.itlMs,
     predictedCachedTokens: predicted.cachedTokens,
     shadow,
     actual: null,
@@ -213,14 +214,16 @@ function decisionOf(
   return Object.assign(decision, input.steps.legs.splitOf(routed))
 }
 
+const UNKNOWN: EnginePrediction = { ttftMs: null, placeWaitMs: null, itlMs: null, cachedTokens: null }
+
 function predictionById(
   engineId: string,
   { engines, reading }: DecisionInput,
-  predict: (reading: SignalReader, engine: EngineState) => SplitPrediction = firstTokenPrediction,
+  predict: (reading: SignalReader, engine: EngineState) => SplitPrediction = enginePrediction,
 ): SplitPrediction {
   const engine = engines.get(engineId)
   // A gateway or provider has many engines behind it, so there is no prediction.
-  return engine === undefined || isOpaque(engine.spec) ? { ttftMs: null, cachedTokens: null } : predict(reading, engine)
+  return engine === undefined || isOpaque(engine.spec) ? UNKNOWN : predict(reading, engine)
 }
 
 function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, blockTokens: number): RouteRequest {
@@ -240,7 +243,11 @@ function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, bl
 }
 
 /** The decision with another engine than the policy's choice. */
-export function movedTo(engine: string, decision: Decision, { ttftMs, cachedTokens }: FirstTokenPrediction): Decision {
+export function movedTo(
+  engine: string,
+  decision: Decision,
+  { ttftMs, placeWaitMs, itlMs, cachedTokens }: EnginePrediction,
+): Decision {
   const movedFrom = servingEngine(decision.placement)
   const runnersUp = [movedFrom, ...decision.placement.runnersUp.filter((id) => id !== engine)]
   return {
@@ -248,6 +255,8 @@ export function movedTo(engine: string, decision: Decision, { ttftMs, cachedToke
     placement: { kind: 'whole', engine, runnersUp },
     movedFrom,
     predictedTtftMs: ttftMs,
+    predictedPlaceWaitMs: placeWaitMs,
+    predictedItlMs: itlMs,
     predictedCachedTokens: cachedTokens,
   }
 }

@@ -15,7 +15,7 @@ import type { PoolLedger } from '../ledger.ts'
 import { retryBudgetSpent } from '../refusals.ts'
 import { isRetry, withoutFailedLegs } from '../retried-work.ts'
 import type { RetryBudget } from '../retry-budget.ts'
-import { firstTokenPrediction } from '../signals/first-token-prediction.ts'
+import { enginePrediction } from '../signals/engine-prediction.ts'
 import { EnginePressure } from '../signals/engine-pressure.ts'
 import type { SignalReader } from '../signals/signal-reader.ts'
 import { type RequestDemand, expectedWork } from '../queue/request-demand.ts'
@@ -91,7 +91,7 @@ export class Placer {
   demandOf(admission: Admission, reading: SignalReader): RequestDemand {
     const { objective } = this.#parts.overload
     const engines = this.#parts.engines.table.all()
-    const cached = engines.map((engine) => firstTokenPrediction(reading, engine).cachedTokens ?? 0)
+    const cached = engines.map((engine) => reading.prompt.cached(engine).total)
     const waitsMs = engines.map((engine) =>
       isOpaque(engine.spec) ? Infinity : objective.longestWaitMs(admission, new EnginePressure(reading, engine)),
     )
@@ -150,7 +150,7 @@ export class Placer {
       ? chosen
       : {
           ...chosen,
-          decision: movedTo(verdict.engine, decision, firstTokenPrediction(reading, engines.get(verdict.engine)!)),
+          decision: movedTo(verdict.engine, decision, enginePrediction(reading, engines.get(verdict.engine)!)),
         }
   }
 

@@ -4,7 +4,7 @@ import { attentionPairs, newTokens } from '../../latency/prefill-cost-model.ts'
 import type { PrefixIndex } from '../../prefix-index/prefix-index.ts'
 import { tokensPerBlock } from '../block-tokens.ts'
 import type { LedgerEntry, LegEntry } from '../ledger-entry.ts'
-import { presentStepS, type StepSources } from './step-time.ts'
+import { presentItlS, type ItlSources } from './present-itl.ts'
 
 /** Output tokens up to which a non-streaming response time is mostly prefill. */
 const SHORT_ANSWER_TOKENS = 16
@@ -82,7 +82,7 @@ const isUsual = ({ cached, adapterFit }: LegEntry['estimate']): boolean =>
 export function endUnstreamed(
   request: LedgerEntry,
   { result, usage }: Outcome,
-  sources: StepSources,
+  sources: ItlSources,
   now: number,
 ): void {
   if (result !== 'complete' || usage === null) return
@@ -91,7 +91,7 @@ export function endUnstreamed(
   for (const leg of request.legs) {
     const { queued, legRole, estimators } = leg
     if (queued === null || legRole !== 'whole') continue
-    const decodeS = Math.max(0, tokens - 1) * presentStepS(estimators, sources, now)
+    const decodeS = Math.max(0, tokens - 1) * presentItlS(estimators, sources, now)
     leg.busyPeriod = estimators.queue.firstToken(queued, now - decodeS * 1000)
   }
 }

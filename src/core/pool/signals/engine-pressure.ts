@@ -4,8 +4,9 @@ import type { Prediction } from '../../latency/prediction.ts'
 import type { Pressure } from '../../overload/pressure.ts'
 import type { EngineRef } from '../booking-ref.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
-import { unparsedBlocks, ownPrefillS } from './expected-wait.ts'
-import { predictionFor } from './first-token-prediction.ts'
+import { usedBlocks } from './decode-load.ts'
+import { ownPrefillS } from './expected-wait.ts'
+import { predictionFor } from './engine-prediction.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /**
@@ -102,9 +103,11 @@ export class EnginePressure implements Pressure {
   }
 
   #newActiveBlocks(): number {
-    const { sources, prompt } = this.#reading
+    const { sources, prompt, now } = this.#reading
     const { number } = this.#estimators
+    prompt.match()
     const newBlocks = sources.active.newBlocks(number, prompt.shape, prompt.shares(this.#engine))
-    return sources.active.active(number) + unparsedBlocks(this.#reading, this.#estimators) + newBlocks
+    const foreign = sources.load.foreign(this.#engine, now, this.#estimators)
+    return usedBlocks(this.#reading, this.#estimators, foreign) + newBlocks
   }
 }

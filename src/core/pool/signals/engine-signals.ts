@@ -4,8 +4,6 @@ type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
 
 const NO_COST_MODEL: Signals['costModel'] = { fixedS: NaN, perTokenS: NaN, perPairS: NaN }
 
-const NO_DECODE_COST_MODEL: Signals['decodeCostModel'] = { baseS: NaN, perRequestS: NaN, perBlockS: NaN }
-
 export const NO_SLOW_TOKENS: Signals['slowTokens'] = { host: 0, disk: 0, remote: 0 }
 
 /**
@@ -36,12 +34,13 @@ export class EngineSignals implements Mutable<Signals> {
   placeWaitS = NaN
   delayS = NaN
   laterS = NaN
+  itlS = NaN
+  addedItlS = NaN
   foreignRequests = NaN
   capacityBlocks = NaN
   rttS = NaN
   costModel = NO_COST_MODEL
   confidence = NaN
-  decodeCostModel = NO_DECODE_COST_MODEL
   warmth = NaN
   adapterFit = NaN
 

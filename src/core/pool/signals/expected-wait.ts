@@ -1,18 +1,19 @@
 /** Work of an engine before and for a request: the wait behind other prompts, and the own prefill. */
+import type { Admission } from '../../contract/admission.ts'
 import { prefillSeconds } from '../../latency/prefill-cost-model.ts'
-import type { EngineRef } from '../booking-ref.ts'
 import type { CachedTokens } from './cached-tokens.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
-import { presentStepS } from '../estimators/step-time.ts'
 import type { ForeignEstimate } from '../estimators/foreign-load.ts'
 import type { SignalQuery } from './signal-sources.ts'
 
-/** Seconds before a prefill could start, with the round trip. */
-export function waitS({ sources, admission, now }: SignalQuery, engine: EngineRef): number {
-  const { estimators } = engine
-  const foreign = sources.load.foreign(engine, now, estimators)
-  const placeS = estimators.places.waitS((admission.sequences ?? 1) + foreign.requests, now)
-  return engine.spec.rttMs / 1000 + Math.max(queuedS(estimators, foreign, now), placeS)
+/** Seconds until the engine has a place for all sequences of the request. */
+export function untilPlaceS(
+  { sequences = 1 }: Admission,
+  { places }: EngineEstimators,
+  foreign: ForeignEstimate,
+  now: number,
+): number {
+  return places.waitS(sequences + foreign.requests, now)
 }
 
 /** Seconds of queued prefills, with those of other sources. */
@@ -31,13 +32,4 @@ export function ownPrefillS(
 ): number {
   const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
   return prefillSeconds(estimators.presentCostModel(now), size)
-}
-
-/** Blocks of running sequences whose output the gateway does not parse. */
-export function unparsedBlocks(
-  { sources, now }: Pick<SignalQuery, 'sources' | 'now'>,
-  estimators: EngineEstimators,
-): number {
-  if (!estimators.hasUnparsed) return 0
-  return estimators.unparsedBlocks(now, sources.blockTokens, presentStepS(estimators, sources, now))
 }

@@ -3,8 +3,9 @@ import type { Prediction } from '../../latency/prediction.ts'
 import type { Signal } from '../../routing/policy.ts'
 import type { EngineRef } from '../booking-ref.ts'
 import { NO_SLOW_TOKENS } from './engine-signals.ts'
-import { queuedS, unparsedBlocks } from './expected-wait.ts'
+import { fillItls, usedBlocks } from './decode-load.ts'
 import { fillDelays } from './delay-signals.ts'
+import { queuedS, untilPlaceS } from './expected-wait.ts'
 import { LOAD_SIGNALS } from '../load-stats.ts'
 import { PromptLookup } from './prompt-lookup.ts'
 import type { SignalQuery, SignalSources } from './signal-sources.ts'
@@ -23,6 +24,8 @@ const STATELESS: readonly Signal[] = [...LOAD_SIGNALS, 'arrivals', ...OF_PROMPT]
 
 const DELAYS: readonly Signal[] = ['delayS', 'laterS']
 
+const ITLS: readonly Signal[] = ['itlS', 'addedItlS']
+
 /** Signals that are computed together. */
 interface SignalGroups {
   readonly load: boolean
@@ -30,6 +33,7 @@ interface SignalGroups {
   readonly prompt: boolean
   readonly state: boolean
   readonly delays: boolean
+  readonly itls: boolean
 }
 
 /** By the list of a policy, which never changes: a decision looks through no names. */
@@ -39,12 +43,14 @@ function groupsOf(signals: readonly Signal[]): SignalGroups {
   let groups = groupsByList.get(signals)
   if (groups === undefined) {
     const delays = DELAYS.some((delay) => signals.includes(delay))
+    const itls = ITLS.some((itl) => signals.includes(itl))
     groups = {
-      load: signals.some((signal) => LOAD_SIGNALS.includes(signal)),
+      load: itls || signals.some((signal) => LOAD_SIGNALS.includes(signal)),
       arrivals: signals.includes('arrivals'),
-      prompt: delays || signals.some((signal) => OF_PROMPT.includes(signal)),
+      prompt: delays || itls || signals.some((signal) => OF_PROMPT.includes(signal)),
       state: signals.some((signal) => !STATELESS.includes(signal)),
       delays,
+      itls,
     }
     groupsByList.set(signals, groups)
   }
@@ -65,6 +71,7 @@ export class SignalReader implements SignalQuery {
   #promptFilled = false
   #stateFilled = false
   #delaysFilled = false
+  #itlsFilled = false
 
   constructor(
     sources: SignalSources,
@@ -88,7 +95,7 @@ export class SignalReader implements SignalQuery {
    * needs the signal skips the engine. A cold cache and an empty queue are 0, not missing.
    */
   write(signals: readonly Signal[]): void {
-    const { load, arrivals, prompt, state, delays } = groupsOf(signals)
+    const { load, arrivals, prompt, state, delays, itls } = groupsOf(signals)
     if (load && !this.#loadFilled) {
       this.#loadFilled = true
       this.sources.load.writeSignals(this.#engines, this.now)
@@ -108,6 +115,10 @@ export class SignalReader implements SignalQuery {
     if (delays && !this.#delaysFilled) {
       this.#delaysFilled = true
       for (const engine of this.#engines) fillDelays(this, engine)
+    }
+    if (itls && !this.#itlsFilled) {
+      this.#itlsFilled = true
+      for (const engine of this.#engines) fillItls(this, engine)
     }
   }
 
@@ -136,8 +147,8 @@ export class SignalReader implements SignalQuery {
   /** Writes the signals that do not depend on the prompt. */
   #fillState(): void {
     const engines = this.#engines
-    const { active, blockTokens, load } = this.sources
-    const { now } = this
+    const { load } = this.sources
+    const { admission, now } = this
     for (let at = 0; at < engines.length; at++) {
       const { signals, estimators } = engines[at]!
       const { queue } = estimators
@@ -147,15 +158,14 @@ export class SignalReader implements SignalQuery {
       signals.usualQueuedPrefills = queue.usualLength(now)
       signals.queuedPrefillTokens = queue.newTokens
       signals.queuedWork = queue.work
-      signals.placeWaitS = estimators.places.waitS((this.admission.sequences ?? 1) + foreign.requests, now)
+      signals.placeWaitS = untilPlaceS(admission, estimators, foreign, now)
       signals.queuedPrefillS = Math.max(queuedS(estimators, foreign, now), signals.placeWaitS)
-      signals.activeBlocks = active.active(estimators.number) + unparsedBlocks(this, estimators) + foreign.blocks
+      signals.activeBlocks = usedBlocks(this, estimators, foreign)
       signals.capacityBlocks = estimators.capacity.declared ?? Infinity
       signals.costModel = estimators.presentCostModel(now)
       signals.confidence = estimators.learner.confidence
-      signals.decodeCostModel = estimators.decodeCostModel(blockTokens, now)
       signals.warmth = estimators.warmth(now)
-      signals.adapterFit = estimators.adapters.fit(this.admission.adapter)
+      signals.adapterFit = estimators.adapters.fit(admission.adapter)
     }
   }
 }

@@ -1,5 +1,4 @@
 import { newTokens, prefillSeconds, queueSeconds, STEP_TOKENS } from '../../latency/prefill-cost-model.ts'
-import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import { adapterSeconds, DEFAULT_LOADING_COSTS, loadSeconds } from '../../latency/loading-costs.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../policy-options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
@@ -115,7 +114,8 @@ const needs = [
   'confidence',
   'cachedTokens',
   'slowTokens',
-  'decodeCostModel',
+  'itlS',
+  'addedItlS',
   'requests',
   'foreignRequests',
   'activeBlocks',
@@ -307,10 +307,9 @@ function delayOfOthersS(
  * their steps are longer while it decodes.
  */
 function streamsS(engine: PredictedCandidate, prefillS: number, outputTokens: number): number {
-  const { requests, foreignRequests, queuedPrefills, newActiveBlocks, decodeCostModel } = engine
+  const { requests, foreignRequests, queuedPrefills, addedItlS } = engine
   const running = Math.max(0, requests + foreignRequests - queuedPrefills)
-  const stepS = decodeCostModel.perRequestS + decodeCostModel.perBlockS * newActiveBlocks
-  return running * (prefillS + outputTokens * stepS)
+  return running * (prefillS + outputTokens * addedItlS)
 }
 
 function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidate[], values: Values): void {
@@ -327,8 +326,7 @@ function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidat
     const adapterS = adapterSeconds(engine.adapterFit, values)
     const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS + engine.delayS
     const potential = engine.activeBlocks + engine.newActiveBlocks
-    const tokenS = tokenSeconds(engine.decodeCostModel, engine.requests + engine.foreignRequests + 1, potential)
-    const outputS = outputTokens * tokenS
+    const outputS = outputTokens * engine.itlS
     const decodeS = values.decodeWeight * outputS
     const lastingS =
       engine.liveTokens >= 0 && live > engine.cachedTokens

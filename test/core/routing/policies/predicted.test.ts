@@ -213,17 +213,17 @@ it('predicted doubles the cost of an engine without warmth, and less of a warmer
 
 it('predicted weights decode time by the decode weight and the expected output', () => {
   const made = policyNamed('predicted', { ...bare, decodeWeight: 0.1 })
-  const fleet = candidates({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.16 } })
+  const fleet = candidates({ busy: { requests: 20, itlS: 0.02 }, idle: { queuedPrefillS: 0.16 } })
   const winner = (expectedOutputTokens: number): string =>
     asRanked(made, routeRequest(100, { expectedOutputTokens }), fleet)[0]!.engine
-  // 20 requests add 10 ms per token, and wait 10 ms per token and 0.6 s for the prefill, all together:
+  // Tokens take 10 ms longer, and 20 requests wait 10 ms per token and 0.6 s for the prefill, all together:
   // 0.1 x (20 ms x 50 tokens + 0.6 s) equals the other engine's queue.
   expect([winner(49), winner(51)]).toEqual(['busy', 'idle'])
 })
 
 it('predicted expects the usual output of the pool, at most expectedOutputTokens', () => {
   const made = policyNamed('predicted', { ...bare, decodeWeight: 0.1, expectedOutputTokens: 100 })
-  const fleet = candidates({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.16 } })
+  const fleet = candidates({ busy: { requests: 20, itlS: 0.02 }, idle: { queuedPrefillS: 0.16 } })
   const winner = (changes: Partial<RouteRequest>): string =>
     asRanked(made, routeRequest(100, changes), fleet)[0]!.engine
   expect(winner({ usualOutputTokens: null })).toBe('idle')
@@ -242,8 +242,8 @@ it('predicted charges the delay of all running streams: a standstill for the pre
   expect(streamsS({})).toBe(0)
   // Prompts without a first token are no streams.
   expect(streamsS({ requests: 3, queuedPrefills: 3 })).toBe(0)
-  expect(streamsS({ requests: 6, foreignRequests: 4, queuedPrefills: 3, newActiveBlocks: 10 })).toBeCloseTo(
-    0.1 * 7 * (prefillS + 50 * (0.0005 + 10 * 1e-5)),
+  expect(streamsS({ requests: 6, foreignRequests: 4, queuedPrefills: 3, addedItlS: 0.0015 })).toBeCloseTo(
+    0.1 * 7 * (prefillS + 50 * 0.0015),
     12,
   )
 })

@@ -4,7 +4,7 @@ import { decodeCostModelAt } from '../../../../src/core/latency/decode-cost-mode
 import { DEFAULT_PROFILE, profile } from '../../../../src/core/latency/profiles.ts'
 import { EngineEstimators } from '../../../../src/core/pool/estimators/engine-estimators.ts'
 import { HardwareClass } from '../../../../src/core/pool/estimators/hardware-class.ts'
-import { presentStepS } from '../../../../src/core/pool/estimators/step-time.ts'
+import { presentItlS } from '../../../../src/core/pool/estimators/present-itl.ts'
 import { ActiveBlocks } from '../../../../src/core/prefix-index/active-blocks.ts'
 import { PrefixIndex } from '../../../../src/core/prefix-index/prefix-index.ts'
 
@@ -27,7 +27,7 @@ it('the step time of an engine grows with its streams and with the KV blocks tha
       const active = new ActiveBlocks(index)
       active.output(active.add(0, { blocks: new Uint32Array(), blockCount: 0, partial: false }, true), outputBlocks)
       const { baseS, perRequestS, perBlockS } = decodeCostModelAt(logPace, BLOCK_TOKENS)
-      expect(presentStepS(estimators, { active, blockTokens: BLOCK_TOKENS }, 0)).toBeCloseTo(
+      expect(presentItlS(estimators, { active, blockTokens: BLOCK_TOKENS }, 0)).toBeCloseTo(
         baseS + streams * perRequestS + outputBlocks * perBlockS,
         9,
       )

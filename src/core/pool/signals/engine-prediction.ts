@@ -1,18 +1,25 @@
+import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import { adapterSeconds, loadSeconds } from '../../latency/loading-costs.ts'
 import { type Prediction, predict } from '../../latency/prediction.ts'
 import type { EngineRef } from '../booking-ref.ts'
+import type { ForeignEstimate } from '../estimators/foreign-load.ts'
 import { stepsS } from './delay-signals.ts'
-import { ownPrefillS, waitS } from './expected-wait.ts'
+import { usedBlocks } from './decode-load.ts'
+import { ownPrefillS, queuedS, untilPlaceS } from './expected-wait.ts'
 import type { SignalReader } from './signal-reader.ts'
 
-/** Predicted first token of a request on one engine. null: unknown. */
-export interface FirstTokenPrediction {
+/** Prediction for a request on one engine, as decisions have it. null: unknown. */
+export interface EnginePrediction {
   readonly ttftMs: number | null
+  /** Part of it until the engine has a place. */
+  readonly placeWaitMs: number | null
+  /** Time between two tokens. */
+  readonly itlMs: number | null
   readonly cachedTokens: number | null
 }
 
 /** The prediction with what the choice between whole and split serving compares. Absent: unknown. */
-export interface SplitPrediction extends FirstTokenPrediction {
+export interface SplitPrediction extends EnginePrediction {
   /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
   readonly stallMs?: number
   /** From the end of a prefill on another engine to the first token on this one, milliseconds. */
@@ -31,21 +38,40 @@ function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
   const prefillS = ownPrefillS(reading, estimators, cached)
   const loadS = loadSeconds(cached, sources.loading)
   const adapterS = adapterSeconds(estimators.adapters.fit(admission.adapter), sources.loading)
-  const waitsS = waitS(reading, engine)
+  const foreign = sources.load.foreign(engine, now, estimators)
+  const placeWaitS = untilPlaceS(admission, estimators, foreign, now)
   return predict(
     {
-      waitS: waitsS,
+      waitS: engine.spec.rttMs / 1000 + Math.max(queuedS(estimators, foreign, now), placeWaitS),
+      placeWaitS,
       ownS: prefillS + loadS + adapterS,
       stepsS: stepsS(estimators, { promptTokens: admission.promptTokens, cachedTokens: cached.total, prefillS }, now),
       isBehind: !estimators.queue.isEmpty,
     },
+    predictedItlS(reading, engine, foreign),
     estimators,
   )
 }
 
-export function firstTokenPrediction(reading: SignalReader, engine: EngineRef): FirstTokenPrediction {
+/** Predicted seconds between two tokens of the engine's streams once the request decodes there. */
+function predictedItlS(reading: SignalReader, engine: EngineRef, foreign: ForeignEstimate): number {
+  const { sources, admission, now, prompt } = reading
+  const { estimators, load } = engine
+  prompt.match()
+  const newBlocks = sources.active.newBlocks(estimators.number, prompt.shape, prompt.shares(engine))
+  return tokenSeconds(
+    estimators.decodeCostModel(sources.blockTokens, now),
+    load.requests + foreign.requests + (admission.sequences ?? 1),
+    usedBlocks(reading, estimators, foreign) + newBlocks,
+  )
+}
+
+export function enginePrediction(reading: SignalReader, engine: EngineRef): EnginePrediction {
+  const { firstTokenS, placeWaitS, itlS } = predictionFor(reading, engine)
   return {
-    ttftMs: 1000 * predictionFor(reading, engine).firstTokenS,
+    ttftMs: 1000 * firstTokenS,
+    placeWaitMs: 1000 * placeWaitS,
+    itlMs: 1000 * itlS,
     cachedTokens: reading.prompt.cached(engine).total,
   }
 }
@@ -54,7 +80,7 @@ export function splitPrediction(reading: SignalReader, engine: EngineRef): Split
   const { estimators } = engine
   const prefillS = ownPrefillS(reading, estimators, reading.prompt.cached(engine))
   return {
-    ...firstTokenPrediction(reading, engine),
+    ...enginePrediction(reading, engine),
     stallMs: 1000 * prefillS * Math.max(0, estimators.requests - estimators.queue.length),
     kvTransferMs: estimators.kvTransfer.expectedMs(reading.admission.promptTokens),
   }
