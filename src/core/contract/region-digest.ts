@@ -6,7 +6,7 @@ import { blend, type PrefillCostModel, prefillSeconds } from '../latency/prefill
 
 /** Estimate for a new prompt on one engine. */
 export interface EngineEstimate {
-  /** Seconds until the engine starts the prompt: network and queued prefill. */
+  /** Seconds until the engine starts the prompt: network, and queued prefill or the wait for a place. */
   readonly waitS: number
   /** Prompts without a first token. */
   readonly queued: number

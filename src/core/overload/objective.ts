@@ -112,7 +112,7 @@ export class Objective implements ObjectiveChecks {
     // An engine without requests always admits one.
     if (decode.requests > 0) {
       if (this.slo.ttftMs !== null && decode.memoryShare > ceiling) return 'memory'
-      if (tokenMs(decode, taken) > decode.stepLimitMs * ceiling) return 'itl'
+      if (itlBoundMs(decode, taken) > decode.stepLimitMs * ceiling) return 'itl'
     }
     // Lateness is measured; the rest of the wait is an estimate that may be no more than a prior.
     const waitMs = prefill.overdueMs + (prefill.samples >= MIN_SAMPLES ? prefill.waitMs + prefill.marginMs : 0)
@@ -180,10 +180,12 @@ interface TakenTime {
 }
 
 /**
- * Predicted time between the tokens of the engine's streams with a further prefill: the decode step within the share of
- * time that prefills leave, and for each token a part of the prefills that are queued already.
+ * Time between the tokens of the engine's streams that would last if prompts continued to arrive as now, with a further
+ * one: the decode step within the share of time that prefills leave, and for each token a part of the prefills that are
+ * queued already. A bound and no prediction: the predicted time follows the responses of the engine, so it rises only
+ * when too many are admitted (docs/decisions/predicted-cost.md).
  */
-function tokenMs(decode: Pressure, { shareMs, stallMs }: TakenTime): number {
+function itlBoundMs(decode: Pressure, { shareMs, stallMs }: TakenTime): number {
   const { stepMs, prefillShare, queuedMs, outputTokens } = decode
   const decodeShare = Math.max(MIN_DECODE_SHARE, 1 - prefillShare - shareMs / PREFILL_WINDOW_MS)
   return stepMs / decodeShare + (queuedMs + stallMs) / Math.max(1, outputTokens ?? DEFAULT_OUTPUT_TOKENS)

@@ -25,6 +25,7 @@ import { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
 import type { BookedLegs, EngineRef, Leg, LegDone } from './booking-ref.ts'
 import { predictionFor } from './signals/engine-prediction.ts'
+import { queuedS, untilPlaceS } from './signals/expected-wait.ts'
 import { SignalReader } from './signals/signal-reader.ts'
 import type { SignalSources } from './signals/signal-sources.ts'
 import { tokensPerBlock } from './block-tokens.ts'
@@ -257,14 +258,17 @@ export class PoolLedger {
     return new SignalReader(this.sources, admission, { now, engines })
   }
 
+  /** Estimate for a prompt of any size, from the terms of a prediction that do not depend on it. */
   estimate(engine: EngineRef, now: number): EngineEstimate {
     const { estimators } = engine
     const { queue } = estimators
     queue.settle(now)
+    const foreign = this.#load.foreign(engine, now, estimators)
+    const placeWaitS = untilPlaceS({}, estimators, foreign, now)
     return {
-      waitS: engine.spec.rttMs / 1000 + queue.seconds(now),
+      waitS: engine.spec.rttMs / 1000 + Math.max(queuedS(estimators, foreign, now), placeWaitS),
       queued: queue.length,
-      costModel: estimators.costModel(now),
+      costModel: estimators.presentCostModel(now),
       confidence: estimators.learner.confidence,
     }
   }

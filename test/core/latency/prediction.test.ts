@@ -117,29 +117,49 @@ it('the predicted time between tokens is unknown at a gateway or provider', () =
   }
 })
 
-it('the prediction names the wait for a place, until a stream on a full engine ends', () => {
+/** A pool of one engine with two places, both taken, whose streams take `usualMs`. */
+function fullEngine(usualMs: number): PoolState {
   const state = new PoolState({ random: chance(5), epoch: 'e' })
-  state.configure(1, pool({ engines: [engine('a')] }), 0)
-  const start = (now: number) => {
-    const request = admission({ promptTokens: 60 })
-    const admitted = state.admit(request, now)
-    if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
-    return { ...admitted, decision: state.explain(request.id)! }
-  }
+  state.configure(1, pool({ engines: [engine('a', { rttMs: 8 })], policy: { name: 'predicted', options: {} } }), 0)
   const stream = (now: number) => {
-    const { key } = start(now)
-    state.firstToken(key, { ttft: 50 }, now + 50)
-    return key
+    const admitted = state.admit(admission({ promptTokens: 60 }), now)
+    if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
+    state.firstToken(admitted.key, { ttft: 50 }, now + 50)
+    return admitted.key
   }
-  const usualMs = 4_000
   state.release(stream(0), endedAs('client_gone'), 50 + usualMs)
   for (const now of [5_000, 5_000]) stream(now)
   // Three reports of a request that waits beside two that run, though the engine has memory.
   const waits = stats({ running: 2, waiting: 1, kvUsage: 0.1 })
   for (const now of [5_100, 5_200, 5_300]) state.observe([probe('a', now, { stats: waits })], now)
   state.observe([probe('a', 7_000, { stats: stats({ running: 2, kvUsage: 0.1 }) })], 7_000)
-  const { predictedTtftMs, predictedPlaceWaitMs } = start(7_000).decision
+  return state
+}
+
+it('the prediction names the wait for a place, until a stream on a full engine ends', () => {
+  const ranked = fullEngine(4_000).rank(admission({ promptTokens: 60 }), 7_000)
+  if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
+  const { predictedTtftMs, predictedPlaceWaitMs } = ranked.decision
   // The two places become free evenly over twice the remaining time of their streams.
-  expect(predictedPlaceWaitMs).toBeCloseTo((2 * (usualMs - 1_950)) / 3, 6)
+  expect(predictedPlaceWaitMs).toBeCloseTo((2 * (4_000 - 1_950)) / 3, 6)
   expect(predictedTtftMs).toBeGreaterThan(predictedPlaceWaitMs!)
+})
+
+it.each([
+  ['is full', () => undefined],
+  [
+    'other sources use',
+    (state: PoolState, now: number) => {
+      state.observe([probe('a', now, { stats: stats({ running: 9, waiting: 4, kvUsage: 0.1 }) })], now)
+      state.admit(admission({ promptTokens: 9_000 }), now)
+    },
+  ],
+])('edges get the wait that a decision would have, of an engine that %s', (_, load) => {
+  const state = fullEngine(4_000)
+  load(state, 7_600)
+  const ranked = state.rank(admission({ promptTokens: 60 }), 7_620)
+  if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
+  const { network_s: networkS, queued_s: queuedS } = ranked.decision.candidates[0]!.terms
+  expect(queuedS).toBeGreaterThan(0.1)
+  expect(state.regionDigest(7_620).soonest!.waitS).toBeCloseTo(networkS! + queuedS!, 9)
 })

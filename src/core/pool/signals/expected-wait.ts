@@ -8,7 +8,7 @@ import type { SignalQuery } from './signal-sources.ts'
 
 /** Seconds until the engine has a place for all sequences of the request. */
 export function untilPlaceS(
-  { sequences = 1 }: Admission,
+  { sequences = 1 }: Pick<Admission, 'sequences'>,
   { places }: EngineEstimators,
   foreign: ForeignEstimate,
   now: number,
