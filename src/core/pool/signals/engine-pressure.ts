@@ -4,6 +4,7 @@ import type { Prediction } from '../../latency/prediction.ts'
 import type { Pressure } from '../../overload/pressure.ts'
 import type { EngineRef } from '../booking-ref.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
+import type { ForeignEstimate } from '../estimators/foreign-load.ts'
 import { usedBlocks } from './decode-load.ts'
 import { ownPrefillS } from './expected-wait.ts'
 import { predictionFor } from './engine-prediction.ts'
@@ -48,7 +49,8 @@ export class EnginePressure implements Pressure {
     const { sources, admission, now } = this.#reading
     const { step, kind } = this.#estimators
     const costModel = step.blendedCostModel(kind.step, sources.blockTokens, now)
-    return 1000 * tokenSeconds(costModel, this.requests + (admission.sequences ?? 1), this.#blocks)
+    const sequences = this.requests + this.#foreign.requests + (admission.sequences ?? 1)
+    return 1000 * tokenSeconds(costModel, sequences, this.#blocks)
   }
 
   get prefillShare(): number {
@@ -97,17 +99,20 @@ export class EnginePressure implements Pressure {
     return ownPrefillS(this.#reading, this.#estimators, cached) + loadSeconds(cached, sources.loading)
   }
 
-  /** KV blocks of live requests, with this one. */
+  get #foreign(): ForeignEstimate {
+    return this.#reading.sources.load.foreign(this.#engine, this.#reading.now, this.#estimators)
+  }
+
+  /** KV blocks of live requests and of other sources, with this one. */
   get #blocks(): number {
     return (this.#activeBlocks ??= this.#newActiveBlocks())
   }
 
   #newActiveBlocks(): number {
-    const { sources, prompt, now } = this.#reading
+    const { sources, prompt } = this.#reading
     const { number } = this.#estimators
     prompt.match()
     const newBlocks = sources.active.newBlocks(number, prompt.shape, prompt.shares(this.#engine))
-    const foreign = sources.load.foreign(this.#engine, now, this.#estimators)
-    return usedBlocks(this.#reading, this.#estimators, foreign) + newBlocks
+    return usedBlocks(this.#reading, this.#estimators, this.#foreign) + newBlocks
   }
 }
