@@ -1,4 +1,3 @@
-import { loadSeconds } from '../../latency/loading-costs.ts'
 import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import type { Prediction } from '../../latency/prediction.ts'
 import type { Pressure } from '../../overload/pressure.ts'
@@ -6,7 +5,6 @@ import type { EngineRef } from '../booking-ref.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
 import type { ForeignEstimate } from '../estimators/foreign-load.ts'
 import { usedBlocks } from './decode-load.ts'
-import { ownPrefillS } from './expected-wait.ts'
 import { predictionFor } from './engine-prediction.ts'
 import type { SignalReader } from './signal-reader.ts'
 
@@ -18,7 +16,6 @@ export class EnginePressure implements Pressure {
   readonly #reading: SignalReader
   readonly #engine: EngineRef
   readonly #estimators: EngineEstimators
-  #ownPrefillS: number | undefined = undefined
   #activeBlocks: number | undefined = undefined
 
   constructor(reading: SignalReader, engine: EngineRef) {
@@ -29,7 +26,8 @@ export class EnginePressure implements Pressure {
   }
 
   get waitMs(): number {
-    return 1000 * (this.#prediction.firstTokenS - this.#prefillS)
+    const { firstTokenS, promptS } = this.#prediction
+    return 1000 * (firstTokenS - promptS)
   }
 
   get marginMs(): number {
@@ -38,7 +36,7 @@ export class EnginePressure implements Pressure {
   }
 
   get prefillMs(): number {
-    return 1000 * this.#prefillS
+    return 1000 * this.#prediction.promptS
   }
 
   get overdueMs(): number {
@@ -87,16 +85,6 @@ export class EnginePressure implements Pressure {
 
   get #prediction(): Prediction {
     return predictionFor(this.#reading, this.#engine)
-  }
-
-  get #prefillS(): number {
-    return (this.#ownPrefillS ??= this.#newPrefillS())
-  }
-
-  #newPrefillS(): number {
-    const { prompt, sources } = this.#reading
-    const cached = prompt.cached(this.#engine)
-    return ownPrefillS(this.#reading, this.#estimators, cached) + loadSeconds(cached, sources.loading)
   }
 
   get #foreign(): ForeignEstimate {
