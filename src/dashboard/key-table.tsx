@@ -1,10 +1,10 @@
+import type { KeysView, KeyView } from '../api/openapi/key.ts'
 import { count, plural } from './format.ts'
 import { expiryOf, isExpired, limitTexts } from './key-text.ts'
-import type { Key, KeyList } from './key-wire.ts'
 import { RevokeButton } from './revoke-button.tsx'
 
 interface KeyTableProps {
-  readonly list: KeyList
+  readonly list: KeysView
   readonly onChange: () => Promise<void>
 }
 
@@ -52,7 +52,7 @@ export function KeyTable({ list: { keys }, onChange }: KeyTableProps) {
   )
 }
 
-function KeyRow({ of: key, onChange }: { readonly of: Key; readonly onChange: () => Promise<void> }) {
+function KeyRow({ of: key, onChange }: { readonly of: KeyView; readonly onChange: () => Promise<void> }) {
   const { name, source, owner, team, models, usage } = key
   const limits = limitTexts(key)
   return (

@@ -1,6 +1,10 @@
 /** Fields of a key in words, and the body of a new key. */
+import type { KeyView } from '../api/openapi/key.ts'
+import type { UsageView } from '../api/openapi/usage.ts'
 import { count } from './format.ts'
-import type { Key, UsageRow } from './key-wire.ts'
+
+/** Usage of a key, a team or a model. */
+export type UsageRow = Partial<UsageView['keys'][number]> & { readonly team?: string; readonly model?: string }
 
 const UNITS: Readonly<Record<string, string>> = {
   requests_per_min: 'requests/min',
@@ -10,13 +14,13 @@ const UNITS: Readonly<Record<string, string>> = {
 }
 
 /** Empty: no limit of its own. */
-export const limitTexts = ({ limits }: Pick<Key, 'limits'>): readonly string[] =>
+export const limitTexts = ({ limits }: Pick<KeyView, 'limits'>): readonly string[] =>
   Object.entries(limits ?? {}).flatMap(([name, limit]) =>
     limit === null ? [] : [`${count(limit)} ${UNITS[name] ?? name.replaceAll('_', ' ')}`],
   )
 
 /** Time from which the key is rejected, that of its last secret. null: never. */
-export function expiryOf({ expires, secrets = [] }: Pick<Key, 'expires' | 'secrets'>): string | null {
+export function expiryOf({ expires, secrets = [] }: Pick<KeyView, 'expires' | 'secrets'>): string | null {
   if (expires != null) return expires
   if (secrets.length === 0 || secrets.some((secret) => secret.expires === null)) return null
   return secrets
@@ -29,7 +33,7 @@ export const isExpired = (expires: string | null, now: number): boolean =>
   expires !== null && Date.parse(expires) <= now
 
 /** Requests and tokens of the keys of each team, which the gateway counts by key. */
-export function usageByTeam(keys: readonly Key[], costs: readonly UsageRow[] = []): readonly UsageRow[] {
+export function usageByTeam(keys: readonly KeyView[], costs: readonly UsageRow[] = []): readonly UsageRow[] {
   const teams = new Map<string, UsageRow>(costs.map((row) => [row.team!, row]))
   for (const { team, usage } of keys) {
     if (team === null || usage === undefined) continue

@@ -1,10 +1,11 @@
+import type { KeysView } from '../api/openapi/key.ts'
+import type { BudgetView, UsageView } from '../api/openapi/usage.ts'
 import { count, number, percent } from './format.ts'
-import { usageByTeam } from './key-text.ts'
-import type { BudgetRow, KeyList, Usage, UsageRow } from './key-wire.ts'
+import { usageByTeam, type UsageRow } from './key-text.ts'
 
 interface KeyUsageProps {
-  readonly list: KeyList
-  readonly usage: Usage
+  readonly list: KeysView
+  readonly usage: UsageView
   readonly onRefresh: () => Promise<void>
 }
 
@@ -83,7 +84,7 @@ function UsageTable({ title, rows }: { readonly title: 'key' | 'team' | 'model';
 /** Share from which the gateway warns. */
 const WARNING_SHARE = 0.8
 
-function BudgetTable({ budgets }: { readonly budgets: readonly BudgetRow[] }) {
+function BudgetTable({ budgets }: { readonly budgets: readonly BudgetView[] }) {
   return (
     <table class="lines usage" data-usage="budget">
       <caption class="hidden">Budgets</caption>

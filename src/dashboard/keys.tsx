@@ -1,14 +1,15 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
+import type { KeysView } from '../api/openapi/key.ts'
+import type { UsageView } from '../api/openapi/usage.ts'
 import { errorText } from './error-text.ts'
 import { call } from './gateway.ts'
 import { KeyTable } from './key-table.tsx'
 import { KeyUsage } from './key-usage.tsx'
-import type { KeyList, Usage } from './key-wire.ts'
 import { NewKey } from './new-key.tsx'
 
 interface Loaded {
-  readonly list: KeyList
-  readonly usage: Usage
+  readonly list: KeysView
+  readonly usage: UsageView
 }
 
 const read = async <Answer,>(path: string): Promise<Answer> => (await (await call(path)).json()) as Answer
@@ -19,7 +20,10 @@ export function Keys({ models }: { readonly models: readonly string[] }) {
   const [problem, setProblem] = useState<string | null>(null)
   const load = useCallback(async () => {
     try {
-      const [list, usage] = await Promise.all([read<KeyList>('v1/firstlight/keys'), read<Usage>('v1/firstlight/usage')])
+      const [list, usage] = await Promise.all([
+        read<KeysView>('v1/firstlight/keys'),
+        read<UsageView>('v1/firstlight/usage'),
+      ])
       setLoaded({ list, usage })
       setProblem(null)
     } catch (error) {

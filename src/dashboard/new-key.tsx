@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks'
+import type { KeysView } from '../api/openapi/key.ts'
 import { errorText } from './error-text.ts'
 import { Field } from './field.tsx'
 import { call } from './gateway.ts'
 import { newKeyBody } from './key-text.ts'
-import type { KeyList } from './key-wire.ts'
 import { ProblemLine } from './problem-line.tsx'
 import { Secret } from './secret.tsx'
 
 interface NewKeyProps {
-  readonly list: KeyList
+  readonly list: KeysView
   readonly models: readonly string[]
   readonly onChange: () => Promise<void>
 }

@@ -1,5 +1,6 @@
 import type { StageTimes } from '../core/contract/stages.ts'
-import type { Stage, Wire } from './wire.ts'
+import type { SnakeCase } from '../snake-case.ts'
+import type { Stage } from './wire.ts'
 
 export interface Span {
   readonly name: string
@@ -35,7 +36,7 @@ export const TONES: readonly (readonly [tone: string, name: string])[] = [
 ]
 
 /** Converts the stages to spans that add up to the TTFT. */
-export function spansOf(stages: Wire<StageTimes>): Span[] {
+export function spansOf(stages: SnakeCase<StageTimes>): Span[] {
   const spans: Span[] = STEPS.flatMap(([stage, name, tone]) => {
     const durationMs = stages[stage] ?? 0
     return durationMs > 0 ? [{ name, tone, ms: durationMs }] : []

@@ -1,12 +1,18 @@
 import { expect, it } from 'vitest'
 import { expiryOf, isExpired, limitTexts, newKeyBody, usageByTeam } from '../../src/dashboard/key-text.ts'
-import type { Key } from '../../src/dashboard/key-wire.ts'
+import type { KeyView } from '../../src/api/openapi/key.ts'
 
-const key = (changes: Partial<Key>): Key => ({
+const key = (changes: Partial<KeyView>): KeyView => ({
   name: 'ada',
   source: 'issued',
   team: null,
   models: null,
+  regions: null,
+  class: 'standard',
+  weight: 1,
+  priority: null,
+  allow_overrides: false,
+  ttft_deadline_ms: null,
   limits: null,
   ...changes,
 })
