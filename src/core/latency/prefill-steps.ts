@@ -27,8 +27,7 @@ interface StepPrompt extends PrefillSize {
 }
 
 /** Booked prompt. Made by `add`, ended by `firstToken` or `abandon`. */
-export interface BookedPrompt {
-  readonly prompt: StepPrompt
+export interface BookedPrompt extends Omit<StepPrompt, 'isBusy'> {
   /** null: it has ended, and may be kept for as long as its stream. */
   step: Step | null
 }
@@ -83,7 +82,7 @@ class Step {
     return this.visible.prompts + this.invisible.prompts
   }
 
-  loadOf({ isVisible }: StepPrompt): Load {
+  loadOf({ isVisible }: Pick<StepPrompt, 'isVisible'>): Load {
     return isVisible ? this.visible : this.invisible
   }
 }
@@ -141,10 +140,10 @@ export class PrefillSteps {
     if (this.#fitter === null) return null
     const { costModel } = this.#fitter
     const { fixedS } = costModel
-    const running = this.#running
-    const joined = this.#joinable(size, now)
     const ownS = costModelSeconds(costModel, size)
+    const running = this.#running
     if (running === null) return ownS
+    const joined = this.#joinable(size, now)
     const leftS = this.#stepSeconds(running) - (now - running.startedAt) / 1000
     if (joined === running) return Math.max(ownS, leftS + ownS - fixedS)
     // Each waiting step has a fixed part; `secondsOf` counts one.
@@ -161,40 +160,39 @@ export class PrefillSteps {
       this.#waiting.add(prompt)
     }
     step.loadOf(prompt).add(prompt)
-    return { prompt, step }
+    const { newTokens, pairs, isVisible } = prompt
+    return { newTokens, pairs, isVisible, step }
   }
 
   firstToken(booked: BookedPrompt, now: number): void {
     this.#settle(now)
-    const { prompt } = booked
     const step = presentStep(booked)
     if (step === null) return
     if (!step.isEnded) {
       // Without a visible first token, `now` is an estimate.
-      if (!prompt.isVisible) step.isInvalid = true
+      if (!booked.isVisible) step.isInvalid = true
       // A first token of a later step ends the steps before it, too.
       while (this.#running !== step) this.#end(now)
       this.#end(now)
     }
-    presentStep(booked)!.loadOf(prompt).remove(prompt)
+    presentStep(booked)!.loadOf(booked).remove(booked)
     booked.step = null
-    if (prompt.isVisible && this.#ended !== null) this.#ended.load.add(prompt)
+    if (booked.isVisible && this.#ended !== null) this.#ended.load.add(booked)
   }
 
   /** Records an end without a first token. */
   abandon(booked: BookedPrompt, now: number): void {
     this.#settle(now)
-    const { prompt } = booked
     const step = presentStep(booked)
     if (step === null) return
-    step.loadOf(prompt).remove(prompt)
+    step.loadOf(booked).remove(booked)
     booked.step = null
     if (step.isEnded) return
     if (step === this.#running) {
       step.isInvalid = true
       if (step.prompts === 0) this.#advance(now)
     } else {
-      this.#waiting.remove(prompt)
+      this.#waiting.remove(booked)
       if (step.prompts === 0) this.#steps -= 1
     }
   }
@@ -295,8 +293,8 @@ export class PrefillSteps {
 }
 
 /** Step in which the prompt is now; null: it has ended. Those without a visible first token end with their step. */
-function presentStep({ prompt, step }: BookedPrompt): Step | null {
-  if (!prompt.isVisible) return step
+function presentStep({ isVisible, step }: BookedPrompt): Step | null {
+  if (!isVisible) return step
   let found = step
   while (found !== null && found.successor !== null) found = found.successor
   return found

@@ -1,6 +1,6 @@
 import { ChurnMap } from '../churn-map.ts'
 import type { Admission } from '../contract/admission.ts'
-import { type EarlyLegRole, legsOf } from '../contract/legs.ts'
+import { type EarlyLegRole, type LegRole, legsOf } from '../contract/legs.ts'
 import type { Placement } from '../contract/placement.ts'
 import type { Renewal } from '../contract/renewal.ts'
 import type { BookingRef, Leg } from './booking-ref.ts'
@@ -20,13 +20,13 @@ export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string
 
 /** Returns the legs of a placement whose engines still exist. */
 export function engineLegsOf(placement: Placement, engines: EngineTable): Booking['legs'] {
-  const legs: Booking['legs'][number][] = []
-  for (const { engine: id, legRole } of legsOf(placement)) {
-    const engine = engines.get(id)
-    if (engine !== undefined) legs.push({ engine, legRole })
-  }
-  return legs
+  const legs = legsOf(placement).map(({ engine, legRole }) => ({ engine: engines.get(engine), legRole }))
+  // A filtered or growing list has room for 17 legs, and each booking keeps one.
+  return legs.every(hasEngine) ? legs : legs.filter(hasEngine)
 }
+
+const hasEngine = (leg: { readonly engine: EngineState | undefined; readonly legRole: LegRole }): leg is EngineLeg =>
+  leg.engine !== undefined
 
 /** Result of the renewal of a booking. */
 export function renewalOf(booking: Booking | undefined): Renewal {
@@ -37,13 +37,17 @@ export function renewalOf(booking: Booking | undefined): Renewal {
   return !legs.some(({ engine }) => engine.paused !== null) || 'paused'
 }
 
+type EngineLeg = Leg & { readonly engine: EngineState }
+
+const NONE_DONE: readonly EarlyLegRole[] = []
+
 /** Live booking. */
 export interface Booking extends BookingRef {
   /** Unique among live bookings. */
   readonly key: string
   readonly entry: LedgerEntry
   readonly placement: Placement
-  readonly legs: readonly (Leg & { readonly engine: EngineState })[]
+  readonly legs: readonly EngineLeg[]
   /** Another replica made and counts the decision. */
   readonly elsewhere: boolean
   /** The decision in the log. null: it is not there. */
@@ -101,7 +105,7 @@ export class Bookings {
       seenAt: bookedAt,
       lapsesAt: bookedAt + leaseMs,
       firstTokenSeen: false,
-      legsDone: [],
+      legsDone: NONE_DONE,
       outputBlocks: 0,
       isFenced: false,
       owed: null,

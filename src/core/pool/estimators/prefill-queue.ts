@@ -188,7 +188,7 @@ export class PrefillQueue {
   delaySeconds({ newTokens, work, seconds }: Pick<Prefill, 'newTokens' | 'work' | 'seconds'>, now: number): number {
     if (this.#leftOverdue(now) > 0) return 0
     const inStepsS = this.#steps.seconds({ newTokens, pairs: work }, now)
-    return inStepsS === null ? 0 : inStepsS - this.seconds(now) - seconds
+    return inStepsS === null ? 0 : inStepsS - this.#left(now) / 1e6 - seconds
   }
 
   /**

@@ -127,7 +127,8 @@ export class SignalReader implements SignalQuery {
     const engines = this.#engines
     const { prompt } = this
     const { active, index } = this.sources
-    const { hints, promptTokens } = this.admission
+    const { hints } = this.admission
+    const { hasHints } = prompt
     prompt.match()
     for (let at = 0; at < engines.length; at++) {
       const engine = engines[at]!
@@ -137,10 +138,9 @@ export class SignalReader implements SignalQuery {
       signals.liveTokens =
         shares && !estimators.feedback.silentMiss ? prompt.tokensOf(index.live[estimators.number]!) : -1
       signals.liveSharers = signals.liveTokens > 0 ? index.sharers[estimators.number]! : 0
-      signals.slowTokens = prompt.hasHints ? prompt.cached(engine) : NO_SLOW_TOKENS
+      signals.slowTokens = hasHints ? prompt.cached(engine) : NO_SLOW_TOKENS
       signals.lookupTokens = hints === null ? NaN : prompt.cachedByHints(engine)
-      if (promptTokens === 0) signals.cachedTokens = 0
-      else signals.cachedTokens = prompt.hasHints ? prompt.cached(engine).total : prompt.cachedByIndex(engine)
+      signals.cachedTokens = hasHints ? prompt.cached(engine).total : prompt.cachedByIndex(engine)
     }
   }
 
