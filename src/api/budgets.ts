@@ -138,9 +138,8 @@ export class Budgets {
     const all = addAmounts(owed, amounts)
     if (owed !== NOTHING_USED) this.#owes(key, NOTHING_USED)
     try {
-      const use = await limiter.charge?.({ key, ...all })
+      const use = await limiter.charge({ key, ...all })
       this.#reached(true, null)
-      if (use === undefined) return
       // Amounts that failed meanwhile stay owed.
       this.#known.set(key, { use, readAt: ports.now(), owed: this.#known.get(key)?.owed ?? NOTHING_USED })
       this.#report(account, use, all)

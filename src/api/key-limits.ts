@@ -31,9 +31,12 @@ export interface Permit {
   settle(tokens: number | null): Promise<void>
 }
 
+/** Budgets are charged elsewhere. */
+export type RequestLimiter = Pick<Limiter, 'reserve' | 'settle' | 'renewal'>
+
 interface LimiterParts {
   readonly ports: Pick<Ports, 'log'>
-  readonly limiter: Limiter
+  readonly limiter: RequestLimiter
 }
 
 /** Whose requests are counted together: a key, or a team. */
@@ -108,7 +111,7 @@ async function reserveIn({ ports, limiter }: LimiterParts, account: Account, req
 }
 
 /** Renews the reservation until it is cancelled. null: the carrier needs no renewals. */
-function startRenewal({ renewal }: Limiter, running: RunningRequest, timers: Timers): Timer | null {
+function startRenewal({ renewal }: RequestLimiter, running: RunningRequest, timers: Timers): Timer | null {
   if (renewal === undefined) return null
   let timer: Timer
   const wait = (): void => {

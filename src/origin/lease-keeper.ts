@@ -125,7 +125,7 @@ export class LeaseKeeper {
   legDone(legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): void {
     if (this.#legsDone.includes(legRole) || this.#firstTokenSeen || this.#released) return
     this.#legsDone = [...this.#legsDone, legRole]
-    if (this.#lease !== null) this.#send((lease) => lease.legDone?.(legRole, stages, usage) ?? done)
+    if (this.#lease !== null) this.#send((lease) => lease.legDone(legRole, stages, usage))
   }
 
   /** Ends the prefill. Has effect once. */

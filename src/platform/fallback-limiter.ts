@@ -70,7 +70,6 @@ export class FallbackLimiter implements Limiter {
   /** Rejects if the carrier does not answer in time, or has not lately. */
   async charge(charge: BudgetCharge): Promise<BudgetUse> {
     const { now, limitMs } = this.#parts
-    if (this.#carrier.charge === undefined) throw new Error('the carrier of the limits has no budgets')
     if (now() < this.#chargesPausedUntil) throw new Error('the carrier of the limits did not answer lately')
     try {
       return await withDeadline(limitMs, Promise.resolve(this.#carrier.charge(charge)))

@@ -5,10 +5,13 @@ import type { StageTimes } from '../core/contract/stages.ts'
 
 /** One booking. Every path ends in `release`; a lease without `renew` expires. */
 export interface Lease {
-  /** Calls take effect in their order, without an await between them. Absent: the caller awaits each. */
+  /**
+   * Calls other than `renew` never reject, and take effect in their order without an await between them. Absent: the
+   * caller awaits each.
+   */
   readonly keepsOrder?: boolean
-  /** Ends the early legs of a role: their engines are free. Absent: no split requests. */
-  legDone?(legRole: EarlyLegRole, stages: StageTimes, usage?: Usage | null): Promise<void>
+  /** Ends the early legs of a role: their engines are free. */
+  legDone(legRole: EarlyLegRole, stages: StageTimes, usage?: Usage | null): Promise<void>
   /** Ends the prefill: its work leaves the queue. */
   firstToken(stages: StageTimes): Promise<void>
   /** Reports the output so far, in blocks. Observed requests only, at block boundaries. */

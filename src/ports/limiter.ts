@@ -9,8 +9,8 @@ export interface Limiter {
   settle(settlement: Settlement): Promise<void> | void
   /** Counts a running request that was admitted while the carrier was unreachable, once it is back. */
   adopt?(request: LimitedRequest): void
-  /** Adds amounts to a budget. Rejects if the carrier is unreachable. Absent: the carrier has no budgets. */
-  charge?(charge: BudgetCharge): BudgetUse | Promise<BudgetUse>
+  /** Adds amounts to a budget. */
+  charge(charge: BudgetCharge): BudgetUse | Promise<BudgetUse>
   /** Heartbeat of a running request with a limit of `concurrent`. Absent: the carrier needs none. */
   readonly renewal?: Renewal | undefined
 }

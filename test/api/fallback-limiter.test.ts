@@ -8,6 +8,10 @@ import { shareOf } from '../../src/core/limits/limit-share.ts'
 const FREE: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
 const NOON = 20_000 * 86_400_000 + 43_200_000
 
+const noBudgets = async (): Promise<never> => {
+  throw new Error('no key has a budget')
+}
+
 class Carrier {
   now = NOON
   limiter = new KeyLimiter()
@@ -52,6 +56,7 @@ class Carrier {
           this.#running.delete(settlement.id)
           if (this.isUp) this.limiter.settle(settlement, this.now)
         },
+        charge: noBudgets,
       }
       return new FallbackLimiter(carrier, {
         now: () => this.now,
@@ -124,6 +129,7 @@ it('a reservation that the carrier makes too late is settled', async () => {
   const carrier = {
     reserve: () => new Promise<LimitAnswer>((resolve) => void (answer = resolve)),
     settle: (settlement: unknown) => void settled.push(settlement),
+    charge: noBudgets,
   }
   const gateway = new FallbackLimiter(carrier, {
     now: () => NOON,

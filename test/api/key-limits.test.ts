@@ -1,16 +1,15 @@
 import { expect, it } from 'vitest'
-import { reserve } from '../../src/api/key-limits.ts'
+import { type RequestLimiter, reserve } from '../../src/api/key-limits.ts'
 import { UNLIMITED } from '../../src/core/limits/key-limiter.ts'
 import type { KeyLimits } from '../../src/core/limits/key-limits.ts'
 import { openRecordingPorts } from '../kit/recording-ports.ts'
-import type { Limiter } from '../../src/ports/limiter.ts'
 
 /** A limiter with renewals, and timers that a test rings. */
 function setUp() {
   const renewed: string[] = []
   const settled: string[] = []
   let ring: (() => void) | null = null
-  const limiter: Limiter = {
+  const limiter: RequestLimiter = {
     reserve: () => ({ exceeded: null, retryAfterMs: 0, requests: null, tokens: null }),
     settle: ({ id }) => void settled.push(id),
     renewal: {

@@ -177,7 +177,7 @@ class Player {
     const ttftMs = ttftOf(request, ownBlocks)
     const isSplit = placement.kind !== 'whole' && placement.prefill !== null
     const prefillMs = isSplit ? ttftMs / 2 : 0
-    if (isSplit) this.#later(prefillMs, () => void lease.legDone!('prefill', {}))
+    if (isSplit) this.#later(prefillMs, () => void lease.legDone('prefill', {}))
     const early = { edge: 0.2, tokens: 0.6, admit: 0.1, ...(isSplit ? { prefill_leg: prefillMs - 2 } : {}) }
     const stages = { ...early, connect: 2, first_byte: ttftMs - prefillMs - 1, ttft: ttftMs }
     this.#later(ttftMs, () => void lease.firstToken(stages))

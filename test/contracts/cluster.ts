@@ -85,13 +85,13 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       if ('refusal' in given) throw new Error(given.refusal.detail)
       const { lease } = given
       expect(await requests()).toEqual({ p: 1, d: 1 })
-      await lease.legDone!('prefill', { prefill_leg: 40 })
-      await lease.legDone!('prefill', { prefill_leg: 40 })
+      await lease.legDone('prefill', { prefill_leg: 40 })
+      await lease.legDone('prefill', { prefill_leg: 40 })
       expect(await requests()).toEqual({ p: 0, d: 1 })
       await lease.firstToken({ ttft: 50 })
       expect(await requests()).toEqual({ p: 0, d: 1 })
       await lease.release(outcome())
-      await lease.legDone!('prefill', {})
+      await lease.legDone('prefill', {})
       expect(await requests()).toEqual({ p: 0, d: 0 })
     })
 
@@ -300,7 +300,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       })
       const first = await opened.cluster.admit(admission())
       if ('refusal' in first) throw new Error(first.refusal.detail)
-      await first.lease.legDone?.('prefill', {})
+      await first.lease.legDone('prefill', {})
       for (let round = 0; round < 3; round++) expect((await refusal()).limit).toBe('itl')
       const prefill = (await opened.cluster.digest()).engines.find(({ id }) => id === 'p')!
       expect([prefill.requests, prefill.queuedPrefillS, await bookings()]).toEqual([0, 0, 1])
@@ -565,7 +565,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       }
       const long = [await split(), await split()]
       for (const lease of long) {
-        await lease.legDone!('prefill', {}, null)
+        await lease.legDone('prefill', {}, null)
         await lease.firstToken({})
       }
       for (let index = 0; index < 3; index++) {

@@ -144,6 +144,7 @@ export function openRecordingPorts(): RecordingPorts {
 }
 
 const lease: Lease = {
+  legDone: async () => undefined,
   firstToken: async () => undefined,
   progress: async () => undefined,
   renew: async () => undefined,

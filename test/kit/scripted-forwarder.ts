@@ -177,6 +177,7 @@ export class ScriptedForwarder {
     const booking: RecordedBooking = { admission, engine, outcomes: [], firstTokens: [] }
     this.bookings.push(booking)
     return {
+      legDone: async () => {},
       firstToken: async (stages) => void booking.firstTokens.push(stages),
       progress: async () => {},
       renew: async () => {},

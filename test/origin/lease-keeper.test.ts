@@ -90,6 +90,7 @@ class FakePool {
       if (what === 'renew') for (const resolve of this.#renewed.splice(0)) resolve()
     }
     return {
+      legDone: (role) => say(`${role} done`),
       firstToken: () => say('first token'),
       progress: (blocks) => say(`progress ${blocks}`),
       renew: () => say('renew'),
@@ -109,6 +110,7 @@ describe('a booking in this process', () => {
   let fails = 'nothing'
   const lease: Lease = {
     keepsOrder: true,
+    legDone: (role) => say(`${role} done`),
     firstToken: () => say('first token'),
     progress: (blocks) => say(`progress ${blocks}`),
     renew: async () => say('renew'),

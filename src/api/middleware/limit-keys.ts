@@ -1,15 +1,14 @@
 import { Failure } from '../../failure.ts'
 import { rejectExchange } from '../../origin/retry/rejected-exchange.ts'
 import type { Ports } from '../../ports.ts'
-import type { Limiter } from '../../ports/limiter.ts'
 import { timersOf } from '../../timers.ts'
 import type { InferenceExchange } from '../inference-exchange.ts'
-import { hasLimits, type Permit, reserve } from '../key-limits.ts'
+import { hasLimits, type Permit, type RequestLimiter, reserve } from '../key-limits.ts'
 import type { Middleware } from './middleware.ts'
 
 interface LimitKeysParts {
   readonly ports: Pick<Ports, 'now' | 'log' | 'timers'>
-  readonly limiter: Limiter
+  readonly limiter: RequestLimiter
 }
 
 /** Reserves the request in the limits of its key and of the key's team. Rejects with `rate_limited`. */

@@ -2,7 +2,7 @@ import type { Config } from '../../config.ts'
 import type { KeyUsage } from '../../core/limits/key-usage.ts'
 import type { Ports } from '../../ports.ts'
 import type { Telemetry } from '../../telemetry/telemetry.ts'
-import type { Limiter } from '../../ports/limiter.ts'
+import type { RequestLimiter } from '../key-limits.ts'
 import { openaiErrors } from '../../protocols/error-shape.ts'
 import { endpointOf, endpoints, type ProtocolEndpoint } from '../../protocols/protocols.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
@@ -37,7 +37,7 @@ export interface InferenceParts extends ParseParts, ExchangeParts, StoredRespons
   readonly storedResponses: StoredResponseParts['storedResponses']
   readonly authenticator: Authenticator
   readonly status: GatewayStatus
-  readonly limiter: Limiter
+  readonly limiter: RequestLimiter
   readonly telemetry: Telemetry
   readonly recent: RequestHistory
   readonly usage: KeyUsage

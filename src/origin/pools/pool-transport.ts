@@ -66,11 +66,11 @@ export interface PoolTransport {
   send(event: BookingEvent, scope: BackgroundScope | undefined): Promise<void>
 }
 
-/** Applies an event to the lease of its booking. undefined: the pool has no use for the event. */
-export function applyToLease(lease: Lease, event: BookingEvent): Promise<void> | undefined {
+/** Applies an event to the lease of its booking. */
+export function applyToLease(lease: Lease, event: BookingEvent): Promise<void> {
   switch (event[0]) {
     case 'leg_done':
-      return lease.legDone?.(event[2], event[3], event[4])
+      return lease.legDone(event[2], event[3], event[4])
     case 'first_token':
       return lease.firstToken(event[2])
     case 'progress':

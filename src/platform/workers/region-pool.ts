@@ -125,7 +125,7 @@ class RegionLease implements Lease {
   }
 
   async legDone(legRole: EarlyLegRole, stages: StageTimes, usage?: Usage | null): Promise<void> {
-    await this.#lease.legDone?.(legRole, stages, usage)
+    await this.#lease.legDone(legRole, stages, usage)
   }
 
   firstToken(stages: StageTimes): Promise<void> {

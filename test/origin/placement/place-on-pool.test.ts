@@ -45,6 +45,7 @@ class LateGateway {
 
   get placed(): AdmitResult {
     const lease = {
+      legDone: async () => undefined,
       firstToken: async () => undefined,
       progress: async () => undefined,
       renew: async () => undefined,

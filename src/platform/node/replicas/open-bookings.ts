@@ -52,7 +52,7 @@ export class OpenBooking implements Lease {
 
   legDone(legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
     this.#bookings.changed(this, legRole[0]! + this.key, ['leg_done', this.key, legRole, stages, usage])
-    return this.#lease.legDone!(legRole, stages, usage)
+    return this.#lease.legDone(legRole, stages, usage)
   }
 
   firstToken(stages: StageTimes): Promise<void> {

@@ -18,8 +18,8 @@ export class LimitHost {
     return answer
   }
 
-  async charge(charge: BudgetCharge): Promise<BudgetUse | undefined> {
-    return this.#limiter.charge?.(charge)
+  async charge(charge: BudgetCharge): Promise<BudgetUse> {
+    return this.#limiter.charge(charge)
   }
 
   settle(from: number, settlement: Settlement): Promise<void> | void {

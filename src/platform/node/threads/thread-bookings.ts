@@ -102,7 +102,7 @@ export class ThreadBookings {
     const lease = this.#leases.get(name)
     if (lease === undefined) return
     if (event[0] === 'release') this.#leases.delete(name)
-    applyToLease(lease, event)?.catch((error: unknown) => this.#log.error('booking_failed', { error }))
+    applyToLease(lease, event).catch((error: unknown) => this.#log.error('booking_failed', { error }))
   }
 
   /** false: the pool does not have the booking; the thread then resumes it. */
