@@ -1,6 +1,6 @@
 /** Opens compiled vocabularies, each once at the start, so that no request waits for one. */
 import { compileTemplate, utf8 } from './chat-template.ts'
-import type { Config } from './config.ts'
+import type { Config, PoolSettings } from './config.ts'
 import { PieceTokenizer } from './core/tokens/piece-tokenizer.ts'
 import type { ChatTemplate, ExactTokenizer } from './core/tokens/prompt-analyzer.ts'
 import { Vocabulary, VocabularyError, type VocabularyHeader, type VocabularySource } from './core/tokens/vocabulary.ts'
@@ -48,6 +48,12 @@ export async function openVocabularies(
   }
   return opened
 }
+
+/** Returns the vocabulary of a pool among those that are open. null: it has none. */
+export const vocabularyIn =
+  (vocabularies: ReadonlyMap<string, OpenVocabulary>) =>
+  ({ tokenizer }: Pick<PoolSettings, 'tokenizer'>): OpenVocabulary | null =>
+    tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)
 
 function openTemplate({ template, specials }: VocabularyHeader): ChatTemplate | null {
   if (template === null) return null

@@ -6,6 +6,7 @@ import { withIssuedKeys } from './issued-key-file.ts'
 import { createGateway, type Gateway, type RouteGroup } from '../../gateway.ts'
 import type { Log } from '../../ports/log.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
+import { vocabularyIn } from '../../vocabulary.ts'
 import { Background } from './background.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
 import { openLog } from './log.ts'
@@ -55,7 +56,7 @@ export async function openGateway(document: string, options: EmbedOptions = {}):
   const ports = nodePorts(config, log)
   const gateway = createGateway(config, withIssuedKeys(ports, config, folder), {
     assets: diskAssets(),
-    vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
+    vocabularyOf: vocabularyIn(vocabularies),
   })
   const background = new Background((error) => log.error('background_failed', { error }))
   const scopeOf = (client: HttpBindings | null): RequestScope => ({

@@ -5,7 +5,7 @@ import { createGateway, type Gateway } from '../../gateway.ts'
 import type { GatewayState } from '../../gateway-state.ts'
 import type { Ports } from '../../ports.ts'
 import type { Log } from '../../ports/log.ts'
-import type { OpenVocabulary } from '../../vocabulary.ts'
+import { type OpenVocabulary, vocabularyIn } from '../../vocabulary.ts'
 import { configurePools } from './configure-pools.ts'
 import { diskAssets } from './dashboard-assets.ts'
 import type { DrainResult } from './drain.ts'
@@ -115,7 +115,7 @@ const gatewayFactory =
   (config: Config, vocabularies: OpenOptions['vocabularies'], predecessor?: GatewayState): Gateway =>
     createGateway(config, withIssuedKeys(ports, config, folder), {
       assets: diskAssets(),
-      vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
+      vocabularyOf: vocabularyIn(vocabularies),
       ...(workerGroup === undefined ? {} : { workerGroup }),
       ...(predecessor === undefined ? {} : { predecessor }),
     })

@@ -7,7 +7,7 @@ import { Failure } from '../../failure.ts'
 import { createGateway, type Gateway, type RouteGroup } from '../../gateway.ts'
 import type { Log } from '../../ports/log.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
-import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
+import { openVocabularies, type OpenVocabulary, tokenizersOf, vocabularyIn } from '../../vocabulary.ts'
 import { CONFIG_KEY, type ConfigEnv, type ConfigSource } from './config-source.ts'
 import { boundAssets } from './dashboard-assets.ts'
 import { EDGE_OBJECT, EdgeClient, SYNC_MS } from './edge-client.ts'
@@ -112,11 +112,9 @@ export class IsolateGateway {
     if (this.#built?.config === config) return this.#built
     const vocabularies = await this.#vocabularies(config, env)
     if (vocabularies === null) return this.#built
-    const vocabularyOf = ({ tokenizer }: { readonly tokenizer: string | null }) =>
-      tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)
     const edge = this.#edgeOf(config, env)
     const gateway = createGateway(config, workersPorts(config, env, this.#log, edge), {
-      vocabularyOf,
+      vocabularyOf: vocabularyIn(vocabularies),
       assets: boundAssets(env.ASSETS),
       ...(edge === null ? {} : { workerGroup: edge }),
     })
