@@ -82,6 +82,8 @@ export function openApiContract(runtime: Runtime): void {
     it.each([
       ['Fleet', 'GET', '/v1/firstlight/fleet'],
       ['Usage', 'GET', '/v1/firstlight/usage'],
+      ['Keys', 'GET', '/v1/firstlight/keys'],
+      ['WeightedModels', 'GET', '/v1/firstlight/weighted-models'],
       ['DryRun', 'POST', '/v1/firstlight/route'],
       ['Drain', 'POST', '/v1/firstlight/engines/e/drain?deadline_s=60'],
       ['Drain', 'POST', '/v1/firstlight/engines/e/undrain'],
@@ -112,6 +114,13 @@ export function openApiContract(runtime: Runtime): void {
       expect([decision.status, faultsOf('Decision', decision.json)]).toEqual([200, ''])
       const request = await ask('GET', `/v1/firstlight/requests/${id}`)
       expect([request.status, faultsOf('Request', request.json)]).toEqual([200, ''])
+    })
+
+    it('Pause and Resume describe the pause of a pool', async () => {
+      const paused = await ask('POST', '/v1/firstlight/pools/m/pause?mode=wait')
+      expect([paused.status, faultsOf('Pause', paused.json)]).toEqual([200, ''])
+      const resumed = await ask('POST', '/v1/firstlight/pools/m/resume')
+      expect([resumed.status, faultsOf('Resume', resumed.json)]).toEqual([200, ''])
     })
 
     it('Error describes errors', async () => {
