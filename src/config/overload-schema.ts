@@ -9,7 +9,7 @@ const slo = strict({
   ),
   ttft_ms_per_1k_tokens: describe('Added to `ttft_ms` for each 1,000 prompt tokens.', z.optional(number(0, 3_600_000))),
   itl_ms: describe(
-    'Mean time between two tokens of a response. A request is refused if the predicted time between tokens of ' +
+    'Mean time between two tokens of a response. A request is refused if the time between tokens of ' +
       'the streams on its engine would exceed this.',
     z.optional(milliseconds()),
   ),

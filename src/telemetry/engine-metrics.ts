@@ -95,7 +95,7 @@ export const ENGINE_METRICS: readonly Metric[] = [
   ),
   gauge(
     'step_limit_seconds',
-    'Limit of the predicted time between tokens under overload. Absent: the pool has no `slo.itl_ms`.',
+    'Limit of the time between tokens, from which admission refuses. Absent: the pool has no `slo.itl_ms`.',
     (e) => (e.learned?.stepLimitMs === undefined ? null : e.learned.stepLimitMs / 1000),
     'Overload',
   ),

@@ -13,9 +13,9 @@ const RELAX_MS = 15_000
 const REACHED_MS = 1_000
 
 /**
- * Limit of the predicted time between tokens of one engine, ms. It is the target, and less while responses miss the
- * target: the prediction may be too low. Each sample above the target lowers the limit, each below raises it by as much
- * less as the quantile demands (stochastic quantile estimation).
+ * Limit of the time between tokens of one engine as admission computes it (`objective.ts`), ms. It is the target, and
+ * less while responses miss the target: what admission computes may be too low. Each sample above the target lowers the
+ * limit, each below raises it by as much less as the quantile demands (stochastic quantile estimation).
  */
 export class StepLimit {
   #targetMs: number | null = null
