@@ -8,9 +8,7 @@ interface WorkBefore {
   readonly waitS: number
   /** The wait for a place. */
   readonly placeWaitS: number
-  /** Prefill of the uncached tokens, and loading of cached ones. */
-  readonly promptS: number
-  /** The same with loading of an adapter. */
+  /** Prefill of the uncached tokens, and loading of cached ones and of an adapter. */
   readonly ownS: number
   /** What the engine's steps add to both. 0: it is idle, or they are unknown. */
   readonly stepsS: number
@@ -34,8 +32,7 @@ export interface Prediction {
   readonly itlS: number
   /** Wait until the engine has a place (`max_num_seqs`), seconds. 0: it has one, or its places are unknown. */
   readonly placeWaitS: number
-  /** Part of the first token for the prompt itself, and the same with its adapter. */
-  readonly promptS: number
+  /** Part of the first token for the prompt itself. */
   readonly ownS: number
   /** From the work one after the other, and in steps: the two models that are chosen from. */
   readonly workS: number
@@ -54,7 +51,6 @@ export function predict(work: WorkBefore, itlS: number, errors: PredictionErrors
     firstTokenP90S: work.isBehind ? firstTokenS * errors.spread.factor : firstTokenS,
     itlS,
     placeWaitS: work.placeWaitS,
-    promptS: work.promptS,
     ownS: work.ownS,
     workS,
     inStepsS: workS + work.stepsS,

@@ -11,14 +11,14 @@ import { admission, engine, pool, probe, stats } from '../../kit/pool-fixtures.t
 
 const errors = () => ({ prediction: new PredictionChoice(), stepDelay: new UsualDelay(), spread: new ErrorSpread() })
 
-const work = { waitS: 0.1, placeWaitS: 0.05, promptS: 0.3, ownS: 0.4, stepsS: 0.2 }
+const work = { waitS: 0.1, placeWaitS: 0.05, ownS: 0.4, stepsS: 0.2 }
 
 describe('the prediction', () => {
   it('a prediction is the work and what the steps add, and certain where no other prompt waits', () => {
     const alone = predict({ ...work, isBehind: false }, 0.02, errors())
     expect(alone.firstTokenS).toBeCloseTo(0.7)
     expect(alone.firstTokenP90S).toBe(alone.firstTokenS)
-    expect(alone).toMatchObject({ itlS: 0.02, placeWaitS: 0.05, promptS: 0.3, ownS: 0.4 })
+    expect(alone).toMatchObject({ itlS: 0.02, placeWaitS: 0.05, ownS: 0.4 })
     const behind = predict({ ...work, isBehind: true }, 0.02, errors())
     expect(behind.firstTokenP90S).toBeCloseTo(1.2 * 0.7)
   })

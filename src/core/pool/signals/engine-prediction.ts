@@ -36,7 +36,7 @@ function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
   const { estimators } = engine
   const cached = prompt.cached(engine)
   const prefillS = ownPrefillS(reading, estimators, cached)
-  const promptS = prefillS + loadSeconds(cached, sources.loading)
+  const loadS = loadSeconds(cached, sources.loading)
   const adapterS = adapterSeconds(estimators.adapters.fit(admission.adapter), sources.loading)
   const foreign = sources.load.foreign(engine, now, estimators)
   const placeWaitS = untilPlaceS(admission, estimators, foreign, now)
@@ -44,8 +44,7 @@ function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
     {
       waitS: engine.spec.rttMs / 1000 + Math.max(queuedS(estimators, foreign, now), placeWaitS),
       placeWaitS,
-      promptS,
-      ownS: promptS + adapterS,
+      ownS: prefillS + loadS + adapterS,
       stepsS: stepsS(estimators, { promptTokens: admission.promptTokens, cachedTokens: cached.total, prefillS }, now),
       isBehind: !estimators.queue.isEmpty,
     },

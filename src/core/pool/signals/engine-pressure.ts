@@ -1,3 +1,4 @@
+import { loadSeconds } from '../../latency/loading-costs.ts'
 import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import type { Prediction } from '../../latency/prediction.ts'
 import type { Pressure } from '../../overload/pressure.ts'
@@ -5,17 +6,20 @@ import type { EngineRef } from '../booking-ref.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
 import type { ForeignEstimate } from '../estimators/foreign-load.ts'
 import { usedBlocks } from './decode-load.ts'
+import { ownPrefillS } from './expected-wait.ts'
 import { predictionFor } from './engine-prediction.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /**
  * Load of an engine with this request added, for admission control. Valid until the next booking. Each value is
- * computed when it is read: without an objective, admission control reads only one.
+ * computed when it is read: without an objective, admission control reads only one, and of most engines to which a
+ * request might move only the own prefill.
  */
 export class EnginePressure implements Pressure {
   readonly #reading: SignalReader
   readonly #engine: EngineRef
   readonly #estimators: EngineEstimators
+  #ownPrefillS: number | undefined = undefined
   #activeBlocks: number | undefined = undefined
 
   constructor(reading: SignalReader, engine: EngineRef) {
@@ -26,8 +30,7 @@ export class EnginePressure implements Pressure {
   }
 
   get waitMs(): number {
-    const { firstTokenS, promptS } = this.#prediction
-    return 1000 * (firstTokenS - promptS)
+    return 1000 * (this.#prediction.firstTokenS - this.#prefillS)
   }
 
   get marginMs(): number {
@@ -36,7 +39,7 @@ export class EnginePressure implements Pressure {
   }
 
   get prefillMs(): number {
-    return 1000 * this.#prediction.promptS
+    return 1000 * this.#prefillS
   }
 
   get overdueMs(): number {
@@ -85,6 +88,16 @@ export class EnginePressure implements Pressure {
 
   get #prediction(): Prediction {
     return predictionFor(this.#reading, this.#engine)
+  }
+
+  get #prefillS(): number {
+    return (this.#ownPrefillS ??= this.#newPrefillS())
+  }
+
+  #newPrefillS(): number {
+    const { prompt, sources } = this.#reading
+    const cached = prompt.cached(this.#engine)
+    return ownPrefillS(this.#reading, this.#estimators, cached) + loadSeconds(cached, sources.loading)
   }
 
   get #foreign(): ForeignEstimate {
