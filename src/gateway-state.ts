@@ -11,7 +11,7 @@ import { KeyUsage } from './core/limits/key-usage.ts'
 import { memoryLimiter } from './memory-limiter.ts'
 import { CurrentRoutes } from './origin/current-routes.ts'
 import type { FleetProbe } from './origin/probes/fleet-probe.ts'
-import { ResponseAffinity } from './origin/response-affinity.ts'
+import { MemoryResponses } from './origin/memory-responses.ts'
 import type { Ports } from './ports.ts'
 import type { Limiter } from './ports/limiter.ts'
 import type { StoredResponses } from './ports/stored-responses.ts'
@@ -57,7 +57,7 @@ export function gatewayState(config: Config, ports: Ports, sources: StateSources
   const limiter = predecessor?.limiter ?? ports.shared?.limiter ?? memoryLimiter(now)
   return {
     storedResponses:
-      predecessor?.storedResponses ?? ports.shared?.storedResponses ?? new ResponseAffinity(config.limits.responseIds),
+      predecessor?.storedResponses ?? ports.shared?.storedResponses ?? new MemoryResponses(config.limits.responseIds),
     recent: predecessor?.recent ?? new RequestHistory(RECENT_REQUESTS),
     telemetry: telemetryFor(config, ports, predecessor?.telemetry),
     analyzers: new PromptAnalyzers(now, vocabularyOf, predecessor?.analyzers),
@@ -80,7 +80,7 @@ function telemetryFor({ traces }: Config, ports: Ports, predecessor: Telemetry |
 }
 
 function bodyMemoryFor({ limits }: Config, { shared }: Ports, predecessor: BodyMemory | undefined): BodyMemory {
-  const memory = predecessor ?? new BodyMemory(limits, shared?.bodyCount ?? countIn(new Int32Array(1)))
+  const memory = predecessor ?? new BodyMemory(limits, shared?.bodyKib ?? countIn(new Int32Array(1)))
   memory.adopt(limits)
   return memory
 }

@@ -222,7 +222,7 @@ const callerOf = ({ cacheSalt, regions, edgeRegions, regionPreference }: Caller)
 /** The client's connection is not the repeated request's, and only a drain ends it. */
 const scopeOf = (original: RequestScope, signal: AbortSignal): RequestScope => ({
   ...(original.timers === undefined ? {} : { timers: original.timers }),
-  ...(original.entered === undefined ? {} : { entered: (callback: () => void) => original.entered!(callback) }),
+  ...(original.bind === undefined ? {} : { bind: (callback: () => void) => original.bind!(callback) }),
   background: (work) => original.background(work),
   client: null,
   remoteAddress: null,

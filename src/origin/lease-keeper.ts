@@ -117,7 +117,7 @@ export class LeaseKeeper {
   /** Calls `end` when the booking is fenced, at once if it was. */
   onFence(end: () => void): void {
     const { scope } = this.#parts
-    this.#onFence = scope?.entered?.(end) ?? end
+    this.#onFence = scope?.bind?.(end) ?? end
     if (this.#isFenced) end()
   }
 

@@ -8,10 +8,10 @@ export interface RequestScope extends RelayScope {
   /** The request came in at `ttft.listen`, whose reporters have no keys. */
   readonly isReportListener?: boolean
   /**
-   * Returns a function that has the callback run in this request, for callers outside it. Absent: any request may call
-   * it.
+   * Returns a function that has the callback run in this request, for callers outside it. Absent: they may call it
+   * themselves.
    */
-  readonly entered?: (callback: () => void) => () => void
+  readonly bind?: (callback: () => void) => () => void
   /** A proxy sends the request to the engine. Absent: the gateway does. */
   readonly delivery?: Delivery
 }

@@ -9,5 +9,5 @@ export interface SharedState {
   /** Limits and budgets per key. */
   readonly limiter?: Limiter | undefined
   /** Memory of request bodies in all threads. */
-  readonly bodyCount?: KibCount | undefined
+  readonly bodyKib?: KibCount | undefined
 }

@@ -2,7 +2,7 @@
  * One replica of the bench: `alone` and `send` book at a steady pace, `follow` applies what the sender publishes. The
  * first seconds are not measured: at this pace V8 compiles for some 20 s, on threads that count as CPU of the process.
  */
-import { ResponseAffinity } from '../../../src/origin/response-affinity.ts'
+import { MemoryResponses } from '../../../src/origin/memory-responses.ts'
 import type { Admission } from '../../../src/core/contract/admission.ts'
 import { endedAs } from '../../../src/core/contract/outcome.ts'
 import { memoryPools } from '../../../src/platform/node/memory-pools.ts'
@@ -59,7 +59,7 @@ const inner = ledger('bench', 'm')
 const observed = role === 'follow' ? measured(inner) : inner
 const replicas =
   url === '' ? null : new Replicas({ url, cluster: false, prefix: 'bench', leaseMs: 15_000 }, { log, now: Date.now })
-replicas?.join({ pool: () => pool, storedResponses: new ResponseAffinity(10) })
+replicas?.join({ pool: () => pool, storedResponses: new MemoryResponses(10) })
 const cluster = replicas?.replicatedPool(observed, ['bench', 'm']) ?? inner
 
 if (role === 'follow') await follow()

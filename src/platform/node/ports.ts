@@ -1,6 +1,6 @@
 /** The product's ports in one Node process. */
 import { FallbackLimiter } from '../fallback-limiter.ts'
-import { ResponseAffinity } from '../../origin/response-affinity.ts'
+import { MemoryResponses } from '../../origin/memory-responses.ts'
 import type { Config } from '../../config.ts'
 import { toStoreLimits } from '../../config/normalize.ts'
 import { toPoolConfig } from '../../config/to-pool-config.ts'
@@ -49,7 +49,7 @@ export function nodePorts(
   let sources = sourcesOf(config)
   const source = (clusterId: string, pool: string) => sources.get(clusterId)?.get(pool) ?? null
   const pools = memoryPools({ source, now: steadyNow })
-  const storedResponses = new ResponseAffinity(config.limits.responseIds)
+  const storedResponses = new MemoryResponses(config.limits.responseIds)
   const machine = machinePorts(log)
   replicas?.join({
     pool: (...name) => source(...name)?.pool ?? null,

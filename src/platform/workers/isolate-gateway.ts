@@ -175,12 +175,12 @@ function scopeOf(request: Request, ctx: ExecutionContext): RequestScope {
     client: ctx,
     remoteAddress: request.headers.get('cf-connecting-ip'),
     timers: new RequestTimers(),
-    entered,
+    bind,
   }
 }
 
 /** The runtime continues a promise in the request that waits for it, and refuses I/O for another request. */
-function entered(callback: () => void): () => void {
+function bind(callback: () => void): () => void {
   const { promise, resolve } = Promise.withResolvers<void>()
   void promise.then(callback)
   return resolve

@@ -5,7 +5,7 @@ import { parseInferenceRequest } from '../../../src/api/body/parse-request.ts'
 import { requestedOptions } from '../../../src/api/body/requested-options.ts'
 import { ModelRegistry } from '../../../src/api/model-registry.ts'
 import { RequestContext } from '../../../src/api/request-context.ts'
-import { ResponseAffinity } from '../../../src/origin/response-affinity.ts'
+import { MemoryResponses } from '../../../src/origin/memory-responses.ts'
 import { openaiErrors } from '../../../src/protocols/error-shape.ts'
 import { endpointOf } from '../../../src/protocols/protocols.ts'
 import { configOf } from '../../kit/recording-ports.ts'
@@ -33,7 +33,7 @@ function parsed(path: string, body: Uint8Array | Promise<Uint8Array>) {
     optionsOf: requestedOptions,
     chooseModel: requestedModel(models),
     inRegions: () => ANYONE,
-    storedResponses: new ResponseAffinity(1),
+    storedResponses: new MemoryResponses(1),
   }
   return parseInferenceRequest(
     parts,

@@ -1,6 +1,6 @@
 /** Replicas over a real server, without HTTP: their ledgers, the bookings they hold, and load from a seed. */
 import { readFileSync } from 'node:fs'
-import { ResponseAffinity } from '../../../src/origin/response-affinity.ts'
+import { MemoryResponses } from '../../../src/origin/memory-responses.ts'
 import type { ReplicasConfig } from '../../../src/config.ts'
 import { endedAs } from '../../../src/core/contract/outcome.ts'
 import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
@@ -65,7 +65,7 @@ export class Member {
     })
     this.replicas.join({
       pool: (cluster, name) => source(cluster, name)?.pool ?? null,
-      storedResponses: new ResponseAffinity(100),
+      storedResponses: new MemoryResponses(100),
     })
     this.clusters = new Map(
       pools.map(({ pool: name }) => [

@@ -1,6 +1,6 @@
 /** Lookups of stored responses by several I/O threads, over ports whose messages the test delivers. */
 import { describe, expect, it } from 'vitest'
-import { ResponseAffinity } from '../../../src/origin/response-affinity.ts'
+import { MemoryResponses } from '../../../src/origin/memory-responses.ts'
 import { RpcChannel } from '../../../src/platform/node/threads/rpc.ts'
 import type { ToMain, ToThread } from '../../../src/platform/node/threads/messages.ts'
 import { StoredResponseHost } from '../../../src/platform/node/threads/stored-response-host.ts'
@@ -24,7 +24,7 @@ function open(limitMs = 60_000) {
       ),
   )
   const responses = new StoredResponseHost(
-    new ResponseAffinity(10),
+    new MemoryResponses(10),
     (from) => channels.filter((_, at) => at + 1 !== from),
     limitMs,
   )

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { FencedEngines } from '../../../origin/pause/running-bookings.ts'
-import type { ResponseAffinity } from '../../../origin/response-affinity.ts'
+import type { MemoryResponses } from '../../../origin/memory-responses.ts'
 import { VERSION } from '../../../version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { PoolConfig } from '../../../core/contract/pool-config.ts'
@@ -38,7 +38,7 @@ interface ReplicasParts {
 interface LocalState {
   /** null: the pool is not configured. */
   readonly pool: (...name: PoolName) => PoolConfig | null
-  readonly storedResponses: ResponseAffinity
+  readonly storedResponses: MemoryResponses
   /** Ends answers of engines in this process. Absent: it has none. */
   readonly fence?: (fenced: FencedEngines) => void
 }

@@ -27,16 +27,16 @@ interface ThreadPortParts {
   readonly log: Log
   readonly channel: MainChannel
   readonly numbers: PoolNumbers
-  readonly bodyCount: KibCount
+  readonly bodyKib: KibCount
 }
 
-export function threadPorts(config: Config, { log, channel, numbers, bodyCount }: ThreadPortParts): NodePorts {
+export function threadPorts(config: Config, { log, channel, numbers, bodyKib }: ThreadPortParts): NodePorts {
   const machine = machinePorts(log)
   const alerts = new ConfiguredAlerts(config, machine)
   return {
     ...machine,
     pool: remotePools(channel, numbers.of),
-    shared: { storedResponses: threadStoredResponses(channel), limiter: threadLimiter(channel), bodyCount },
+    shared: { storedResponses: threadStoredResponses(channel), limiter: threadLimiter(channel), bodyKib },
     alerts,
     ttft: threadTtft(channel),
     issuedKeys: threadIssuedKeys(channel),

@@ -50,7 +50,7 @@ export async function runThread(): Promise<void> {
   const slots = new Int32Array(bodyKib)
   // Bodies of a failed thread no longer exist.
   Atomics.store(slots, number - 1, 0)
-  const ports = threadPorts(config, { log, channel, numbers, bodyCount: countIn(slots, number - 1) })
+  const ports = threadPorts(config, { log, channel, numbers, bodyKib: countIn(slots, number - 1) })
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const open = await openWithListeners(config, ports, {
     folder,

@@ -2,10 +2,10 @@ import { BoundedMap } from '../core/bounded-map.ts'
 import type { StoredResponse, StoredResponses } from '../ports/stored-responses.ts'
 
 /**
- * Response id → engine that holds it. Bounded; the least recently used entry is dropped first. It is kept in memory
- * only, because engines lose their responses at a restart too.
+ * Locations of stored responses in this process's memory, as engines lose their responses at a restart too. Bounded:
+ * the least recently used is dropped first.
  */
-export class ResponseAffinity implements StoredResponses {
+export class MemoryResponses implements StoredResponses {
   readonly #responses: BoundedMap<string, StoredResponse>
 
   constructor(limit: number) {
