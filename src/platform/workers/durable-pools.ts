@@ -3,7 +3,7 @@ import { RegionLedger } from '../../core/edge/region-ledger.ts'
 import { type PoolSource, withAutoConfigure } from '../../origin/pools/auto-configure.ts'
 import { RemotePool } from '../../origin/pools/remote-pool.ts'
 import { poolOfCell, ShardedPool } from '../../origin/pools/sharded-pool.ts'
-import type { PoolPort } from '../../ports/pool.ts'
+import type { PoolName, PoolPort } from '../../ports/pool.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { PoolObjectTransport, type Stub } from './pool-object-transport.ts'
 import { RegionPool } from './region-pool.ts'
@@ -43,28 +43,23 @@ export function durablePools(
   { source, edge = null, now = () => Date.now() }: DurablePoolsOptions,
 ): (clusterId: string, pool: string) => PoolPort {
   const pools = new Map<string, PoolPort>()
-  return (clusterId, pool) => {
-    const key = JSON.stringify([clusterId, pool])
-    const known = pools.get(key)
-    if (known !== undefined) return known
+  const openCell = (name: PoolName, place: () => CellPlace | null): PoolPort => {
+    const transport = new PoolObjectTransport(opener(namespace, name, place))
+    return withAutoConfigure(new RemotePool({ transport, now, random: () => Math.random() }), place)
+  }
+  const open = ([clusterId, pool]: PoolName): PoolPort => {
     const place = () => source(clusterId, pool)
     const { isRegional = false, shards = 1 } = place() ?? {}
-    const cellPool = (at: number): PoolPort => {
-      const own = cellPlace(place, at, shards)
-      const transport = new PoolObjectTransport(opener(namespace, [clusterId, pool], own))
-      return withAutoConfigure(new RemotePool({ transport, now, random: () => Math.random() }), own)
-    }
-    const poolPort = isRegional
-      ? withAutoConfigure(regionPool(clusterId, pool, edge), place)
-      : shards === 1
-        ? cellPool(0)
-        : new ShardedPool({
-            cells: Array.from({ length: shards }, (_, at) => cellPool(at)),
-            engines: () => place()?.pool.engines.map(({ id }) => id) ?? [],
-            now: () => Date.now(),
-          })
-    pools.set(key, poolPort)
-    return poolPort
+    if (isRegional) return withAutoConfigure(regionPool(clusterId, pool, edge), place)
+    const cells = Array.from({ length: shards }, (_, at) => openCell([clusterId, pool], cellPlace(place, at, shards)))
+    if (shards === 1) return cells[0]!
+    return new ShardedPool({ cells, engines: () => place()?.pool.engines.map(({ id }) => id) ?? [], now })
+  }
+  return (...name) => {
+    const key = JSON.stringify(name)
+    const known = pools.get(key) ?? open(name)
+    pools.set(key, known)
+    return known
   }
 }
 
@@ -85,7 +80,7 @@ function cellPlace(place: () => PoolPlace | null, cell: number, shards: number):
 /** Returns a function that opens a stub. A stub that failed stays unusable, so each call gets a new one. */
 function opener(
   namespace: DurableObjectNamespace<ClusterObject>,
-  [clusterId, pool]: readonly [string, string],
+  [clusterId, pool]: PoolName,
   source: () => CellPlace | null,
 ): () => Stub {
   let at: { readonly name: string; readonly objects: typeof namespace; readonly id: DurableObjectId } | null = null

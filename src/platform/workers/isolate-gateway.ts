@@ -113,6 +113,7 @@ export class IsolateGateway {
     const vocabularies = await this.#vocabularies(config, env)
     if (vocabularies === null) return this.#built
     const edge = this.#edgeOf(config, env)
+    // Without the state of its predecessor: the shared object adds up both, as those of two isolates.
     const gateway = createGateway(config, workersPorts(config, env, this.#log, edge), {
       vocabularyOf: vocabularyIn(vocabularies),
       assets: boundAssets(env.ASSETS),
