@@ -72,7 +72,7 @@ export async function startRecordedWorld(clusters: readonly Cluster[], past: Pas
     async close() {
       clock.stop()
       await gateway.stop(AbortSignal.abort())
-      ports.close()
+      await ports.close()
       await fleet.close()
     },
   }

@@ -31,5 +31,5 @@ it('budgets of a gateway with a file of issued keys alert the webhook of a later
   alerts.raise(alert)
   await until(() => after.posts.length + before.posts.length > 0)
   expect(after.posts.length).toBe(1)
-  ports.close()
+  await ports.close()
 })

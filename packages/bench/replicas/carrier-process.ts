@@ -58,8 +58,12 @@ const measured = ({ local, ...rest }: PoolPort): PoolPort => ({
 const inner = ledger('bench', 'm')
 const observed = role === 'follow' ? measured(inner) : inner
 const replicas =
-  url === '' ? null : new Replicas({ url, cluster: false, prefix: 'bench', leaseMs: 15_000 }, { log, now: Date.now })
-replicas?.join({ pool: () => pool, storedResponses: new MemoryResponses(10) })
+  url === ''
+    ? null
+    : new Replicas(
+        { url, cluster: false, prefix: 'bench', leaseMs: 15_000 },
+        { log, now: Date.now, pool: () => pool, storedResponses: new MemoryResponses(10) },
+      )
 const cluster = replicas?.replicatedPool(observed, ['bench', 'm']) ?? inner
 
 if (role === 'follow') await follow()

@@ -11,7 +11,7 @@ import { fileFingerprint } from '../../platform/node/file-fingerprint.ts'
 import { configVariable, loadConfig } from '../../platform/node/load-config.ts'
 import { openLog } from '../../platform/node/log.ts'
 import { LogExport } from '../../platform/node/otlp/log-export.ts'
-import type { RuntimeHooks } from '../../platform/node/ports.ts'
+import type { ReplicaState, RuntimeHooks } from '../../platform/node/ports.ts'
 import { Recording, type RecordingChange } from '../../platform/node/recording.ts'
 import { Replicas } from '../../platform/node/replicas/replicas.ts'
 import { endedBy, untilAborted } from '../../platform/node/signals.ts'
@@ -94,11 +94,11 @@ async function runServe(args: Args, io: Io): Promise<number> {
   // Register the handler first. Without one, SIGUSR2 would end the process.
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
-  const replicas = config.replicas === null ? null : new Replicas(config.replicas, { log, now: steadyNow })
   // Reading `stop` installs the handlers. Without them, SIGTERM between the opening of the port and the start of the
   // last thread would end the process and its requests.
   const { stop, stopNow } = io
-  const gateway = await start(config, log, { folder, hooks: { middleware: recording.middleware, replicas } })
+  const hooks = { middleware: recording.middleware, joinReplicas: replicasOf(config, log) }
+  const gateway = await start(config, log, { folder, hooks })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(document).notes) log.info('note', { note })
   const adopt = async (next: Config, sameFiles?: boolean): Promise<void> => {
@@ -122,7 +122,6 @@ async function runServe(args: Args, io: Io): Promise<number> {
   stopWatching?.()
   log.info('draining', { drain_ms: reloader.running.limits.drainMs, ...endedBy(stop) })
   const { timedOut } = await gateway.stop(stopNow)
-  await replicas?.close()
   recording.close()
   log.info('stopped', { cut: timedOut })
   await logExport.end()
@@ -152,6 +151,10 @@ async function start(
   const { startThreads } = await import('../../platform/node/threads/start-threads.ts')
   return startThreads(config, log, { count, folder, hooks })
 }
+
+/** null: the gateway has no replicas. */
+const replicasOf = ({ replicas }: Config, log: Log): ((own: ReplicaState) => Replicas) | null =>
+  replicas === null ? null : (own) => new Replicas(replicas, { log, now: steadyNow, ...own })
 
 function requireFile(from: string): void {
   if (from === configVariable)

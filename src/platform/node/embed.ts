@@ -80,7 +80,7 @@ export async function openGateway(document: string, options: EmbedOptions = {}):
       gateway.drain()
       stopProbing()
       await background.settled()
-      ports.close()
+      await ports.close()
     },
   }
 }

@@ -17,7 +17,7 @@ import { ConfiguredAlerts } from '../configured-alerts.ts'
 import { machinePorts } from './machine-ports.ts'
 import { memoryPools } from './memory-pools.ts'
 import { memoryTtft } from './memory-ttft.ts'
-import type { Replicas } from './replicas/replicas.ts'
+import type { Replicas, ReplicasParts } from './replicas/replicas.ts'
 import { steadyNow } from './steady-clock.ts'
 import { withRelay } from './ttft-relay.ts'
 
@@ -26,36 +26,41 @@ export interface NodePorts extends RuntimePorts {
   readonly ttft: Ttft
   /** Applies a new configuration. */
   adopt(config: Config): void
-  /** Stops timers and closes idle sockets. */
-  close(): void
+  /** Stops timers, closes idle sockets, and leaves the replicas. */
+  close(): Promise<void>
 }
 
 /** Wraps a pool, for example to record its calls. */
 export type PoolMiddleware = (pool: PoolPort, config: PoolSource['pool']) => PoolPort
 
-/** Objects that outlive a configuration and observe pools. */
+/** What a gateway gives the replicas that it joins. */
+export type ReplicaState = Pick<ReplicasParts, 'pool' | 'storedResponses' | 'fence'>
+
+/** Parts of the ports that the command or the main thread supplies. */
 export interface RuntimeHooks {
   readonly middleware?: PoolMiddleware
   /** Ends answers in the other threads of this process. Absent: there are none. */
   readonly fenceThreads?: (fenced: FencedEngines) => void
-  readonly replicas?: Pick<Replicas, 'join' | 'replicatedPool' | 'storedResponses' | 'limits' | 'issuedKeys'> | null
+  /** Joins the other gateways in front of the same engines. Absent, null: this one is alone. */
+  readonly joinReplicas?: ((own: ReplicaState) => Replicas) | null
 }
 
 export function nodePorts(
   config: Config,
   log: Log,
-  { middleware, fenceThreads, replicas = null }: RuntimeHooks = {},
+  { middleware, fenceThreads, joinReplicas }: RuntimeHooks = {},
 ): NodePorts {
   let sources = sourcesOf(config)
   const source = (clusterId: string, pool: string) => sources.get(clusterId)?.get(pool) ?? null
   const pools = memoryPools({ source, now: steadyNow })
   const storedResponses = new MemoryResponses(config.limits.responseIds)
   const machine = machinePorts(log)
-  replicas?.join({
-    pool: (...name) => source(...name)?.pool ?? null,
-    storedResponses,
-    fence: fenceThreads ?? ((fenced) => void runningBookings(machine.origin).fence(fenced)),
-  })
+  const replicas =
+    joinReplicas?.({
+      pool: (...name) => source(...name)?.pool ?? null,
+      storedResponses,
+      fence: fenceThreads ?? ((fenced) => void runningBookings(machine.origin).fence(fenced)),
+    }) ?? null
   const memoryReports = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft
   let fallback = config.keyLimitsFallback
@@ -82,9 +87,10 @@ export function nodePorts(
       alerts.adopt(next)
       memoryReports.setLimits(toStoreLimits(next.ttft))
     },
-    close() {
+    async close() {
       pools.close()
       machine.origin.close()
+      await replicas?.close()
     },
   }
 }

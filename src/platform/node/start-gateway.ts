@@ -83,12 +83,12 @@ export async function startGateway(
         const drained = await open.stop(now)
         stats.stop()
         await metricsExport.stop()
-        ports.close()
+        await ports.close()
         return drained
       },
     }
   } catch (error) {
-    ports.close()
+    await ports.close()
     throw error
   }
 }

@@ -8,6 +8,7 @@ import { createClientOf, Link } from '../../../src/platform/node/replicas/connec
 import { decodeIssuedKey } from '../../../src/core/keys/issued-key.ts'
 import { ReplicatedKeys } from '../../../src/platform/node/replicas/replicated-keys.ts'
 import { ReplicatedLimits } from '../../../src/platform/node/replicas/replicated-limits.ts'
+import type { ReplicaState } from '../../../src/platform/node/ports.ts'
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { chance } from '../../../packages/replay/src/replay/chance.ts'
@@ -23,6 +24,14 @@ const NOWHERE = { id: 'a', url: 'http://127.0.0.1:9' }
 
 const binary = await findServer()
 const FREE: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
+
+/** Hook by which a gateway joins the replicas of its configuration, and what it joined. */
+function joining(document: Record<string, unknown>) {
+  let replicas: Replicas | undefined
+  const joinReplicas = (own: ReplicaState): Replicas =>
+    (replicas = new Replicas(nodeConfig(document).replicas!, { log: openLog('silent'), now: Date.now, ...own }))
+  return { joinReplicas, replicas: () => replicas! }
+}
 
 describe.skipIf(binary === null)('a Valkey server', () => {
   let server: ValkeyServer
@@ -98,13 +107,12 @@ describe.skipIf(binary === null)('a Valkey server', () => {
     }
     const open = async () => {
       const document = { ...config, clusters: [{ id: 'c', pools: [{ model: 'm', engines: [NOWHERE] }] }] }
-      const replicas = new Replicas(nodeConfig(document).replicas!, { log: openLog('silent'), now: Date.now })
-      const gateway = await startNodeGateway(document, { hooks: { replicas } })
-      return { gateway, close: async () => (await gateway.close(), replicas.close()) }
+      const { joinReplicas } = joining(document)
+      return startNodeGateway(document, { hooks: { joinReplicas } })
     }
     const opened = [await open(), await open()] as const
     try {
-      const [{ gateway: one }, { gateway: other }] = opened
+      const [one, other] = opened
       const admin = { authorization: 'Bearer secret-of-admin', 'content-type': 'application/json' }
       const make = () =>
         fetch(`${one.url}/v1/firstlight/keys`, {
@@ -122,7 +130,7 @@ describe.skipIf(binary === null)('a Valkey server', () => {
       await fetch(`${one.url}/v1/firstlight/keys/ada`, { method: 'DELETE', headers: admin })
       await until(async () => (await models()) === 401)
     } finally {
-      for (const { close } of opened) await close()
+      for (const gateway of opened) await gateway.close()
     }
   })
 
@@ -208,14 +216,10 @@ describe.skipIf(binary === null)('a Valkey server', () => {
 
   const start = async (document: Record<string, unknown>, url = server.url) => {
     const replicated = { ...document, replicas: { url, prefix, lease_ms: 1_000 } }
-    const replicas = new Replicas(nodeConfig(replicated).replicas!, { log: openLog('silent'), now: Date.now })
-    const gateway = await startNodeGateway(replicated, { hooks: { replicas } })
-    await until(() => replicas.isUp)
-    const close = async (): Promise<void> => {
-      await gateway.stop(AbortSignal.abort())
-      await replicas.close()
-    }
-    return { url: gateway.url, replicas, close }
+    const { joinReplicas, replicas } = joining(replicated)
+    const gateway = await startNodeGateway(replicated, { hooks: { joinReplicas } })
+    await until(() => replicas().isUp)
+    return { url: gateway.url, replicas: replicas(), close: () => gateway.stop(AbortSignal.abort()) }
   }
 
   it('a Valkey server is replaced by a share of each gateway while it is gone', async () => {

@@ -62,8 +62,6 @@ export class Member {
         this.#clients.add(client)
         return client
       },
-    })
-    this.replicas.join({
       pool: (cluster, name) => source(cluster, name)?.pool ?? null,
       storedResponses: new MemoryResponses(100),
     })

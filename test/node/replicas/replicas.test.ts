@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
+import type { ReplicaState } from '../../../src/platform/node/ports.ts'
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
 import { decodeAdmission, encodeAdmission } from '../../../src/platform/node/replicas/messages.ts'
 import { encodeRegistryCall, decodeRegistryCall } from '../../../src/platform/node/replicas/messages.ts'
@@ -63,12 +64,12 @@ class Replica {
       { defaultVersion: 1, defaultObserveShare: 1, listens: true },
     )
     const log = openLog('debug', { write: (line) => void this.lines.push(JSON.parse(line) as Record<string, unknown>) })
-    this.replicas = new Replicas(config.replicas!, { log, now })
-    const standing = { replicas: this.replicas }
+    const joinReplicas = (own: ReplicaState): Replicas =>
+      (this.replicas = new Replicas(config.replicas!, { log, now, ...own }))
     this.gateway =
       threads === 1
-        ? await startGateway(config, log, '.', standing)
-        : await startThreads(config, log, { count: threads, hooks: standing })
+        ? await startGateway(config, log, '.', { joinReplicas })
+        : await startThreads(config, log, { count: threads, hooks: { joinReplicas } })
     return this
   }
 
@@ -101,7 +102,6 @@ class Replica {
 
   async stop(): Promise<void> {
     await this.gateway.stop(AbortSignal.abort())
-    await this.replicas.close()
   }
 }
 

@@ -26,21 +26,17 @@ import { ServerLog } from './server-log.ts'
 /** Progress is published as often; often enough for pools whose `lease_ms` is a second, the minimum. */
 const TICK_MS = 100
 
-interface ReplicasParts {
+export interface ReplicasParts {
   readonly log: Log
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** For tests. */
-  readonly createClient?: (config: ReplicasConfig) => Promise<Client>
-}
-
-/** What this gateway has alone. */
-interface LocalState {
   /** null: the pool is not configured. */
   readonly pool: (...name: PoolName) => PoolConfig | null
   readonly storedResponses: MemoryResponses
   /** Ends answers of engines in this process. Absent: it has none. */
   readonly fence?: (fenced: FencedEngines) => void
+  /** For tests. */
+  readonly createClient?: (config: ReplicasConfig) => Promise<Client>
 }
 
 export class Replicas {
@@ -50,27 +46,22 @@ export class Replicas {
   readonly #server: ServerLog
   readonly #feeds = new Set<PoolFeed>()
   readonly #pools = new Map<string, PoolPort>()
-  #own!: LocalState
   /** Events of this replica. */
-  #publish!: Link
+  readonly #publish: Link
   /** A subscribed connection runs no other commands. */
-  #subscribe!: Link
+  readonly #subscribe: Link
   /** Heartbeats and snapshots, which must not wait behind bookings. */
-  #control!: Link
-  #responses!: ReplicatedResponses
-  #limits!: ReplicatedLimits
-  #issuedKeys!: ReplicatedKeys
-  #timers: readonly NodeJS.Timeout[] = []
+  readonly #control: Link
+  readonly #responses: ReplicatedResponses
+  readonly #limits: ReplicatedLimits
+  readonly #issuedKeys: ReplicatedKeys
+  readonly #timers: readonly NodeJS.Timeout[]
 
+  /** Connects in the background; the gateway does not wait for the server. */
   constructor(config: ReplicasConfig, parts: ReplicasParts) {
     this.#config = config
     this.#parts = parts
     this.#server = new ServerLog(parts.log)
-  }
-
-  /** Called once, before anything else. Connects in the background; the gateway does not wait for the server. */
-  join(own: LocalState): void {
-    this.#own = own
     const feeds = this.#feeds
     this.#publish = this.#link(
       () => feeds.forEach(({ open }) => open.connected(true)),
@@ -88,20 +79,20 @@ export class Replicas {
       () => this.#limits.disconnected(),
     )
     const shared = { link: this.#control, prefix: this.#prefix }
-    this.#responses = new ReplicatedResponses(own.storedResponses, {
+    this.#responses = new ReplicatedResponses(parts.storedResponses, {
       ...shared,
-      isPool: (name) => own.pool(...name) !== null,
+      isPool: (name) => parts.pool(...name) !== null,
       forgotten: (id) => feeds.forEach(({ open }) => open.announce(['forgotten', id])),
     })
     this.#issuedKeys = new ReplicatedKeys(shared)
     this.#limits = new ReplicatedLimits({
       ...shared,
-      leaseMs: this.#config.leaseMs,
-      clock: this.#parts.now,
+      leaseMs: config.leaseMs,
+      clock: parts.now,
       rejected: (error) => this.#server.rejected(error),
     })
     this.#timers = [
-      setInterval(() => void this.#heartbeat(), this.#config.leaseMs / 5).unref(),
+      setInterval(() => void this.#heartbeat(), config.leaseMs / 5).unref(),
       setInterval(() => feeds.forEach((feed) => feed.tick()), TICK_MS).unref(),
     ]
   }
@@ -194,8 +185,7 @@ export class Replicas {
   }
 
   #feed(localPool: PoolPort, name: PoolName): PoolFeed {
-    const own = this.#own
-    const { log, now } = this.#parts
+    const { log, now, pool, storedResponses, fence } = this.#parts
     /** Number of pools in which a replica is followed. */
     const pools = (id: string) => [...this.#feeds].filter(({ peerBookings }) => peerBookings.has(id)).length
     const feed = new PoolFeed(name, {
@@ -206,12 +196,12 @@ export class Replicas {
       control: this.#control,
       now,
       localPool,
-      pool: () => own.pool(...name),
+      pool: () => pool(...name),
       replicas: () => ({ replicas: this.digests, replicasUp: this.isUp }),
-      forget: (id) => own.storedResponses.forget(id),
+      forget: (id) => storedResponses.forget(id),
       drained: ({ draining, engine }) =>
         log.info(draining ? 'engine_draining' : 'engine_undrained', { cluster: name[0], engine }),
-      fence: (engine) => own.fence?.({ cluster: name[0], pool: name[1], engines: [engine] }),
+      fence: (engine) => fence?.({ cluster: name[0], pool: name[1], engines: [engine] }),
       joined: (id) => {
         if (pools(id) === 1) log.info('replica_joined', { host: hostOf(id), replica: id, version: VERSION })
       },

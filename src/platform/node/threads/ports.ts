@@ -41,7 +41,7 @@ export function threadPorts(config: Config, { log, channel, numbers, bodyKib }: 
     ttft: threadTtft(channel),
     issuedKeys: threadIssuedKeys(channel),
     adopt: (next) => alerts.adopt(next),
-    close: () => machine.origin.close(),
+    close: async () => machine.origin.close(),
   }
 }
 

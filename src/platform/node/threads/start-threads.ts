@@ -62,7 +62,7 @@ export async function startThreads(
     if (now.aborted) threads.forEach((thread) => thread.forceStop())
     const ends = await Promise.all(ending)
     stats.stop()
-    ports.close()
+    await ports.close()
     return { timedOut: ends.some(({ timedOut }) => timedOut) }
   }
   try {
