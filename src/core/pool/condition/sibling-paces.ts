@@ -5,26 +5,28 @@ import type { EngineState } from '../pool-engines/engine-state.ts'
 const SLOW_TIMES = 3
 
 interface Pace {
-  readonly engine: EngineState
   /** Seconds of a usual prompt. */
   readonly seconds: number
+  /** What multiple of its siblings' median it is. */
+  readonly timesMedian: number
 }
 
-/** Sorted once for all engines, since each look compares each engine with its siblings. */
+/** Compared once for all engines, since each look reads the pace of each engine several times. */
 export class SiblingPaces {
-  /** The fastest first. */
-  readonly #groups = new Map<string, Pace[]>()
+  readonly #paces = new Map<EngineState, Pace>()
 
   /** @param paceS seconds of a usual prompt by the engine's own pace; null: not learned */
   constructor(engines: readonly EngineState[], paceS: (engine: EngineState) => number | null) {
+    const groups = new Map<string, LearnedPace[]>()
     for (const engine of engines) {
       const seconds = paceS(engine)
       if (seconds === null) continue
-      const group = this.#groups.get(groupOf(engine)) ?? []
-      this.#groups.set(groupOf(engine), group)
-      group.push({ engine, seconds })
+      const key = `${engine.spec.role} ${engine.spec.profile ?? ''}`
+      const group = groups.get(key)
+      if (group === undefined) groups.set(key, [{ engine, seconds }])
+      else group.push({ engine, seconds })
     }
-    for (const group of this.#groups.values()) group.sort((a, b) => a.seconds - b.seconds)
+    for (const group of groups.values()) if (group.length > 1) this.#compare(group)
   }
 
   /** Whether the pace of the engine is a multiple of the median of its siblings. */
@@ -33,16 +35,22 @@ export class SiblingPaces {
     return own !== null && own.timesMedian > SLOW_TIMES
   }
 
-  /** Returns the pace of the engine, and what multiple of its siblings' median it is; null: one of them is unknown. */
-  of(engine: EngineState): { readonly seconds: number; readonly timesMedian: number } | null {
-    const group = this.#groups.get(groupOf(engine)) ?? []
-    const own = group.findIndex((pace) => pace.engine === engine)
-    if (own === -1 || group.length === 1) return null
+  /** Returns the pace of the engine; null: its own or those of all its siblings are unknown. */
+  of(engine: EngineState): Pace | null {
+    return this.#paces.get(engine) ?? null
+  }
+
+  #compare(group: LearnedPace[]): void {
+    group.sort((a, b) => a.seconds - b.seconds)
     const middle = (group.length - 1) >> 1
-    const median = group[middle < own ? middle : middle + 1]!
-    const { seconds } = group[own]!
-    return { seconds, timesMedian: seconds / median.seconds }
+    for (const [own, { engine, seconds }] of group.entries()) {
+      const median = group[middle < own ? middle : middle + 1]!
+      this.#paces.set(engine, { seconds, timesMedian: seconds / median.seconds })
+    }
   }
 }
 
-const groupOf = ({ spec: { role, profile } }: EngineState): string => `${role} ${profile ?? ''}`
+interface LearnedPace {
+  readonly engine: EngineState
+  readonly seconds: number
+}
