@@ -23,7 +23,9 @@ export function sortWithinTolerance(costTable: CostTable, { tolerance, isTie }: 
     if (!(costs[place]! > maxCost) && isTie(place, best)) order[ties++] = place
     else order[--others] = place
   }
-  order.subarray(ties, ranked).reverse()
+  // The others are in reverse. Reversing a `subarray` takes twenty times as long.
+  for (let low = ties, high = ranked - 1; low < high; low++, high--)
+    [order[low], order[high]] = [order[high]!, order[low]!]
   sortPlaces(order, costs, ties, ranked)
   return costTable
 }
