@@ -18,6 +18,8 @@ const SPANS_DELAY_MS = 2_000
 /** Results that a client sees as a failure. */
 const FAILED_RESULTS: ReadonlySet<RequestRecord['result']> = new Set(['engine_failed', 'abandoned', 'lapsed'])
 
+type TelemetryPorts = Pick<Ports, 'ttft' | 'now' | 'log' | 'services' | 'timers'>
+
 export class Telemetry {
   readonly #records: BatchExporter<RequestRecord> | null
   readonly #spans: BatchExporter<TracedRequest>
@@ -31,7 +33,7 @@ export class Telemetry {
   readonly exemplars = new Exemplars()
   readonly #now: () => number
 
-  constructor(ports: Ports, traces: TracesConfig, source: string) {
+  constructor(ports: TelemetryPorts, traces: TracesConfig, source: string) {
     this.source = source
     const { ttft, now, log, services, timers } = ports
     const epoch = now()

@@ -4,12 +4,11 @@ import type { Admission } from '../../core/contract/admission.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
 import { createPolicy } from '../../core/routing/policies/policies.ts'
 import type { PromptProfile } from '../../core/tokens/prompt-analyzer.ts'
-import type { Ports } from '../../ports.ts'
 import type { CacheLookupQuery } from '../../ports/cache-lookup.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { EngineTokenizer, type TokenizeOptions } from '../engine-tokenizer.ts'
 import type { PoolRoute } from '../pool-route.ts'
-import { type LookupStrategy, strategyOf } from './lookup-strategy.ts'
+import { type LookupPorts, type LookupStrategy, strategyOf } from './lookup-strategy.ts'
 import { openDeadline } from './open-deadline.ts'
 import type { LookupCounts } from './pool-lookup.ts'
 import type { SkipCounts, SkipReason } from './skipped-lookups.ts'
@@ -38,13 +37,13 @@ interface LookupResult {
 
 /** All lookups of a gateway: one strategy per pool with LMCache, and the tokenizer for their keys. */
 export class CacheLookups {
-  readonly #ports: Ports
+  readonly #ports: LookupPorts
   readonly #tokenizer: EngineTokenizer
   readonly #pools = new Map<PoolRoute, LookupStrategy | null>()
   readonly #needing = new Map<PoolSettings, Map<string, boolean>>()
   #turn = 0
 
-  constructor(ports: Ports) {
+  constructor(ports: LookupPorts) {
     this.#ports = ports
     this.#tokenizer = new EngineTokenizer({ origin: ports.origin, now: () => ports.now() })
   }

@@ -13,13 +13,15 @@ import { PoolLookup } from './pool-lookup.ts'
 import { RegistryKeys } from './registry-keys.ts'
 import { SkipCounter } from './skipped-lookups.ts'
 
+export type LookupPorts = Pick<Ports, 'origin' | 'now' | 'log'>
+
 /** Lookup strategy of a pool: calls to a service, or the registry in the pool's own object. */
 export type LookupStrategy = { readonly metadata: LmcacheMetadata; readonly skips: SkipCounter } & (
   | { readonly lookup: PoolLookup }
   | { readonly lookup: null; readonly keys: RegistryKeys }
 )
 
-export function strategyOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
+export function strategyOf(route: PoolRoute, ports: LookupPorts): LookupStrategy | null {
   const { cluster, pool, targets } = route
   const { lmcache } = pool
   if (lmcache === null) return null
@@ -62,7 +64,7 @@ const SOURCES: Readonly<Record<LmcacheService, new (origin: Origin, target: Engi
 }
 
 /** null: the gateway itself is the registry. */
-function sourceOf(lmcache: LmcacheConfig, { origin }: Ports): CacheSource | null {
+function sourceOf(lmcache: LmcacheConfig, { origin }: Pick<Ports, 'origin'>): CacheSource | null {
   const [service] = lmcacheServices(lmcache)
   if (service === undefined) return null
   const { headers, binding } = lmcache

@@ -7,15 +7,17 @@ import type { PoolRoute } from '../pool-route.ts'
 /** Interval of looks at a pool, ms. */
 const LOOK_MS = 1_000
 
+type IdlePorts = Pick<Ports, 'pool' | 'origin' | 'now' | 'log'>
+
 export class IdleEngines {
-  readonly #ports: Ports
+  readonly #ports: IdlePorts
   readonly #route: PoolRoute
   /** Server → when it last had requests, or was found awake. */
   readonly #usedAt = new Map<string, number>()
   #lookedAt = -Infinity
   #isLooking = false
 
-  constructor(ports: Ports, route: PoolRoute) {
+  constructor(ports: IdlePorts, route: PoolRoute) {
     this.#ports = ports
     this.#route = route
   }

@@ -2,12 +2,13 @@
 import type { Config } from '../../config.ts'
 import type { EngineDigest, PoolDigest } from '../../core/contract/pool-digest.ts'
 import type { Ports } from '../../ports.ts'
-import type { Log } from '../../ports/log.ts'
+
+type StatsPorts = Pick<Ports, 'pool' | 'now' | 'log'>
 
 /**
  * Logs statistics every `log.stats_interval_s`. A configuration with the same interval does not delay the next line.
  */
-export function logEngineStats(config: Config, ports: Ports): { adopt(next: Config): void; stop(): void } {
+export function logEngineStats(config: Config, ports: StatsPorts): { adopt(next: Config): void; stop(): void } {
   const stats = new EngineStatsLog(ports)
   let everyMs = 0
   let timer: NodeJS.Timeout | undefined
@@ -35,12 +36,12 @@ interface RequestCount {
 /** Stores the last counts, from which it computes rates. @testing */
 export class EngineStatsLog {
   pools: readonly PoolRef[] = []
-  readonly #ports: Pick<Ports, 'pool' | 'now'> & { readonly log: Log }
+  readonly #ports: StatsPorts
   /** Counts at the last line of each engine. */
   #last = new Map<string, RequestCount>()
   #before: ReadonlyMap<string, RequestCount> = new Map()
 
-  constructor(ports: Pick<Ports, 'pool' | 'now' | 'log'>) {
+  constructor(ports: StatsPorts) {
     this.#ports = ports
   }
 

@@ -3,7 +3,6 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Config } from '../../../src/config.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
-import type { Ports } from '../../../src/ports.ts'
 import { logEngineStats } from '../../../src/platform/node/engine-stats-log.ts'
 
 beforeEach(() => void vi.useFakeTimers())
@@ -38,7 +37,7 @@ it('the statistics of engines are written as often as ever, and go on counting, 
     pool: poolOf,
     now: () => Date.now(),
     log: { debug: info, info, warn: info, error: info },
-  } as unknown as Ports)
+  })
   for (let times = 0; times < 15; times++) {
     await vi.advanceTimersByTimeAsync(10_000)
     stats.adopt(configOf(60, 'm'))

@@ -6,7 +6,6 @@ import { CacheLookups, type LookupInput } from '../../../src/origin/lmcache/cach
 import { measureByEngine } from '../../../src/origin/engine-tokenizer.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
 import type { Origin } from '../../../src/ports/origin.ts'
-import type { Ports } from '../../../src/ports.ts'
 import { analyzerOf, requestOf } from '../../core/tokens/support.ts'
 
 const request = { ...requestOf('completions', { prompt: 'a prompt in words' }), withIds: true }
@@ -20,10 +19,10 @@ function open(tokenize: () => Promise<never>, changes: Partial<PromptProfile> = 
   const target = { id: 'engine-0', url: 'http://engine', headers: [], binding: null }
   const [cluster] = clusters
   const route: PoolRoute = { cluster: cluster!, pool: cluster!.pools[0]!, targets: new Map([['engine-0', target]]) }
-  const origin: Pick<Origin, 'send'> = { send: tokenize }
+  const origin: Origin = { send: tokenize }
   const quiet = (): void => undefined
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
-  const lookups = new CacheLookups({ origin, log, now: () => 0 } as unknown as Ports)
+  const lookups = new CacheLookups({ origin, log, now: () => 0 })
   const analyzer = analyzerOf()
   const own = { ...analyzer.measure(request), ...changes }
   const input: LookupInput = {
