@@ -10,7 +10,7 @@ export class ReloadableGateway {
     this.#current = first
   }
 
-  change(next: Gateway): void {
+  replaceBy(next: Gateway): void {
     const before = this.#current
     this.#current = next
     before.supersede(next)

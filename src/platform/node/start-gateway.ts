@@ -24,14 +24,18 @@ import { withIssuedKeys } from './issued-key-file.ts'
 import { vocabulariesIn } from './vocabulary-files.ts'
 import { warmUp } from './warm-up.ts'
 
-export interface RunningGateway {
-  readonly url: string
-  /** `host:port` of `ttft.listen`; null: not configured. */
+/** Addresses (`host:port`) of the listeners besides `listen`. null: not configured. */
+export interface OtherAddresses {
+  /** Of `ttft.listen`. */
   readonly reports: string | null
-  /** `host:port` of `epp.listen`; null: not configured. */
+  /** Of `epp.listen`. */
   readonly picker: string | null
-  /** `host:port` of `keda.listen`; null: not configured. */
+  /** Of `keda.listen`. */
   readonly scaler: string | null
+}
+
+export interface RunningGateway extends OtherAddresses {
+  readonly url: string
   /**
    * Applies a new configuration within the limits of `reloadable`. Resolves when new requests use it; rejects with a
    * VocabularyError, without effect.
@@ -60,9 +64,7 @@ export async function startGateway(
   const ports = nodePorts(config, log, hooks)
   try {
     const open = await openWithListeners(config, ports, { vocabularies, folder })
-    if (open.reports !== null) log.info('report_listener_ready', { address: open.reports })
-    if (open.picker !== null) log.info('endpoint_picker_ready', { address: open.picker })
-    if (open.scaler !== null) log.info('external_scaler_ready', { address: open.scaler })
+    logAddresses(open, log)
     const stats = logEngineStats(config, ports)
     const metricsExport = new MetricsExport(open.gateway, ports, config)
     return {
@@ -73,7 +75,7 @@ export async function startGateway(
       async adopt(next, sameFiles) {
         const opened = await vocabulariesOf(next, sameFiles)
         ports.adopt(next)
-        open.change(next, opened)
+        open.adopt(next, opened)
         await configurePools(next, ports)
         stats.adopt(next)
         metricsExport.adopt(next)
@@ -93,6 +95,12 @@ export async function startGateway(
   }
 }
 
+export function logAddresses({ reports, picker, scaler }: OtherAddresses, log: Log): void {
+  if (reports !== null) log.info('report_listener_ready', { address: reports })
+  if (picker !== null) log.info('endpoint_picker_ready', { address: picker })
+  if (scaler !== null) log.info('external_scaler_ready', { address: scaler })
+}
+
 interface OpenOptions {
   /** Folder of relative file names. */
   readonly folder: string
@@ -106,7 +114,7 @@ interface OpenOptions {
 /** @testing */
 export interface ListeningGateway extends Omit<RunningGateway, 'adopt'> {
   readonly gateway: Pick<Gateway, 'answer' | 'metricsText' | 'state'>
-  change(config: Config, vocabularies: OpenOptions['vocabularies']): void
+  adopt(config: Config, vocabularies: OpenOptions['vocabularies']): void
 }
 
 /** Creates a gateway for a configuration and its open vocabularies, with the state of its predecessor. */
@@ -161,8 +169,8 @@ export async function openWithListeners(
     ...others.addresses,
     gateway,
     configRefused: (at) => gateway.configRefused(at),
-    change(next, opened) {
-      gateway.change(create(next, opened, gateway.state))
+    adopt(next, opened) {
+      gateway.replaceBy(create(next, opened, gateway.state))
       others.adopt(next)
       limits = next.limits
       certificate?.look()
@@ -176,7 +184,7 @@ export async function openWithListeners(
 }
 
 interface OtherListeners {
-  readonly addresses: Pick<RunningGateway, 'reports' | 'picker' | 'scaler'>
+  readonly addresses: OtherAddresses
   adopt(config: Config): void
   /** Ends what runs at the gRPC listeners. */
   stop(drainMs: number, now: AbortSignal): Promise<unknown>

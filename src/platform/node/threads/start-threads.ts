@@ -6,7 +6,7 @@ import { configurePools } from '../configure-pools.ts'
 import { logEngineStats } from '../engine-stats-log.ts'
 import { nodePorts, type RuntimeHooks } from '../ports.ts'
 import { probeForever } from '../probe-forever.ts'
-import type { RunningGateway } from '../start-gateway.ts'
+import { logAddresses, type OtherAddresses, type RunningGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary-files.ts'
 import { withFreeAddresses } from './free-address.ts'
 import { MainThread } from './main-thread.ts'
@@ -68,7 +68,7 @@ export async function startThreads(
   try {
     const [first] = await Promise.all(threads.map((thread) => thread.start()))
     return {
-      ...first!,
+      url: first!.url,
       ...logListeners(bound, first!.reports, log),
       adopt,
       configRefused: (at) => mainThread.configRefused(at),
@@ -90,16 +90,13 @@ const withBoundAddresses = (next: Config, { listen, epp, keda, ttft }: Config): 
   ttft: { ...next.ttft, listen: ttft.listen },
 })
 
-/** Logs the listeners that all threads have opened. Returns those for gRPC. */
-function logListeners(
-  { epp, keda }: Config,
-  reports: string | null,
-  log: Log,
-): Pick<RunningGateway, 'picker' | 'scaler'> {
-  if (reports !== null) log.info('report_listener_ready', { address: reports })
-  const picker = epp === null ? null : addressText(epp.listen)
-  if (picker !== null) log.info('endpoint_picker_ready', { address: picker })
-  const scaler = keda === null ? null : addressText(keda.listen)
-  if (scaler !== null) log.info('external_scaler_ready', { address: scaler })
-  return { picker, scaler }
+/** Logs the listeners that all threads have opened. Returns their addresses. */
+function logListeners({ epp, keda }: Config, reports: string | null, log: Log): OtherAddresses {
+  const addresses = {
+    reports,
+    picker: epp === null ? null : addressText(epp.listen),
+    scaler: keda === null ? null : addressText(keda.listen),
+  }
+  logAddresses(addresses, log)
+  return addresses
 }

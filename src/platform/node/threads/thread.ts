@@ -66,7 +66,7 @@ export async function runThread(): Promise<void> {
     const vocabularies = await vocabulariesOf(next, sameFiles)
     numbers.adopt(names)
     ports.adopt(next)
-    open.change(next, vocabularies)
+    open.adopt(next, vocabularies)
     log.setLevel(next.log.level)
     exported.adopt(next)
   }
