@@ -1,7 +1,6 @@
 /** Loads adapters on engines for requests that need them, and unloads those that the pool state names. */
 import type { AdapterLoad } from '../core/contract/placement.ts'
 import { adaptersFromModels } from '../engines/model-list.ts'
-import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { withDeadline } from '../timeout.ts'
 import { timersOf } from '../timers.ts'
@@ -14,6 +13,7 @@ import { engineProbe, newProbeMemory } from './probes/engine-probe.ts'
 import { jsonOf } from './probes/engine-detection.ts'
 import type { PoolRoute } from './pool-route.ts'
 import { serverOf } from './rank-targets.ts'
+import type { UpstreamPorts } from './upstream-ports.ts'
 
 const UNLOAD_MS = 30_000
 
@@ -44,7 +44,7 @@ const failed = (engine: EngineTarget): FailedOutcome => ({ engine, failure: 'lac
  * Types name adapters differently, and SGLang answers an unknown name with the base model. So the type is found out
  * first, where no probe of this process or isolate has. false: the engine did not answer.
  */
-async function isTypeKnown({ origin, log, now }: Ports, engine: EngineTarget): Promise<boolean> {
+async function isTypeKnown({ origin, log, now }: UpstreamPorts, engine: EngineTarget): Promise<boolean> {
   const known = knownEngines(origin)
   const server = serverOf(engine)
   if (known.isDetected(server)) return true
@@ -103,7 +103,12 @@ class AdapterLoads {
 }
 
 /** Never rejects. */
-async function loadNow(ports: Ports, route: PoolRoute, server: EngineTarget, load: AdapterLoad): Promise<boolean> {
+async function loadNow(
+  ports: UpstreamPorts,
+  route: PoolRoute,
+  server: EngineTarget,
+  load: AdapterLoad,
+): Promise<boolean> {
   const { cluster, pool } = route
   const startedAt = ports.now()
   const isLoaded = await changeAdapters(ports, route, server, load)
@@ -119,7 +124,7 @@ async function loadNow(ports: Ports, route: PoolRoute, server: EngineTarget, loa
 }
 
 async function changeAdapters(
-  ports: Ports,
+  ports: UpstreamPorts,
   { pool }: PoolRoute,
   server: EngineTarget,
   { load, unload }: AdapterLoad,
@@ -134,7 +139,7 @@ async function changeAdapters(
   return result === 'obeyed' || (await isListed(ports, server, load))
 }
 
-async function isListed({ origin }: Ports, server: EngineTarget, adapter: string): Promise<boolean> {
+async function isListed({ origin }: UpstreamPorts, server: EngineTarget, adapter: string): Promise<boolean> {
   try {
     const { text } = await readRoute(origin, server, '/v1/models', { limitMs: LIST_MS })
     return adaptersFromModels(jsonOf(text))?.includes(adapter) === true
@@ -143,9 +148,9 @@ async function isListed({ origin }: Ports, server: EngineTarget, adapter: string
   }
 }
 
-const byOrigin = new WeakMap<Ports['origin'], AdapterLoads>()
+const byOrigin = new WeakMap<UpstreamPorts['origin'], AdapterLoads>()
 
-function loads({ origin }: Ports): AdapterLoads {
+function loads({ origin }: UpstreamPorts): AdapterLoads {
   const known = byOrigin.get(origin)
   if (known !== undefined) return known
   const added = new AdapterLoads()

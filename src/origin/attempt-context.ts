@@ -1,6 +1,5 @@
 /** What the steps of an attempt share, and how it can fail. */
 import type { AttemptFailure } from '../core/contract/outcome.ts'
-import type { Ports } from '../ports.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { OriginAnswer } from '../ports/origin.ts'
@@ -10,10 +9,11 @@ import type { PoolDigests } from './digests/pool-digests.ts'
 import type { Exchange } from './exchange.ts'
 import type { PoolRoute } from './pool-route.ts'
 import type { StageTimer } from './stage-timer.ts'
+import type { UpstreamPorts } from './upstream-ports.ts'
 
 export interface AttemptContext {
   readonly exchange: Exchange
-  readonly ports: Ports
+  readonly ports: UpstreamPorts
   readonly placed: AcquiredPlacement
   readonly stages: StageTimer
   /** Earlier failed attempts of the same request. */

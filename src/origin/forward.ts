@@ -2,7 +2,6 @@
  * Retry loop: tries engines until one answers. A failure before the first byte costs an attempt, after it the stream.
  */
 import { Failure } from '../failure.ts'
-import type { Ports } from '../ports.ts'
 import { abortReason } from './abort-reason.ts'
 import { answerOfAll } from './retry/answer-of-all.ts'
 import type { ProbeSoon } from './attempt-context.ts'
@@ -19,6 +18,7 @@ import { type PoolSteps, stepsByPool } from './pool-steps.ts'
 import { NOT_PLACED } from './retry/rejected-exchange.ts'
 import { attemptOf, type RetryState } from './retry/retry-state.ts'
 import { StageTimer } from './stage-timer.ts'
+import type { UpstreamPorts } from './upstream-ports.ts'
 
 /** Upper bound: the retry budget of the pool and the number of engines end the loop earlier. */
 const MAX_ATTEMPTS = 16
@@ -29,7 +29,7 @@ const MAX_ATTEMPTS = 16
  */
 export function forward(
   exchange: Exchange,
-  ports: Ports,
+  ports: UpstreamPorts,
   digests: PoolDigests,
   {
     probeSoon,

@@ -2,12 +2,12 @@
 import { concatBytes } from '../../core/bytes.ts'
 import { answersAgree } from '../../core/canary/answers-agree.ts'
 import type { PoolSettings } from '../../config.ts'
-import type { Ports } from '../../ports.ts'
 import { type Comparison, isGreedy } from '../../protocols/comparison.ts'
 import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { pairFor } from './idle-pair.ts'
 import { tokensFrom } from './repeated-request.ts'
+import type { UpstreamPorts } from '../upstream-ports.ts'
 
 /** Longest request that is repeated, bytes: it stays in memory until its answer begins. */
 const MAX_BODY_BYTES = 256 * 1024
@@ -25,7 +25,7 @@ interface Copy {
 }
 
 /** Adds the canary to the forwarder. A pool has one comparison at a time. */
-export function withCanary(next: Forward, ports: Ports): Forward {
+export function withCanary(next: Forward, ports: UpstreamPorts): Forward {
   const startedAt = new Map<PoolSettings, number>()
   const isBusy = (pool: PoolSettings): boolean => ports.now() - (startedAt.get(pool) ?? -Infinity) < LOST_MS
   return async (exchange) => {
@@ -40,7 +40,7 @@ export function withCanary(next: Forward, ports: Ports): Forward {
 }
 
 /** null: the request is not repeated. */
-function copyOf(exchange: Exchange, ports: Ports, isBusy: (pool: PoolSettings) => boolean): Copy | null {
+function copyOf(exchange: Exchange, ports: UpstreamPorts, isBusy: (pool: PoolSettings) => boolean): Copy | null {
   const { routes, protocol, source, pinned } = exchange
   const { json } = source
   const route = routes.find(({ pool }) => pool.canary !== null)
@@ -54,7 +54,7 @@ function copyOf(exchange: Exchange, ports: Ports, isBusy: (pool: PoolSettings) =
 }
 
 /** Never rejects. */
-async function compared({ route, comparison, body }: Copy, exchange: Exchange, ports: Ports): Promise<void> {
+async function compared({ route, comparison, body }: Copy, exchange: Exchange, ports: UpstreamPorts): Promise<void> {
   const { cluster, engine, prefillEngine } = exchange.record
   if (cluster !== route.cluster.id || engine === null || prefillEngine !== null) return
   const pool = ports.pool(cluster, route.pool.model)

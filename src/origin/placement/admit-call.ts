@@ -3,7 +3,6 @@ import type { Admission } from '../../core/contract/admission.ts'
 import { endedAs } from '../../core/contract/outcome.ts'
 import type { Refusal } from '../../core/contract/refusal.ts'
 import { bookingKey } from '../../core/pool/bookings.ts'
-import type { Ports } from '../../ports.ts'
 import type { AdmitResult } from '../../ports/pool.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
 import { timersOf } from '../../timers.ts'
@@ -15,6 +14,7 @@ import { runningBookings } from '../pause/running-bookings.ts'
 import { reportPoolEvents } from '../pool-alerts.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { UpstreamPorts } from '../upstream-ports.ts'
 
 /** Time limit of `admit`, ms. A booking that arrives later is released. */
 const ADMIT_MS = 2_000
@@ -28,11 +28,16 @@ export type AdmittedPlacement = Pick<
 
 /** What a call of a pool needs, and the booking that it makes. */
 export interface AdmitContext extends BookingParts {
-  readonly ports: Ports
+  readonly ports: UpstreamPorts
   readonly route: PoolRoute
 }
 
-export function admitContext(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {
+export function admitContext(
+  exchange: Exchange,
+  ports: UpstreamPorts,
+  route: PoolRoute,
+  admission: Admission,
+): AdmitContext {
   return {
     pool: ports.pool(route.cluster.id, route.pool.model),
     admission,
@@ -62,7 +67,7 @@ export function admitNow(parts: AdmitContext): AdmittedPlacement | { readonly re
 
 /** Admits where the ledger is. If it is late or unreachable, a digest chooses. */
 export async function admitOn(
-  ports: Ports,
+  ports: UpstreamPorts,
   digests: PoolDigests,
   route: PoolRoute,
   parts: AdmitContext,

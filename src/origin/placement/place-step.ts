@@ -1,7 +1,6 @@
 import type { SecondKind } from '../../core/contract/admission.ts'
 import type { EarlyLegRole } from '../../core/contract/legs.ts'
 import type { Refusal } from '../../core/contract/refusal.ts'
-import type { Ports } from '../../ports.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { CurrentRoutes } from '../current-routes.ts'
 import type { PoolDigests } from '../digests/pool-digests.ts'
@@ -9,6 +8,7 @@ import type { Exchange } from '../exchange.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { Pass } from './placement-passes.ts'
 import type { StageTimer } from '../stage-timer.ts'
+import type { UpstreamPorts } from '../upstream-ports.ts'
 
 /**
  * Asks one pool for engines. The result is no promise where the ledger is in this process and nothing has to be waited
@@ -44,7 +44,7 @@ export interface SecondEngine {
 
 /** What placement works with. */
 export interface PlacementContext {
-  readonly ports: Ports
+  readonly ports: UpstreamPorts
   readonly digests: PoolDigests
   /** Receives the time of lookups and admits. */
   readonly stages: StageTimer

@@ -1,6 +1,5 @@
 /** Signals to health checks and pools about the engines of failed attempts. */
 import { bookingKey } from '../../core/pool/bookings.ts'
-import type { Ports } from '../../ports.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { FailedAttempt } from '../attempt-context.ts'
 import { isGatewayFailure } from './client-failure.ts'
@@ -9,6 +8,7 @@ import { keepsAnswer } from './kept-answer.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { serverOf } from '../rank-targets.ts'
 import type { RetryState } from './retry-state.ts'
+import type { UpstreamPorts } from '../upstream-ports.ts'
 
 /** Reports a failed engine to health checks. */
 export function reportFailure(
@@ -23,7 +23,12 @@ export function reportFailure(
 }
 
 /** The engine loads, is paused or is retired: like one that sleeps, it gets no requests before its next good probe. */
-function setAside({ scope }: Exchange, ports: Ports, { cluster, pool }: PoolRoute, { id: engine }: EngineTarget): void {
+function setAside(
+  { scope }: Exchange,
+  ports: UpstreamPorts,
+  { cluster, pool }: PoolRoute,
+  { id: engine }: EngineTarget,
+): void {
   const at = ports.now()
   const signal = { kind: 'probe', engine, at, sentAt: at, healthy: true, asleep: true, stats: null } as const
   scope.background(ports.pool(cluster.id, pool.model).observe([signal]))
