@@ -18,16 +18,19 @@ const PRIOR: PrefillCostModel = profile(DEFAULT_PROFILE)!
 /** Full steps of one sample. */
 const SERIES_STEPS = 4
 
-/** Prompt to prefill. */
-interface StepPrompt extends PrefillSize {
+interface VisiblePrompt extends PrefillSize {
   /** Whether its first token will be seen. */
   readonly isVisible: boolean
+}
+
+/** Prompt to prefill. */
+interface StepPrompt extends VisiblePrompt {
   /** Whether the engine has other requests. */
   readonly isBusy: boolean
 }
 
 /** Booked prompt. Made by `add`, ended by `firstToken` or `abandon`. */
-export interface BookedPrompt extends Omit<StepPrompt, 'isBusy'> {
+export interface BookedPrompt extends VisiblePrompt {
   /** null: it has ended, and may be kept for as long as its stream. */
   step: Step | null
 }
@@ -48,11 +51,10 @@ class Load {
   }
 }
 
-/** Prompts that the engine prefills together. */
-class Step {
-  /** Prompts that have not ended, by whether their first token will be seen. */
+/** Prompts that the engine prefills together, and that have not ended. */
+class Step extends Load {
+  /** Those whose first token will be seen. */
   readonly visible = new Load()
-  readonly invisible = new Load()
   /** Booking of its first prompt, milliseconds. */
   readonly bookedAt: number
   /** Milliseconds; NaN: it has not begun. */
@@ -67,23 +69,24 @@ class Step {
   successor: Step | null = null
 
   constructor(bookedAt: number) {
+    super()
     this.bookedAt = bookedAt
   }
 
-  get newTokens(): number {
-    return this.visible.newTokens + this.invisible.newTokens
+  addPrompt(prompt: VisiblePrompt): void {
+    this.add(prompt)
+    if (prompt.isVisible) this.visible.add(prompt)
   }
 
-  get pairs(): number {
-    return this.visible.pairs + this.invisible.pairs
+  removePrompt(prompt: VisiblePrompt): void {
+    this.remove(prompt)
+    if (prompt.isVisible) this.visible.remove(prompt)
   }
 
-  get prompts(): number {
-    return this.visible.prompts + this.invisible.prompts
-  }
-
-  loadOf({ isVisible }: Pick<StepPrompt, 'isVisible'>): Load {
-    return isVisible ? this.visible : this.invisible
+  /** Adds the visible prompts of another step. */
+  addVisible({ visible }: Step): void {
+    this.add(visible, visible.prompts)
+    this.visible.add(visible, visible.prompts)
   }
 }
 
@@ -159,7 +162,7 @@ export class PrefillSteps {
       if (step.prompts === 0) this.#steps += 1
       this.#waiting.add(prompt)
     }
-    step.loadOf(prompt).add(prompt)
+    step.addPrompt(prompt)
     const { newTokens, pairs, isVisible } = prompt
     return { newTokens, pairs, isVisible, step }
   }
@@ -175,7 +178,7 @@ export class PrefillSteps {
       while (this.#running !== step) this.#end(now)
       this.#end(now)
     }
-    presentStep(booked)!.loadOf(booked).remove(booked)
+    presentStep(booked)!.removePrompt(booked)
     booked.step = null
     if (booked.isVisible && this.#ended !== null) this.#ended.load.add(booked)
   }
@@ -185,7 +188,7 @@ export class PrefillSteps {
     this.#settle(now)
     const step = presentStep(booked)
     if (step === null) return
-    step.loadOf(booked).remove(booked)
+    step.removePrompt(booked)
     booked.step = null
     if (step.isEnded) return
     if (step === this.#running) {
@@ -253,7 +256,7 @@ export class PrefillSteps {
   #takeOver(step: Step, endedAt: number): void {
     const running = this.#running ?? this.#append(true, endedAt)
     running.isFirst = false
-    running.visible.add(step.visible, step.visible.prompts)
+    running.addVisible(step)
     step.successor = running
   }
 
@@ -266,9 +269,11 @@ export class PrefillSteps {
     step.isEnded = true
     this.#advance(isSame ? before.at : now)
     if (!isSame) this.#ended = { step, at: now, load: new Load() }
-    this.#ended!.load.add(step.invisible, step.invisible.prompts)
+    const { load } = this.#ended!
+    load.add(step, step.prompts)
+    load.remove(step.visible, step.visible.prompts)
     if (!isSame) return
-    before.step.visible.add(step.visible, step.visible.prompts)
+    before.step.addVisible(step)
     before.step.isInvalid ||= step.isInvalid
     step.successor = before.step
   }
