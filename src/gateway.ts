@@ -150,8 +150,7 @@ function lookupParts({ routes }: ModelRegistry, ports: Ports) {
 const choosesClusters = ({ clusters }: Config): boolean =>
   clusters.length > 1 || clusters.some(({ gateway }) => gateway !== null)
 
-const newStatus = (startedAt: number): GatewayStatus => ({
-  startedAt,
+const newStatus = (): GatewayStatus => ({
   configRefusedAt: null,
   draining: false,
   retired: false,
@@ -205,7 +204,7 @@ function gatewayParts(config: Config, ports: Ports, options: GatewayOptions) {
     prober,
     config,
     ports,
-    status: newStatus(state.startedAt),
+    status: newStatus(),
     models,
     workerGroup,
     digests,

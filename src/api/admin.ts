@@ -54,6 +54,7 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly storedResponses: StoredResponses
   readonly lookups: CacheLookups | null
   readonly digests: FleetParts['digests'] & Pick<DigestCache, 'order'>
+  readonly startedAt: number
   readonly status: GatewayStatus
   readonly workerGroup: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
 }
@@ -84,7 +85,7 @@ export async function fleet(parts: AdminParts, incoming: RequestContext): Promis
 
 interface UsageParts extends CountParts {
   readonly config: Pick<Config, 'keys' | 'teams'>
-  readonly status: GatewayStatus
+  readonly startedAt: number
   readonly workerGroup: AdminParts['workerGroup']
 }
 
@@ -92,7 +93,7 @@ interface UsageParts extends CountParts {
 export async function usage(parts: UsageParts, incoming: RequestContext): Promise<Response> {
   const { usage: byKey, costs } = await aggregateCounts(parts)
   const view: AllFields<UsageView> = {
-    since: new Date(parts.workerGroup?.startedAt ?? parts.status.startedAt).toISOString(),
+    since: new Date(parts.workerGroup?.startedAt ?? parts.startedAt).toISOString(),
     keys: rowsOf(byKey, (key, counts) => ({
       key,
       ...countsView(counts),

@@ -105,20 +105,22 @@ const unreachable = ({ engines }: PoolRoute['pool']): AllFields<Omit<PoolStateVi
 
 export interface GatewayViewParts {
   readonly config: Pick<Config, 'version'>
+  /** Start of the first gateway here, ms since the epoch. */
+  readonly startedAt: number
   readonly status: GatewayStatus
   readonly workerGroup: Pick<WorkerGroup, 'startedAt' | 'view'> | null
 }
 
 /** State of the gateway itself. All pools have the same information about replicas. */
 export const gatewayView = (
-  { config, status, workerGroup }: GatewayViewParts,
+  { config, startedAt, status, workerGroup }: GatewayViewParts,
   digests: readonly (PoolDigest | null)[],
 ): AllFields<Omit<FleetView, 'placement' | 'pools'>> => {
   const replicas: readonly ReplicaView[] | undefined = digests.find((digest) => digest !== null)?.replicas
   return {
     version: VERSION,
     config_version: config.version,
-    started_at: workerGroup?.startedAt ?? status.startedAt,
+    started_at: workerGroup?.startedAt ?? startedAt,
     shared: workerGroup?.view?.shared,
     isolates: workerGroup?.view?.isolates,
     draining: status.draining,

@@ -1,7 +1,5 @@
 /** State of one gateway that changes while it runs. */
 export interface GatewayStatus {
-  /** Start of the first gateway, ms since the epoch: a reload does not change it. */
-  readonly startedAt: number
   /** When a newer configuration was refused, ms since the epoch; null: this one is the newest. */
   configRefusedAt: number | null
   draining: boolean

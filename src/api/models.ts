@@ -2,7 +2,6 @@
 import { type ListedModel, modelListFormOf } from '../protocols/model-list.ts'
 import type { Caller } from './auth/caller.ts'
 import type { ContextLengths } from './context-lengths.ts'
-import type { GatewayStatus } from './gateway-status.ts'
 import { jsonResponse } from './json-response.ts'
 import type { ModelRegistry, ServedModel } from './model-registry.ts'
 import type { ReportedAdapters } from './reported-adapters.ts'
@@ -12,7 +11,8 @@ export interface ModelParts {
   readonly models: Pick<ModelRegistry, 'offer' | 'offers'>
   /** null: all names are configured. */
   readonly adapters: Pick<ReportedAdapters, 'refresh' | 'refreshFor'> | null
-  readonly status: Pick<GatewayStatus, 'startedAt'>
+  /** Start of the first gateway here, ms since the epoch. */
+  readonly startedAt: number
 }
 
 type ListParts = ModelParts & { readonly lengths: ContextLengths }
@@ -43,7 +43,7 @@ export async function oneModel(parts: ListParts, { incoming, caller }: ModelRequ
 
 /** `root` of an alias is its model, and `parent` is set for adapters, as in vLLM. */
 function listedModel(
-  { status }: Pick<ListParts, 'status'>,
+  { startedAt }: Pick<ListParts, 'startedAt'>,
   { name, kind, base }: ServedModel,
   contextTokens: number | null,
 ): ListedModel {
@@ -52,7 +52,7 @@ function listedModel(
     id: name,
     root: isAdapter ? name : base,
     parent: isAdapter ? base : null,
-    createdAt: status.startedAt,
+    createdAt: startedAt,
     contextTokens,
   }
 }

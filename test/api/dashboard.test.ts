@@ -93,7 +93,8 @@ function watch(options: LiveOptions = {}) {
     config: twoPools,
     models: new ModelRegistry(twoPools),
     digests: { order: () => [], regionDigests: () => [], regionStatus: async () => null },
-    status: { startedAt: 1, configRefusedAt: null, draining: false, retired: false },
+    startedAt: 1,
+    status: { configRefusedAt: null, draining: false, retired: false },
     workerGroup: null,
     recent: new RequestHistory(10),
     usage: new KeyUsage(),
@@ -177,7 +178,7 @@ describe('/v1/firstlight/live', () => {
 
   it('the live feed sends five digits of a number, and whole ones as they are', async () => {
     const { open, context } = watch()
-    context.status.startedAt = 1_795_271_106_911
+    context.startedAt = 1_795_271_106_911
     const { pool: cluster } = context.ports
     const measured = { id: 'a', ttftMs: 1000 / 3, activeBlocks: 1_234_567 } as EngineDigest
     context.ports.pool = (...name) => ({

@@ -20,7 +20,7 @@ it('a waiting request goes on while the next configuration has one of the secret
   const refused: string[] = []
   const names = ['rotated', 'replaced', 'renamed', 'removed']
   for (const name of names) waitingRequests.watch(name, ({ reason }) => refused.push(`${name}: ${reason}`))
-  const status: GatewayStatus = { startedAt: 0, configRefusedAt: null, draining: false, retired: false }
+  const status: GatewayStatus = { configRefusedAt: null, draining: false, retired: false }
   const config = configOf([
     keyOf('rotated', 'first', 'second'),
     keyOf('replaced', 'third'),
