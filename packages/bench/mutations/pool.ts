@@ -228,7 +228,7 @@ export const pool: readonly Mutation[] = [
   {
     name: 'old probes overrule new ones',
     file: 'src/core/pool/pool-engines/pool-engines.ts',
-    find: 'if (at < engine.probedAt) return',
+    find: 'if (isLate) return',
     replace: '',
     impact: 'a late answer takes a healthy engine out',
     tests: CLUSTERS,

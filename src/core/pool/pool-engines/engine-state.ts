@@ -48,6 +48,8 @@ export class EngineState implements EngineRef {
   /** Result of the last probe; engines count as healthy until a probe fails. */
   healthy = true
   asleep = false
+  /** Start of the check that `asleep` is from, ms since the epoch: results of earlier ones may come later. */
+  sleepSeenAt = -Infinity
   draining = false
   /** The operator holds requests for it back; null: no. */
   paused: PausedEngine | null = null

@@ -214,24 +214,18 @@ export class PoolEngines {
   #probed(engine: EngineState, signal: ProbeReport, now: number): void {
     // A clock that is ahead must not make later reports look old.
     const at = Math.min(signal.at, now)
-    if (at < engine.probedAt) return
-    engine.probedAt = at
+    const isLate = at < engine.probedAt
+    engine.probedAt = Math.max(engine.probedAt, at)
     // The server of a busy engine may answer a check late, while its responses go on.
     if (signal.problem?.endsWith('_timeout') === true && engine.movedAt >= (signal.sentAt ?? Infinity)) return
+    this.#slept(engine, signal.asleep, Math.min(signal.sentAt ?? at, at))
+    if (isLate) return
     if (signal.healthy && !engine.healthy) {
       engine.circuit = circuits.revived(engine.circuit, now)
       this.#booked.ledger.revived(engine)
       this.#watch.restarted(engine, now)
     } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
     engine.healthy = signal.healthy
-    const wasAsleep = engine.asleep
-    engine.asleep = signal.asleep && (signal.sentAt ?? at) >= engine.resumedAt
-    // Most engines drop their cache while they sleep.
-    if (wasAsleep && !engine.asleep) {
-      this.#booked.ledger.emptied(engine)
-      this.#booked.ledger.revived(engine)
-      engine.resumedAt = Math.max(engine.resumedAt, signal.sentAt ?? at)
-    }
     engine.problem = signal.problem
     if (signal.healthy) engine.reportedContextTokens = signal.contextTokens ?? engine.reportedContextTokens
     if (signal.healthy) engine.loadedAdapters = signal.adapters ?? null
@@ -243,6 +237,18 @@ export class PoolEngines {
     engine.stats = { value, at }
     this.#booked.ledger.observed(engine, value, at)
     this.#reported(engine, work, at)
+  }
+
+  /** @param sentAt start of the check that found it asleep or awake */
+  #slept(engine: EngineState, isAsleep: boolean, sentAt: number): void {
+    if (sentAt < engine.sleepSeenAt) return
+    engine.sleepSeenAt = sentAt
+    const wasAsleep = engine.asleep
+    engine.asleep = isAsleep && sentAt >= engine.resumedAt
+    // Most engines drop their cache while they sleep.
+    if (!wasAsleep || engine.asleep) return
+    this.#booked.ledger.emptied(engine)
+    this.#booked.ledger.revived(engine)
   }
 
   #reported(engine: EngineState, work: EngineStats['work'], at: number): void {
