@@ -7,6 +7,9 @@ import { servingEngine } from '../../../src/core/contract/placement.ts'
 import { admission, failed, outcome, probe, stats } from '../../kit/pool-fixtures.ts'
 import { PoolInTime, TTFT_MS } from '../../kit/pool-in-time.ts'
 
+/** Asks for a second engine beside the first attempt, at the engine `a`. */
+const RESCUE = { attempt: 1, second: { kind: 'rescue', from: 'a', attempt: 0 }, avoid: ['a'] } as const
+
 describe('a pool with an engine that does not move', () => {
   const withStopped = (names?: readonly string[], changes?: Partial<PoolConfig>): PoolInTime => {
     const site = new PoolInTime(names, changes)
@@ -83,10 +86,9 @@ describe('a pool with an engine that does not move', () => {
 
   it('a pool with a stuck engine moves its requests to another engine, without the budget of retries, only once it is wedged', () => {
     const site = withStopped(undefined, { retry: { share: 0, minPerS: 0 } })
-    const rescue = { attempt: 1, second: { kind: 'rescue', from: 'a', attempt: 0 } as const, avoid: ['a'] }
-    expect(site.send(rescue)).toBeNull()
+    expect(site.send(RESCUE)).toBeNull()
     site.pass(4_000)
-    expect(['b', 'c']).toContain(site.send(rescue))
+    expect(['b', 'c']).toContain(site.send(RESCUE))
     expect(site.state.digest(site.now).engines.find(({ id }) => id === 'a')?.rescuedTotal).toBe(1)
   })
 
@@ -96,16 +98,7 @@ describe('a pool with an engine that does not move', () => {
       site.learn()
       const first = admission({ avoid: ['b', 'c'] })
       site.state.admit(first, site.now)
-      return [
-        site,
-        {
-          ...first,
-          attempt: 1,
-          second: { kind: 'rescue', from: 'a', attempt: 0 } as const,
-          avoid: ['a'],
-          isLastResort: true,
-        },
-      ]
+      return [site, { ...first, ...RESCUE, isLastResort: true }]
     }
     const [site, rescue] = lostAt({ share: 0, minPerS: 1 })
     site.pass(3_000)
@@ -127,16 +120,7 @@ describe('a pool with an engine that does not move', () => {
       site.answersTrials = false
       const first = admission({ avoid: ['b', 'c'] })
       site.state.admit(first, site.now)
-      return [
-        site,
-        {
-          ...first,
-          attempt: 1,
-          second: { kind: 'rescue', from: 'a', attempt: 0 } as const,
-          avoid: ['a'],
-          isLastResort: true,
-        },
-      ]
+      return [site, { ...first, ...RESCUE, isLastResort: true }]
     }
     const [site, rescue] = waitingAt({ share: 0, minPerS: 1 })
     site.pass(3_000)
@@ -155,13 +139,7 @@ describe('a pool with an engine that does not move', () => {
     const slow = admission({ promptTokens: 100_000, avoid: ['b', 'c'] })
     site.state.admit(slow, site.now)
     site.pass(4_000)
-    const rescue = {
-      ...slow,
-      attempt: 1,
-      second: { kind: 'rescue', from: 'a', attempt: 0 } as const,
-      avoid: ['a'],
-      isLastResort: true,
-    }
+    const rescue = { ...slow, ...RESCUE, isLastResort: true }
     expect(site.state.admit(rescue, site.now)).toMatchObject({ refusal: { reason: 'retry_budget' } })
   })
 
