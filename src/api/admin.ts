@@ -26,7 +26,7 @@ import type { DecisionView, DryRunView, RefusalView } from './openapi/decision.t
 import type { DrainView } from './openapi/engine-commands.ts'
 import type { FleetView, LookupsView, PoolView } from './openapi/fleet.ts'
 import type { RequestRecordView, RequestSummaryView, RequestView } from './openapi/request.ts'
-import type { BudgetView, CostsView, CountsView, UsageView } from './openapi/usage.ts'
+import type { BudgetView, CostsView, UsageView } from './openapi/usage.ts'
 import type { AllFields } from './openapi/view.ts'
 import type { WeightedModelsView } from './openapi/weighted-model.ts'
 import { idParam } from './path-id.ts'
@@ -36,11 +36,11 @@ import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
 import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import { gatewayView, poolViews } from './fleet-view.ts'
+import { countsView } from './issued-keys.ts'
 import { requestedOptions } from './body/requested-options.ts'
 import { parseInferenceRequest, type ParseParts } from './body/parse-request.ts'
 import { reportView } from './ttft-reports.ts'
 import type { CostCounts } from '../core/cost/cost-usage.ts'
-import type { KeyCounts } from '../core/limits/key-usage.ts'
 import { toSnakeCase } from '../snake-case.ts'
 
 export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
@@ -127,8 +127,6 @@ const rowsOf = <Counts, Row>(
   Object.entries(counts)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, one]) => rowOf(name, one))
-
-const countsView = (counts: KeyCounts): CountsView => toSnakeCase(counts)
 
 const costsView = (costs: CostCounts): CostsView => toSnakeCase(costs)
 

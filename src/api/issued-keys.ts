@@ -159,4 +159,4 @@ function rightsView(key: Omit<IssuedKey, 'sha256' | 'createdAt' | 'owner' | 'exp
 
 const limitsView = (limits: KeyLimits): KeyLimitsView => toSnakeCase(limits)
 
-const countsView = (counts: KeyCounts): CountsView => toSnakeCase(counts)
+export const countsView = (counts: KeyCounts): CountsView => toSnakeCase(counts)
