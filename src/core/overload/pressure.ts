@@ -10,7 +10,7 @@ export interface Pressure {
   readonly prefillMs: number
   /** Time since the predicted first token of the oldest request without one. */
   readonly overdueMs: number
-  /** Duration of a decode step with this request, without the delays by prefills that the predicted ITL includes. */
+  /** Duration of a decode step with this request, without the delays by prefills in the predicted `itlS`. */
   readonly stepMs: number
   /** Share of the engine's time that prefills take, without this request. */
   readonly prefillShare: number

@@ -25,7 +25,7 @@ import { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
 import type { BookedLegs, EngineRef, Leg, LegDone } from './booking-ref.ts'
 import { predictionFor } from './signals/engine-prediction.ts'
-import { queuedS, untilPlaceS } from './signals/expected-wait.ts'
+import { untilPlaceS, untilStartS } from './signals/expected-wait.ts'
 import { SignalReader } from './signals/signal-reader.ts'
 import type { SignalSources } from './signals/signal-sources.ts'
 import { tokensPerBlock } from './block-tokens.ts'
@@ -266,7 +266,7 @@ export class PoolLedger {
     const foreign = this.#load.foreign(engine, now, estimators)
     const placeWaitS = untilPlaceS({}, estimators, foreign, now)
     return {
-      waitS: engine.spec.rttMs / 1000 + Math.max(queuedS(estimators, foreign, now), placeWaitS),
+      waitS: engine.spec.rttMs / 1000 + untilStartS(estimators, foreign, placeWaitS, now),
       queued: queue.length,
       costModel: estimators.presentCostModel(now),
       confidence: estimators.learner.confidence,

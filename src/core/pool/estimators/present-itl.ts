@@ -2,7 +2,7 @@ import { tokenSeconds } from '../../latency/decode-cost-model.ts'
 import type { ActiveBlocks } from '../../prefix-index/active-blocks.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 
-/** What the step time of an engine is computed from. */
+/** What the time between tokens of an engine is computed from. */
 export interface ItlSources {
   readonly active: ActiveBlocks
   readonly blockTokens: number

@@ -5,7 +5,7 @@ import type { EngineRef } from '../booking-ref.ts'
 import type { ForeignEstimate } from '../estimators/foreign-load.ts'
 import { stepsS } from './delay-signals.ts'
 import { usedBlocks } from './decode-load.ts'
-import { ownPrefillS, queuedS, untilPlaceS } from './expected-wait.ts'
+import { ownPrefillS, untilPlaceS, untilStartS } from './expected-wait.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /** Prediction for a request on one engine, as decisions have it. null: unknown. */
@@ -42,7 +42,7 @@ function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
   const placeWaitS = untilPlaceS(admission, estimators, foreign, now)
   return predict(
     {
-      waitS: engine.spec.rttMs / 1000 + Math.max(queuedS(estimators, foreign, now), placeWaitS),
+      waitS: engine.spec.rttMs / 1000 + untilStartS(estimators, foreign, placeWaitS, now),
       placeWaitS,
       ownS: prefillS + loadS + adapterS,
       stepsS: stepsS(estimators, { promptTokens: admission.promptTokens, cachedTokens: cached.total, prefillS }, now),
@@ -55,15 +55,21 @@ function newPrediction(reading: SignalReader, engine: EngineRef): Prediction {
 
 /** Predicted seconds between two tokens of the engine's streams once the request decodes there. */
 function predictedItlS(reading: SignalReader, engine: EngineRef, foreign: ForeignEstimate): number {
-  const { sources, admission, now, prompt } = reading
+  const { sources, admission, now } = reading
   const { estimators, load } = engine
-  prompt.match()
-  const newBlocks = sources.active.newBlocks(estimators.number, prompt.shape, prompt.shares(engine))
   return tokenSeconds(
     estimators.decodeCostModel(sources.blockTokens, now),
     load.requests + foreign.requests + (admission.sequences ?? 1),
-    usedBlocks(reading, estimators, foreign) + newBlocks,
+    blocksWithRequest(reading, engine, foreign),
   )
+}
+
+/** KV blocks in use on an engine with those that the request adds. */
+export function blocksWithRequest(reading: SignalReader, engine: EngineRef, foreign: ForeignEstimate): number {
+  const { sources, prompt } = reading
+  prompt.match()
+  const newBlocks = sources.active.newBlocks(engine.estimators.number, prompt.shape, prompt.shares(engine))
+  return usedBlocks(reading, engine.estimators, foreign) + newBlocks
 }
 
 export function enginePrediction(reading: SignalReader, engine: EngineRef): EnginePrediction {

@@ -5,9 +5,8 @@ import type { Pressure } from '../../overload/pressure.ts'
 import type { EngineRef } from '../booking-ref.ts'
 import type { EngineEstimators } from '../estimators/engine-estimators.ts'
 import type { ForeignEstimate } from '../estimators/foreign-load.ts'
-import { usedBlocks } from './decode-load.ts'
 import { ownPrefillS } from './expected-wait.ts'
-import { predictionFor } from './engine-prediction.ts'
+import { blocksWithRequest, predictionFor } from './engine-prediction.ts'
 import type { SignalReader } from './signal-reader.ts'
 
 /**
@@ -106,14 +105,6 @@ export class EnginePressure implements Pressure {
 
   /** KV blocks of live requests and of other sources, with this one. */
   get #blocks(): number {
-    return (this.#activeBlocks ??= this.#newActiveBlocks())
-  }
-
-  #newActiveBlocks(): number {
-    const { sources, prompt } = this.#reading
-    const { number } = this.#estimators
-    prompt.match()
-    const newBlocks = sources.active.newBlocks(number, prompt.shape, prompt.shares(this.#engine))
-    return usedBlocks(this.#reading, this.#estimators, this.#foreign) + newBlocks
+    return (this.#activeBlocks ??= blocksWithRequest(this.#reading, this.#engine, this.#foreign))
   }
 }

@@ -16,8 +16,16 @@ export function untilPlaceS(
   return places.waitS(sequences + foreign.requests, now)
 }
 
+/** Seconds until the engine, once it is reached, starts the prompt: queued prefills or the wait for a place. */
+export const untilStartS = (
+  estimators: EngineEstimators,
+  foreign: ForeignEstimate,
+  placeWaitS: number,
+  now: number,
+): number => Math.max(queuedS(estimators, foreign, now), placeWaitS)
+
 /** Seconds of queued prefills, with those of other sources. */
-export function queuedS(estimators: EngineEstimators, foreign: ForeignEstimate, now: number): number {
+function queuedS(estimators: EngineEstimators, foreign: ForeignEstimate, now: number): number {
   const { queue, usualPrefillS } = estimators
   // Beside other sources, a late first token shows a prefill of theirs before it: half of one remains on average.
   const minS = queue.isEmpty ? 0 : Math.min(1, foreign.requests) * (usualPrefillS / 2)

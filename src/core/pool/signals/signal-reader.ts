@@ -5,7 +5,7 @@ import type { EngineRef } from '../booking-ref.ts'
 import { NO_SLOW_TOKENS } from './engine-signals.ts'
 import { fillItls, usedBlocks } from './decode-load.ts'
 import { fillDelays } from './delay-signals.ts'
-import { queuedS, untilPlaceS } from './expected-wait.ts'
+import { untilPlaceS, untilStartS } from './expected-wait.ts'
 import { LOAD_SIGNALS } from '../load-stats.ts'
 import { PromptLookup } from './prompt-lookup.ts'
 import type { SignalQuery, SignalSources } from './signal-sources.ts'
@@ -159,7 +159,7 @@ export class SignalReader implements SignalQuery {
       signals.queuedPrefillTokens = queue.newTokens
       signals.queuedWork = queue.work
       signals.placeWaitS = untilPlaceS(admission, estimators, foreign, now)
-      signals.queuedPrefillS = Math.max(queuedS(estimators, foreign, now), signals.placeWaitS)
+      signals.queuedPrefillS = untilStartS(estimators, foreign, signals.placeWaitS, now)
       signals.activeBlocks = usedBlocks(this, estimators, foreign)
       signals.capacityBlocks = estimators.capacity.declared ?? Infinity
       signals.costModel = estimators.presentCostModel(now)
