@@ -24,6 +24,9 @@ type PoolStateView = Omit<PoolView, 'lookups' | 'region_engines'>
 /** Fields that a pool has even if its state cannot be read. */
 type SettingsField = 'cluster' | 'region' | 'model' | 'aliases' | 'adapters' | 'policy' | 'slo' | 'gateway'
 
+/** Fields that only the state of a pool has. */
+type StateField = 'queue' | 'capacity' | 'capacity_error' | 'at' | 'seq' | 'config_version'
+
 /** Pools for operators. `convertNumber` as in `toSnakeCase`. */
 export async function poolViews(
   { ports, models }: Pick<FleetParts, 'ports' | 'models'>,
@@ -62,7 +65,7 @@ function poolView(
   { cluster, pool }: PoolRoute,
   digest: PoolDigest | null,
   { engines, gateway }: ViewParts,
-): AllFields<PoolStateView> {
+): PoolStateView {
   const settings: AllFields<Pick<PoolView, SettingsField>> = {
     cluster: cluster.id,
     region: cluster.region,
@@ -73,12 +76,15 @@ function poolView(
     slo: sloFields(pool),
     gateway,
   }
-  if (digest === null) return { ...settings, ...unreachable(pool) }
+  return { ...settings, ...(digest === null ? unreachable(pool) : reachable(digest, engines)) }
+}
+
+/** Fields of a pool whose state was read. `engines` as in ViewParts. */
+function reachable(digest: PoolDigest, engines: EngineView[]): AllFields<Omit<PoolStateView, SettingsField>> {
   const { bookings, queue, at, seq, configVersion } = digest
   const capacity: readonly CapacityView[] | undefined = digest.capacity && toSnakeCase(digest.capacity)
   const capacityError: CapacityErrorView | undefined = digest.capacityError
   return {
-    ...settings,
     reachable: true,
     bookings,
     queue: queue && { requests: queue.requests, oldest_ms: queue.oldestMs },
@@ -91,15 +97,10 @@ function poolView(
   }
 }
 
-const unreachable = ({ engines }: PoolRoute['pool']): AllFields<Omit<PoolStateView, SettingsField>> => ({
+/** Fields of a pool whose state cannot be read. */
+const unreachable = ({ engines }: PoolRoute['pool']): AllFields<Omit<PoolStateView, SettingsField | StateField>> => ({
   reachable: false,
   bookings: null,
-  queue: undefined,
-  capacity: undefined,
-  capacity_error: undefined,
-  at: undefined,
-  seq: undefined,
-  config_version: undefined,
   engines: engines.map(({ id, role }): UnknownEngineView => ({ id, role, available: null })),
 })
 

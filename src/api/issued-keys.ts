@@ -111,33 +111,28 @@ async function reached<Value>({ ports }: IssuedKeyParts, call: () => Promise<Val
   }
 }
 
-function configuredView(key: KeyConfig, usage: UsageByKey): AllFields<KeyView> {
+/** Fields that only keys of the configuration have. */
+type ConfiguredField = 'edge' | 'secrets'
+
+/** Fields that only keys made at run time have. */
+type IssuedField = 'owner' | 'expires' | 'created_at'
+
+function configuredView(key: KeyConfig, usage: UsageByKey): AllFields<Omit<KeyView, IssuedField>> {
   return {
     source: 'configuration',
     ...rightsView(key, usage),
     edge: key.edge,
     secrets: key.secrets.map(({ from, expires }) => ({ from, expires })),
-    owner: undefined,
-    expires: undefined,
-    created_at: undefined,
   }
 }
 
-function issuedView(key: IssuedKey, usage: UsageByKey): AllFields<KeyView> {
+function issuedView(key: IssuedKey, usage: UsageByKey): AllFields<Omit<KeyView, ConfiguredField>> {
   const { owner, expires, createdAt } = key
-  return {
-    source: 'issued',
-    ...rightsView(key, usage),
-    owner,
-    expires,
-    created_at: createdAt,
-    edge: undefined,
-    secrets: undefined,
-  }
+  return { source: 'issued', ...rightsView(key, usage), owner, expires, created_at: createdAt }
 }
 
 /** Fields of all keys. */
-type RightsView = AllFields<Omit<KeyView, 'source' | 'owner' | 'expires' | 'created_at' | 'edge' | 'secrets'>>
+type RightsView = AllFields<Omit<KeyView, 'source' | ConfiguredField | IssuedField>>
 
 /** Lists the fields one by one, so that no secret gets into a view. */
 function rightsView(key: Omit<IssuedKey, 'sha256' | 'createdAt' | 'owner' | 'expires'>, usage: UsageByKey): RightsView {
