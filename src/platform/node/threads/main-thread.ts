@@ -17,7 +17,7 @@ import type { ToMain } from './messages.ts'
 import { poolNames } from './pool-numbers.ts'
 import { StoredResponseHost } from './stored-response-host.ts'
 import type { ThreadStart } from './thread.ts'
-import type { ThreadSupervisor, ThreadSupervisorParts } from './thread-supervisor.ts'
+import { ThreadSupervisor, type ThreadSupervisorParts } from './thread-supervisor.ts'
 
 /** The bundle is one file that detects whether it runs as a thread. */
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
@@ -31,9 +31,16 @@ const SIBLING_TIMEOUT_MS = 1_000
  */
 const LOOKUP_MS = 10_000
 
-/** State that exists once, whatever the number of threads. */
+interface MainThreadOptions {
+  /** Number of I/O threads. */
+  readonly count: number
+  /** Folder of relative file names. */
+  readonly folder: string
+}
+
+/** State that exists once, whatever the number of threads, and the supervisors of the threads. */
 export class MainThread {
-  threads: readonly ThreadSupervisor[] = []
+  readonly threads: readonly ThreadSupervisor[]
   prober: FleetProbe
   #start: Omit<ThreadStart, 'number' | 'folder' | 'logLines'>
   readonly #ports: NodePorts
@@ -41,7 +48,8 @@ export class MainThread {
   readonly #responses: StoredResponseHost
   readonly #limits: LimitHost
 
-  constructor(config: Config, ports: NodePorts, count: number) {
+  /** The threads are not started yet. */
+  constructor(config: Config, ports: NodePorts, { count, folder }: MainThreadOptions) {
     this.#ports = ports
     this.#limits = new LimitHost(ports.shared.limiter ?? memoryLimiter(() => ports.now()))
     this.#responses = new StoredResponseHost(ports.shared.storedResponses, (from) => this.#othersThan(from), LOOKUP_MS)
@@ -56,6 +64,7 @@ export class MainThread {
     const models = new ModelRegistry(config)
     this.#pools = this.#poolsOf(models)
     this.prober = this.#proberOf(models, config)
+    this.threads = Array.from({ length: count }, (_, at) => new ThreadSupervisor(this.#partsOf(at + 1, folder)))
   }
 
   adopt(config: Config): void {
@@ -81,7 +90,7 @@ export class MainThread {
     void this.#askAll(this.threads, { about: 'fence', fenced })
   }
 
-  partsOf(number: number, folder: string): ThreadSupervisorParts {
+  #partsOf(number: number, folder: string): ThreadSupervisorParts {
     const { log } = this.#ports
     const lines = threadLines()
     const startNow = (): ThreadStart => ({ ...this.#start, number, folder, logLines: lines.memory })

@@ -10,7 +10,6 @@ import { logAddresses, type OtherAddresses, type RunningGateway } from '../start
 import { vocabulariesIn } from '../vocabulary-files.ts'
 import { withFreeAddresses } from './free-address.ts'
 import { MainThread } from './main-thread.ts'
-import { ThreadSupervisor } from './thread-supervisor.ts'
 
 export interface ThreadsOptions {
   /** I/O threads: 2 or more. */
@@ -39,9 +38,8 @@ export async function startThreads(
   await checkVocabularies(config)
   const bound = await withFreeAddresses(config)
   const ports = nodePorts(bound, log, { ...hooks, fenceThreads: (fenced) => mainThread.fence(fenced) })
-  const mainThread: MainThread = new MainThread(bound, ports, count)
-  const threads = Array.from({ length: count }, (_, at) => new ThreadSupervisor(mainThread.partsOf(at + 1, folder)))
-  mainThread.threads = threads
+  const mainThread: MainThread = new MainThread(bound, ports, { count, folder })
+  const { threads } = mainThread
   const stopProbing = probeForever({ probe: () => mainThread.prober.round() }, log)
   const stats = logEngineStats(bound, ports)
   let { drainMs } = config.limits
