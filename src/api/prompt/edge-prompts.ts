@@ -8,6 +8,7 @@ import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Caller } from '../auth/caller.ts'
 import type { InferenceRequest } from '../inference-request.ts'
 import {
+  MEASURED_PROMPT_BYTES,
   MEASURED_PROMPT_HEADER,
   type PromptOffer,
   readMeasuredPrompt,
@@ -16,12 +17,6 @@ import {
   writePromptOffer,
 } from './measured-prompt.ts'
 import type { PromptAnalyzers } from './prompt-analyzers.ts'
-
-/** All headers of a request over HTTP: proxies and servers accept as few as 8 KiB. */
-const HTTP_BYTES = 8 * 1024
-
-/** The same through a binding, which parses no text. Longer prompts are measured twice. */
-const BINDING_BYTES = 48 * 1024
 
 /** Line of the key, of the host and of the body's length, which are added later. */
 const LATER_BYTES = 512
@@ -73,7 +68,7 @@ export class EdgePrompts {
     const fingerprint = this.#options.fingerprintOf(route)
     if (fingerprint === null || fingerprint !== offer.fingerprint) return NONE
     // A binding may lead to a server with the limits of HTTP, so the offer counts for all headers.
-    const maxBytes = Math.min(binding === null ? HTTP_BYTES : BINDING_BYTES, offer.bytes)
+    const maxBytes = Math.min(MEASURED_PROMPT_BYTES[binding === null ? 'http' : 'binding'], offer.bytes)
     const room = maxBytes - LATER_BYTES - bytesOf(others) - bytesOf(headers)
     const scope = this.#options.analyzers.scopeOf(route, request)
     const text = writeMeasuredPrompt({ fingerprint, scope, ...prompt }, room)

@@ -7,6 +7,17 @@ import { lanesFromBase64, lanesToBase64 } from '../../block-lanes.ts'
 /** Of a request: the measured prompt. Of a response: which ones the region accepts. */
 export const MEASURED_PROMPT_HEADER = 'x-firstlight-prompt'
 
+/**
+ * Longest headers with a measured prompt, bytes: an edge keeps all headers of its request within the limit of their way,
+ * and a region accepts a prompt up to that of its runtime. Longer prompts are measured twice.
+ */
+export const MEASURED_PROMPT_BYTES = {
+  /** Proxies and servers accept as few as 8 KiB, that of Node 16 KiB. */
+  http: 8 * 1024,
+  /** A binding of a Worker parses no text. Over HTTP, Cloudflare accepts 128 KiB. */
+  binding: 48 * 1024,
+} as const
+
 /** Raise it if a prompt is measured by other rules: the fingerprint covers a fixed text only. */
 const VERSION = 1
 

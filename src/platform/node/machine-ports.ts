@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { MEASURED_PROMPT_BYTES } from '../../api/prompt/measured-prompt.ts'
 import type { Log } from '../../ports/log.ts'
 import { fetchJson } from '../fetch-json.ts'
 import { post } from '../post.ts'
@@ -8,9 +9,6 @@ import { socketOrigin } from './http1/origin.ts'
 import { parseLongInTurns } from './parse-long-json.ts'
 import { steadyNow } from './steady-clock.ts'
 import { yieldToEventLoop } from './yield-to-event-loop.ts'
-
-/** The server accepts 16 KiB of headers. */
-const MAX_MEASURED_PROMPT_BYTES = 8 * 1024
 
 /** Ports that all threads of a process have: those that depend neither on the configuration nor on shared state. */
 export function machinePorts(log: Log) {
@@ -23,7 +21,7 @@ export function machinePorts(log: Log) {
     log,
     timers: nodeTimers,
     services: { post, fetchJson },
-    maxMeasuredPromptBytes: MAX_MEASURED_PROMPT_BYTES,
+    maxMeasuredPromptBytes: MEASURED_PROMPT_BYTES.http,
     yieldToEventLoop,
     parseLong: parseLongInTurns(yieldToEventLoop),
   }

@@ -3,6 +3,7 @@ import type { ClusterObject } from '../../../durable/cluster-object.ts'
 import type { EdgeObject } from '../../../durable/edge-object.ts'
 import type { LimitObject } from '../../../durable/limit-object.ts'
 import type { TtftObject } from '../../../durable/ttft-object.ts'
+import { MEASURED_PROMPT_BYTES } from '../../api/prompt/measured-prompt.ts'
 import { FallbackLimiter } from '../fallback-limiter.ts'
 import type { Config } from '../../config.ts'
 import { toStoreLimits } from '../../config/normalize.ts'
@@ -35,9 +36,6 @@ export interface PortsEnv {
   readonly EDGE?: DurableObjectNamespace<EdgeObject>
 }
 
-/** Cloudflare accepts 128 KiB of headers. */
-const MAX_MEASURED_PROMPT_BYTES = 48 * 1024
-
 /** Returns ports for the whole isolate; nothing in them belongs to one request. */
 export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeClient | null = null): RuntimePorts {
   const places = placesOf(config)
@@ -49,7 +47,7 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
     origin: workersOrigin({ bindings: { ...env } }),
     random: () => Math.random(),
     newId: () => crypto.randomUUID(),
-    maxMeasuredPromptBytes: MAX_MEASURED_PROMPT_BYTES,
+    maxMeasuredPromptBytes: MEASURED_PROMPT_BYTES.binding,
     alerts: new ConfiguredAlerts(config, common),
     shared: hasLimits(config) ? { limiter: limiterOf(config, env, log) } : undefined,
     ttft: config.ttft.enabled ? ttftOf(config, env, log) : undefined,
