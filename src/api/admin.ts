@@ -1,7 +1,7 @@
 import { ANYONE, type Caller } from './auth/caller.ts'
 import type { Decision } from '../core/contract/decision.ts'
 import type { Refusal } from '../core/contract/refusal.ts'
-import type { RequestSource } from '../origin/request-source.ts'
+import type { RequestAdmission } from '../origin/request-source.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { targetOf } from '../origin/rank-targets.ts'
 import { rankIdOf, rankNumberOf, serverIdOf } from '../core/contract/rank-id.ts'
@@ -174,11 +174,7 @@ const refusalView = (refusal: Refusal): RefusalView => toSnakeCase(refusal)
 
 type RankResult = { readonly decision: Decision } | { readonly refusal: Refusal }
 
-function rank(
-  parts: AdminParts,
-  route: PoolRoute,
-  admission: ReturnType<RequestSource['admission']>,
-): Promise<RankResult> {
+function rank(parts: AdminParts, route: PoolRoute, admission: RequestAdmission): Promise<RankResult> {
   const pool = parts.ports.pool(route.cluster.id, route.pool.model)
   if (pool.decisions === undefined)
     throw new Failure('not_found', 'A dry run is not available for the pool of this model.')

@@ -5,7 +5,7 @@ import type { Usage } from '../core/contract/outcome.ts'
 import type { AddableField } from '../engines/engine-type.ts'
 import type { BodyEdit } from '../origin/body-edit.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
-import type { RequestSource } from '../origin/request-source.ts'
+import type { RequestAdmission, RequestSource } from '../origin/request-source.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import { ANYONE } from './auth/caller.ts'
 import { regionHeaders } from './auth/residency.ts'
@@ -99,7 +99,7 @@ export class InferenceSource implements RequestSource {
     return typeof this.#continuable !== 'string'
   }
 
-  admission(route: PoolRoute): ReturnType<RequestSource['admission']> {
+  admission(route: PoolRoute): RequestAdmission {
     return this.#admissions.admission(route)
   }
 

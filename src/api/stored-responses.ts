@@ -4,7 +4,7 @@ import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
 import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
 import { type Exchange, plainExchange } from '../origin/exchange.ts'
-import type { RequestSource } from '../origin/request-source.ts'
+import type { RequestAdmission } from '../origin/request-source.ts'
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
 import { targetOf } from '../origin/rank-targets.ts'
@@ -97,11 +97,7 @@ interface StoredResponseRequest {
 }
 
 /** A request for which the engine computes nothing. */
-const emptyAdmission = (
-  id: string,
-  caller: Caller,
-  model: Pick<Admission, 'model' | 'adapter'>,
-): ReturnType<RequestSource['admission']> => ({
+const emptyAdmission = (id: string, caller: Caller, model: Pick<Admission, 'model' | 'adapter'>): RequestAdmission => ({
   version: PAYLOAD_VERSION,
   id,
   ...model,

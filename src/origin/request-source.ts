@@ -5,6 +5,9 @@ import type { EngineTarget } from '../ports/engine-target.ts'
 import type { BodyEdit } from './body-edit.ts'
 import type { PoolRoute } from './pool-route.ts'
 
+/** What a request asks of a pool, the same for all of its attempts. */
+export type RequestAdmission = Omit<Admission, 'attempt' | 'avoid' | 'configVersion'>
+
 /**
  * What pools and engines get of the client's request. Calls in place of values, because values differ per pool (names,
  * blocks, vocabularies, edits) and per leg, most requests see one pool, and a body may have megabytes: each value is
@@ -15,8 +18,7 @@ export interface RequestSource {
   readonly json?: Readonly<Record<string, unknown>>
   /** The body for this pool: the original bytes with the gateway's edits; null: no body. */
   body(route: PoolRoute, edit?: BodyEdit): readonly Uint8Array[] | null
-  /** The part of the admission that is the same for all attempts. */
-  admission(route: PoolRoute): Omit<Admission, 'attempt' | 'avoid' | 'configVersion'>
+  admission(route: PoolRoute): RequestAdmission
   /**
    * Looks up external caches if the policy reads them, and adds the result to the pool's admission. Resolves with the
    * time taken. Stays within the pool's budget, never rejects, and runs once per pool. null: no lookup is needed.

@@ -10,7 +10,7 @@ import type { PromptRequest } from '../../core/tokens/prompt-request.ts'
 import type { Prompt } from '../../core/tokens/prompt.ts'
 import { connectors } from '../../origin/disagg/connectors.ts'
 import type { PoolRoute } from '../../origin/pool-route.ts'
-import type { RequestSource } from '../../origin/request-source.ts'
+import type { RequestAdmission } from '../../origin/request-source.ts'
 import type { CacheLookups } from '../../origin/lmcache/cache-lookups.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { UNREADABLE } from '../../protocols/prompt-texts.ts'
@@ -23,8 +23,6 @@ import type { EdgePrompts } from './edge-prompts.ts'
 import type { PromptAnalyzers } from './prompt-analyzers.ts'
 import { sessionIn } from '../body/request-session.ts'
 import { estimateTokensByChars } from './split-estimate.ts'
-
-type Admission = ReturnType<RequestSource['admission']>
 
 /** Shared parts of admissions: the pools' analyzers, the LMCache lookups, and prompts that an edge has measured. */
 export interface AdmissionSources {
@@ -54,7 +52,7 @@ interface PoolAdmission {
   request: PromptRequest | null
   prompt: PromptProfile
   readonly session: ClientSession | null
-  admission: Admission
+  admission: RequestAdmission
   hasLookedUp: boolean
 }
 
@@ -84,7 +82,7 @@ export class AdmissionBuilder {
     return (this.#prompt ??= readPrompt(this.#inference))
   }
 
-  admission(route: PoolRoute): Admission {
+  admission(route: PoolRoute): RequestAdmission {
     return this.#poolAdmission(route).admission
   }
 
@@ -215,12 +213,12 @@ export function saltOf(caller: Caller, fields: RequestFields): string | null {
 function admissionOf(
   inference: InferenceRequest,
   { route, prompt, session }: Pick<PoolAdmission, 'route' | 'prompt' | 'session'>,
-): Admission {
+): RequestAdmission {
   const { incoming, caller, body, fields, options } = inference
   const { model, adapter } = engineModel(inference.model, route.pool)
   const deadlineMs = options.ttft_deadline_ms ?? caller.ttftDeadlineMs
   // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
-  const admission: { -readonly [Field in keyof Admission]: Admission[Field] } = {
+  const admission: { -readonly [Field in keyof RequestAdmission]: RequestAdmission[Field] } = {
     version: PAYLOAD_VERSION,
     id: incoming.id,
     model,
