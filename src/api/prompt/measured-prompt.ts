@@ -8,8 +8,8 @@ import { lanesFromBase64, lanesToBase64 } from '../../block-lanes.ts'
 export const MEASURED_PROMPT_HEADER = 'x-firstlight-prompt'
 
 /**
- * Longest headers with a measured prompt, bytes: an edge keeps all headers of its request within the limit of their way,
- * and a region accepts a prompt up to that of its runtime. Longer prompts are measured twice.
+ * Longest headers with a measured prompt, bytes: an edge keeps all headers of its request within this limit, and a
+ * region accepts a prompt up to that of its runtime. Longer prompts are measured twice.
  */
 export const MEASURED_PROMPT_BYTES = {
   /** Proxies and servers accept as few as 8 KiB, that of Node 16 KiB. */
