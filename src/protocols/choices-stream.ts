@@ -1,4 +1,7 @@
-/** Grammar of streams with `choices`: chat, completions, transcriptions and token-in requests. They end in `[DONE]`. */
+/**
+ * Grammar of streams with `choices`: chat, completions, transcriptions and token-in requests. They end in `[DONE]`, or
+ * with the finish reason of their last choice.
+ */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { errorIn, errorNamed, errorOfText } from './engine-error.ts'
 import { usageOfPromptTokens } from './reported-usage.ts'
@@ -20,6 +23,7 @@ export const choicesGrammar = (options: ChoicesGrammarOptions): StreamGrammar =>
   named: NONE,
   outlines: NONE,
   needsFinish: true,
+  endsAtFinish: true,
   numbered: false,
   read: (name, data) => readChunk(name, data, options),
   usage: usageOfPromptTokens,

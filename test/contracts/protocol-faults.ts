@@ -20,7 +20,11 @@ interface ReceivedAnswer {
 }
 
 const openPair = (runtime: Runtime): Promise<EnginePair> =>
-  EnginePair.open({ runtime, type: 'vllm', pool: { observe_share: 1, circuit: { failures: 1000 } } })
+  EnginePair.open({
+    runtime,
+    type: 'vllm',
+    pool: { observe_share: 1, circuit: { failures: 1000 }, limits: { idle_ms: 1000 } },
+  })
 
 async function receive(response: Response): Promise<ReceivedAnswer> {
   let text = ''
@@ -128,6 +132,32 @@ export function protocolFaultsContract(runtime: Runtime): void {
       expect({ text, isWhole }).toEqual({ text: sent, isWhole: true })
       expect(await failures()).toBe(0)
     })
+
+    it.each([
+      ['closes the connection', 'truncate'],
+      ['resets the connection', 'reset'],
+      ['stays silent', 'hang'],
+    ] as const)(
+      `a stream of ${protocol.name} on ${name} whose engine %s in place of the last chunk is complete by its last event`,
+      async (_how, end) => {
+        const sent = wholeStream(protocol, 'from a')
+        const { text, isWhole, failures } = await ask(streamed([sent, 30], { end }))
+        expect({ text, isWhole }).toEqual({ text: sent, isWhole: true })
+        expect(await failures()).toBe(0)
+      },
+    )
+
+    it.skipIf(!protocol.closing.endsWith('data: [DONE]\n\n'))(
+      `a stream of ${protocol.name} on ${name} without [DONE] is complete by its finish reason, and truncated without one`,
+      async () => {
+        const sent = wholeStream(protocol, 'from a').replace('data: [DONE]\n\n', '')
+        const { text, isWhole, failures } = await ask(streamed(sent))
+        expect({ text, isWhole }).toEqual({ text: sent, isWhole: true })
+        expect(await failures()).toBe(0)
+        const truncated = await ask(streamed(sent, { end: 'truncate' }))
+        expect(truncated.isWhole).toBe(false)
+      },
+    )
 
     it(`S20: a stream of ${protocol.name} on ${name} that is compressed is not taken for truncated`, async () => {
       const { text, isWhole, failures } = await ask({

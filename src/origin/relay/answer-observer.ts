@@ -25,6 +25,8 @@ export interface AnswerObserver {
   readonly isWaiting: boolean
   /** First error that the engine reported. null: none. */
   readonly error: EngineError | null
+  /** The last event of the protocol was read. Always false for a body that is no stream. */
+  readonly hasEnded: boolean
   /** The emitted bytes end at the end of an event. */
   readonly atBoundary: boolean
   /** Bytes held back. While it is not 0, the observer references memory of the chunks it took. */
@@ -68,6 +70,7 @@ class BodyObserver implements AnswerObserver {
   readonly outputs = 0
   readonly isWaiting = false
   readonly error = null
+  readonly hasEnded = false
   readonly atBoundary = false
   readonly heldBytes = 0
   readonly nextSequence = null
@@ -125,6 +128,10 @@ class StreamObserver implements AnswerObserver {
 
   get error(): EngineError | null {
     return this.reader.error
+  }
+
+  get hasEnded(): boolean {
+    return this.reader.hasEnded
   }
 
   get atBoundary(): boolean {

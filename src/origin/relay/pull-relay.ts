@@ -125,7 +125,8 @@ export class PullRelay implements BodyReader {
       if (chunk === null) this.#end()
       else this.#control.take(chunk, this.#emit)
     } catch (error) {
-      this.#broken = error
+      this.#broken = error instanceof OriginError ? this.#control.endBroken(error, this.#emit) : error
+      this.#ended = this.#broken === null
     }
     this.#isReading = false
     this.#wake?.(false)

@@ -140,10 +140,22 @@ export class RelayController {
    */
   end(emit: (piece: Uint8Array) => void): OriginError | null {
     this.observer.end(emit)
-    const { observe, checksEnd } = this.#options
-    if (!this.#traits.sse || !observe || checksEnd !== true) return null
+    if (!this.#checksEnd) return null
     this.#outcome = this.observer.outcome()
     return this.#outcome === 'truncated' ? new OriginError('reset', 'the stream ended without its last event') : null
+  }
+
+  /**
+   * Handles the end of a body that broke. Returns the failure; null: the last event of the protocol has come, so
+   * nothing is missing, and the client may have a clean end.
+   */
+  endBroken(error: OriginError, emit: (piece: Uint8Array) => void): OriginError | null {
+    return !this.#settled && this.#checksEnd && this.observer.hasEnded ? this.end(emit) : error
+  }
+
+  get #checksEnd(): boolean {
+    const { observe, checksEnd } = this.#options
+    return this.#traits.sse && observe && checksEnd === true
   }
 
   /** Restarts the idle limit: bytes came, or the wait for bytes begins. */

@@ -60,6 +60,8 @@ export interface StreamGrammar {
   usage(fields: JsonObject): ReportedUsage
   /** A proper end needs a finish reason before it, of every choice that began. */
   readonly needsFinish: boolean
+  /** A finish reason of every choice is a proper end by itself: some providers send no `[DONE]`. Absent: false. */
+  readonly endsAtFinish?: boolean
   /** Any end is proper. Absent: false. */
   readonly endsAnywhere?: boolean
   /** Events have numbers (`sequence_number`) that count from the first one. */

@@ -159,11 +159,15 @@ export class StreamReader {
     if (this.#error !== null) return 'error'
     if (this.grammar.endsAnywhere === true) return 'complete'
     const last = this.#kindOfRest()
-    if (this.#trails || last === 'other' || (last !== 'end' && !this.#hasEnded)) return 'truncated'
+    const hasEnd = this.#hasEnded || last === 'end' || (this.grammar.endsAtFinish === true && this.#isFinished)
+    if (this.#trails || last === 'other' || !hasEnd) return 'truncated'
     if (this.#gaveUp !== null) return 'error'
-    if (!this.grammar.needsFinish) return 'complete'
-    const isFinished = this.#finished.size > 0 && this.#finished.size >= this.#choices.size
-    return isFinished ? 'complete' : 'unfinished'
+    return !this.grammar.needsFinish || this.#isFinished ? 'complete' : 'unfinished'
+  }
+
+  /** Every choice that began has a finish reason. */
+  get #isFinished(): boolean {
+    return this.#finished.size > 0 && this.#finished.size >= this.#choices.size
   }
 
   /** Kind of the bytes after the last blank line: some engines leave it out at the end. `other`: half an event. */

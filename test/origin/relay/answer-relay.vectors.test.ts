@@ -92,7 +92,9 @@ function unedited(text: string): unknown {
 
 describe('streams arrive byte for byte, wherever they are cut', () => {
   // A stream with only a "busy" error is not sent to the client: see below.
-  const whole = streams.filter(({ whole: ends, done, error, file }) => ends && (done || error) && file !== 'busy.sse')
+  const whole = streams.filter(
+    ({ whole: ends, done, error, file }) => ends && (done || error || file === 'no-done.sse') && file !== 'busy.sse',
+  )
   let player: RecordedEngine
   let through: NodeGateway
   beforeAll(async () => {
@@ -156,12 +158,10 @@ describe('a stream of a busy engine whose error follows its head', () => {
 })
 
 describe('a stream that ends too early never looks complete', () => {
-  it.each(
-    streams.filter(({ file }) => file === 'cut.sse' || file === 'no-done.sse').map(({ file, says }) => [says, file]),
-  )('%s', async (_, file) => {
+  it('ends in the middle of an event', async () => {
     const player = await recordedEngine([])
     const through = await open(player)
-    const text = bytes(`sse/${file}`)
+    const text = bytes('sse/cut.sse')
     player.stream(text, [])
     const request = {
       url: through.url,

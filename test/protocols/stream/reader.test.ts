@@ -48,7 +48,7 @@ describe('recorded streams', () => {
     ['aborted', 'error'],
     ['busy', 'error'],
     ['engine-died', 'error'],
-    ['no-done', 'truncated'],
+    ['no-done', 'complete'],
   ])('%s ends as %s', (name, outcome) => {
     expect(readerOf(PATHS[name]!, vector(name)).outcome()).toBe(outcome)
   })
@@ -203,7 +203,15 @@ describe('faults after output', () => {
     ['S11 abort', two + chatChunk({}, 'abort') + DONE, 'error'],
     ['finish reason error', two + chatChunk({}, 'error') + DONE, 'error'],
     ['one of two choices', two + chatChunk({ content: 'c' }, null, 1) + chatChunk({}, 'stop') + DONE, 'unfinished'],
-    ['no end', two + chatChunk({}, 'stop'), 'truncated'],
+    ['no [DONE]', two + chatChunk({}, 'stop'), 'complete'],
+    ['no [DONE] of an engine that gave up', two + chatChunk({}, 'abort'), 'error'],
+    [
+      'no [DONE] and one of two choices',
+      two + chatChunk({ content: 'c' }, null, 1) + chatChunk({}, 'stop'),
+      'truncated',
+    ],
+    ['no [DONE] and half an event', `${two + chatChunk({}, 'stop')}data: {"usage`, 'truncated'],
+    ['neither finish reason nor end', two, 'truncated'],
     ['data after the end', two + chatChunk({}, 'stop') + DONE + chatChunk({ content: 'c' }), 'truncated'],
     ['half an event', `${two}data: {"id"`, 'truncated'],
     ['complete', two + chatChunk({}, 'stop') + DONE, 'complete'],

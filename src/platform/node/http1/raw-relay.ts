@@ -96,7 +96,12 @@ export class RawRelay implements BodySink {
   broken(reason: unknown): void {
     if (this.#control.settled) return
     if (!(reason instanceof OriginError)) return this.clientGone()
-    this.#truncate(reason, this.#writer.atBoundary(this.#parts.request.framing!, this.#inStep))
+    const framing = this.#parts.request.framing!
+    const hasRoom = this.#writer.atBoundary(framing, this.#inStep)
+    const canEnd = hasRoom && framing.kind !== 'length'
+    if (!canEnd || this.#control.endBroken(reason, this.#passed.emit) !== null) return this.#truncate(reason, hasRoom)
+    this.#writer.rebuilt([], true)
+    this.#settle('complete')
   }
 
   clientGone(): void {
