@@ -763,8 +763,40 @@ const anthropicCases: readonly GatewayCase[] = [
     anthropic: 'invalid_request_error',
   },
   {
+    name: 'takes their x-api-key beside the bearer of another server',
+    send: {
+      path: '/v1/messages',
+      headers: { authorization: 'Bearer sk-ant-oat01-x', 'x-api-key': gatewayKeys.narrow },
+      body: '[]',
+    },
+    status: 400,
+    anthropic: 'invalid_request_error',
+  },
+  {
+    name: 'takes a bearer beside the x-api-key of another server',
+    send: { path: '/v1/messages', headers: { ...narrow, 'x-api-key': 'sk-ant-api03-x' }, body: '[]' },
+    status: 400,
+    anthropic: 'invalid_request_error',
+  },
+  {
+    name: 'takes neither a bearer nor an x-api-key of other servers',
+    send: { path: '/v1/messages', headers: { authorization: 'Bearer x', 'x-api-key': 'y' }, body: '[]' },
+    status: 401,
+    anthropic: 'authentication_error',
+  },
+  {
+    name: 'takes their x-api-key beside another bearer for models, too',
+    send: {
+      path: '/v1/models',
+      method: 'GET',
+      headers: { authorization: 'Bearer sk-ant-oat01-x', 'x-api-key': gatewayKeys.narrow },
+    },
+    status: 200,
+  },
+  {
     name: 'tells them of an unknown model',
-    send: { path: '/v1/messages', body: say({}, 'claude') },
+    send: { path: '/v1/messages', headers: { ...narrow, 'x-request-id': 'ours-1' }, body: say({}, 'claude') },
+    headers: { 'x-request-id': /^ours-1$/, 'request-id': /^ours-1$/ },
     status: 404,
     anthropic: 'not_found_error',
     message: /claude/,

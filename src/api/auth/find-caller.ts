@@ -42,8 +42,14 @@ export const loopbackCaller =
     return ANYONE
   }
 
-const secretIn = (headers: HeaderReader, acceptsApiKeyHeader: boolean): string | null =>
-  bearer(headers) ?? (acceptsApiKeyHeader ? headers.get('x-api-key') : null)
+/**
+ * Keys that a request names, in the order in which they are tried. Clients of Anthropic send both headers if both are
+ * configured: one has the key of this gateway, the other their own account's.
+ */
+const secretsIn = (headers: HeaderReader, acceptsApiKeyHeader: boolean): readonly string[] =>
+  [bearer(headers), acceptsApiKeyHeader ? headers.get('x-api-key') : null].filter(
+    (secret): secret is string => secret !== null && secret !== '',
+  )
 
 /** Finds the holder of a key, and when the key is valid. */
 export type KeyHolders = Pick<KeyStore<{ readonly caller: Caller } & Pick<KeySecret, 'from' | 'expires'>>, 'find'>
@@ -52,10 +58,10 @@ export type KeyHolders = Pick<KeyStore<{ readonly caller: Caller } & Pick<KeySec
 export const callerByKey =
   (holders: KeyHolders, now: () => number): FindCaller =>
   async (headers, acceptsApiKeyHeader) => {
-    const secret = secretIn(headers, acceptsApiKeyHeader)
-    if (secret === null || secret === '')
+    const [secret, other] = secretsIn(headers, acceptsApiKeyHeader)
+    if (secret === undefined)
       throw keyFailure('key_missing', 'No API key was given. Send it as `authorization: Bearer <key>`.')
-    const found = await holders.find(secret)
+    const found = (await holders.find(secret)) ?? (other === undefined ? null : await holders.find(other))
     if (found === null)
       throw keyFailure('key_wrong', 'Invalid API key. Check the key, or ask the operator of this gateway for one.')
     const { caller, from, expires } = found
@@ -81,8 +87,9 @@ interface TokenAccess {
 export const callerByToken =
   (next: FindCaller, { verifier, header, caller }: TokenAccess): FindCaller =>
   async (headers, acceptsApiKeyHeader) => {
-    const token = header === null ? tokenOf(secretIn(headers, acceptsApiKeyHeader)) : headers.get(header)
+    const token = header === null ? tokenOf(secretsIn(headers, acceptsApiKeyHeader)[0]) : headers.get(header)
     return token === null ? next(headers, acceptsApiKeyHeader) : { ...caller, tenant: await verifier.name(token) }
   }
 
-const tokenOf = (secret: string | null): string | null => (secret !== null && looksLikeToken(secret) ? secret : null)
+const tokenOf = (secret: string | undefined): string | null =>
+  secret !== undefined && looksLikeToken(secret) ? secret : null
