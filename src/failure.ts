@@ -32,6 +32,7 @@ export const failures = {
   forbidden: { status: 403, type: 'permission_error', code: 'forbidden', retry: false },
   route_unknown: { status: 404, type: 'invalid_request_error', code: 'unknown_url', retry: false },
   method_not_allowed: { status: 405, type: 'invalid_request_error', code: 'method_not_allowed', retry: false },
+  websocket: { status: 426, type: 'invalid_request_error', code: 'websocket_unsupported', retry: false },
   body_too_large: { status: 413, type: 'invalid_request_error', code: 'body_too_large', retry: false },
   unsupported_media: { status: 415, type: 'invalid_request_error', code: 'unsupported_media_type', retry: false },
   not_found: { status: 404, type: 'invalid_request_error', code: 'not_found', retry: false },

@@ -7,7 +7,8 @@ import type { ErrorShape } from '../protocols/error-shape.ts'
  * (openai-node, `core.ts`), so a retry is requested only where it can help.
  */
 export function problemResponse(failure: Failure, shape: ErrorShape, requestId: string): Response {
-  const headers = new Headers({ 'content-type': 'application/json', 'x-request-id': requestId })
+  const headers = new Headers({ 'content-type': 'application/json' })
+  for (const name of shape.requestIdHeaders) headers.set(name, requestId)
   for (const [name, value] of Object.entries(failure.headers)) headers.set(name, value)
   const { status, retry } = failure.shape
   if (!retry) headers.set('x-should-retry', 'false')

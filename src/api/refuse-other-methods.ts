@@ -20,9 +20,15 @@ export function refuseOtherMethods(app: App, cors: CorsConfig | null, entryOf: (
 }
 
 function wrongMethod(incoming: RequestContext, allow: string): never {
+  const { request, path } = incoming
+  if (request.headers.get('upgrade')?.toLowerCase() === 'websocket')
+    // Codex then sends the request by POST at once. After any other status it tries again first.
+    throw new Failure('websocket', `${path.slice(0, 100)} has no WebSockets. Send the request as ${allow}.`, {
+      headers: { allow, upgrade: 'HTTP/1.1' },
+    })
   throw new Failure(
     'method_not_allowed',
-    `${incoming.request.method} is not allowed on ${incoming.path.slice(0, 100)}. Allowed: ${allow}.`,
+    `${request.method} is not allowed on ${path.slice(0, 100)}. Allowed: ${allow}.`,
     { headers: { allow } },
   )
 }

@@ -17,7 +17,14 @@ export function unknownRoute(method: string, path: string): Failure {
   return new Failure('route_unknown', `Unknown URL: ${method} ${shown}${hint || '.'} ${next}`)
 }
 
+/** Paths of providers that engines lack. */
+const LACKED: Readonly<Record<string, string>> = {
+  '/v1/responses/compact': 'Engines do not compact. Codex does so itself if the name of its provider is not OpenAI.',
+}
+
 function hintFor(path: string): readonly [hint: string, next: string] {
+  const lacked = LACKED[path]
+  if (lacked !== undefined) return ['', lacked]
   // Anthropic's clients add /v1 to the base URL, OpenAI's do not.
   if (path.startsWith('/v1/v1/'))
     return ['', 'The client adds /v1 to its base URL: configure the base URL without /v1.']

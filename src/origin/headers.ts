@@ -89,6 +89,7 @@ const NOT_FOR_CLIENTS: ReadonlySet<string> = new Set([
   // Engines get no cookies, and cookies of load balancers before them name an engine.
   'set-cookie',
   'x-request-id',
+  'request-id',
   'server-timing',
 ])
 

@@ -100,13 +100,14 @@ class WaitingStream {
   }
 
   answer(): Response {
-    const { requestId, id, clientHeaders } = this.#exchange
+    const { requestId, id, clientHeaders, protocol } = this.#exchange
     const headers = new Headers({
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache',
-      'x-request-id': requestId,
+      'x-accel-buffering': 'no',
       'x-firstlight-decision': id,
     })
+    for (const name of protocol.errors.requestIdHeaders) headers.set(name, requestId)
     for (let at = 0; at < clientHeaders.length; at += 2) headers.append(clientHeaders[at]!, clientHeaders[at + 1]!)
     const body = new ReadableStream<Uint8Array>(
       {

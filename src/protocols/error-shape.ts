@@ -1,4 +1,4 @@
-/** Errors that the gateway writes in the form of a protocol, as body and as event of a stream. */
+/** Errors that the gateway writes in the form of a protocol, as body and as event of a stream; and its request ids. */
 
 /** A failure as the client may see it. `Failure` in failure.ts has these fields. */
 export interface GatewayError {
@@ -13,6 +13,8 @@ export interface GatewayError {
 }
 
 export interface ErrorShape {
+  /** Headers of responses in which clients look for the id of a request. */
+  readonly requestIdHeaders: readonly string[]
   /** Body of an error response. */
   body(error: GatewayError, requestId: string): unknown
   /**
@@ -23,6 +25,7 @@ export interface ErrorShape {
 }
 
 export const openaiErrors: ErrorShape = {
+  requestIdHeaders: ['x-request-id'],
   body: openaiBody,
   event: (error) => `data: ${JSON.stringify(openaiBody(error))}\n\n`,
 }
@@ -54,6 +57,8 @@ const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
 }
 
 export const anthropicErrors: ErrorShape = {
+  // Anthropic's SDKs and Claude Code's transcripts have the second.
+  requestIdHeaders: ['x-request-id', 'request-id'],
   body({ status, message }, requestId) {
     const type = ANTHROPIC_TYPES[status] ?? 'api_error'
     return { type: 'error', error: { type, message }, request_id: requestId }

@@ -408,6 +408,7 @@ describe('an answer', () => {
     expect(Object.fromEntries(headers)).toEqual({
       'content-type': 'text/event-stream',
       'x-request-id': 'label',
+      'x-accel-buffering': 'no',
       'x-firstlight-engine': 'c-a',
       'x-firstlight-cluster': 'c',
       'x-firstlight-policy': 'first',

@@ -27,6 +27,7 @@ import type { ParseParts } from '../body/parse-request.ts'
 import type { RequestHistory } from '../request-history.ts'
 import { refuseOtherMethods } from '../refuse-other-methods.ts'
 import type { Chain } from '../middleware/middleware.ts'
+import { unknownRoute } from '../unknown-route.ts'
 import { storedResponse, type StoredResponseParts } from '../stored-responses.ts'
 
 /** @testing */
@@ -86,6 +87,11 @@ function mountStoredResponses(app: App, parts: InferenceParts): void {
     authenticate(parts.authenticator, false),
     refuseWhileDraining(parts.status, parts.ports),
   ]
+  // No engine has these. They are no ids of responses, whose other methods would be offered.
+  for (const path of ['/v1/responses/compact', '/v1/responses/input_tokens'])
+    app.post(path, ...clientMiddleware(parts), () => {
+      throw unknownRoute('POST', path)
+    })
   app.on(['GET', 'DELETE'], '/v1/responses/:id', ...chain, (c) =>
     storedResponse(parts, { incoming: c.get('incoming'), caller: c.get('caller') }, c.req.param('id'), ''),
   )

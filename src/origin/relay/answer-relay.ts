@@ -234,12 +234,9 @@ export class AnswerRelay implements RequestRelay {
     const headers = headersForClient(received)
     // Codex gives up on a 429 without it.
     if (this.#answer.status === 429 && headerOf(received, 'retry-after') === null) headers.push('retry-after', '1')
-    headers.push(
-      'x-request-id',
-      exchange.requestId,
-      'x-firstlight-engine',
-      of('x-firstlight-engine') ?? this.#engine.id,
-    )
+    for (const name of exchange.protocol.errors.requestIdHeaders) headers.push(name, exchange.requestId)
+    if (this.#answer.sse && headerOf(received, 'x-accel-buffering') === null) headers.push(...UNBUFFERED)
+    headers.push('x-firstlight-engine', of('x-firstlight-engine') ?? this.#engine.id)
     // The prefill engine, if it is not the engine that answers.
     const prefill = placement.kind === 'whole' ? of('x-firstlight-prefill') : placement.prefill
     if (prefill !== null) headers.push('x-firstlight-prefill', prefill)
@@ -383,6 +380,9 @@ export class AnswerRelay implements RequestRelay {
     endExchange(exchange, end, ports.now())
   }
 }
+
+/** nginx would hold a stream back until its buffer is full. */
+const UNBUFFERED = ['x-accel-buffering', 'no'] as const
 
 const NOTHING_USED: UsedTokens = { promptTokens: 0, outputTokens: 0 }
 

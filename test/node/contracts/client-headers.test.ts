@@ -1,0 +1,3 @@
+import { clientHeadersContract } from '../../contracts/client-headers.ts'
+
+clientHeadersContract('node')
