@@ -106,7 +106,7 @@ function requestValues({
 }: RequestRecord): AttributeValues {
   return {
     'gen_ai.operation.name': operationOf(path),
-    'gen_ai.provider.name': 'vllm',
+    'gen_ai.provider.name': 'firstlight',
     'gen_ai.request.model': model,
     'gen_ai.request.id': requestId,
     'gen_ai.conversation.id': session?.id,

@@ -38,7 +38,7 @@ it('a span has the attributes that the GenAI conventions require', () => {
   const [request] = spansOf()
   expect(request).toMatchObject({ name: 'chat qwen', kind: 2 })
   expect(attribute(request, 'gen_ai.operation.name')).toEqual({ stringValue: 'chat' })
-  expect(attribute(request, 'gen_ai.provider.name')).toEqual({ stringValue: 'vllm' })
+  expect(attribute(request, 'gen_ai.provider.name')).toEqual({ stringValue: 'firstlight' })
   expect(attribute(request, 'gen_ai.usage.input_tokens')).toEqual({ intValue: '100' })
   expect(attribute(request, 'gen_ai.usage.cache_read.input_tokens')).toEqual({ intValue: '64' })
 })
