@@ -26,7 +26,13 @@ const bench: Bench = async () => {
   try {
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
     const probe = engineProbe(origin, log)
-    const target: EngineTarget = { id: 'engine', url: `http://127.0.0.1:${port}`, headers: [], binding: null }
+    const target: EngineTarget = {
+      kind: 'server',
+      id: 'engine',
+      url: `http://127.0.0.1:${port}`,
+      headers: [],
+      binding: null,
+    }
     const metrics = new Uint8Array(await (await fetch(`${target.url}/metrics`)).arrayBuffer())
     const timesUs = { probe: [] as number[], parse: [] as number[] }
     for (let round = 0; round < ROUNDS; round++) {

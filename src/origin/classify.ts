@@ -86,7 +86,7 @@ function failureBy(
 ): FailedOutcome | null {
   const { model, adapter } = exchange.source.admission(placed.route)
   const { headers } = answer
-  const sent = { path: withoutQuery(path), model: engine.external?.model ?? model, adapter }
+  const sent = { path: withoutQuery(path), model: engine.kind === 'provider' ? engine.providerModel : model, adapter }
   const type = knownEngines(ports.origin).typeOf(engine)
   const failed = refusesRank(engine, type, { status, body })
     ? REFUSED_RANK

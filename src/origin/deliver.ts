@@ -2,7 +2,7 @@
 import { endedAs } from '../core/contract/outcome.ts'
 import type { Delivery } from '../ports/delivery.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
-import type { OriginAnswer, OriginRequest } from '../ports/origin.ts'
+import type { OriginAnswer, EngineRequest } from '../ports/origin.ts'
 import type { AttemptContext } from './attempt-context.ts'
 import { PendingDispatch, recordHead, requestOf, type SendStep } from './dispatch.ts'
 import { addressOf, isInSubset, targetAt } from './engine-address.ts'
@@ -63,7 +63,7 @@ function fallbacksOf(
  * Moves the booking to the engine that answered, if the proxy has chosen another one because it could not connect to
  * the first. null: the placement stands.
  */
-function servedBy(attempt: AttemptContext, { served }: OriginAnswer, { target }: Pick<OriginRequest, 'target'>) {
+function servedBy(attempt: AttemptContext, { served }: OriginAnswer, { target }: Pick<EngineRequest, 'target'>) {
   if (served === undefined || served === addressOf(target)) return null
   const { placed, exchange, ports, stages } = attempt
   const engine = targetAt(placed.route.targets, served)

@@ -1,5 +1,5 @@
 /** Sends the request of the final leg and waits for its first byte. */
-import type { OriginAnswer, OriginRequest, ResponseHandler } from '../ports/origin.ts'
+import type { OriginAnswer, EngineRequest, ResponseHandler } from '../ports/origin.ts'
 import type { Timers } from '../ports/timers.ts'
 import { defaultTimers, timersOf } from '../timers.ts'
 import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
@@ -17,7 +17,7 @@ export type OnFirstByte = (attempt: AttemptContext, answer: OriginAnswer, early:
 type OnHead = (
   attempt: AttemptContext,
   answer: OriginAnswer,
-  target: OriginRequest['target'],
+  target: EngineRequest['target'],
   dispatchedAt: number,
 ) => void
 
@@ -47,10 +47,10 @@ export const dispatchWith =
 export function requestOf(
   { exchange, ports, placed, signal }: AttemptContext,
   { target, path, body, transform }: FinalLeg,
-): OriginRequest {
+): EngineRequest {
   const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
   const headers =
-    target.isGateway === true && exchange.source.gatewayHeaders !== undefined
+    target.kind === 'gateway' && exchange.source.gatewayHeaders !== undefined
       ? [...exchange.headers, ...exchange.source.gatewayHeaders(placed.route, target, exchange.headers)]
       : exchange.headers
   return {
@@ -83,7 +83,7 @@ interface SendParts<Request> {
   readonly onFirstByte: OnFirstByte
 }
 
-interface DispatchParts extends SendParts<Pick<OriginRequest, 'target' | 'path'>> {
+interface DispatchParts extends SendParts<Pick<EngineRequest, 'target' | 'path'>> {
   resolve(outcome: Response | FailedOutcome): void
   reject(error: unknown): void
 }
@@ -136,7 +136,7 @@ async function dispatchInSteps({
   request,
   onHead,
   onFirstByte,
-}: SendParts<OriginRequest>): Promise<Response | FailedOutcome> {
+}: SendParts<EngineRequest>): Promise<Response | FailedOutcome> {
   const { exchange, ports } = attempt
   const dispatchedAt = ports.now()
   const answer = await ports.origin.send(request)
@@ -156,8 +156,8 @@ async function dispatchInSteps({
  * Records the response head, and the time to it. Without a stream the head comes with the body: it is no measure of the
  * connection.
  */
-export const recordHead: OnHead = ({ exchange, placed, stages, ports }, answer, { isGateway }, dispatchedAt) => {
-  if (isGateway === true && answer.status < 300) exchange.observer?.gatewayAnswered(placed.route, answer.headers)
+export const recordHead: OnHead = ({ exchange, placed, stages, ports }, answer, { kind }, dispatchedAt) => {
+  if (kind === 'gateway' && answer.status < 300) exchange.observer?.gatewayAnswered(placed.route, answer.headers)
   if (answer.sse) stages.add('connect', ports.now() - dispatchedAt)
 }
 

@@ -1,6 +1,6 @@
 /** Reads a management route of an engine over the same connections as requests, with the same keys and bindings. */
 import { concatBytes } from '../core/bytes.ts'
-import type { EngineTarget } from '../ports/engine-target.ts'
+import type { OriginTarget } from '../ports/engine-target.ts'
 import { type Origin, OriginError } from '../ports/origin.ts'
 import { headerOf } from './headers.ts'
 
@@ -31,7 +31,7 @@ interface RouteOptions {
 /** Rejects with an OriginError. */
 export async function readRoute(
   origin: Origin,
-  target: EngineTarget,
+  target: OriginTarget,
   path: string,
   { limitMs = ANSWER_MS, limitBytes = ROUTE_BYTES, posted }: RouteOptions = {},
 ): Promise<RouteAnswer> {

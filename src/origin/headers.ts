@@ -2,7 +2,7 @@
  * Rules for headers at a proxy (RFC 9110, section 7.6). Headers are flat lists of name, value; names are lower-case.
  */
 import { PRIVATE_HEADERS } from '../engines/engine-registry.ts'
-import type { EngineTarget } from '../ports/engine-target.ts'
+import type { OriginTarget } from '../ports/engine-target.ts'
 import { withVia } from './via.ts'
 
 /** Headers of one connection, never forwarded in either direction. */
@@ -160,7 +160,7 @@ export function headersForEngine(
 }
 
 /** Merges the request's headers with those configured for the engine; the configured ones win. */
-export function headersForTarget(request: readonly string[], target: EngineTarget): readonly string[] {
+export function headersForTarget(request: readonly string[], target: OriginTarget): readonly string[] {
   if (target.headers.length === 0) return request
   const out: string[] = []
   for (let i = 0; i < request.length; i += 2) {

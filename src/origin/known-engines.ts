@@ -37,10 +37,10 @@ export class KnownEngines {
   }
 }
 
-function configuredType({ type, isGateway, external }: EngineTarget): EngineType | null {
-  if (isGateway === true) return engineTypeOf('firstlight')
-  if (external !== undefined) return engineTypeOf('external')
-  return type === undefined ? null : engineTypeOf(type)
+function configuredType(target: EngineTarget): EngineType | null {
+  if (target.kind === 'gateway') return engineTypeOf('firstlight')
+  if (target.kind === 'provider') return engineTypeOf('external')
+  return target.type === undefined ? null : engineTypeOf(target.type)
 }
 
 const byOrigin = new WeakMap<Origin, KnownEngines>()

@@ -10,5 +10,5 @@ export interface PoolRoute {
 }
 
 /** Whether the pool has an engine besides this one: another server, or another rank of the same. */
-export const hasOtherEngine = ({ targets }: Pick<PoolRoute, 'targets'>, { server }: EngineTarget): boolean =>
-  targets.size > 1 || server !== undefined
+export const hasOtherEngine = ({ targets }: Pick<PoolRoute, 'targets'>, { kind }: EngineTarget): boolean =>
+  targets.size > 1 || kind === 'rank'

@@ -2,7 +2,7 @@
 import { MAX_RANKS, rankNumberOf, serverIdOf } from '../core/contract/rank-id.ts'
 import { engineTypeOf } from '../engines/engine-registry.ts'
 import type { EngineType } from '../engines/engine-type.ts'
-import type { EngineTarget } from '../ports/engine-target.ts'
+import type { EngineTarget, ServerTarget } from '../ports/engine-target.ts'
 
 type Targets = ReadonlyMap<string, EngineTarget>
 
@@ -13,7 +13,7 @@ interface RankTargets {
   readonly targets: Map<number, EngineTarget>
 }
 
-const byServer = new WeakMap<EngineTarget, RankTargets>()
+const byServer = new WeakMap<ServerTarget, RankTargets>()
 
 /** Target of an engine, which may be a rank. undefined: the configuration has none. */
 export function targetOf(targets: Targets, engine: string): EngineTarget | undefined {
@@ -23,14 +23,14 @@ export function targetOf(targets: Targets, engine: string): EngineTarget | undef
 function rankTarget(targets: Targets, engine: string): EngineTarget | undefined {
   const rank = rankNumberOf(engine)
   const server = rank === null ? undefined : targets.get(serverIdOf(engine))
-  const { ranks } = server ?? {}
-  if (rank === null || server === undefined || ranks === undefined) return undefined
+  if (rank === null || server?.kind !== 'server' || server.ranks === undefined) return undefined
+  const { ranks, ...shared } = server
   const isBeyond = rank < ranks.first || rank >= ranks.first + (ranks.count ?? MAX_RANKS)
   if (isBeyond) return undefined
   const known = ranksOf(server)
-  const { ranks: _, ...shared } = server
   const target = known.targets.get(rank) ?? {
     ...shared,
+    kind: 'rank',
     id: engine,
     server,
     headers: [...server.headers, headerOf(server), String(known.countsGlobally ? rank : rank - ranks.first)],
@@ -39,28 +39,28 @@ function rankTarget(targets: Targets, engine: string): EngineTarget | undefined 
   return target
 }
 
-function ranksOf(server: EngineTarget): RankTargets {
+function ranksOf(server: ServerTarget): RankTargets {
   const known = byServer.get(server) ?? { countsGlobally: false, targets: new Map() }
   byServer.set(server, known)
   return known
 }
 
 /** Before a probe the type is unknown. All types with ranks have the same header. */
-const headerOf = ({ type = 'unknown' }: EngineTarget): string =>
+const headerOf = ({ type = 'unknown' }: ServerTarget): string =>
   (engineTypeOf(type).ranks ?? engineTypeOf('unknown').ranks!).header
 
 /** Target with the address and the health of the engine. */
-export const serverOf = (target: EngineTarget): EngineTarget => target.server ?? target
+export const serverOf = (target: EngineTarget): EngineTarget => (target.kind === 'rank' ? target.server : target)
 
 /** Whether the engine refused the rank that the gateway chose, so that the answer is not for the client. */
 export function refusesRank(
-  { server }: EngineTarget,
+  target: EngineTarget,
   { ranks }: EngineType,
   { status, body }: { readonly status: number; readonly body: string },
 ): boolean {
-  if (server === undefined || ranks === null || status !== 400) return false
+  if (target.kind !== 'rank' || ranks === null || status !== 400) return false
   if (ranks.connected?.test(body) === true) {
-    byServer.set(server, { countsGlobally: true, targets: new Map() })
+    byServer.set(target.server, { countsGlobally: true, targets: new Map() })
     return true
   }
   return ranks.outOfRange.test(body)

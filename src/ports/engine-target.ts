@@ -10,31 +10,62 @@ export interface EngineTls {
   readonly key: string | null
 }
 
-/** Address of an engine and headers for it. Never sent to clients. */
-export interface EngineTarget {
+/** Address to which requests are sent, of an engine or of a service beside it. Never sent to clients. */
+export interface OriginTarget {
   readonly id: string
   /** Base URL without a trailing slash. */
   readonly url: string
-  /** Headers of every request: the engine's key, access tokens. Flat name, value; lower-case names. */
+  /** Headers of every request: its key, access tokens. Flat name, value; lower-case names. */
   readonly headers: readonly string[]
   /** Workers: name of a binding to fetch through, for private networks. */
   readonly binding: string | null
   /** Node: certificates of its connections. Absent: those of Node. */
   readonly tls?: EngineTls
+}
+
+/** Address of an engine of a pool. */
+interface PoolTarget extends OriginTarget {
   /** Name of the pool's base model. Absent: unknown. */
   readonly model?: string
+}
+
+/** Traits of a model server and of its ranks. */
+interface ServerTraits extends PoolTarget {
+  /** Configured type. Absent: detected. */
+  readonly type?: EngineKind
   /** The pool has adapters, so probes read which ones the engine has loaded. Absent: it has none. */
   readonly hasAdapters?: boolean
   /** Clients may request the adapters that it reports, so they are read more often. Absent: no. */
   readonly reportsAdapters?: boolean
-  /** Configured type. Absent: detected. */
-  readonly type?: EngineKind
+}
+
+/** A model server. */
+export interface ServerTarget extends ServerTraits {
+  readonly kind: 'server'
   /** Its data-parallel ranks are engines of their own. Absent: it is one engine. */
   readonly ranks?: RankSpec
-  /** The server of which the target is a rank. Absent: it has an address of its own. */
-  readonly server?: EngineTarget
-  /** The target is another Firstlight gateway. */
-  readonly isGateway?: boolean
-  /** The target is a provider, which has the model under this name and is not probed. */
-  readonly external?: { readonly model: string }
 }
+
+/** A data-parallel rank of a server, at the same address: a header chooses it. */
+interface RankTarget extends ServerTraits {
+  readonly kind: 'rank'
+  readonly server: ServerTarget
+}
+
+/** Another Firstlight gateway, which chooses among its engines. */
+interface GatewayTarget extends PoolTarget {
+  readonly kind: 'gateway'
+}
+
+/** A provider, which is not probed. */
+interface ProviderTarget extends PoolTarget {
+  readonly kind: 'provider'
+  /** The provider's name of the model. */
+  readonly providerModel: string
+}
+
+export type EngineTarget = ServerTarget | RankTarget | GatewayTarget | ProviderTarget
+
+/** Whether it is a model server or a rank of one: no other gateway, and no provider, which bills each request. */
+export const isOwnEngine = (target: EngineTarget): target is ServerTarget | RankTarget =>
+  target.kind === 'server' || target.kind === 'rank'

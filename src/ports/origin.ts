@@ -3,12 +3,12 @@ import type { AttemptFailure } from '../core/contract/outcome.ts'
 import type { AbortSignalLike } from './abort-signal.ts'
 import type { EngineError } from '../protocols/engine-error.ts'
 import type { Protocol } from '../protocols/protocol.ts'
-import type { EngineTarget } from './engine-target.ts'
+import type { EngineTarget, OriginTarget } from './engine-target.ts'
 import type { RelayOptions } from './relay.ts'
 import type { Timers } from './timers.ts'
 
 export interface OriginRequest {
-  readonly target: EngineTarget
+  readonly target: OriginTarget
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Path and query for the engine. */
   readonly path: string
@@ -29,8 +29,13 @@ export interface OriginRequest {
   readonly timers?: Timers | undefined
 }
 
+/** A request to an engine. */
+export interface EngineRequest extends OriginRequest {
+  readonly target: EngineTarget
+}
+
 /** A placed request that a proxy sends itself: to `target`, or to one of the others if it cannot connect. */
-export interface DeliveredRequest extends OriginRequest {
+export interface DeliveredRequest extends EngineRequest {
   /** Engines that may serve the same request, with the same headers; the best first. */
   readonly fallbacks: readonly EngineTarget[]
 }

@@ -44,7 +44,7 @@ describe('discovered engines', () => {
   it('discovered engines are asked for their adapters if clients may request those that engines report', () => {
     for (const adapters of ['auto', ['sql']]) {
       const [pool] = found([poolOf([pattern], { adapters })], { 'vllm.default.svc': ['10.0.0.1', '10.0.0.2'] })
-      expect([...toTargets(pool!).values()].map(({ hasAdapters }) => hasAdapters)).toEqual([true, true])
+      expect([...toTargets(pool!).values()]).toMatchObject([{ hasAdapters: true }, { hasAdapters: true }])
     }
     const [pool] = found([poolOf([pattern])], { 'vllm.default.svc': ['10.0.0.1'] })
     expect(toTargets(pool!).get('e-10.0.0.1')).not.toHaveProperty('hasAdapters')

@@ -116,6 +116,7 @@ describe('toPoolConfig', () => {
 describe('toTargets', () => {
   it('toTargets returns base URLs without a trailing slash, and lower-case headers with the key', () => {
     expect(toTargets(pool!).get('a')).toEqual({
+      kind: 'server',
       id: 'a',
       url: 'http://10.0.0.1:8000/base',
       model: 'org/m',
@@ -123,6 +124,7 @@ describe('toTargets', () => {
       binding: 'VPC',
     })
     expect(toTargets(pool!).get('b')).toEqual({
+      kind: 'server',
       id: 'b',
       url: 'http://10.0.0.2:8000',
       model: 'org/m',

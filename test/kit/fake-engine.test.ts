@@ -126,7 +126,7 @@ it('requests of clients do not include the trials that a gateway sends itself', 
       return { status: 404, headers: [], read: async () => Buffer.from('{"detail":"Not Found"}') }
     },
   } as unknown as Origin
-  const target = { id: 'a', url: engine.url, headers: [], binding: null, model: 'm' }
+  const target = { kind: 'server' as const, id: 'a', url: engine.url, headers: [], binding: null, model: 'm' }
   await tryEngine({ origin, log: workersLog(() => 'silent'), now: () => 0, via: '1.1 a' }, target, 10_000)
   await post(`${engine.url}/v1/completions`, { body: '{"prompt":"hi"}' })
   expect(engine.calls).toEqual(['POST /v1/completions', 'POST /v1/chat/completions', 'POST /v1/completions'])

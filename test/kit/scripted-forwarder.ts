@@ -73,7 +73,9 @@ export class ScriptedForwarder {
   }
 
   route(clusterId: string, engines: readonly string[]): PoolRoute {
-    const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
+    const targets = new Map(
+      engines.map((id) => [id, { kind: 'server', id, url: `http://${id}`, headers: [], binding: null }]),
+    )
     const retry = { share: 0.2, minPerS: 1, hedgeMs: 'off', midStream: 'off' }
     const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4, answerMs: 5 }
     return {

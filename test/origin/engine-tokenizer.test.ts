@@ -41,7 +41,7 @@ class TokenizeOnly implements Origin {
 }
 
 const callTo = (id: string): TokenizeOptions => ({
-  target: { id, url: 'http://engine.test', headers: [], binding: null },
+  target: { kind: 'server', id, url: 'http://engine.test', headers: [], binding: null },
   model: 'tiny',
   signal: new AbortController().signal,
   budgetMs: 30,

@@ -12,7 +12,7 @@ const away: Meeting = { fails: 'connect' }
 
 function region(world: ScriptedForwarder, cluster: string): PoolRoute {
   const { targets, ...route } = world.route(cluster, [`${cluster}-x`])
-  return { ...route, targets: new Map(Array.from(targets, ([id, target]) => [id, { ...target, isGateway: true }])) }
+  return { ...route, targets: new Map(Array.from(targets, ([id, target]) => [id, { ...target, kind: 'gateway' }])) }
 }
 
 async function ended(

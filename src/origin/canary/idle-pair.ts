@@ -1,5 +1,5 @@
 import type { EngineDigest, PoolDigest } from '../../core/contract/pool-digest.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import { type EngineTarget, isOwnEngine } from '../../ports/engine-target.ts'
 import type { PoolRoute } from '../pool-route.ts'
 
 /** Running requests, and seconds of queued prefill, up to which an engine has time for a repeated request. */
@@ -31,7 +31,7 @@ export function pairFor(route: PoolRoute, engine: string, digest: PoolDigest, ra
 /** Requests never leave the pool: other gateways and providers are no siblings. */
 function isOwn({ targets }: PoolRoute, id: string): boolean {
   const target = targets.get(id)
-  return target !== undefined && target.isGateway !== true && target.external === undefined
+  return target !== undefined && isOwnEngine(target)
 }
 
 function isIdle({ healthy, asleep, draining, condition = 'well', circuit, requests, ...load }: EngineDigest): boolean {

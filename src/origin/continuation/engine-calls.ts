@@ -1,6 +1,6 @@
 /** Calls to an engine that a continuation needs besides the completion itself. */
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
-import type { OriginRequest } from '../../ports/origin.ts'
+import type { EngineRequest } from '../../ports/origin.ts'
 import type { Ports } from '../../ports.ts'
 import { OriginError } from '../../ports/origin.ts'
 import { knownEngines } from '../known-engines.ts'
@@ -13,7 +13,7 @@ const RESPONSE_BYTES = 16 * 1024 * 1024
  */
 const CALL_MS = 10_000
 
-export type CallContext = Pick<OriginRequest, 'target' | 'signal' | 'timers'> & {
+export type CallContext = Pick<EngineRequest, 'target' | 'signal' | 'timers'> & {
   readonly ports: Pick<Ports, 'origin'>
   /** Name under which the engine serves the model. */
   readonly model: string

@@ -1,6 +1,6 @@
 /** The last request of a placement, whose response goes to the client. */
 import { ADDABLE_FIELDS, type AddableField } from '../../engines/engine-type.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import { type EngineTarget, isOwnEngine } from '../../ports/engine-target.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import type { BodyEdit } from '../body-edit.ts'
@@ -42,7 +42,7 @@ export function wholeLeg(attempt: AttemptContext, notes: readonly string[] = [])
 function editAt({ exchange, ports, placed }: AttemptContext, engine: EngineTarget): BodyEdit | undefined {
   const { route } = placed
   const type = knownEngines(ports.origin).typeOf(engine)
-  const adapter = engine.hasAdapters === true ? exchange.source.admission(route).adapter : null
+  const adapter = isOwnEngine(engine) && engine.hasAdapters === true ? exchange.source.admission(route).adapter : null
   const adapterName = adapter === null ? undefined : type.adapters?.nameFor(route.pool.model, adapter)
   return editFor(engine, type.addable, adapterName)
 }
@@ -66,11 +66,11 @@ export const wholeAnswer = ({ stream }: Pick<Exchange, 'stream'>): Pick<BodyEdit
 
 /** undefined: the engine gets the same body as most, so it is written once for all attempts. */
 function editFor(
-  { external }: EngineTarget,
+  engine: EngineTarget,
   addable: readonly AddableField[],
   adapterName: string | undefined,
 ): BodyEdit | undefined {
-  if (external !== undefined) return { set: {}, remove: [], addable, model: external.model }
+  if (engine.kind === 'provider') return { set: {}, remove: [], addable, model: engine.providerModel }
   if (addable.length === ADDABLE_FIELDS.length) return undefined
   return { set: {}, remove: [], addable, ...(adapterName === undefined ? {} : { model: adapterName }) }
 }

@@ -1,7 +1,7 @@
 /** Split requests of vLLM's MooncakeConnector: both engines get the request at once, and the prefill engine pushes. */
 import { rankNumberOf } from '../../core/contract/rank-id.ts'
 import { MOONCAKE_QUERY, mooncakeDecode, mooncakeEngineIds, mooncakePrefill } from '../../engines/mooncake-transfer.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { EngineTarget, OriginTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { readRoute } from '../engine-route.ts'
@@ -46,7 +46,7 @@ interface BootstrapPorts {
 }
 
 /** Target of the bootstrap server beside a prefill engine. It gets no key of the engine. */
-function bootstrapOf(prefill: EngineTarget, { bootstrapPort, bootstrapPorts }: BootstrapPorts): EngineTarget {
+function bootstrapOf(prefill: EngineTarget, { bootstrapPort, bootstrapPorts }: BootstrapPorts): OriginTarget {
   const server = serverOf(prefill)
   const { hostname } = new URL(server.url)
   const port = bootstrapPorts[server.id] ?? bootstrapPort
@@ -64,7 +64,7 @@ const byOrigin = new WeakMap<Origin, Map<string, KnownIds>>()
 async function engineIdOf(
   { ports, exchange, placed }: AttemptContext,
   prefill: EngineTarget,
-  bootstrap: EngineTarget,
+  bootstrap: OriginTarget,
 ): Promise<string | null> {
   const { origin, now, log } = ports
   const known = byOrigin.get(origin) ?? new Map<string, KnownIds>()
@@ -94,6 +94,6 @@ async function engineIdOf(
 /** Ranks are counted within the server, as in the header that chooses one. */
 function idIn(ids: ReadonlyMap<number, string>, prefill: EngineTarget): string | null {
   const rank = rankNumberOf(prefill.id)
-  if (prefill.server === undefined || rank === null) return ids.size === 1 ? [...ids.values()][0]! : null
+  if (prefill.kind !== 'rank' || rank === null) return ids.size === 1 ? [...ids.values()][0]! : null
   return ids.get(rank - (prefill.server.ranks?.first ?? 0)) ?? null
 }

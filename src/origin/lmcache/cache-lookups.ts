@@ -147,7 +147,7 @@ export class CacheLookups {
 
   /** Chooses an engine for tokenization in turn; skips engines that failed lately. */
   #nextTokenizer({ targets }: PoolRoute): EngineTarget | null {
-    const engines = [...targets.values()].filter(({ external }) => external === undefined)
+    const engines = [...targets.values()].filter(({ kind }) => kind !== 'provider')
     for (let tried = 0; tried < engines.length; tried += 1) {
       const target = engines[this.#turn++ % engines.length]!
       if (this.#tokenizer.mayAsk(target)) return target

@@ -2,7 +2,7 @@
 import * as z from 'zod/mini'
 import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 import type { Holders, PrefixMatch } from '../../core/lmcache/prefix-match.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { OriginTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
 import type { CachedPrompt, CacheSource, CallLimits } from './cache-source.ts'
 import { readAs, requestJson } from './request-json.ts'
@@ -24,9 +24,9 @@ export class Controller implements CacheSource {
   /** It also counts an incomplete last chunk. */
   readonly minTokens = 0
   readonly #origin: Origin
-  readonly #target: EngineTarget
+  readonly #target: OriginTarget
 
-  constructor(origin: Origin, target: EngineTarget) {
+  constructor(origin: Origin, target: OriginTarget) {
     this.#origin = origin
     this.#target = target
   }

@@ -2,7 +2,7 @@
 import * as z from 'zod/mini'
 import { ChunkSize } from '../../core/lmcache/chunk-size.ts'
 import { type CachePlacement, type ChunkRow, holdersOf } from '../../core/lmcache/prefix-match.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { OriginTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
 import type { CachedPrompt, CacheSource, CallLimits } from './cache-source.ts'
 import { readAs, requestJson } from './request-json.ts'
@@ -35,10 +35,10 @@ const keysAnswer = z.object({
 export class Coordinator implements CacheSource {
   readonly needs = { model: true }
   readonly #origin: Origin
-  readonly #target: EngineTarget
+  readonly #target: OriginTarget
   readonly #chunk = new ChunkSize()
 
-  constructor(origin: Origin, target: EngineTarget) {
+  constructor(origin: Origin, target: OriginTarget) {
     this.#origin = origin
     this.#target = target
   }

@@ -108,7 +108,7 @@ export class LmcacheMetadata {
     const { ports, targets, servedModel } = this.#options
     const errors: unknown[] = []
     for (const target of targets.values()) {
-      if (target.external !== undefined) continue
+      if (target.kind === 'provider') continue
       try {
         const signal = AbortSignal.timeout(CALL_MS)
         const { data } = readAs(

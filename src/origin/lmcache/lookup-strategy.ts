@@ -2,7 +2,7 @@ import type { LmcacheConfig } from '../../config.ts'
 import { type LmcacheService, lmcacheServices } from '../../config/lmcache-services.ts'
 import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
 import type { Ports } from '../../ports.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { OriginTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import type { CacheSource } from './cache-source.ts'
@@ -58,7 +58,7 @@ export function strategyOf(route: PoolRoute, ports: LookupPorts): LookupStrategy
   }
 }
 
-const SOURCES: Readonly<Record<LmcacheService, new (origin: Origin, target: EngineTarget) => CacheSource>> = {
+const SOURCES: Readonly<Record<LmcacheService, new (origin: Origin, target: OriginTarget) => CacheSource>> = {
   coordinator: Coordinator,
   controller: Controller,
 }

@@ -1,6 +1,6 @@
 /** JSON calls to auxiliary services. */
 import type * as z from 'zod/mini'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { OriginTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
 
 interface JsonRequest {
@@ -21,7 +21,7 @@ const utf8 = new TextEncoder()
 /** Returns the parsed response. Rejects unless it is a 200 with JSON of bounded size. */
 export async function requestJson(
   origin: Origin,
-  target: EngineTarget,
+  target: OriginTarget,
   { method, path, body, signal, budgetMs }: JsonRequest,
 ): Promise<unknown> {
   const answer = await origin.send({

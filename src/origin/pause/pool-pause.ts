@@ -4,7 +4,7 @@ import type { EngineDigest } from '../../core/contract/pool-digest.ts'
 import { serverIdOf } from '../../core/contract/rank-id.ts'
 import type { EngineType, PauseMode } from '../../engines/engine-type.ts'
 import type { Ports } from '../../ports.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import { type EngineTarget, isOwnEngine } from '../../ports/engine-target.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import { timersOf } from '../../timers.ts'
 import type { WorkerGroup } from '../../worker-group.ts'
@@ -124,7 +124,7 @@ async function resumeOne(
 
 /** Engines with an address of their own: another gateway, or a provider, updates its weights itself. */
 function knownTargets({ ports, route }: PausePart): Promise<readonly KnownTarget[]> {
-  const own = [...route.targets.values()].filter(({ isGateway, external }) => isGateway !== true && external == null)
+  const own = [...route.targets.values()].filter(isOwnEngine)
   return Promise.all(
     own.map(async (target) => {
       const type = knownEngines(ports.origin).typeOf(target)

@@ -19,7 +19,7 @@ function counted(
   route: PoolRoute,
 ): PlaceResult {
   if (placed === 'unknown_engine' || 'refusal' in placed) return placed
-  const isGateway = placed.engine.isGateway === true
+  const isGateway = placed.engine.kind === 'gateway'
   if (!isGateway && !pass.isChosen) return placed
   const sent = context.digests.sent(route, exchange.source.admission(route))
   if (sent !== null) placed.booking.sent(sent)

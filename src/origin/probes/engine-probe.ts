@@ -3,7 +3,7 @@ import { METRICS_PATHS, readMetrics, readRankMetrics, type MeasuredLoad } from '
 import type { RankStats } from '../../core/contract/engine-signal.ts'
 import { adaptersFromModels } from '../../engines/model-list.ts'
 import type { EngineType, RankLoad } from '../../engines/engine-type.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import { type EngineTarget, isOwnEngine } from '../../ports/engine-target.ts'
 import type { Log } from '../../ports/log.ts'
 import type { Origin } from '../../ports/origin.ts'
 import type { Probe, ProbeSignal } from '../../ports/probe.ts'
@@ -139,8 +139,10 @@ async function factsOf(context: ProbeContext, target: EngineTarget, server: stri
     isAwayNow(context, target, type),
     versionOf(context, target, type),
     contextTokensOf(context, target, type),
-    target.hasAdapters === true ? adaptersOf(context, target, type) : null,
-    target.ranks === undefined ? null : ranksOfServer(context, target, { type, metrics: text }),
+    isOwnEngine(target) && target.hasAdapters === true ? adaptersOf(context, target, type) : null,
+    target.kind !== 'server' || target.ranks === undefined
+      ? null
+      : ranksOfServer(context, target, { type, metrics: text }),
   ])
   return { load, isAway, version, contextTokens, adapters, ranks }
 }
@@ -227,7 +229,7 @@ async function adaptersOf(
     path: '/v1/models',
     key: target.url,
     found: context.adapters,
-    keptMs: target.reportsAdapters === true ? REPORTED_MS : UNLISTED_MS,
+    keptMs: isOwnEngine(target) && target.reportsAdapters === true ? REPORTED_MS : UNLISTED_MS,
     read: (text) => adaptersFromModels(jsonOf(text)),
   })
 }

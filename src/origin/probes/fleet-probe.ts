@@ -69,7 +69,7 @@ export class FleetProbe {
     this.#engines = routes.flatMap((route) =>
       // Each request to a provider may cost money, and its health is no measure of a model's.
       Array.from(route.targets.values(), (target) => ({ key: keyOf(route, target), route, target })).filter(
-        ({ target }) => target.external === undefined,
+        ({ target }) => target.kind !== 'provider',
       ),
     )
     this.#routes = routes
@@ -141,7 +141,7 @@ export class FleetProbe {
     const soon = this.#ports.now() + TOLERANCE_MS
     const due = this.#engines.filter(({ key }) => (this.dueAt.get(key) ?? 0) <= soon)
     for (const { key, target } of due) {
-      const overlaps = this.#failing.has(key) && target.isGateway !== true
+      const overlaps = this.#failing.has(key) && target.kind !== 'gateway'
       this.dueAt.set(key, overlaps ? this.#ports.now() + SICK_PROBE_MS : Infinity)
     }
     return due
@@ -153,7 +153,7 @@ export class FleetProbe {
    */
   async #signalsOf({ key, route, target }: ProbeTarget): Promise<readonly ProbeSignal[]> {
     const now = () => this.#ports.now()
-    if (target.isGateway !== true) {
+    if (target.kind !== 'gateway') {
       const signal = await this.#probe(target, now)
       return signal === null ? [] : [signal]
     }

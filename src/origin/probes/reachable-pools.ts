@@ -50,4 +50,4 @@ export class ReachablePools {
 
 /** Engines with health checks: a provider has none. */
 const ownTargets = (targets: PoolRoute['targets']): string[] =>
-  [...targets.values()].filter(({ external }) => external === undefined).map(({ id }) => id)
+  [...targets.values()].filter(({ kind }) => kind !== 'provider').map(({ id }) => id)

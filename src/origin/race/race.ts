@@ -7,12 +7,13 @@ import type { SecondKind } from '../../core/contract/admission.ts'
 import { AbortListeners } from '../../abort-listeners.ts'
 import { endedAs } from '../../core/contract/outcome.ts'
 import type { AbortSignalLike } from '../../ports/abort-signal.ts'
+import { isOwnEngine } from '../../ports/engine-target.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import type { AttemptContext, FailedOutcome, AttemptStep, FailedAttempt, RaceEntry } from '../attempt-context.ts'
 import { hasOtherEngine } from '../pool-route.ts'
 import { StageTimer } from '../stage-timer.ts'
-import { isOwnEngine, placeSecond } from './second-engine.ts'
+import { placeSecond } from './second-engine.ts'
 
 /** Asks for a second engine while the first attempt of a race runs. */
 export interface RaceTrigger {
@@ -55,7 +56,7 @@ type RaceOutcome = Response | { readonly failures: readonly FailedAttempt[] }
 /** An attempt on one engine. */
 type SingleAttempt = (attempt: AttemptContext) => Promise<Response | FailedOutcome>
 
-/** Whether a second engine may be asked while the attempt still runs. @testing */
+/** Whether a second engine may be asked while the attempt still runs. Other gateways hedge themselves. @testing */
 export function mayRace({ exchange, placed }: AttemptContext): boolean {
   const { engine, placement, route } = placed
   const isAlone = !hasOtherEngine(route, engine)

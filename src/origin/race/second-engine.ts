@@ -1,5 +1,6 @@
 /** Books a second engine for a request whose first one is late (hedge) or wedged (rescue). */
 import type { SecondKind } from '../../core/contract/admission.ts'
+import { isOwnEngine } from '../../ports/engine-target.ts'
 import { acquirePlacement } from '../placement/acquire.ts'
 import type { AcquiredPlacement } from '../placement/acquired-placement.ts'
 import { onePoolHistory } from '../placement/one-pool-history.ts'
@@ -12,10 +13,6 @@ interface SecondParts {
   readonly attempt: number
   readonly stages: StageTimer
 }
-
-/** No other gateway, which hedges itself, and no provider, which bills each request. */
-export const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']): boolean =>
-  isGateway !== true && external === undefined
 
 /** null: no engine takes the request. */
 export async function placeSecond(

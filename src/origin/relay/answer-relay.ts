@@ -150,7 +150,7 @@ export class AnswerRelay implements RequestRelay {
   }
 
   #barrier(): NotContinued | null {
-    if (this.#engine.isGateway === true) return 'gateway'
+    if (this.#engine.kind === 'gateway') return 'gateway'
     return this.#transform === null ? null : 'split_answer'
   }
 
@@ -178,7 +178,7 @@ export class AnswerRelay implements RequestRelay {
       headers: this.#headers(),
       observe: this.#observed,
       hideUsage: exchange.hideUsage && this.#hasAddedUsage,
-      heartbeatMs: placed.engine.isGateway === true ? BEHIND_GATEWAY * exchange.heartbeatMs : exchange.heartbeatMs,
+      heartbeatMs: placed.engine.kind === 'gateway' ? BEHIND_GATEWAY * exchange.heartbeatMs : exchange.heartbeatMs,
       writeMs: exchange.writeMs,
       idleMs: pool.limits.idleMs,
       nativeMs: pool.limits.nativeMs,
@@ -230,7 +230,7 @@ export class AnswerRelay implements RequestRelay {
     const { placement } = placed
     const { headers: received } = this.#answer
     // Another gateway reports its own engine and policy.
-    const of = (name: string): string | null => (this.#engine.isGateway === true ? headerOf(received, name) : null)
+    const of = (name: string): string | null => (this.#engine.kind === 'gateway' ? headerOf(received, name) : null)
     const headers = headersForClient(received)
     // Codex gives up on a 429 without it.
     if (this.#answer.status === 429 && headerOf(received, 'retry-after') === null) headers.push('retry-after', '1')

@@ -136,7 +136,7 @@ const retryAfterMs = (failed: readonly FailedOutcome[]): number => {
 
 /** A gateway without engines. It answers like a busy one, but load is not the cause. */
 const isEmptyGateway = ({ engine, failure, status }: FailedOutcome): boolean =>
-  engine.isGateway === true && failure === 'busy' && status === failures.no_engine.status
+  engine.kind === 'gateway' && failure === 'busy' && status === failures.no_engine.status
 
 /** Failures without a response. workerd reports a refused and a broken connection alike, so both count. */
 export const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout', 'reset'])

@@ -71,7 +71,7 @@ export class FailedAttempts {
     const isServerWide = isServerFull || unreached.has(failure)
     const avoided = (isServerWide ? serverOf(engine) : engine).id
     this.#avoidIn(placed.route.cluster.id, avoided)
-    if (engine.isGateway === true && failure === 'busy' && outcome.status === 429)
+    if (engine.kind === 'gateway' && failure === 'busy' && outcome.status === 429)
       (this.#full ??= new Set()).add(placed.route.cluster.region)
     if (outcome.isAway === true || failure === 'paused') this.#away = new Set([...this.#away, avoided])
     if (!this.#hasShiftedBlame) this.#blame = splitBlame(placed, outcome) ?? this.#blame
@@ -109,7 +109,7 @@ const causedNoWork = ({ engine, failure }: PlacedFailure): boolean =>
   failure === 'paused' ||
   failure === 'lacks_adapter' ||
   keepsAnswer({ failure }) ||
-  (engine.isGateway === true && (failure === 'loop' || unreached.has(failure)))
+  (engine.kind === 'gateway' && (failure === 'loop' || unreached.has(failure)))
 
 /** null: the failure is that of the engine alone. */
 function splitBlame({ route, placement }: AcquiredPlacement, { engine, failure }: FailedOutcome): SplitBlame | null {

@@ -1,7 +1,7 @@
 /** Calls engines with fetch. Bytes pass natively unless the gateway must read them. */
 import { expectedOf } from '../../origin/relay/answer-start.ts'
 import { headersForTarget, headersInit, headersOfAnswer } from '../../origin/headers.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { OriginTarget } from '../../ports/engine-target.ts'
 import {
   type Origin,
   type OriginAnswer,
@@ -50,7 +50,7 @@ interface SendParts {
 }
 
 /** Fails as `connect` if the Worker does not have the binding that the configuration names. */
-function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unknown>>): Fetch {
+function fetcherOf(target: OriginTarget, bindings: Readonly<Record<string, unknown>>): Fetch {
   if (target.binding === null) return (url, init) => fetch(url, init)
   const binding = bindings[target.binding] as { fetch?: unknown } | undefined
   if (typeof binding?.fetch !== 'function') {
@@ -99,7 +99,7 @@ function bodyOf({ method, body }: OriginRequest): BodyInit | null {
 }
 
 /** workerd has one error for nearly all connection failures, including refusals. Only an unresolvable name differs. */
-function originErrorOf(cause: unknown, target: EngineTarget): OriginError {
+function originErrorOf(cause: unknown, target: OriginTarget): OriginError {
   const text = String(cause)
   const failure = /internal error|resolve|DNS/i.test(text) ? 'connect' : 'reset'
   return new OriginError(failure, `${target.url} could not be reached: ${text}`, { cause })

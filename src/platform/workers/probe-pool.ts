@@ -59,5 +59,5 @@ function targetsOf(pool: PoolConfig, config: Config): EngineTarget[] {
   if (settings === undefined) return []
   const own = new Set(pool.engines.map(({ id }) => id))
   // An object of a pool with several has a part of the engines.
-  return [...toTargets(settings).values()].filter(({ id, external }) => own.has(id) && external === undefined)
+  return [...toTargets(settings).values()].filter(({ id, kind }) => own.has(id) && kind !== 'provider')
 }

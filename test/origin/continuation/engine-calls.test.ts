@@ -17,7 +17,7 @@ function contextOf(failures: OriginError[]): { readonly context: Parameters<type
   }
   seen.context = {
     ports: { origin: { send } },
-    target: { id: 'e', url: 'http://engine', headers: [], binding: null },
+    target: { kind: 'server', id: 'e', url: 'http://engine', headers: [], binding: null },
     signal: new AbortController().signal,
     timers: undefined,
     model: 'm',

@@ -67,7 +67,7 @@ const route = (id: string): PoolRoute =>
   ({
     cluster: { id, weight: 1, gateway: { rttMs: null, digestIntervalMs: 100 } },
     pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
-    targets: new Map([[id, { id, url: 'http://r', headers: [], binding: null, isGateway: true }]]),
+    targets: new Map([[id, { kind: 'gateway', id, url: 'http://r', headers: [], binding: null }]]),
   }) as unknown as PoolRoute
 const scope: RequestScope = { client: null, remoteAddress: null, background: () => {} }
 

@@ -4,7 +4,7 @@ import { attributeFailure } from '../../../src/origin/disagg/attribute-failure.t
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 import { OriginError } from '../../../src/ports/origin.ts'
 
-const target = (id: string): EngineTarget => ({ id, url: `http://${id}`, headers: [], binding: null })
+const target = (id: string): EngineTarget => ({ kind: 'server', id, url: `http://${id}`, headers: [], binding: null })
 
 /** The engine blamed for a 500 of the decode engine, if the health check of the prefill engine fails like this. */
 async function blamed(failure: 'first_byte_timeout' | 'gateway_limit' | 'connect'): Promise<string> {

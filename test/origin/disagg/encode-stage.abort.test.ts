@@ -38,7 +38,9 @@ function openStage() {
       route: {
         cluster: { id: 'c' },
         pool: { split: { encode: { cachedItems: 0, concurrency: 2, limitMs: 1000 } }, limits: { connectMs: 1000 } },
-        targets: new Map(encoders.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }])),
+        targets: new Map(
+          encoders.map((id) => [id, { kind: 'server', id, url: `http://${id}`, headers: [], binding: null }]),
+        ),
       },
     },
     stages: new StageTimer({}),

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { MissingKvTransfers } from '../../../src/origin/disagg/missing-kv-transfers.ts'
 
-const p0 = { id: 'p0', url: 'http://p0', headers: [], binding: null }
+const p0 = { kind: 'server' as const, id: 'p0', url: 'http://p0', headers: [], binding: null }
 const PATH = '/v1/messages'
 
 it('S30: after three legs in a row without a KV transfer, further ones are left out for a minute', () => {

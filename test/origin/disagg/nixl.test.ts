@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { decodeParams } from '../../../src/origin/disagg/nixl.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 
-const at = (url: string): EngineTarget => ({ id: url, url, headers: [], binding: null })
+const at = (url: string): EngineTarget => ({ kind: 'server', id: url, url, headers: [], binding: null })
 /** Transfer parameters as vLLM 0.32 with NIXL returns them. */
 const params = {
   do_remote_prefill: true,

@@ -16,7 +16,7 @@ function open(tokenize: () => Promise<never>, changes: Partial<PromptProfile> = 
     { id: 'engine-0', url: 'http://engine' },
   ])
   const { clusters } = parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-  const target = { id: 'engine-0', url: 'http://engine', headers: [], binding: null }
+  const target = { kind: 'server' as const, id: 'engine-0', url: 'http://engine', headers: [], binding: null }
   const [cluster] = clusters
   const route: PoolRoute = { cluster: cluster!, pool: cluster!.pools[0]!, targets: new Map([['engine-0', target]]) }
   const origin: Origin = { send: tokenize }

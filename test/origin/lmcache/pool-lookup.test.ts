@@ -44,7 +44,7 @@ function originOf(services: Readonly<Record<string, Fetch>>): Origin {
   }
 }
 
-const target = (url: string): EngineTarget => ({ id: url, url, headers: [], binding: null })
+const target = (url: string): EngineTarget => ({ kind: 'server', id: url, url, headers: [], binding: null })
 const engineOf =
   (root: string | null): Fetch =>
   async () =>

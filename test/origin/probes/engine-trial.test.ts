@@ -4,7 +4,15 @@ import { type Origin, type OriginAnswer, OriginError, type OriginRequest } from 
 import { workersLog } from '../../../src/platform/workers/log.ts'
 
 const parts = { log: workersLog(() => 'silent'), now: () => 1_000, via: '1.1 firstlight-00000000' }
-const target = { id: 'a', url: 'http://a', headers: [], binding: null, model: 'base', type: 'vllm' } as const
+const target = {
+  kind: 'server',
+  id: 'a',
+  url: 'http://a',
+  headers: [],
+  binding: null,
+  model: 'base',
+  type: 'vllm',
+} as const
 
 const originOf = (send: (request: OriginRequest) => Promise<Partial<OriginAnswer>>): Origin =>
   ({ send }) as unknown as Origin

@@ -34,7 +34,7 @@ function open() {
   const route = {
     cluster: { id: 'paris', gateway: {} },
     pool: { model: 'qwen', statsIntervalMs: 2_000 },
-    targets: new Map([['paris', { id: 'paris', url: 'http://r', headers: [], binding: null, isGateway: true }]]),
+    targets: new Map([['paris', { kind: 'gateway', id: 'paris', url: 'http://r', headers: [], binding: null }]]),
   } as unknown as PoolRoute
   const probe = new FleetProbe([route], ports, { digests, via: '1.1 a' })
   /** A round one second later. Resolves with whether the gateway gets requests. */

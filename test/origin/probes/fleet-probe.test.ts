@@ -17,7 +17,10 @@ const MODEL_OF: Readonly<Record<string, string>> = { lists: 'm' }
 
 function routeOf(engines: readonly string[], statsIntervalMs = 10_000): PoolRoute {
   const targets = new Map(
-    engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null, model: MODEL_OF[id] }]),
+    engines.map((id) => [
+      id,
+      { kind: 'server', id, url: `http://${id}`, headers: [], binding: null, model: MODEL_OF[id] },
+    ]),
   )
   return { cluster: { id: 'c', gateway: null }, pool: { model: 'm', statsIntervalMs }, targets } as unknown as PoolRoute
 }

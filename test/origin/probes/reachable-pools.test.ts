@@ -7,7 +7,7 @@ import { probe } from '../../kit/pool-fixtures.ts'
 import type { ProbeSignal } from '../../../src/ports/probe.ts'
 
 describe('a pool whose engines are checked', () => {
-  const start = (targets: readonly { readonly id: string; readonly external?: object }[]) => {
+  const start = (targets: readonly { readonly id: string; readonly kind?: 'provider' }[]) => {
     const lines: string[] = []
     const write = (event: string): void => void lines.push(event)
     const alerts: Alert[] = []
@@ -45,7 +45,7 @@ describe('a pool whose engines are checked', () => {
   })
 
   it('a pool whose engines are checked is judged without engines of providers, which are not checked', () => {
-    const { lines, check } = start([{ id: 'a' }, { id: 'p', external: { model: 'x' } }])
+    const { lines, check } = start([{ id: 'a' }, { kind: 'provider', id: 'p' }])
     check('a', false)
     expect(lines).toEqual(['pool_unreachable_engines'])
   })

@@ -181,8 +181,8 @@ describe('a request whose first byte may be late', () => {
     ['the pool does not hedge, since its engine may be wedged', { retry: { hedgeMs: 'off' } }, true],
     ['it is split', { placed: { placement: split } }, false],
     ['it is bound to one engine', { exchange: { pinned: { cluster: 'c', engine: 'c-a' } } }, false],
-    ['it is at another gateway', { placed: { engine: { id: 'c-a', isGateway: true } } }, false],
-    ['it is at a provider', { placed: { engine: { id: 'c-a', external: { model: 'm' } } } }, false],
+    ['it is at another gateway', { placed: { engine: { kind: 'gateway', id: 'c-a' } } }, false],
+    ['it is at a provider', { placed: { engine: { kind: 'provider', id: 'c-a' } } }, false],
     ['it does not stream', { exchange: { stream: false } }, true],
   ])('a request whose first byte may be late may be sent to a second engine if %s: %j → %s', (_, changes, expected) => {
     expect(mayRace(context(changes))).toBe(expected)

@@ -70,13 +70,13 @@ const region = (id: string): PoolRoute =>
   ({
     cluster: { id, weight: 1, gateway: { rttMs: null, digestIntervalMs: 2_000 } },
     pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
-    targets: new Map([[id, { id, url: `http://${id}`, headers: [], binding: null, isGateway: true }]]),
+    targets: new Map([[id, { kind: 'gateway', id, url: `http://${id}`, headers: [], binding: null }]]),
   }) as unknown as PoolRoute
 const own = (id: string): PoolRoute =>
   ({
     cluster: { id, weight: 1, gateway: null },
     pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
-    targets: new Map([[id, { id, url: 'http://e', headers: [], binding: null }]]),
+    targets: new Map([[id, { kind: 'server', id, url: 'http://e', headers: [], binding: null }]]),
   }) as unknown as PoolRoute
 const scope: RequestScope = { client: null, remoteAddress: null, background: (work) => void background.push(work) }
 

@@ -79,11 +79,11 @@ beforeEach(() => {
 
 function route(id: Name, gateway: object = { rttMs: 5, digestIntervalMs: 2_000 }): PoolRoute {
   const target: EngineTarget = {
+    kind: 'gateway',
     id,
     url: `https://${id}.test`,
     headers: ['authorization', 'Bearer k'],
     binding: null,
-    isGateway: true,
   }
   return {
     cluster: { id, weight: 1, gateway },

@@ -4,7 +4,7 @@ import type { Exchange } from '../../../src/origin/exchange.ts'
 import { abortedUse, outputPace } from '../../../src/origin/relay/aborted-use.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 
-const newEngine = (): EngineTarget => ({ id: 'a', url: 'http://a', headers: [], binding: null })
+const newEngine = (): EngineTarget => ({ kind: 'server', id: 'a', url: 'http://a', headers: [], binding: null })
 
 function attempt({ stream = false, limit, sequences }: { stream?: boolean; limit?: number; sequences?: number }) {
   const admission = limit === undefined ? {} : { outputLimitTokens: limit }

@@ -4,7 +4,7 @@ import { OutputBlocks } from '../../../src/origin/relay/output-blocks.ts'
 import { TokensPerEvent } from '../../../src/origin/relay/tokens-per-event.ts'
 
 const shape = { promptTokens: 64, blockTokens: 16, sequences: 1, tokensPerEvent: 1 }
-const engine = { id: 'e', url: 'http://e', headers: [], binding: null }
+const engine = { kind: 'server' as const, id: 'e', url: 'http://e', headers: [], binding: null }
 
 /** Blocks after each event, by the calls that the relay makes. */
 function growth(changes: Partial<typeof shape>, events: number, tokensAt?: (events: number) => number): number[] {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { OutputPace } from '../../../src/origin/relay/output-pace.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 
-const engineOf = (id: string): EngineTarget => ({ id, url: `http://${id}`, headers: [], binding: null })
+const engineOf = (id: string): EngineTarget => ({ kind: 'server', id, url: `http://${id}`, headers: [], binding: null })
 const [a, b] = [engineOf('a'), engineOf('b')]
 
 it('the output of an engine in a time is that of its complete answers at the same endpoint', () => {
