@@ -20,24 +20,29 @@ export type GroupQuery =
   | { readonly about: 'request'; readonly id: string }
   | { readonly about: 'fence'; readonly fenced: FencedEngines }
 
-/** Interface of a gateway to the other threads. */
+/** The other gateways of the group, as one of them sees them. */
 export interface WorkerGroup {
   /** Queries all others. Leaves out those that do not answer in time; never rejects. */
   ask(query: GroupQuery): Promise<readonly unknown[]>
-  /** One thread probes the engines for all. Absent: each gateway probes. */
-  readonly prober?: Pick<FleetProbe, 'round' | 'probeSoon'>
   /** Start of the first gateway, ms since the epoch. May fall when an earlier one becomes known. */
   readonly startedAt: number
-  /** Records a request that has ended. Absent: the others ask for it. */
-  ended?(request: RecentRequest, scope: RequestScope): void
-  /** Server-sent events of the fleet's views for all gateways. null: unavailable. Absent: each gateway has its own. */
-  live?(lastEventId: string | null): Promise<ReadableStream<Uint8Array> | null>
-  /** Fields for views of the fleet. Absent: none. */
-  readonly view?: GroupView
+  /** Probes the engines for all: that of the main thread. null: each gateway probes. */
+  readonly prober: Pick<FleetProbe, 'round' | 'probeSoon'> | null
+  /** null: each gateway has its own requests and views. */
+  readonly hub: GroupHub | null
 }
 
-/** Connection of a Worker's isolates, for views. */
-export interface GroupView {
+/** Has the requests and the views of all gateways: the object that the isolates of a Worker share. */
+export interface GroupHub {
+  /** Records a request that has ended. */
+  ended(request: RecentRequest, scope: RequestScope): void
+  /** Server-sent events of the fleet's views for all gateways. null: unavailable. */
+  live(lastEventId: string | null): Promise<ReadableStream<Uint8Array> | null>
+  /** Connection to it, for views of the fleet. */
+  readonly view: HubView
+}
+
+export interface HubView {
   /** State is shared with the other isolates. */
   readonly shared: boolean
   /** Number of isolates that reported. */

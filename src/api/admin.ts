@@ -20,7 +20,7 @@ import type { GatewayStatus } from './gateway-status.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WorkerGroup } from '../worker-group.ts'
 import { endpointOf, endpoints, type ProtocolEndpoint } from '../protocols/protocols.ts'
-import { aggregateCounts, type CountParts, flushGroup, findRequestOnAnyWorker } from './group-queries.ts'
+import { aggregateCounts, type CountParts, findRequestInGroup, flushGroup } from './group-queries.ts'
 import { jsonResponse } from './json-response.ts'
 import type { DecisionView, DryRunView, RefusalView } from './openapi/decision.ts'
 import type { DrainView } from './openapi/engine-commands.ts'
@@ -56,11 +56,11 @@ export interface AdminParts extends CountParts, FleetParts, AdmissionSources {
   readonly digests: FleetParts['digests'] & Pick<DigestCache, 'order'>
   readonly startedAt: number
   readonly status: GatewayStatus
-  readonly workerGroup: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'ask' | 'startedAt' | 'hub'> | null
 }
 
 export interface WatchParts {
-  readonly workerGroup: Pick<WorkerGroup, 'live'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'hub'> | null
 }
 
 /**
@@ -144,7 +144,7 @@ export async function watch(
   incoming: RequestContext,
 ): Promise<Response> {
   const { method, headers } = incoming.request
-  const groupFrames = method === 'HEAD' ? null : await workerGroup?.live?.(headers.get('last-event-id'))
+  const groupFrames = method === 'HEAD' ? null : await workerGroup?.hub?.live(headers.get('last-event-id'))
   return live.open(incoming, groupFrames ?? null)
 }
 
@@ -213,7 +213,7 @@ async function findDecision(parts: AdminParts, id: string): Promise<Decision | n
 /** Returns the record of a request, by the gateway's id or the client's x-request-id, with its decision. */
 export async function request(parts: AdminParts, incoming: RequestContext, id: string | undefined): Promise<Response> {
   const requestedId = idParam(id, 'request')
-  const recent = await findRequestOnAnyWorker(parts, requestedId)
+  const recent = await findRequestInGroup(parts, requestedId)
   const explanation = await findDecision(parts, recent?.record.id ?? requestedId)
   await flushGroup(parts)
   const report = parts.config.ttft.enabled ? ((await parts.ports.ttft?.find(requestedId)) ?? null) : null

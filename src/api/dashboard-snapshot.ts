@@ -16,7 +16,7 @@ import { aggregateCounts, type CountParts } from './group-queries.ts'
 export interface SnapshotParts
   extends FleetParts, Omit<GatewayViewParts, 'workerGroup'>, Omit<CountParts, 'workerGroup'> {
   readonly ports: FleetParts['ports'] & Pick<Ports, 'now'>
-  readonly workerGroup: Pick<WorkerGroup, 'ask' | 'startedAt' | 'view'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'ask' | 'startedAt' | 'hub'> | null
   /** History of the pools. */
   readonly history: FleetHistory
 }

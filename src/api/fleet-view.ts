@@ -109,7 +109,7 @@ export interface GatewayViewParts {
   /** Start of the first gateway here, ms since the epoch. */
   readonly startedAt: number
   readonly status: GatewayStatus
-  readonly workerGroup: Pick<WorkerGroup, 'startedAt' | 'view'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'startedAt' | 'hub'> | null
 }
 
 /** State of the gateway itself. All pools have the same information about replicas. */
@@ -122,8 +122,8 @@ export const gatewayView = (
     version: VERSION,
     config_version: config.version,
     started_at: workerGroup?.startedAt ?? startedAt,
-    shared: workerGroup?.view?.shared,
-    isolates: workerGroup?.view?.isolates,
+    shared: workerGroup?.hub?.view.shared,
+    isolates: workerGroup?.hub?.view.isolates,
     draining: status.draining,
     config_refused_at: status.configRefusedAt ?? undefined,
     replicas,

@@ -27,7 +27,7 @@ export interface CountParts {
   readonly lookups: Pick<CacheLookups, 'counts'> | null
   readonly models: Pick<ModelRegistry, 'routes'>
   readonly recent: RequestHistory
-  /** null: this gateway is the only one of its process. */
+  /** null: this gateway alone serves its address. */
   readonly workerGroup: Pick<WorkerGroup, 'ask'> | null
   readonly usage: KeyUsage
   /** null: no key or team has a budget. */
@@ -40,14 +40,14 @@ export interface CountParts {
   readonly mirrorCounts: Pick<MirrorCounts, 'counts'> | null
 }
 
-/** Answers a query of another thread. */
+/** Answers a query of another gateway of the group. */
 export async function answerGroupQuery(
   parts: CountParts & { readonly ports: Pick<Ports, 'origin'> },
-  question: GroupQuery,
+  query: GroupQuery,
 ): Promise<GatewayCounts | ExemplarsBySeries | RecentRequest | number | null> {
-  if (question.about === 'exemplars') return parts.telemetry.exemplars.list()
-  if (question.about === 'request') return parts.recent.find(question.id)
-  if (question.about === 'fence') return runningBookings(parts.ports.origin).fence(question.fenced)
+  if (query.about === 'exemplars') return parts.telemetry.exemplars.list()
+  if (query.about === 'request') return parts.recent.find(query.id)
+  if (query.about === 'fence') return runningBookings(parts.ports.origin).fence(query.fenced)
   return countsOf(parts)
 }
 
@@ -69,7 +69,7 @@ async function countsOf(parts: CountParts): Promise<GatewayCounts> {
   }
 }
 
-/** Sums the counts of all threads. */
+/** Sums the counts of all gateways of the group. */
 export async function aggregateCounts(parts: CountParts): Promise<GatewayCounts> {
   const own = countsOf(parts)
   const others = (parts.workerGroup?.ask({ about: 'counts' }) ?? []) as
@@ -78,19 +78,19 @@ export async function aggregateCounts(parts: CountParts): Promise<GatewayCounts>
   return (await others).reduce(sum, await own)
 }
 
-/** Exemplars of all threads. */
+/** Exemplars of all threads. Isolates return none. */
 export async function collectExemplars({ telemetry, workerGroup }: CountParts): Promise<ExemplarsBySeries> {
   const others = (await workerGroup?.ask({ about: 'exemplars' })) ?? []
   return newestExemplars([telemetry.exemplars.list(), ...(others as readonly ExemplarsBySeries[])])
 }
 
-/** Flushes ended requests on all threads, so that the next read includes them. */
+/** Flushes ended requests of all gateways, so that the next read includes them. */
 export async function flushGroup(parts: CountParts): Promise<void> {
   await aggregateCounts(parts)
 }
 
-/** Finds a recent request on any thread. */
-export async function findRequestOnAnyWorker(parts: CountParts, id: string): Promise<RecentRequest | null> {
+/** Finds a recent request of any gateway of the group. */
+export async function findRequestInGroup(parts: CountParts, id: string): Promise<RecentRequest | null> {
   const own = parts.recent.find(id)
   if (own !== null || parts.workerGroup === null) return own
   const others = (await parts.workerGroup.ask({ about: 'request', id })) as readonly (RecentRequest | null)[]
@@ -130,7 +130,7 @@ const budgetsOf = (a: GatewayCounts['budgets'], b: GatewayCounts['budgets']): Pi
 
 const costsOf = (costs: GatewayCounts['costs']): Pick<GatewayCounts, 'costs'> => (costs === undefined ? {} : { costs })
 
-/** Adds two sets of counters. Threads without lookups have none. */
+/** Adds two sets of counters. Gateways without lookups have none. */
 function sumLookups(a: PoolLookupCounts | null, b: PoolLookupCounts | null): PoolLookupCounts | null {
   if (a === null || b === null) return a ?? b
   const { skipped: skippedByA, ...ended } = a

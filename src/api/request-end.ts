@@ -5,7 +5,7 @@ import type { KeyUsage } from '../core/limits/key-usage.ts'
 import type { MirrorCounts } from '../core/traffic/mirror-counts.ts'
 import type { Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
-import type { WorkerGroup } from '../worker-group.ts'
+import type { GroupHub, WorkerGroup } from '../worker-group.ts'
 import { addRecordFields } from './access-log-fields.ts'
 import type { WeightedModels } from './weighted-models.ts'
 import { type Budgets, hasTokenBudget } from './budgets.ts'
@@ -18,7 +18,7 @@ interface EndParts {
   readonly ports: Pick<Ports, 'log'>
   readonly telemetry: Telemetry
   readonly usage: KeyUsage
-  readonly workerGroup: Pick<WorkerGroup, 'ended'> | null
+  readonly workerGroup: Pick<WorkerGroup, 'hub'> | null
   /** null: there are no weighted models. */
   readonly weighted: WeightedModels | null
   /** null: there is no mirror traffic. */
@@ -46,7 +46,7 @@ export function requestEnd({
     ...(budgets === null ? [] : [chargeTokens(budgets)]),
     ...(weighted === null ? [] : [countTarget(weighted)]),
     ...(mirrorCounts === null ? [] : [countOriginal(mirrorCounts)]),
-    ...(workerGroup?.ended === undefined ? [] : [tellGroup(workerGroup)]),
+    ...(workerGroup === null || workerGroup.hub === null ? [] : [recordInHub(workerGroup.hub)]),
     ({ record, scope }) => telemetry.recordEnded(record, scope),
     ...(telemetry.traces ? [exportSpans(telemetry)] : []),
     ...(config.log.routing ? [logRouting(ports)] : []),
@@ -88,10 +88,10 @@ const countOriginal =
   (exchange) =>
     mirrorCounts.ended(exchange, exchange.record, outputTokensOf(exchange.record))
 
-const tellGroup =
-  (group: Pick<WorkerGroup, 'ended'>): RequestEnd =>
+const recordInHub =
+  (hub: GroupHub): RequestEnd =>
   ({ inference: { model, caller }, record, scope }) =>
-    group.ended?.({ model, tenant: caller.tenant, record }, scope)
+    hub.ended({ model, tenant: caller.tenant, record }, scope)
 
 const exportSpans =
   (telemetry: Telemetry): RequestEnd =>

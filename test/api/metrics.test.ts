@@ -113,6 +113,8 @@ it('the metrics page has the exemplars of all threads, and asks for them only if
   const queries: string[] = []
   const workerGroup: WorkerGroup = {
     startedAt: 0,
+    prober: null,
+    hub: null,
     ask: async ({ about }) => {
       queries.push(about)
       return about === 'exemplars' ? [exemplars.list()] : []

@@ -1,7 +1,7 @@
 /** Connection of one isolate to the object that the isolates of a Worker share. */
 import type { EdgeObject } from '../../../durable/edge-object.ts'
 import { Carrier } from '../../core/carrier.ts'
-import type { GroupQuery, GroupView, WorkerGroup } from '../../worker-group.ts'
+import type { GroupHub, GroupQuery, HubView, WorkerGroup } from '../../worker-group.ts'
 import type { RecentRequest } from '../../core/reports/recent-request.ts'
 import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
 import type { Decision } from '../../core/contract/decision.ts'
@@ -68,7 +68,10 @@ interface EdgeClientParts {
  * Sends the totals of this isolate behind responses, at most once a second, and applies the answers. Plain data: on
  * Workers no promise may pass from one request to another.
  */
-export class EdgeClient implements WorkerGroup {
+export class EdgeClient implements WorkerGroup, GroupHub {
+  /** The objects of the pools probe. An isolate has no timer. */
+  readonly prober = null
+  readonly hub: GroupHub = this
   readonly #parts: EdgeClientParts
   readonly #isolate: string
   readonly #ownStart = Date.now()
@@ -111,7 +114,7 @@ export class EdgeClient implements WorkerGroup {
   }
 
   /** State of the connection, for views. */
-  get view(): GroupView {
+  get view(): HubView {
     return { shared: this.#answer !== null && this.#failures === 0, isolates: this.#answer?.isolates ?? 1 }
   }
 

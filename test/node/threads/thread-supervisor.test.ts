@@ -78,9 +78,9 @@ describe('one thread', () => {
     })
     expect(lineOf('worker_exited')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
     expect((await poolHost.digest()).bookings).toBe(0)
-    await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow(/being started/)
+    await expect(thread.call(['group_query', { about: 'counts' }])).rejects.toThrow(/being started/)
     await until(() => lineOf('worker_restarted') !== undefined)
-    expect(await thread.call(['sibling', { about: 'counts' }])).toBe('still here')
+    expect(await thread.call(['group_query', { about: 'counts' }])).toBe('still here')
     expect((await poolHost.digest()).bookings).toBe(1)
   })
 
@@ -117,7 +117,7 @@ describe('one thread', () => {
     await thread.start()
     expect(await thread.stop(10_000)).toEqual({ timedOut: false })
     expect(lineOf('worker_exited')).toBeUndefined()
-    await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow()
+    await expect(thread.call(['group_query', { about: 'counts' }])).rejects.toThrow()
     // Its stream has ended, so its booking is released.
     expect((await poolHost.digest()).bookings).toBe(0)
   })

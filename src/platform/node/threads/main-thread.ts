@@ -22,8 +22,8 @@ import { ThreadSupervisor, type ThreadSupervisorParts } from './thread-superviso
 /** The bundle is one file that detects whether it runs as a thread. */
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
 
-/** Threads that answer later are left out. */
-const SIBLING_TIMEOUT_MS = 1_000
+/** Limit of a query. Threads that answer later are left out. */
+const ANSWER_MS = 1_000
 
 /**
  * Time that a lookup of a stored response waits for a thread. A 404 would be wrong, and a thread that exited rejects
@@ -137,7 +137,7 @@ export class MainThread {
         return this.#responses.receive(from, message)
       case 'probe_soon':
         return this.#probeSoon(message[1], message[2])
-      case 'siblings':
+      case 'ask_others':
         return this.#askAll(this.#othersThan(from), message[1])
     }
     return undefined
@@ -165,9 +165,9 @@ export class MainThread {
   }
 
   /** Never rejects: leaves out threads that do not answer. */
-  async #askAll(threads: readonly ThreadSupervisor[], question: GroupQuery): Promise<readonly unknown[]> {
+  async #askAll(threads: readonly ThreadSupervisor[], query: GroupQuery): Promise<readonly unknown[]> {
     const answers = await Promise.all(
-      threads.map((thread) => withTimeout(SIBLING_TIMEOUT_MS, thread.call(['sibling', question]))),
+      threads.map((thread) => withTimeout(ANSWER_MS, thread.call(['group_query', query]))),
     )
     return answers.flatMap((answer) => (answer === null ? [] : [answer.value]))
   }

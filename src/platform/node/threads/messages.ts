@@ -36,7 +36,7 @@ export type ToMain =
   | readonly [type: 'response_keep', id: string, stored: StoredResponse]
   | readonly [type: 'response_forget', id: string]
   | readonly [type: 'probe_soon', pool: number, engine: string]
-  | readonly [type: 'siblings', question: GroupQuery]
+  | readonly [type: 'ask_others', query: GroupQuery]
   /** The thread listens. `reports`: `host:port` of the listener for reports; null: none. */
   | readonly [type: 'listening', url: string, reports: string | null]
 
@@ -46,7 +46,7 @@ export type ToThread =
   | readonly [type: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
   /** When a newer configuration was refused, ms since the epoch; null: none was. */
   | readonly [type: 'config_refused', at: number | null]
-  | readonly [type: 'sibling', question: GroupQuery]
+  | readonly [type: 'group_query', query: GroupQuery]
   /** Answered at once, after every message that was posted before. */
   | readonly [type: 'sync']
   /** Answered with a DrainResult when all requests have ended. */

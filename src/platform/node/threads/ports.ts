@@ -64,13 +64,14 @@ function threadIssuedKeys(channel: Pick<MainChannel, 'call'>): IssuedKeyStore {
 export function threadGroup(numbers: PoolNumbers, channel: MainChannel, startedAt: number): WorkerGroup {
   return {
     // If the main thread is gone, the process ends.
-    ask: (question) => channel.call(['siblings', question]) as Promise<readonly unknown[]>,
+    ask: (query) => channel.call(['ask_others', query]) as Promise<readonly unknown[]>,
     prober: {
       round: async () => {},
       probeSoon: ({ cluster, pool }, { id }) =>
         channel.notify(['probe_soon', numbers.of(cluster.id, pool.model), id], true),
     },
     startedAt,
+    hub: null,
   }
 }
 

@@ -77,7 +77,7 @@ export async function runThread(): Promise<void> {
         return adopt(message[1], message[2], message[3])
       case 'config_refused':
         return open.configRefused(message[1])
-      case 'sibling':
+      case 'group_query':
         return open.gateway.answer(message[1])
       case 'sync':
         return null
