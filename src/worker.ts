@@ -10,9 +10,11 @@ import type { TrialOrder } from './core/pool/condition/engine-watch.ts'
 import type { PoolEvent } from './core/pool/pool-events.ts'
 import type { RouteGroup } from './gateway.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'
-import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
+import type { GatewayEnv } from './platform/workers/gateway-builder.ts'
+import { IsolateGateway } from './platform/workers/isolate-gateway.ts'
 import { ObjectAlerts } from './platform/workers/object-alerts.ts'
 import { probePool, tryPoolEngine } from './platform/workers/probe-pool.ts'
+import { ReaderGateway } from './platform/workers/reader-gateway.ts'
 import type { TrialVerdict } from './ports/probe.ts'
 
 export { LimitObject } from '../durable/limit-object.ts'
@@ -20,7 +22,7 @@ export { TtftObject } from '../durable/ttft-object.ts'
 
 const source = new ConfigSource()
 const gateway = new IsolateGateway(source)
-const readGateway = new IsolateGateway(source, { isReader: true })
+const reader = new ReaderGateway(source)
 
 /** State of one pool. The object has neither addresses nor secrets, so the entry point provides its probe. */
 export class ClusterObject extends BaseClusterObject<GatewayEnv> {
@@ -42,7 +44,7 @@ export class ClusterObject extends BaseClusterObject<GatewayEnv> {
 /** State that the isolates share. The object has no configuration, so the entry point takes its views. */
 export class EdgeObject extends BaseEdgeObject<GatewayEnv> {
   protected override view(): Promise<unknown> {
-    return readGateway.view(this.env)
+    return reader.view(this.env)
   }
 }
 

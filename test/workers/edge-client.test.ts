@@ -30,7 +30,7 @@ async function open(sync: Sync, syncMs = 1_000) {
     syncMs,
   })
   const ledger = new RegionLedger({ cluster: 'a', pool: 'm', engine: 'a', random: Math.random, epoch: 'e' })
-  const cluster = new RegionPool({ cluster: 'a', pool: 'm', ledger, edge })
+  const cluster = new RegionPool({ cluster: 'a', pool: 'm', ledger, views: edge, client: edge })
   await cluster.configure(1, pool({ engines: engines('a') }))
   return { edge, cluster, calls: () => calls }
 }

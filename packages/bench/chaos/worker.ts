@@ -1,7 +1,8 @@
 /** The Worker with an object that can be evicted, lose alarms and get a wrong clock, and with short caches. */
 import { env } from 'cloudflare:workers'
 import { ConfigSource } from '../../../src/platform/workers/config-source.ts'
-import { IsolateGateway, type GatewayEnv } from '../../../src/platform/workers/isolate-gateway.ts'
+import type { GatewayEnv } from '../../../src/platform/workers/gateway-builder.ts'
+import { IsolateGateway } from '../../../src/platform/workers/isolate-gateway.ts'
 import { ClusterObject as PoolObject } from '../../../src/worker.ts'
 import type { ObjectFault } from './object-fault.ts'
 

@@ -4,7 +4,7 @@ import { type PoolSource, withAutoConfigure } from '../../origin/pools/auto-conf
 import { RemotePool } from '../../origin/pools/remote-pool.ts'
 import { poolOfCell, ShardedPool } from '../../origin/pools/sharded-pool.ts'
 import type { PoolName, PoolPort } from '../../ports/pool.ts'
-import type { EdgeClient } from './edge-client.ts'
+import type { EdgeAccess } from './edge-access.ts'
 import { PoolObjectTransport, type Stub } from './pool-object-transport.ts'
 import { RegionPool } from './region-pool.ts'
 
@@ -26,15 +26,15 @@ interface DurablePoolsOptions {
   /** The pool as configured now. null: there is none. */
   readonly source: (clusterId: string, pool: string) => PoolPlace | null
   /** State that the isolates share. Absent: each isolate is alone. */
-  readonly edge?: EdgeClient | null
+  readonly edge?: EdgeAccess | null
   /** Absent: the clock of the runtime. */
   readonly now?: () => number
 }
 
 /** The only engine of a region's pool has the name of its cluster. */
-function regionPool(cluster: string, pool: string, edge: EdgeClient | null): PoolPort {
+function regionPool(cluster: string, pool: string, edge: EdgeAccess | null): PoolPort {
   const ledger = new RegionLedger({ cluster, pool, engine: cluster, random: Math.random, epoch: crypto.randomUUID() })
-  return new RegionPool({ cluster, pool, ledger, edge })
+  return new RegionPool({ cluster, pool, ledger, views: edge?.views ?? null, client: edge?.client ?? null })
 }
 
 /** Returns the pools of an isolate. Each is one Durable Object, or one per shard, called by RPC. */

@@ -1,19 +1,14 @@
 /** Connection of one isolate to the object that the isolates of a Worker share. */
-import type { EdgeObject } from '../../../durable/edge-object.ts'
 import { Carrier } from '../../core/carrier.ts'
-import type { GroupHub, GroupQuery, HubView, WorkerGroup } from '../../worker-group.ts'
+import type { HubView } from '../../worker-group.ts'
 import type { RecentRequest } from '../../core/reports/recent-request.ts'
-import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
 import type { Decision } from '../../core/contract/decision.ts'
 import type { RegionLedger } from '../../core/edge/region-ledger.ts'
 import { SYNC_VERSION, type SyncAnswer, type SyncBatch, type Totals } from '../../core/edge/sync.ts'
 import { Failure } from '../../failure.ts'
-import type { Log } from '../../ports/log.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import { withDeadline } from '../../timeout.ts'
-
-/** Name of the object. */
-export const EDGE_OBJECT = 'edge:g1'
+import { EdgeViews, type EdgeViewsParts, VIEW_MS } from './edge-views.ts'
 
 /** Interval of syncs, ms. */
 export const SYNC_MS = 1_000
@@ -21,9 +16,8 @@ export const SYNC_MS = 1_000
 const URGENT_MS = 250
 /** Delay after which a promised sync is no longer expected: its request has ended. */
 const LATE_MS = 50
-/** Time limit of a sync and of a view, ms. */
+/** Time limit of a sync, ms. */
 const CALL_MS = 5_000
-const VIEW_MS = 2_000
 /** Pause after a failed sync, ms; doubles. */
 const PAUSE_MS = 1_000
 const MAX_PAUSE_MS = 30_000
@@ -37,29 +31,9 @@ const STALE_WAIT_MS = 50
 /** Ended requests that wait for a sync. */
 const ROWS_WAITING = 200
 
-type Stub = DurableObjectStub<EdgeObject>
-/** Methods of the object, without the stub's wrapping of types. */
-type Remote = Pick<
-  EdgeObject,
-  'sync' | 'status' | 'setDraining' | 'digest' | 'summary' | 'decision' | 'request' | 'totals'
->
-
-/** What a view asks of a pool. */
-interface SummaryQuery {
-  readonly cluster: string
-  readonly pool: string
-  /** Maximum number of decisions. */
-  readonly decisions: number
-  readonly historySince: number
-}
-
-interface EdgeClientParts {
-  readonly open: () => Stub
-  readonly log: Log
+interface EdgeClientParts extends EdgeViewsParts {
   readonly newId: () => string
   readonly configVersion: number
-  /** The client reads for the object's own views, and is no isolate. Absent: false. */
-  readonly isReader?: boolean
   /** Interval of syncs, ms; more if the object asks for it. */
   readonly syncMs: number
 }
@@ -68,12 +42,9 @@ interface EdgeClientParts {
  * Sends the totals of this isolate behind responses, at most once a second, and applies the answers. Plain data: on
  * Workers no promise may pass from one request to another.
  */
-export class EdgeClient implements WorkerGroup, GroupHub {
-  /** The objects of the pools probe. An isolate has no timer. */
-  readonly prober = null
-  readonly hub: GroupHub = this
+export class EdgeClient extends EdgeViews {
   readonly #parts: EdgeClientParts
-  readonly #isolate: string
+  protected readonly ownIsolate: string
   readonly #ownStart = Date.now()
   readonly #ledgers = new Map<string, RegionLedger>()
   /** Syncs that requests have started for themselves. */
@@ -94,8 +65,9 @@ export class EdgeClient implements WorkerGroup, GroupHub {
   #answer: Pick<SyncAnswer, 'epoch' | 'seq' | 'isolates' | 'startedAt'> | null = null
 
   constructor(parts: EdgeClientParts) {
+    super(parts)
     this.#parts = parts
-    this.#isolate = parts.newId()
+    this.ownIsolate = parts.newId()
     this.#nextMs = parts.syncMs
   }
 
@@ -108,12 +80,10 @@ export class EdgeClient implements WorkerGroup, GroupHub {
     this.#ledgers.set(JSON.stringify([cluster, pool]), ledger)
   }
 
-  /** Start of the first isolate, ms since the epoch. */
   get startedAt(): number {
     return Math.min(this.#ownStart, this.#answer?.startedAt ?? Infinity)
   }
 
-  /** State of the connection, for views. */
   get view(): HubView {
     return { shared: this.#answer !== null && this.#failures === 0, isolates: this.#answer?.isolates ?? 1 }
   }
@@ -126,7 +96,6 @@ export class EdgeClient implements WorkerGroup, GroupHub {
 
   /** Records a change, which is sent behind the response of `scope`. */
   recordChange(scope: Pick<RequestScope, 'background'> | undefined, isUrgent = false): void {
-    if (this.#parts.isReader === true) return
     this.#isDirty = true
     if (isUrgent) this.#isUrgent = true
     const carried = this.#carry()
@@ -147,41 +116,10 @@ export class EdgeClient implements WorkerGroup, GroupHub {
     if (sync !== undefined) await Promise.race([sync, scheduler.wait(STALE_WAIT_MS)])
   }
 
-  /**
-   * Isolates cannot be reached one by one: they end fenced answers when they renew their bookings, and exemplars are
-   * those of the isolate that answers.
-   */
-  async ask(question: GroupQuery): Promise<readonly unknown[]> {
-    if (question.about === 'fence' || question.about === 'exemplars') return []
-    const found = await this.#view<unknown>(
-      (object) =>
-        question.about === 'counts'
-          ? object.totals(this.#parts.isReader === true ? null : this.#isolate)
-          : object.request(question.id),
-      null,
-    )
-    return found === null ? [] : [found]
-  }
-
-  digest(cluster: string, pool: string, own: () => PoolDigest): Promise<PoolDigest> {
-    return this.#view<PoolDigest | null>((object) => object.digest(cluster, pool), null).then((found) => found ?? own())
-  }
-
-  summary({ cluster, pool, decisions, historySince }: SummaryQuery, own: () => PoolSummary): Promise<PoolSummary> {
-    return this.#view<PoolSummary | null>(
-      (object) => object.summary(cluster, pool, decisions, historySince),
-      null,
-    ).then((found) => found ?? own())
-  }
-
-  decision(id: string): Promise<Decision | null> {
-    return this.#view<Decision | null>((object) => object.decision(id), null)
-  }
-
   /** Stored before it resolves. Throws a Failure if the object is unreachable. */
   async drain(cluster: string, pool: string, draining: boolean): Promise<void> {
     try {
-      await withDeadline(CALL_MS, this.#remote().setDraining(cluster, pool, draining))
+      await withDeadline(CALL_MS, this.remote().setDraining(cluster, pool, draining))
     } catch (error) {
       this.#parts.log.error('edge_unreachable', { error })
       throw new Failure('state_unreachable', 'The state that the isolates share cannot be reached. Try again shortly.')
@@ -214,7 +152,7 @@ export class EdgeClient implements WorkerGroup, GroupHub {
       const totals = await this.#totals()
       const batch = this.#batch(totals)
       this.#unsent = batch.decisions.slice(-ROWS_WAITING)
-      const answer = await withDeadline(CALL_MS, this.#remote().sync(batch))
+      const answer = await withDeadline(CALL_MS, this.remote().sync(batch))
       const sent = new Set<unknown>(batch.requests)
       this.#rows = this.#rows.filter((row) => !sent.has(row))
       this.#unsent = []
@@ -222,7 +160,7 @@ export class EdgeClient implements WorkerGroup, GroupHub {
       this.#pauseUntil = 0
       this.#apply(answer)
     } catch (error) {
-      this.#failed(error)
+      this.failed(error)
     }
   }
 
@@ -231,7 +169,7 @@ export class EdgeClient implements WorkerGroup, GroupHub {
     const ledgers = [...this.#ledgers.values()]
     return {
       version: SYNC_VERSION,
-      isolate: this.#isolate,
+      isolate: this.ownIsolate,
       n: (this.#n += 1),
       startedAt: this.#ownStart,
       configVersion: this.#parts.configVersion,
@@ -252,7 +190,7 @@ export class EdgeClient implements WorkerGroup, GroupHub {
       this.#ledgers.get(JSON.stringify([share.cluster, share.pool]))?.follow(share, now)
   }
 
-  #failed(error: unknown): void {
+  protected failed(error: unknown): void {
     this.#isDirty = true
     const isOlder = String(error).includes('does not implement')
     const pauseMs = isOlder ? OLDER_PAUSE_MS : Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** Math.min(5, this.#failures))
@@ -262,39 +200,9 @@ export class EdgeClient implements WorkerGroup, GroupHub {
     this.#failures += 1
   }
 
-  /** Feed of the fleet's views. null: the object is away, or has none. */
-  async live(lastEventId: string | null): Promise<ReadableStream<Uint8Array> | null> {
-    try {
-      const headers = lastEventId === null ? {} : { 'last-event-id': lastEventId }
-      const response = await withDeadline(VIEW_MS, this.#parts.open().fetch('https://edge.invalid/live', { headers }))
-      if (response.status === 200) return response.body
-      await response.body?.cancel()
-    } catch (error) {
-      this.#parts.log.warn('edge_unreachable', { error })
-    }
-    return null
-  }
-
-  /** Reads the fields of `view`, for a client that does not sync. */
-  async readStatus(): Promise<void> {
-    const { isolates, startedAt } = await this.#remote().status()
-    this.#answer = { epoch: '', seq: 0, isolates, startedAt: startedAt ?? this.#ownStart }
-  }
-
-  /** Syncs and then reads, so that the own requests are included. `missing`: the object is away. */
-  async #view<Value>(read: (object: Remote) => Promise<Value>, missing: Value): Promise<Value> {
-    try {
-      const isOld = this.#isDirty || this.#answer === null || Date.now() - this.#syncedAt >= this.#nextMs
-      if (this.#parts.isReader !== true && isOld) await withDeadline(VIEW_MS, this.#sync())
-      return await withDeadline(VIEW_MS, read(this.#remote()))
-    } catch (error) {
-      this.#failed(error)
-      return missing
-    }
-  }
-
-  /** A stub that failed stays unusable, so each call gets a new one. */
-  #remote(): Remote {
-    return this.#parts.open() as unknown as Remote
+  /** Syncs, so that a view includes the own requests. */
+  protected async refresh(): Promise<void> {
+    const isOld = this.#isDirty || this.#answer === null || Date.now() - this.#syncedAt >= this.#nextMs
+    if (isOld) await withDeadline(VIEW_MS, this.#sync())
   }
 }

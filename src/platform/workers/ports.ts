@@ -21,7 +21,8 @@ import { ConfiguredAlerts } from '../configured-alerts.ts'
 import { fetchJson } from '../fetch-json.ts'
 import { durablePools, type PoolPlace } from './durable-pools.ts'
 import { durableTtft } from './durable-ttft.ts'
-import { EDGE_OBJECT, type EdgeClient } from './edge-client.ts'
+import type { EdgeAccess } from './edge-access.ts'
+import { EDGE_OBJECT } from './edge-views.ts'
 import { workersOrigin } from './origin.ts'
 import { withDeadline } from '../../timeout.ts'
 import { post } from '../post.ts'
@@ -37,7 +38,7 @@ export interface PortsEnv {
 }
 
 /** Returns ports for the whole isolate; nothing in them belongs to one request. */
-export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeClient | null = null): RuntimePorts {
+export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeAccess | null = null): RuntimePorts {
   const places = placesOf(config)
   const source = (clusterId: string, pool: string) => places.get(nameOf(clusterId, pool)) ?? null
   const common = { log, timers: defaultTimers, now: () => Date.now(), services: { post, fetchJson } }

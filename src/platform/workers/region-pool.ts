@@ -16,6 +16,7 @@ import type { AdmitResult, PoolDecisions, PoolOverview, PoolPort, RegionView } f
 import type { Lease } from '../../ports/lease.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import type { EdgeClient } from './edge-client.ts'
+import type { EdgeViews } from './edge-views.ts'
 
 /** Interval, ms, of the search for expired bookings. */
 const SWEEP_MS = 1_000
@@ -27,7 +28,9 @@ interface RegionPoolParts {
   readonly pool: string
   readonly ledger: RegionLedger
   /** null: the deployment is older than the shared object, so each isolate is alone. */
-  readonly edge: EdgeClient | null
+  readonly views: EdgeViews | null
+  /** null: nothing is shared. */
+  readonly client: EdgeClient | null
 }
 
 /** Isolates have no timer, so requests expire old bookings. */
@@ -51,24 +54,24 @@ export class RegionPool implements PoolPort {
   readonly region: RegionView
 
   constructor(parts: RegionPoolParts) {
-    const { cluster, pool, ledger, edge } = parts
+    const { cluster, pool, ledger, views, client } = parts
     const clock = sweepingClock(ledger)
     this.#parts = parts
     this.#local = new LocalPool(ledger.state, clock)
     const ownDigest = (): PoolDigest => ledger.state.digest(clock())
     this.decisions = {
       dryRun: (admission) => this.#local.decisions.dryRun(admission),
-      explain: async (id) => (await edge?.decision(id)) ?? ledger.state.explain(id),
+      explain: async (id) => (await views?.decision(id)) ?? ledger.state.explain(id),
     }
     this.overview = {
       summary: async (decisions, historySince = 0) => {
         const own = () => ledger.state.summary(decisions, historySince, clock())
-        return edge === null ? own() : edge.summary({ cluster, pool, decisions, historySince }, own)
+        return views === null ? own() : views.summary({ cluster, pool, decisions, historySince }, own)
       },
-      digest: async () => (edge === null ? ownDigest() : edge.digest(cluster, pool, ownDigest)),
+      digest: async () => (views === null ? ownDigest() : views.digest(cluster, pool, ownDigest)),
     }
     this.region = this.#local.region
-    edge?.add(cluster, pool, ledger)
+    client?.add(cluster, pool, ledger)
   }
 
   configure(version: number, pool: PoolConfig): Promise<void> {
@@ -80,7 +83,7 @@ export class RegionPool implements PoolPort {
   }
 
   async admit(admission: Admission, scope?: Scope): Promise<AdmitResult> {
-    await this.#parts.edge?.waitForSync(scope)
+    await this.#parts.client?.waitForSync(scope)
     const admitted = this.#local.admitNow(admission)
     const key = bookingKey(admission)
     this.#recordChange(key, scope)
@@ -92,11 +95,11 @@ export class RegionPool implements PoolPort {
   }
 
   async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
-    const { edge, cluster, pool } = this.#parts
+    const { client, cluster, pool } = this.#parts
     for (const signal of signals) {
       if (signal.kind !== 'drain') continue
-      if (edge === null) throw undrainable(signal.engine)
-      await edge.drain(cluster, pool, signal.draining)
+      if (client === null) throw undrainable(signal.engine)
+      await client.drain(cluster, pool, signal.draining)
     }
     const shared = await this.#local.observe(signals)
     this.#recordChange(null, undefined)
@@ -105,7 +108,7 @@ export class RegionPool implements PoolPort {
 
   #recordChange(key: string | null, scope: Scope | undefined): void {
     const isUrgent = this.#parts.ledger.touched(key)
-    this.#parts.edge?.recordChange(scope, isUrgent)
+    this.#parts.client?.recordChange(scope, isUrgent)
   }
 
   #lease(lease: Lease, key: string, scope: Scope | undefined): Lease {
