@@ -1,7 +1,7 @@
 /** An engine of a provider (`kind: external`): when it gets requests, and their contents. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { FakeEngine } from '../kit/fake-engine.ts'
-import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
+import { openGateway, runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
 import { until } from '../wait.ts'
 
 const ANSWER = { model: 'named-by-the-server', choices: [{ text: 'a' }], usage: { prompt_tokens: 3 } }
@@ -100,6 +100,26 @@ export function externalContract(runtime: Runtime): void {
       const response = await post({})
       expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
       expect(await response.json()).toMatchObject({ model: 'named-by-the-server' })
+    })
+
+    it.each([
+      ['402', 402, { error: { message: 'Insufficient Balance', code: 'invalid_request_error' } }],
+      ['a quota that is used up', 429, { error: { message: 'You exceeded …', code: 'insufficient_quota' } }],
+      ['no credit', 400, { type: 'error', error: { message: 'Your credit balance is too low to access the API.' } }],
+    ])('a provider without funds (%s) is left for the next one', async (_how, status, body) => {
+      await using first = await FakeEngine.open({ 'POST *': { status, body } })
+      await using second = await FakeEngine.open({ 'POST *': { body: ANSWER } })
+      const engines = [first, second].map(({ url }, at) => ({
+        id: `p${at}`,
+        url,
+        kind: 'external',
+        provider_model: 'm',
+      }))
+      const pool = { policy: 'round_robin', retry: { share: 1, min_per_s: 100 }, circuit: { failures: 1000 } }
+      await using gateway = await openGateway({ runtime, engines, pool })
+      for (let sent = 0; sent < 4; sent++) expect((await gateway.chat()).status).toBe(200)
+      expect(first.posts.length).toBeGreaterThan(0)
+      await gateway.idle()
     })
 
     it('a provider is never probed', async () => {

@@ -80,8 +80,8 @@ export type StreamOutcome =
   /** The proper end is missing. The client must not get a clean end. */
   | 'truncated'
 
-/** Finish reasons of an engine that gave up: vLLM's pause, shutdown and internal errors. */
-export const GAVE_UP: ReadonlySet<string> = new Set(['abort', 'error'])
+/** Finish reasons of an engine that gave up: vLLM's pause, shutdown and internal errors; those of DeepSeek and GLM. */
+export const GAVE_UP: ReadonlySet<string> = new Set(['abort', 'error', 'insufficient_system_resource', 'network_error'])
 
 /** Data of the last event of OpenAI's streams. */
 export const DONE = '[DONE]'

@@ -201,6 +201,7 @@ describe('faults after output', () => {
     ['S11 error event', two + data({ error: { message: 'x', code: 500 } }) + DONE, 'error'],
     ['S11 no finish reason', two + DONE, 'unfinished'],
     ['S11 abort', two + chatChunk({}, 'abort') + DONE, 'error'],
+    ['DeepSeek out of resources', two + chatChunk({}, 'insufficient_system_resource') + DONE, 'error'],
     ['finish reason error', two + chatChunk({}, 'error') + DONE, 'error'],
     ['one of two choices', two + chatChunk({ content: 'c' }, null, 1) + chatChunk({}, 'stop') + DONE, 'unfinished'],
     ['no [DONE]', two + chatChunk({}, 'stop'), 'complete'],
