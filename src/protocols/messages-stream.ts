@@ -50,7 +50,14 @@ function startUsage(message: unknown): { usage?: JsonObject } {
   return { usage: input }
 }
 
-const deltaUsage = ({ usage }: JsonObject): { usage?: JsonObject } => (isJsonObject(usage) ? { usage } : {})
+const INPUT_COUNTS = ['input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens'] as const
+
+/** Usage at the end. Some servers count only output there and write 0 for the input: the counts of the start stay. */
+function deltaUsage({ usage }: JsonObject): { usage?: JsonObject } {
+  if (!isJsonObject(usage)) return {}
+  if (INPUT_COUNTS.some((name) => usage[name] !== 0 && typeof usage[name] === 'number')) return { usage }
+  return { usage: { output_tokens: usage['output_tokens'] } }
+}
 
 /** vLLM's stop reason is null if the engine gave up. */
 function finishOf(delta: unknown): { finish?: string } {

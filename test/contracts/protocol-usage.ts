@@ -271,6 +271,28 @@ export function protocolUsageContract(runtime: Runtime): void {
     )
   })
 
+  describe(`usage in two events of a message on ${name}`, () => {
+    const zeros = { input_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 }
+
+    it.each([
+      ['zeros at the end', { input_tokens: 15, cache_read_input_tokens: 5 }, { ...zeros, output_tokens: 10 }],
+      ['nothing at the end', { input_tokens: 15, cache_read_input_tokens: 5 }, { output_tokens: 10 }],
+      ['zeros at the start', zeros, { input_tokens: 15, cache_read_input_tokens: 5, output_tokens: 10 }],
+    ])(`a key on ${name} pays for the prompt of a message with %s`, async (_where, usage, last) => {
+      site = await Site.open(runtime, 1)
+      const { path, body } = byName('messages')
+      const events = [
+        { type: 'message_start', message: { usage: { output_tokens: 0, ...usage } } },
+        { type: 'content_block_delta', delta: { text: 'a' } },
+        { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: last },
+        { type: 'message_stop' },
+      ]
+      site.answer = streamed(events.map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`).join(''))
+      const cost = await site.costOf(async () => (await site.post(path, { ...body, stream: true })).text())
+      await expect.poll(cost).toBe(30)
+    })
+  })
+
   describe(`a stream before its first token on ${name}`, () => {
     const protocol = byName('responses')
     /** A stream whose output starts after `wait`: a time, or an event. */
