@@ -2,9 +2,8 @@
 import { jsonResponse } from './json-response.ts'
 import type { RequestContext } from './request-context.ts'
 
-/** Loads the schemas at the first request, because a gateway may never need them. */
+/** Loads the document at the first request, because a gateway may never need it. */
 export async function openApi(incoming: RequestContext): Promise<Response> {
-  // oxlint-disable-next-line no-restricted-imports -- the only import that is not of types
-  const { openApiDocument } = await import('./openapi/document.ts')
-  return jsonResponse(incoming, openApiDocument)
+  const { default: document } = await import('./openapi/document.json', { with: { type: 'json' } })
+  return jsonResponse(incoming, document)
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { openApiDocument } from '../../src/api/openapi/document.ts'
+import openApiDocument from '../../src/api/openapi/document.json' with { type: 'json' }
 import { createGateway } from '../../src/gateway.ts'
 import { configOf, openRecordingPorts } from '../kit/recording-ports.ts'
 
@@ -8,7 +8,7 @@ interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, unknown>> }
 }
 
-const document = openApiDocument as unknown as Document
+const document: Document = openApiDocument
 
 const OPERATION = /^\/(?:v1\/firstlight\/|health$|ready$|version$|metrics$|openapi\.json$)/
 /** Routes for gateways, bridges and pages, not for operators' programs. */

@@ -4,7 +4,7 @@ import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { commands as loadCommands } from '../../bin/commands.ts'
-import { openApiDocument } from '../../src/api/openapi/document.ts'
+import openApiDocument from '../../src/api/openapi/document.json' with { type: 'json' }
 
 const commands = await loadCommands()
 
@@ -123,7 +123,7 @@ describe('the pages', () => {
   it('the docs name only routes of the admin API that exist', () => {
     // The other two are for bridges and gateways.
     const machines = ['/v1/firstlight/digest', '/v1/firstlight/kv-events']
-    const routes = [...Object.keys(openApiDocument['paths'] as object), ...machines].map(
+    const routes = [...Object.keys(openApiDocument.paths), ...machines].map(
       (path) => new RegExp(`^${path.replaceAll(/\{[^}]+\}/g, '[^/]+')}$`),
     )
     const wrong = pages.flatMap((page) =>

@@ -5,6 +5,7 @@ import { parseConfigText } from '../../src/config/parse.ts'
 import { cliMarkdown } from '../../scripts/cli-docs.ts'
 import { configJsonSchema, configMarkdown } from '../../scripts/config-docs.ts'
 import { enginesMarkdown } from '../../scripts/engines-docs.ts'
+import { openApiJson } from '../../scripts/openapi-docs.ts'
 
 const pagesOf = (folder: string): string[] =>
   readdirSync(new URL(`../../${folder}`, import.meta.url)).flatMap((name) =>
@@ -29,6 +30,10 @@ describe('generated from the current schema (else: npm run docs)', () => {
 
   it('docs/firstlight.schema.json', () => {
     expect(file('docs/firstlight.schema.json')).toBe(configJsonSchema())
+  })
+
+  it('the OpenAPI document of the admin API', () => {
+    expect(file('src/api/openapi/document.json')).toBe(openApiJson())
   })
 })
 

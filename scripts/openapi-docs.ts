@@ -1,8 +1,8 @@
-/** The document, generated from the operations and their Zod schemas. */
+/** Generates src/api/openapi/document.json from the operations and their Zod schemas. */
 import * as z from 'zod/mini'
-import { VERSION } from '../../version.ts'
-import { error } from './gateway.ts'
-import { type Operation, operations } from './operations.ts'
+import { error } from '../src/api/openapi/gateway.ts'
+import { type Operation, operations } from '../src/api/openapi/operations.ts'
+import { VERSION } from '../src/version.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -67,7 +67,7 @@ function pathsOf(): Json {
 const schemasOf = ({ response, body }: Operation): z.ZodMiniType[] =>
   [response, body?.schema].filter((schema) => schema !== undefined)
 
-export const openApiDocument: Json = {
+const document: Json = {
   openapi: '3.1.0',
   info: {
     title: 'Firstlight admin API',
@@ -82,3 +82,5 @@ export const openApiDocument: Json = {
     securitySchemes: { admin: { type: 'http', scheme: 'bearer', description: '`admin.secret`' } },
   },
 }
+
+export const openApiJson = (): string => `${JSON.stringify(document, null, 2)}\n`
