@@ -34,11 +34,15 @@ function openaiBody({ message, type, param, code }: GatewayError): object {
   return { error: { message, type, param, code } }
 }
 
-/** Errors of `/v1/responses`: the body is OpenAI's, the event is flat and numbered. */
+/**
+ * Errors of `/v1/responses`: the body is OpenAI's. The event is numbered and has the fields twice: flat, as OpenAI
+ * documents it, and as an object, as OpenAI sends it. `@ai-sdk/openai` 2.0.0 reads the first only, 3.0.0 the second.
+ */
 export const responsesErrors: ErrorShape = {
   ...openaiErrors,
-  event({ message, param, code }, sequence) {
-    const data = { type: 'error', code, message, param, sequence_number: sequence ?? 0 }
+  event({ message, type, param, code }, sequence) {
+    const error = { type, code, message, param }
+    const data = { type: 'error', code, message, param, sequence_number: sequence ?? 0, error }
     return `event: error\ndata: ${JSON.stringify(data)}\n\n`
   },
 }

@@ -40,6 +40,14 @@ describe('errors of the gateway', () => {
     expect(protocolOf('/v1/responses')!.errors.event(failure, 7)).toContain('"sequence_number":7')
   })
 
+  it('errors of responses as events are flat and an object: clients read the one or the other', () => {
+    const event = protocolOf('/v1/responses')!.errors.event(failure, 7)
+    const { error, ...flat } = JSON.parse(/^event: error\ndata: (.*)\n\n$/.exec(event)![1]!) as { error: object }
+    const { type, code, message, param } = failure
+    expect(flat).toEqual({ type: 'error', code, message, param, sequence_number: 7 })
+    expect(error).toEqual({ type, code, message, param })
+  })
+
   it('S14: a heartbeat is one comment line without a blank one', () => {
     expect(new TextDecoder().decode(HEARTBEAT)).toBe(': ping\n')
   })
