@@ -64,11 +64,13 @@ export const anthropicErrors: ErrorShape = {
   // Anthropic's SDKs and Claude Code's transcripts have the second.
   requestIdHeaders: ['x-request-id', 'request-id'],
   body({ status, message }, requestId) {
-    const type = ANTHROPIC_TYPES[status] ?? 'api_error'
+    const type = anthropicType(status)
     return { type: 'error', error: { type, message }, request_id: requestId }
   },
-  event({ message }) {
-    // Clients end the stream with this error whatever its type is.
-    return `event: error\ndata: ${JSON.stringify({ type: 'error', error: { type: 'api_error', message } })}\n\n`
+  event({ status, message }) {
+    const error = { type: anthropicType(status), message }
+    return `event: error\ndata: ${JSON.stringify({ type: 'error', error })}\n\n`
   },
 }
+
+const anthropicType = (status: number): string => ANTHROPIC_TYPES[status] ?? 'api_error'

@@ -72,7 +72,8 @@ const responses: ProtocolStream = {
   closing: lastResponse('response.completed', 'completed'),
   aborted: lastResponse('response.failed', 'failed'),
   unfinished: null,
-  gatewayError: /^event: error\ndata: \{"type":"error","code":"engine_stream_truncated".*"sequence_number":\d+\}/m,
+  gatewayError:
+    /^event: error\ndata: \{"type":"error","code":"engine_stream_truncated".*"sequence_number":\d+,"error":\{/m,
 }
 
 const messageEnd = (reason: string | null): string =>

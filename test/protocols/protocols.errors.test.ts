@@ -48,6 +48,15 @@ describe('errors of the gateway', () => {
     expect(error).toEqual({ type, code, message, param })
   })
 
+  it.each([
+    [503, 'overloaded_error'],
+    [429, 'rate_limit_error'],
+    [502, 'api_error'],
+  ])('errors of messages as events have the type of their status, as bodies have (%s)', (status, type) => {
+    const event = protocolOf('/v1/messages')!.errors.event({ ...failure, status }, null)
+    expect(event).toBe(`event: error\ndata: {"type":"error","error":{"type":"${type}","message":"Try again."}}\n\n`)
+  })
+
   it('S14: a heartbeat is one comment line without a blank one', () => {
     expect(new TextDecoder().decode(HEARTBEAT)).toBe(': ping\n')
   })
