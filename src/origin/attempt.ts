@@ -1,7 +1,6 @@
 /** One attempt: a request to one engine, until its response goes to the client or another engine may try. */
 import { type AttemptFailure, endedAs, type Result } from '../core/contract/outcome.ts'
 import { drainFailure, Failure } from '../failure.ts'
-import type { EngineTarget } from '../ports/engine-target.ts'
 import { type OriginAnswer, OriginError } from '../ports/origin.ts'
 import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import { classifyFault, isSuccess } from './classify.ts'
@@ -37,54 +36,72 @@ interface AttemptSteps {
 }
 
 async function runAttempt(attempt: AttemptContext, steps: AttemptSteps): Promise<Response | FailedOutcome> {
-  const { exchange, ports, placed } = attempt
-  const { engine } = placed
-  let errorAnswer: OriginAnswer | null = null
-  let holder: EngineTarget | undefined
-  let isDispatched = false
-  const startedAt = ports.now()
+  const startedAt = attempt.ports.now()
+  /** The final leg. null: early legs still run. */
+  let dispatched: FinalLeg | null = null
   try {
     const preparing = steps.legs(attempt)
     const prepared = preparing instanceof Promise ? await preparing : preparing
     if ('failed' in prepared) return giveUp(attempt, prepared.failed)
-    const dispatchedAt = ports.now()
-    if ('errorAnswer' in prepared) {
-      errorAnswer = prepared.errorAnswer
-      const input = { answer: errorAnswer, dispatchedAt, engine: prepared.engine, finalLeg: null }
-      return relayed(new AnswerRelay(attempt, input), steps.relay, false)
-    }
+    if ('errorAnswer' in prepared) return relayError(attempt, prepared, steps.relay)
     const { finalLeg } = prepared
-    holder = finalLeg.holder
-    isDispatched = true
+    const dispatchedAt = attempt.ports.now()
+    dispatched = finalLeg
     const outcome = await steps.send(attempt, finalLeg, (sent, answer, early) =>
       begin(sent, { answer, finalLeg, early, dispatchedAt, relay: steps.relay }),
     )
-    return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, holder)) : outcome
+    return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, finalLeg.holder)) : outcome
   } catch (error) {
-    errorAnswer?.discard()
-    if (attempt.race.lost) return giveUp(attempt, { engine, failure: 'busy', status: null })
-    if (exchange.signal.aborted) {
-      const result = abortReason(exchange.scope)
-      release(attempt, result, null)
-      if (result === 'client_gone') exchange.record.used = abortedUse(attempt, engine, ports.now() - startedAt)
-      if (result === 'abandoned') throw drainFailure(ports.random())
-      throw new Failure('client_gone', 'The client closed the request.', { cause: error })
-    }
-    if (error instanceof OriginError) {
-      const failure = isDispatched ? attemptFailure(error, exchange) : error.failure
-      ports.log.warn('attempt_failed', {
-        id: exchange.id,
-        cluster: placed.route.cluster.id,
-        engine: engine.id,
-        ...legField(attempt, engine.id),
-        failure,
-        error,
-      })
-      return giveUp(attempt, await attributeFailure(attempt, { engine, failure, status: null }, holder))
-    }
+    if (attempt.race.lost) return giveUp(attempt, { engine: attempt.placed.engine, failure: 'busy', status: null })
+    if (attempt.exchange.signal.aborted) throw aborted(attempt, error, startedAt)
+    if (error instanceof OriginError) return broke(attempt, error, dispatched)
     release(attempt, 'abandoned', null)
     throw error
   }
+}
+
+/** Passes the error of an early leg to the client. */
+function relayError(
+  attempt: AttemptContext,
+  { errorAnswer: answer, engine }: Extract<LegResult, { readonly errorAnswer: unknown }>,
+  relay: RelayStep,
+): Response {
+  try {
+    const input = { answer, dispatchedAt: attempt.ports.now(), engine, finalLeg: null }
+    return relayed(new AnswerRelay(attempt, input), relay, false)
+  } catch (error) {
+    answer.discard()
+    throw error
+  }
+}
+
+/** Ends an attempt whose client has left, or that the gateway ends at shutdown. Returns the error of the request. */
+function aborted(attempt: AttemptContext, cause: unknown, startedAt: number): Failure {
+  const { exchange, ports, placed } = attempt
+  const result = abortReason(exchange.scope)
+  release(attempt, result, null)
+  if (result === 'client_gone') exchange.record.used = abortedUse(attempt, placed.engine, ports.now() - startedAt)
+  if (result === 'abandoned') return drainFailure(ports.random())
+  return new Failure('client_gone', 'The client closed the request.', { cause })
+}
+
+/**
+ * Another engine may try after a failure without an answer.
+ * @param dispatched the final leg; null: an early leg has failed
+ */
+async function broke(attempt: AttemptContext, error: OriginError, dispatched: FinalLeg | null): Promise<FailedOutcome> {
+  const { exchange, ports, placed } = attempt
+  const { engine } = placed
+  const failure = dispatched === null ? error.failure : attemptFailure(error, exchange)
+  ports.log.warn('attempt_failed', {
+    id: exchange.id,
+    cluster: placed.route.cluster.id,
+    engine: engine.id,
+    ...legField(attempt, engine.id),
+    failure,
+    error,
+  })
+  return giveUp(attempt, await attributeFailure(attempt, { engine, failure, status: null }, dispatched?.holder))
 }
 
 interface BegunAnswer {
