@@ -10,9 +10,8 @@ const BUDGET = 'budget:'
 
 /**
  * Limits and budgets of one key: `KeyLimiter` and `BudgetCounter` with transport, clock and storage. The tokens of the
- * day and what a budget has used survive an eviction. Those
- * of the last minute and running requests need not: the platform evicts only objects that were idle for longer, or for
- * a deployment, after which a minute starts anew.
+ * day and what a budget has used survive an eviction. Those of the last minute and running requests need not: the
+ * platform evicts only objects that were idle for longer, or for a deployment, after which a minute starts anew.
  */
 export class LimitObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   readonly #limiter = new KeyLimiter()
