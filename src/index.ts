@@ -18,7 +18,7 @@ export type {
   PoolPort,
   PoolQueue,
   PoolRegistry,
-  RegionView,
+  RegionDigestSource,
   RemoteState,
 } from './ports/pool.ts'
 export type { Lease } from './ports/lease.ts'

@@ -38,7 +38,7 @@ export interface PoolPort {
   readonly decisions?: PoolDecisions | undefined
   readonly overview?: PoolOverview | undefined
   readonly costs?: PoolCosts | undefined
-  readonly region?: RegionView | undefined
+  readonly region?: RegionDigestSource | undefined
 }
 
 /** A pool that names all its capabilities: a wrapper of this type does not compile without one of them. */
@@ -109,7 +109,7 @@ export interface PoolCosts {
 }
 
 /** Capability: gateways that choose among regions can send requests here. */
-export interface RegionView {
+export interface RegionDigestSource {
   digest(): Promise<RegionDigest>
 }
 

@@ -23,7 +23,7 @@ import type {
   PoolPort,
   PoolQueue,
   PoolRegistry,
-  RegionView,
+  RegionDigestSource,
 } from '../../ports/pool.ts'
 import type { Lease } from '../../ports/lease.ts'
 import { defaultTimers } from '../../timers.ts'
@@ -40,7 +40,7 @@ export class LocalPool implements PoolPort {
   readonly decisions: PoolDecisions
   readonly overview: PoolOverview
   readonly costs: PoolCosts
-  readonly region: RegionView
+  readonly region: RegionDigestSource
 
   constructor(state: PoolState, now: () => number) {
     this.#state = state

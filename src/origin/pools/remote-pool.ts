@@ -21,7 +21,7 @@ import type {
   PoolPort,
   PoolQueue,
   PoolRegistry,
-  RegionView,
+  RegionDigestSource,
   RemoteState,
 } from '../../ports/pool.ts'
 import type { BackgroundScope, PoolMethod, PoolTransport } from './pool-transport.ts'
@@ -44,7 +44,7 @@ export class RemotePool implements PoolPort {
   readonly decisions: PoolDecisions
   readonly overview: PoolOverview
   readonly costs: PoolCosts
-  readonly region: RegionView
+  readonly region: RegionDigestSource
 
   constructor({ transport, now, random }: RemotePoolParts) {
     this.#transport = transport

@@ -21,7 +21,7 @@ import type {
   PoolOverview,
   PoolPort,
   PoolQueue,
-  RegionView,
+  RegionDigestSource,
   RemoteState,
 } from '../../ports/pool.ts'
 import type { Lease } from '../../ports/lease.ts'
@@ -53,7 +53,7 @@ export class ShardedPool implements PoolPort {
   readonly decisions: PoolDecisions
   readonly overview: PoolOverview
   readonly costs: PoolCosts
-  readonly region: RegionView
+  readonly region: RegionDigestSource
 
   constructor(parts: ShardedPoolParts) {
     this.#parts = parts

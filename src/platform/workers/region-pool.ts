@@ -12,7 +12,7 @@ import type { RegionLedger } from '../../core/edge/region-ledger.ts'
 import { bookingKey } from '../../core/pool/bookings.ts'
 import { Failure } from '../../failure.ts'
 import { LocalPool } from '../../origin/pools/local-pool.ts'
-import type { AdmitResult, PoolDecisions, PoolOverview, PoolPort, RegionView } from '../../ports/pool.ts'
+import type { AdmitResult, PoolDecisions, PoolOverview, PoolPort, RegionDigestSource } from '../../ports/pool.ts'
 import type { Lease } from '../../ports/lease.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import type { EdgeClient } from './edge-client.ts'
@@ -51,7 +51,7 @@ export class RegionPool implements PoolPort {
   readonly #parts: RegionPoolParts
   readonly decisions: PoolDecisions
   readonly overview: PoolOverview
-  readonly region: RegionView
+  readonly region: RegionDigestSource
 
   constructor(parts: RegionPoolParts) {
     const { cluster, pool, ledger, views, client } = parts
