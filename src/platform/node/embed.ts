@@ -46,8 +46,8 @@ export interface EmbeddedGateway extends EmbeddedRoutes {
 
 /**
  * Opens a gateway for a configuration document (YAML or JSON text). `listen`, `workers`, `ttft.listen` and
- * `log.stats_interval_s` have no effect. Rejects with a ConfigError, also for keys that need `firstlight serve`, or with
- * a VocabularyError.
+ * `log.stats_interval_s` have no effect. Rejects with a VocabularyError, or with a ConfigError, also for keys that need
+ * `firstlight serve`.
  */
 export async function openGateway(document: string, options: EmbedOptions = {}): Promise<EmbeddedGateway> {
   const { env = process.env, folder = '.' } = options
