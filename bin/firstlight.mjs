@@ -8,7 +8,7 @@ import { servingEnv, servingFlags } from './serving-flags.mjs'
 
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url))
 const source = path('./program.ts')
-const bundle = path('../dist/node.mjs')
+const bundle = path('../dist/node/program.mjs')
 const localNode = path('../node_modules/node/bin/node')
 const argv = process.argv.slice(2)
 // Without a command it serves or runs the demo.

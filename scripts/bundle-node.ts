@@ -1,8 +1,8 @@
-/** Bundles `firstlight` into one file for Node, as packages ship it. */
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+/** Bundles `firstlight` for Node, as packages ship it. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
+import { build, type OutputFile } from 'esbuild'
 import { gitCommit } from '../src/cli/version-text.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -13,18 +13,23 @@ export interface NodeBundle {
   readonly packages: readonly string[]
 }
 
+/** File of the folder → source. The other files are chunks. */
+const ENTRIES = { program: 'bin/program.ts', thread: 'src/platform/node/threads/entry.ts' } as const
+
 /**
- * Bundles only used code, without comments: V8 keeps the source in the heap for the life of the process, and one
- * character beyond Latin-1 doubles its size. Packages with native code or worker files stay external. `outfile` is
- * replaced atomically, because a gateway may be loading it.
+ * Bundles only used code, without comments, in chunks: V8 keeps the source of each loaded file in the heap for the life
+ * of the process, and one character beyond Latin-1 doubles its size. Packages with native code or worker files stay
+ * external.
  */
-export async function bundleNode(outfile: string): Promise<NodeBundle> {
+export async function bundleNode(folder: string): Promise<NodeBundle> {
   const { metafile, outputFiles } = await build({
     write: false,
-    entryPoints: ['bin/program.ts'],
-    outfile,
+    entryPoints: ENTRIES,
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
     absWorkingDir: root,
     bundle: true,
+    splitting: true,
     external: ['pino-pretty', 'zeromq', '@redis/client'],
     platform: 'node',
     define: { FIRSTLIGHT_COMMIT: JSON.stringify(builtFrom()), FIRSTLIGHT_DOCS: 'false' },
@@ -39,14 +44,24 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
     metafile: true,
     logLevel: 'warning',
   })
-  mkdirSync(dirname(outfile), { recursive: true })
-  for (const { path, contents } of outputFiles) {
+  replaceFiles(folder, outputFiles)
+  const sources = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs))
+  const packages = sources.map((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1])
+  return {
+    bytes: outputFiles.reduce((sum, { path, contents }) => sum + (path.endsWith('.mjs') ? contents.length : 0), 0),
+    packages: [...new Set(packages)].filter((name) => name !== undefined).sort(),
+  }
+}
+
+/** Gives the folder these files alone. Each is replaced atomically, because a gateway may be loading it. */
+function replaceFiles(folder: string, files: readonly OutputFile[]): void {
+  mkdirSync(folder, { recursive: true })
+  for (const { path, contents } of files) {
     writeFileSync(`${path}.new`, contents)
     renameSync(`${path}.new`, path)
   }
-  const [output] = Object.values(metafile.outputs).filter(({ entryPoint }) => entryPoint !== undefined)
-  const packages = Object.keys(output!.inputs).map((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1])
-  return { bytes: output!.bytes, packages: [...new Set(packages)].filter((name) => name !== undefined).sort() }
+  const names = new Set(files.map(({ path }) => basename(path)))
+  for (const name of readdirSync(folder)) if (!names.has(name)) rmSync(join(folder, name))
 }
 
 /** Commit of the checkout. A container build has no `.git`, and gets the commit as an argument. */

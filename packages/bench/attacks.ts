@@ -58,7 +58,7 @@ export default async function attacks({ flags, note }: BenchOptions): Promise<Be
   if (unknown !== undefined)
     throw new Error(`--only: there is no attack named '${unknown}'. Attacks: ${known.join(', ')}.`)
   // bin/firstlight.mjs runs the bundle while it is younger than the sources.
-  await bundleNode(fileURLToPath(new URL('../../dist/node.mjs', import.meta.url)))
+  await bundleNode(fileURLToPath(new URL('../../dist/node', import.meta.url)))
   const figures: Figure[] = []
   for (const step of STEPS) {
     const chosen = Object.entries(step).filter(([name]) => only === null || only.includes(name))

@@ -18,6 +18,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'firstlight-pack-'))
 const installed = join(folder, 'node_modules', 'firstlight')
 const bin = join(installed, 'bin', 'firstlight.mjs')
+const bundle = join(installed, 'dist', 'node')
 
 beforeAll(async () => {
   const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -69,26 +70,40 @@ describe('the packed tarball', () => {
       'serving-flags.d.mts',
       'serving-flags.mjs',
     ])
-    expect(readdirSync(join(installed, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual([
-      'dashboard',
-      'lib',
-      'licences.txt',
-      'node.mjs',
-      'types',
-    ])
+    expect(readdirSync(join(installed, 'dist'))).toEqual(['dashboard', 'lib', 'licences.txt', 'node', 'types'])
   })
 
   it('the packed tarball has one byte per character, in lines short enough for a stack trace, because V8 keeps it in memory', () => {
-    const bundle = readFileSync(join(installed, 'dist', 'node.mjs'))
-    expect(bundle.findIndex((byte) => byte > 0x7f)).toBe(-1)
-    expect(
-      Math.max(
-        ...bundle
-          .toString('latin1')
-          .split('\n')
-          .map(({ length }) => length),
-      ),
-    ).toBeLessThan(2_000)
+    const files = readdirSync(bundle).filter((name) => name.endsWith('.mjs'))
+    for (const text of files.map((name) => readFileSync(join(bundle, name)))) {
+      expect(text.findIndex((byte) => byte > 0x7f)).toBe(-1)
+      const lines = text.toString('latin1').split('\n')
+      expect(Math.max(...lines.map(({ length }) => length))).toBeLessThan(2_000)
+    }
+  })
+
+  /** Sources of a file of the bundle and of all files that it imports statically. */
+  function loadedWith(name: string, files = new Set<string>()): string[] {
+    files.add(name)
+    const text = readFileSync(join(bundle, name), 'utf8')
+    for (const [, imported] of text.matchAll(/(?:from|import)"\.\/([^"]+)"/g))
+      if (!files.has(imported!)) loadedWith(imported!, files)
+    return [...files].flatMap((file) => {
+      const { sources } = JSON.parse(readFileSync(join(bundle, `${file}.map`), 'utf8')) as { sources: string[] }
+      return sources.map((source) => source.replace(/^(?:\.\.\/)+/, ''))
+    })
+  }
+
+  it('the packed tarball loads no code of packages before one of their commands runs', () => {
+    const sources = loadedWith('program.mjs')
+    expect(sources).toContain('src/gateway.ts')
+    expect(sources.filter((source) => source.startsWith('packages/'))).toEqual([])
+  })
+
+  it('the packed tarball loads no code of commands in an I/O thread', () => {
+    const sources = loadedWith('thread.mjs')
+    expect(sources).toContain('src/gateway.ts')
+    expect(sources.filter((source) => /^(?:packages|bin|src\/cli)\//.test(source))).toEqual([])
   })
 
   it('the packed tarball contains the licences of its dependencies', () => {

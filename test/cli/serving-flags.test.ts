@@ -77,14 +77,15 @@ describe('bin/firstlight.mjs in a checkout', () => {
   const programs = readdirSync(dirname(bin)).map((name) => `bin/${name}`)
   const sources = [...new Set([...files, ...folders, ...programs])]
   cpSync(dirname(bin), join(checkout, 'bin'), { recursive: true })
-  for (const name of ['src/deep', 'packages/replay/src', 'dist']) mkdirSync(join(checkout, name), { recursive: true })
+  for (const name of ['src/deep', 'packages/replay/src', 'dist/node'])
+    mkdirSync(join(checkout, name), { recursive: true })
   for (const name of files) writeFileSync(join(checkout, name), 'console.log("sources")')
-  writeFileSync(join(checkout, 'dist', 'node.mjs'), 'console.log("bundle")')
+  writeFileSync(join(checkout, 'dist/node/program.mjs'), 'console.log("bundle")')
 
   /** Program that runs if this file was modified after the bundle was built. */
   async function ran(touched: string | null): Promise<string> {
     const at = (name: string, second: number) => utimesSync(join(checkout, name), second, second)
-    at('dist/node.mjs', 2_000)
+    at('dist/node/program.mjs', 2_000)
     for (const name of sources) at(name, name === touched ? 3_000 : 1_000)
     return (
       await promisify(execFile)(process.execPath, [join(checkout, 'bin', 'firstlight.mjs'), 'check'])

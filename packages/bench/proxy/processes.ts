@@ -59,7 +59,7 @@ interface ServedOptions {
 /** `firstlight serve` with this configuration file, as a package ships and starts it. */
 export async function startServed(
   file: string,
-  { script = BUNDLE, stdout = 'ignore', env = {} }: ServedOptions = {},
+  { script = `${BUNDLE}/program.mjs`, stdout = 'ignore', env = {} }: ServedOptions = {},
 ): Promise<ServedProcess> {
   bundled ??= bundleNode(BUNDLE)
   await bundled
@@ -81,7 +81,7 @@ export async function startServed(
 }
 
 /** In this folder for the packages beside it. */
-const BUNDLE = here('../../../.cache/bench/node.mjs')
+const BUNDLE = here('../../../.cache/bench/node')
 let bundled: Promise<unknown> | null = null
 
 const answers = (port: number): Promise<boolean> =>

@@ -4,7 +4,7 @@ import type { AssetFiles } from '../../ports/assets.ts'
 
 /** In an installed package, beside the bundle; in a checkout, where the build writes them. */
 const DASHBOARD_FOLDER = new URL(
-  import.meta.url.endsWith('.ts') ? '../../../dist/dashboard/' : './dashboard/',
+  import.meta.url.endsWith('.ts') ? '../../../dist/dashboard/' : '../dashboard/',
   import.meta.url,
 )
 

@@ -29,7 +29,6 @@ function open(
   const log = openLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
   const logged = new LineBuffer()
   const start: ThreadStart = {
-    firstlight: 'thread',
     number,
     config,
     pools: poolNames(config),

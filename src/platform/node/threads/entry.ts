@@ -1,4 +1,4 @@
-/** Entry of an I/O thread when the sources run directly. In the bundle, the bundle is the entry (src/node.ts). */
+/** Entry point of an I/O thread. */
 import { runThread } from './thread.ts'
 
 await runThread()

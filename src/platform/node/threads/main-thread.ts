@@ -19,8 +19,8 @@ import { StoredResponseHost } from './stored-response-host.ts'
 import type { ThreadStart } from './thread.ts'
 import { ThreadSupervisor, type ThreadSupervisorParts } from './thread-supervisor.ts'
 
-/** The bundle is one file that detects whether it runs as a thread. */
-const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
+/** All files of the bundle are in one folder. */
+const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : './thread.mjs', import.meta.url)
 
 /** Limit of a query. Threads that answer later are left out. */
 const ANSWER_MS = 1_000
@@ -54,7 +54,6 @@ export class MainThread {
     this.#limits = new LimitHost(ports.shared.limiter ?? memoryLimiter(() => ports.now()))
     this.#responses = new StoredResponseHost(ports.shared.storedResponses, (from) => this.#othersThan(from), LOOKUP_MS)
     this.#start = {
-      firstlight: 'thread',
       config,
       pools: poolNames(config),
       bodyKib: new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT),

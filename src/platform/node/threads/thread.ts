@@ -15,8 +15,6 @@ import { threadGroup, threadPorts, type MainChannel } from './ports.ts'
 
 /** Start parameters of a thread. */
 export interface ThreadStart {
-  /** Distinguishes a thread of the gateway from others. */
-  readonly firstlight: 'thread'
   /** Number from 1, for the log. */
   readonly number: number
   readonly config: Config
@@ -32,11 +30,6 @@ export interface ThreadStart {
   readonly startedAt: number
   /** As `GatewayStatus.configRefusedAt`. */
   readonly configRefusedAt: number | null
-}
-
-/** True if this module runs in a thread that the gateway started. */
-export function startedAsThread(): boolean {
-  return (workerData as Partial<ThreadStart> | null)?.firstlight === 'thread'
 }
 
 /** Serves until stopped. Rejects if it cannot start, which ends the thread with that error. */
