@@ -1,17 +1,17 @@
 /** Generates the tables of docs/engines.md from the engine types. The text around them is written by hand. */
 import { guideOf } from '../src/engines/engine-guides.ts'
 import { ENGINE_TYPES } from '../src/engines/engine-registry.ts'
-import { SERVER_KINDS, type EngineType } from '../src/engines/engine-type.ts'
+import { SERVER_TYPES, type EngineType } from '../src/engines/engine-type.ts'
 import { metricNames } from '../src/engines/load-metrics.ts'
 
-const TYPES: readonly EngineType[] = ENGINE_TYPES.filter(({ kind }) => SERVER_KINDS.some((name) => name === kind))
+const TYPES: readonly EngineType[] = ENGINE_TYPES.filter((type) => SERVER_TYPES.some((name) => name === type.name))
 
 const code = (text: string): string => `\`${text}\``
 const list = (texts: readonly string[]): string => (texts.length === 0 ? 'no' : texts.map(code).join(', '))
 
 /** What the gateway reads and uses of each type. */
 const ROWS: readonly (readonly [string, (type: EngineType) => string])[] = [
-  ['`type`', ({ kind }) => code(kind)],
+  ['`type`', ({ name }) => code(name)],
   ['health check', ({ health }) => (health.length === 0 ? 'its digest' : list(health.map(({ path }) => path)))],
   ['version', ({ version }) => (version === null ? 'no' : code(version.path))],
   ['load', ({ load }) => (load === null ? 'no' : load.enabledBy === null ? 'yes' : code(load.enabledBy))],

@@ -30,7 +30,7 @@ export default bench
 async function casesBench({ flags, note }: BenchOptions): Promise<BenchResult> {
   const cells = cellsOf(matrix, {
     protocols: protocols.map(({ name }) => name),
-    engines: ENGINE_TYPES.map(({ kind }) => kind),
+    engines: ENGINE_TYPES.map(({ name }) => name),
   })
   const due = cells.filter(({ state }) => state === 'runs')
   const selected = due.filter((cell) => cell.id in fieldCases && isSelected(cell, flags))
@@ -53,7 +53,7 @@ async function casesBench({ flags, note }: BenchOptions): Promise<BenchResult> {
     // One site of each runtime at a time.
     await Promise.all(
       RUNTIMES.map(async (runtime) => {
-        for (const { kind: engine } of ENGINE_TYPES) {
+        for (const { name: engine } of ENGINE_TYPES) {
           const own = selected.filter((cell) => cell.engine === engine && cell.runtime === runtime)
           if (own.length > 0) await runGroup({ runtime, engine, cells: own }, { script, concurrency, done })
         }

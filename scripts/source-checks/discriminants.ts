@@ -11,9 +11,9 @@ import { importedPath, lineAt, type SourceFile } from './source-files.ts'
 const ENGINE_ADVICE = 'Read a member of EngineType (src/engines/engine-type.ts), or add one.'
 const PROTOCOL_ADVICE = 'Read a member of Protocol (src/protocols/protocol.ts), or add one.'
 
-/** Kinds that are also ordinary words: they count only beside `kind` or `type`. */
-const COMMON_KINDS: ReadonlySet<string> = new Set(['unknown', 'external', 'firstlight'])
-const KINDS: ReadonlySet<string> = new Set(ENGINE_TYPES.map(({ kind }) => kind))
+/** Types that are also ordinary words: they count only beside `kind`, `name` or `type`. */
+const COMMON_TYPES: ReadonlySet<string> = new Set(['unknown', 'external', 'firstlight'])
+const TYPES: ReadonlySet<string> = new Set(ENGINE_TYPES.map(({ name }) => name))
 const NAMES: ReadonlySet<string> = new Set(protocols.map(({ name }) => name))
 const PATHS: ReadonlySet<string> = new Set(endpoints.map(({ path }) => path))
 
@@ -43,7 +43,7 @@ function namedBy(left: Node, right: Node, constants: ReadonlyMap<string, string>
   const name = nameOf(left) ?? ''
   const text = textOf(right)
   if (text !== null) {
-    if (KINDS.has(text) && (!COMMON_KINDS.has(text) || /^(kind|type)$/i.test(name))) return ENGINE_ADVICE
+    if (TYPES.has(text) && (!COMMON_TYPES.has(text) || /^(kind|name|type)$/i.test(name))) return ENGINE_ADVICE
     // `form` is how core represents a prompt.
     if ((NAMES.has(text) && name !== 'form') || PATHS.has(text)) return PROTOCOL_ADVICE
     return null
@@ -94,7 +94,7 @@ export function comparedDiscriminants(file: SourceFile): string[] {
       const keys = node.properties.flatMap((one) =>
         one.type === 'Property' ? [nameOf(one.key) ?? textOf(one.key)] : [],
       )
-      const kinds = keys.filter((key) => key !== null && KINDS.has(key) && !COMMON_KINDS.has(key))
+      const kinds = keys.filter((key) => key !== null && TYPES.has(key) && !COMMON_TYPES.has(key))
       if (kinds.length > 1) report(node, 'has a table by', ENGINE_ADVICE)
     },
   }).visit(file.parsed.program)

@@ -1,7 +1,7 @@
 /** Schema of an engine in the configuration document: its keys, its ranks, its KV events and its Kubernetes pods. */
 import * as z from 'zod/mini'
 import { MAX_RANKS } from '../core/contract/rank-id.ts'
-import { SERVER_KINDS } from '../engines/engine-type.ts'
+import { SERVER_TYPES } from '../engines/engine-type.ts'
 import {
   describe,
   hardware,
@@ -79,7 +79,7 @@ export const engineShape = {
   ),
   type: describe(
     'Server software. `auto`: recognised by its metrics, model list and version. See docs/engines.md.',
-    withDefault(oneOf(['auto', ...SERVER_KINDS]), 'auto'),
+    withDefault(oneOf(['auto', ...SERVER_TYPES]), 'auto'),
   ),
   data_parallel: describe(
     'Data-parallel ranks behind the URL (vLLM, SGLang), each an engine `ID/RANK` (docs/engines.md). `auto`: as ' +

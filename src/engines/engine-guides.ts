@@ -4,7 +4,7 @@
  */
 import { isJsonObject } from '../core/json.ts'
 import { ENGINE_TYPES } from './engine-registry.ts'
-import type { EngineCall, EngineKind, EngineType } from './engine-type.ts'
+import type { EngineCall, EngineTypeName, EngineType } from './engine-type.ts'
 import type { Inspection } from './inspection.ts'
 import { type KvEventSource, readSglangSources, readVllmSources } from './kv-event-source.ts'
 import { vllmInspection } from './vllm-inspection.ts'
@@ -226,7 +226,7 @@ const unknown: EngineGuide = {
   inspection: vllm.inspection,
 }
 
-const GUIDES: Readonly<Record<EngineKind, EngineGuide>> = {
+const GUIDES: Readonly<Record<EngineTypeName, EngineGuide>> = {
   vllm,
   sglang,
   'tensorrt-llm': tensorrtLlm,
@@ -238,7 +238,7 @@ const GUIDES: Readonly<Record<EngineKind, EngineGuide>> = {
   unknown,
 }
 
-export const guideOf = ({ kind }: Pick<EngineType, 'kind'>): EngineGuide => GUIDES[kind]
+export const guideOf = ({ name }: Pick<EngineType, 'name'>): EngineGuide => GUIDES[name]
 
 /** Type by a name in another product's configuration; null: no such type. */
 export const engineTypeNamed = (name: string): EngineType | null =>

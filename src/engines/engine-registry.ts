@@ -1,6 +1,6 @@
 /** The engine types. Adding a type is adding its file and one line here. */
 import type { RankStats } from '../core/contract/engine-signal.ts'
-import type { EngineKind, EngineType } from './engine-type.ts'
+import type { EngineTypeName, EngineType } from './engine-type.ts'
 import { external } from './external.ts'
 import { firstlight } from './firstlight.ts'
 import { llamaCpp } from './llama-cpp.ts'
@@ -26,9 +26,9 @@ export const ENGINE_TYPES: readonly EngineType[] = [
   unknown,
 ]
 
-const BY_KIND: ReadonlyMap<EngineKind, EngineType> = new Map(ENGINE_TYPES.map((type) => [type.kind, type]))
+const BY_NAME: ReadonlyMap<EngineTypeName, EngineType> = new Map(ENGINE_TYPES.map((type) => [type.name, type]))
 
-export const engineTypeOf = (kind: EngineKind): EngineType => BY_KIND.get(kind) ?? unknown
+export const engineTypeOf = (name: EngineTypeName): EngineType => BY_NAME.get(name) ?? unknown
 
 /** Headers that clients must not set, of all types, because the type may not be known yet. */
 export const PRIVATE_HEADERS: ReadonlySet<string> = new Set(ENGINE_TYPES.flatMap((type) => type.privateHeaders))
@@ -83,7 +83,7 @@ export function readMetrics(text: string, rank: string | null = null): MeasuredL
 /** What is known about a server. Every part may be missing. @testing */
 export interface EngineEvidence {
   /** Type in the configuration: it wins. */
-  readonly configured?: EngineKind | null
+  readonly configured?: EngineTypeName | null
   /** Body of the metrics route. */
   readonly metrics?: string | null
   /** `owned_by` of the models in `/v1/models`. */

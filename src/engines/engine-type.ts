@@ -8,10 +8,10 @@ import type { AnswerMeaning, EngineAnswer, SentRequest } from './answer-meaning.
 import type { LoadMetrics } from './load-metrics.ts'
 
 /** Types of servers of one's own, as the configuration names them. */
-export const SERVER_KINDS = ['vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'tgi', 'ollama', 'firstlight'] as const
+export const SERVER_TYPES = ['vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'tgi', 'ollama', 'firstlight'] as const
 
 /** `firstlight`: another gateway. `external`: a provider. */
-export type EngineKind = (typeof SERVER_KINDS)[number] | 'external' | 'unknown'
+export type EngineTypeName = (typeof SERVER_TYPES)[number] | 'external' | 'unknown'
 
 /** A POST to an engine's management routes. */
 export interface EngineCall {
@@ -150,7 +150,8 @@ interface AdapterRules {
 }
 
 export interface EngineType {
-  readonly kind: EngineKind
+  /** As in the configuration. */
+  readonly name: EngineTypeName
   /** Name for people. */
   readonly title: string
   readonly detection: Detection

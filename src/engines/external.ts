@@ -15,7 +15,7 @@ const WITHOUT_FUNDS: readonly TextRule[] = [
 
 export const external: EngineType = {
   ...PLAIN,
-  kind: 'external',
+  name: 'external',
   title: 'Provider',
   // Each request may cost money.
   health: [],

@@ -21,7 +21,7 @@ const ANY_503: TextRule = { statuses: [503], pattern: /(?:)/, means: 'busy' }
 
 export const firstlight: EngineType = {
   ...PLAIN,
-  kind: 'firstlight',
+  name: 'firstlight',
   title: 'Firstlight',
   detection: { metrics: ['firstlight_'], owners: ['firstlight'], server: null, routes: [] },
   // Its digest is requested instead: an answer is good health, and it contains the load of its engines.

@@ -45,7 +45,7 @@ function readProps(json: unknown): Capacity {
 
 export const llamaCpp: EngineType = {
   ...PLAIN,
-  kind: 'llama.cpp',
+  name: 'llama.cpp',
   title: 'llama.cpp',
   detection: { metrics: ['llamacpp:'], owners: ['llamacpp'], server: /^llama\.cpp$/, routes: [] },
   version: { path: '/props', pattern: /"build_info": ?"([\w.+-]{1,40})"/ },

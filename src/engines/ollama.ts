@@ -17,7 +17,7 @@ export const OLLAMA_TEXTS: readonly TextRule[] = [
 
 export const ollama: EngineType = {
   ...PLAIN,
-  kind: 'ollama',
+  name: 'ollama',
   title: 'Ollama',
   detection: {
     metrics: [],

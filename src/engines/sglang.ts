@@ -90,7 +90,7 @@ function weightVersion(text: string): string | null {
 
 export const sglang: EngineType = {
   ...PLAIN,
-  kind: 'sglang',
+  name: 'sglang',
   title: 'SGLang',
   detection: {
     metrics: ['sglang:', 'sglang_'],

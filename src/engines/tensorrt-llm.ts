@@ -17,7 +17,7 @@ export const TENSORRT_LLM_TOO_LONG = [
 
 export const tensorrtLlm: EngineType = {
   ...PLAIN,
-  kind: 'tensorrt-llm',
+  name: 'tensorrt-llm',
   title: 'TensorRT-LLM',
   detection: { metrics: ['trtllm_'], owners: ['tensorrt_llm'], server: null, routes: [] },
   version: { path: '/version', pattern: VERSION_PATTERN },

@@ -39,7 +39,7 @@ function readIds(json: unknown): Uint32Array | null {
 
 export const tgi: EngineType = {
   ...PLAIN,
-  kind: 'tgi',
+  name: 'tgi',
   title: 'TGI',
   detection: {
     metrics: ['tgi_'],

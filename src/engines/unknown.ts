@@ -15,7 +15,7 @@ const anyOf = (...patterns: readonly RegExp[]): RegExp => new RegExp(patterns.ma
 
 export const unknown: EngineType = {
   ...PLAIN,
-  kind: 'unknown',
+  name: 'unknown',
   title: 'Unknown server',
   version: { path: '/version', pattern: VERSION_PATTERN },
   capacity: { path: '/v1/models', read: capacityFromModels },

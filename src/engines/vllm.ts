@@ -62,7 +62,7 @@ const MAX_VERSION_CHARS = 1000
 
 export const vllm: EngineType = {
   ...PLAIN,
-  kind: 'vllm',
+  name: 'vllm',
   title: 'vLLM',
   detection: { metrics: ['vllm:'], owners: ['vllm'], server: null, routes: [] },
   version: { path: '/version', pattern: VERSION_PATTERN },

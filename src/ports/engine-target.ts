@@ -1,5 +1,5 @@
 import type { RankSpec } from '../core/contract/pool-config.ts'
-import type { EngineKind } from '../engines/engine-type.ts'
+import type { EngineTypeName } from '../engines/engine-type.ts'
 
 /** Files of an engine's TLS connections, PEM. null: none. */
 export interface EngineTls {
@@ -32,7 +32,7 @@ interface PoolTarget extends OriginTarget {
 /** Traits of a model server and of its ranks. */
 interface ServerTraits extends PoolTarget {
   /** Configured type. Absent: detected. */
-  readonly type?: EngineKind
+  readonly type?: EngineTypeName
   /** The pool has adapters, so probes read which ones the engine has loaded. Absent: it has none. */
   readonly hasAdapters?: boolean
   /** Clients may request the adapters that it reports, so they are read more often. Absent: no. */

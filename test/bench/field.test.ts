@@ -5,7 +5,7 @@ import { cellsOf, covers, matrix } from '../../packages/bench/field/matrix.ts'
 import { ENGINE_TYPES } from '../../src/engines/engine-registry.ts'
 import { endpointOf, protocols } from '../../src/protocols/protocols.ts'
 
-const axes = { protocols: protocols.map(({ name }) => name), engines: ENGINE_TYPES.map(({ kind }) => kind) }
+const axes = { protocols: protocols.map(({ name }) => name), engines: ENGINE_TYPES.map(({ name }) => name) }
 const cells = cellsOf(matrix, axes)
 
 describe('the matrix of field cases', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { AnswerMeaning } from '../../src/engines/answer-meaning.ts'
 import { ENGINE_TYPES, engineTypeOf } from '../../src/engines/engine-registry.ts'
-import type { EngineKind } from '../../src/engines/engine-type.ts'
+import type { EngineTypeName } from '../../src/engines/engine-type.ts'
 import { errorOf } from '../../src/engines/error-body.ts'
 import busyVectors from '../vectors/busy.json' with { type: 'json' }
 import answerVectors from '../vectors/engine-answers.json' with { type: 'json' }
@@ -15,7 +15,7 @@ type Row = (typeof answerVectors.answers)[number] & {
   readonly sent?: { readonly model: string; readonly adapter: string }
 }
 const rows: readonly Row[] = answerVectors.answers as readonly Row[]
-const judge = (kind: EngineKind, row: Row): AnswerMeaning =>
+const judge = (kind: EngineTypeName, row: Row): AnswerMeaning =>
   engineTypeOf(kind).answerOf(
     { status: row.status, headers: row.headers ?? JSON_HEADERS, body: row.body },
     { ...SENT, ...row.sent },
@@ -28,7 +28,7 @@ describe('the meaning of a recorded answer', () => {
   it.each(rows.map((row) => [row.type, row.name, row] as const))(
     'the meaning of a recorded answer of %s: %s',
     (type, _, row) => {
-      expect(judge(type as EngineKind, row)).toEqual(expected(row))
+      expect(judge(type as EngineTypeName, row)).toEqual(expected(row))
     },
   )
 
@@ -40,7 +40,7 @@ describe('the meaning of a recorded answer', () => {
 
   it('the meaning of a recorded answer of a proxy is the same for every type of engine behind it', () => {
     const proxies = rows.filter(({ type, status }) => type === 'unknown' && status !== 429)
-    const kinds = ENGINE_TYPES.map(({ kind }) => kind)
+    const kinds = ENGINE_TYPES.map(({ name }) => name)
     for (const kind of kinds)
       for (const row of proxies) {
         // A gateway's 503 is never counted against it.
@@ -56,7 +56,7 @@ describe('the meaning of a recorded answer', () => {
 
 describe('an answer', () => {
   it('an answer with 529 is that of a full server, whatever its text is', () => {
-    for (const { kind } of ENGINE_TYPES)
+    for (const { name: kind } of ENGINE_TYPES)
       expect([kind, engineTypeOf(kind).answerOf({ status: 529, headers: [], body: 'later' }, SENT)]).toMatchObject([
         kind,
         { kind: 'busy', lasts: 'moment' },
@@ -132,7 +132,7 @@ describe('an answer', () => {
     'an answer of %s about its ranks is recognised, so that it never reaches a client',
     (type) => {
       const row = rows.find((one) => one.type === type && one.name === 'rank out of range')!
-      expect(engineTypeOf(type as EngineKind).ranks?.outOfRange.test(errorOf(row.body).message)).toBe(true)
+      expect(engineTypeOf(type as EngineTypeName).ranks?.outOfRange.test(errorOf(row.body).message)).toBe(true)
     },
   )
 })

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { engineTypeNamed, guideOf } from '../../src/engines/engine-guides.ts'
 
 it('the type of an engine is found by the names in configurations of other products', () => {
-  expect(['hosted_vllm', 'dynamo.sglang', 'ollama_chat'].map((name) => engineTypeNamed(name)?.kind)).toEqual([
+  expect(['hosted_vllm', 'dynamo.sglang', 'ollama_chat'].map((name) => engineTypeNamed(name)?.name)).toEqual([
     'vllm',
     'sglang',
     'ollama',
@@ -11,17 +11,17 @@ it('the type of an engine is found by the names in configurations of other produ
 })
 
 it('an engine type can tell a cache that was not reset', () => {
-  const { succeeded } = guideOf({ kind: 'vllm' }).cacheReset!
+  const { succeeded } = guideOf({ name: 'vllm' }).cacheReset!
   expect([succeeded(200, {}), succeeded(200, { success: true }), succeeded(200, { success: false })]).toEqual([
     true,
     true,
     false,
   ])
-  expect(guideOf({ kind: 'sglang' }).cacheReset?.succeeded(400, null)).toBe(false)
+  expect(guideOf({ name: 'sglang' }).cacheReset?.succeeded(400, null)).toBe(false)
 })
 
 it('KV events of vLLM are listed by global rank', () => {
-  const sources = guideOf({ kind: 'vllm' }).kvEvents!.sources!.read({
+  const sources = guideOf({ name: 'vllm' }).kvEvents!.sources!.read({
     '4': {
       enable_kv_cache_events: true,
       publisher: 'zmq',
@@ -39,7 +39,7 @@ it('KV events of vLLM are listed by global rank', () => {
 
 it('KV events of SGLang have one port for each rank', () => {
   const kvEvents = { publisher: 'zmq', endpoint_host: '*', endpoint_port_base: 5557, topic: 'kv', dp_size: 2 }
-  const { read } = guideOf({ kind: 'sglang' }).kvEvents!.sources!
+  const { read } = guideOf({ name: 'sglang' }).kvEvents!.sources!
   expect(read({ kv_events: { ...kvEvents, replay_endpoint_port_base: 5657 } })?.at(1)).toEqual({
     rank: '1',
     enabled: true,

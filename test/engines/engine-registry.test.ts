@@ -8,11 +8,11 @@ import {
   PRIVATE_HEADERS,
   type EngineEvidence,
 } from '../../src/engines/engine-registry.ts'
-import type { EngineKind } from '../../src/engines/engine-type.ts'
+import type { EngineTypeName } from '../../src/engines/engine-type.ts'
 import { modelCards } from '../../src/engines/model-list.ts'
 
 describe('the type of an engine', () => {
-  it.each<[EngineKind, EngineEvidence]>([
+  it.each<[EngineTypeName, EngineEvidence]>([
     ['vllm', { metrics: '# HELP x\nvllm:num_requests_running 1\n' }],
     ['sglang', { metrics: 'sglang_num_running_reqs 1\n', owners: ['vllm'] }],
     ['tensorrt-llm', { owners: ['tensorrt_llm'], routes: { '/version': '{"version":"1.3.0"}' } }],
@@ -28,13 +28,13 @@ describe('the type of an engine', () => {
     ['unknown', { owners: ['acme'], server: 'nginx', metrics: '<html>vllm:x</html>' }],
     ['unknown', {}],
   ])('%s is recognised', (kind, evidence) => {
-    expect(detectEngineType(evidence).kind).toBe(kind)
+    expect(detectEngineType(evidence).name).toBe(kind)
   })
 
   it('the type of an engine has one file and one entry', () => {
     const names = readdirSync(new URL('../../src/engines', import.meta.url))
-    for (const { kind } of ENGINE_TYPES) expect(names).toContain(`${kind.replace('.', '-')}.ts`)
-    expect(new Set(ENGINE_TYPES.map(({ kind }) => kind)).size).toBe(ENGINE_TYPES.length)
+    for (const { name } of ENGINE_TYPES) expect(names).toContain(`${name.replace('.', '-')}.ts`)
+    expect(new Set(ENGINE_TYPES.map(({ name }) => name)).size).toBe(ENGINE_TYPES.length)
   })
 
   it('the type of an engine imports nothing but the core and its own folder', () => {
@@ -72,7 +72,7 @@ describe('an engine type', () => {
 })
 
 describe('the version', () => {
-  it.each<[EngineKind, string, string]>([
+  it.each<[EngineTypeName, string, string]>([
     ['vllm', '{"version":"0.32.0+cpu"}', '0.32.0+cpu'],
     ['llama.cpp', '{"build_info":"b10964-b29c606e2"}', 'b10964-b29c606e2'],
     ['tgi', '{"router":"text-generation-router","version":"3.3.6"}', '3.3.6'],
@@ -126,7 +126,7 @@ describe('token ids', () => {
     addSpecial: false,
     items: 0,
   }
-  const callsOf = (kind: EngineKind, prompt: Prompt): unknown =>
+  const callsOf = (kind: EngineTypeName, prompt: Prompt): unknown =>
     engineTypeOf(kind)
       .tokenize!.calls(prompt, 'm')
       ?.map(({ path, body }) => [path, JSON.parse(body)])
@@ -164,7 +164,7 @@ describe('token ids', () => {
   })
 
   it('token ids are read from the answer', () => {
-    const idsOf = (kind: EngineKind, json: unknown): unknown => engineTypeOf(kind).tokenize!.ids(json)
+    const idsOf = (kind: EngineTypeName, json: unknown): unknown => engineTypeOf(kind).tokenize!.ids(json)
     expect(idsOf('vllm', { tokens: [1, 2], count: 2 })).toEqual(Uint32Array.of(1, 2))
     expect(idsOf('tgi', [{ id: 3, text: 'a' }])).toEqual(Uint32Array.of(3))
     expect(idsOf('tgi', { tokenize_response: [{ id: 4 }], templated_text: 'a' })).toEqual(Uint32Array.of(4))

@@ -37,7 +37,7 @@ describe('the load of data-parallel ranks', () => {
 
   it('the load of data-parallel ranks adds up if they count as one engine, and the repeated total of blocks counts once', () => {
     expect(readMetrics(two)).toMatchObject({
-      type: { kind: 'vllm' },
+      type: { name: 'vllm' },
       asleep: false,
       stats: { running: 8, waiting: 4, kvUsage: 0.5, cacheBlocks: 2000 },
     })
@@ -98,7 +98,7 @@ trtllm_kv_cache_max_blocks{engine_type="trtllm",model_name="m"} 1000.0
 
 const statsOf = (text: string): unknown[] => {
   const { type, stats } = readMetrics(text)!
-  return [type.kind, stats.running, stats.waiting, stats.kvUsage, stats.blockTokens, stats.cacheBlocks]
+  return [type.name, stats.running, stats.waiting, stats.kvUsage, stats.blockTokens, stats.cacheBlocks]
 }
 
 describe('the load of other engines', () => {

@@ -1,5 +1,5 @@
 /** What engines receive and what clients see of models: fields, ids, names and token ids. */
-import { ADDABLE_FIELDS, type EngineKind } from '../../../../src/engines/engine-type.ts'
+import { ADDABLE_FIELDS, type EngineTypeName } from '../../../../src/engines/engine-type.ts'
 import { engineTypeOf } from '../../../../src/engines/engine-registry.ts'
 import { contextRoutes } from '../context-routes.ts'
 import { eventually, expectEqual, expectTrue } from '../expectation.ts'
@@ -12,7 +12,7 @@ const PRIVATE = { 'x-override-priority': '-9', 'x-vllm-priority': '-9', 'x-data-
 const s19: FieldCase = {
   plan: { letters: ['a'] },
   async run({ pool, fixture, engine }) {
-    const allowed = engine === 'external' ? [] : engineTypeOf(engine as EngineKind).addable
+    const allowed = engine === 'external' ? [] : engineTypeOf(engine as EngineTypeName).addable
     for (const stream of fixture.stream === null ? [false] : [false, true]) {
       pool.script({ a: serves(fixture, 'from a') })
       expectEqual('status', (await pool.ask(fixture, { stream }, { headers: PRIVATE })).status, 200)

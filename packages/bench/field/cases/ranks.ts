@@ -1,6 +1,6 @@
 /** Data-parallel ranks behind one address. */
 import { engineTypeOf } from '../../../../src/engines/engine-registry.ts'
-import type { EngineKind } from '../../../../src/engines/engine-type.ts'
+import type { EngineTypeName } from '../../../../src/engines/engine-type.ts'
 import { fromVllmRouter } from '../../../convert/src/vllm-router.ts'
 import { eventually, expectEqual } from '../expectation.ts'
 import type { CellRun, FieldCase } from '../field-case.ts'
@@ -23,7 +23,7 @@ function metricsOf(type: string, ranks: number): string {
   return `# TYPE ${running} gauge\n# TYPE ${waiting} gauge\n${lines.join('')}`
 }
 
-const headerOf = ({ engine }: CellRun): string => engineTypeOf(engine as EngineKind).ranks!.header
+const headerOf = ({ engine }: CellRun): string => engineTypeOf(engine as EngineTypeName).ranks!.header
 
 /** Ranks that the clients' requests had. */
 const ranksAt = (cell: CellRun, letter: string): string[] =>
