@@ -72,12 +72,13 @@ export function truncationCasesContract(runtime: Runtime): void {
       engines[0]!.next(script)
       return read(await send(path, more))
     }
-    const booked = async (): Promise<number> => {
+    const inAll = async (field: 'requests' | 'failures_total'): Promise<number> => {
       const headers = { authorization: `Bearer ${ADMIN}` }
       const answer = await fetch(`${gateway.url}/v1/firstlight/fleet`, { headers })
-      const { pools } = (await answer.json()) as { pools: { engines: { requests: number }[] }[] }
-      return pools.flatMap((pool) => pool.engines).reduce((sum, { requests }) => sum + requests, 0)
+      const { pools } = (await answer.json()) as { pools: { engines: Record<typeof field, number>[] }[] }
+      return pools.flatMap((pool) => pool.engines).reduce((sum, engine) => sum + engine[field], 0)
     }
+    const booked = (): Promise<number> => inAll('requests')
     const bodiesOfOthers = (): Json[] => engines.slice(1).flatMap(({ bodies }) => bodies)
 
     it('a continuation is requested by the ids of prompt and output, also if the output begins with a space', async () => {
@@ -139,6 +140,18 @@ export function truncationCasesContract(runtime: Runtime): void {
       expect(ended).toMatchObject({ text: OUTPUT.slice(0, 15), finish: ['length'], error: null })
       expect(bodiesOfOthers()).toHaveLength(before)
     })
+
+    it.each(['reset_after_done', 'silence_after_done'] as const)(
+      'a stream with `[DONE]` is complete, whatever its connection does behind it (%s)',
+      async (fault) => {
+        const before = await inAll('failures_total')
+        const { text, error, isClean, payloads } = await truncate({ fault })
+        expect({ text, error, isClean }).toEqual({ text: OUTPUT, error: null, isClean: true })
+        expect(payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
+        await vi.waitFor(async () => expect(await booked()).toBe(0), { timeout: 10_000 })
+        expect(await inAll('failures_total')).toBe(before)
+      },
+    )
 
     it('the connection of a silent engine is closed', async () => {
       const { closed } = engines[0]!

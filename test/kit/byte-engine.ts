@@ -26,6 +26,10 @@ export interface Script {
     | 'abort'
     | 'silence'
     | 'lost_done'
+    /** The body is whole, but does not end: the connection breaks behind `[DONE]`. */
+    | 'reset_after_done'
+    /** The same, and the connection stays open. */
+    | 'silence_after_done'
     /** The connection ends inside the head of an HTTP chunk. */
     | 'chunk_head'
     /** The last token comes without the finish reason. */
@@ -122,7 +126,7 @@ export class ByteEngine {
     if (script.differsAt !== undefined) tokens.fill(OFFSET + 0x78, script.differsAt)
     const writer = new ChunkWriter({ body, isChat, prompt: given, script })
     const { fault, after = 0, merge = 1, bytes } = script
-    const fails = fault !== undefined && fault !== 'lost_done' && bytes === undefined
+    const fails = fault !== undefined && !END_FAULTS.has(fault) && bytes === undefined
     const end = !fails ? tokens.length : Math.min(after, tokens.length)
     for (let at = 0; at < end && !writer.stopped; at += merge) {
       const last = Math.min(at + merge, end) === tokens.length
@@ -133,7 +137,8 @@ export class ByteEngine {
     if (fails && !writer.stopped) return failed(fault, writer)
     writer.end()
     if (bytes !== undefined) return brokenAfter(writer.events, bytes, fault === 'end')
-    return fault === 'lost_done' ? reset(writer.events) : sseAnswer(writer.events)
+    if (fault === 'silence_after_done') return sseAnswer(writer.events, { end: 'hang' })
+    return END_FAULTS.has(fault) ? reset(writer.events) : sseAnswer(writer.events)
   }
 }
 
@@ -142,6 +147,9 @@ interface Stream {
   readonly script: Script
   readonly isChat: boolean
 }
+
+/** Faults of a stream with all of its tokens. */
+const END_FAULTS = new Set<Script['fault']>(['lost_done', 'reset_after_done', 'silence_after_done'])
 
 /** Time in which written bytes arrive before the connection breaks, ms. */
 const ARRIVAL_MS = 30

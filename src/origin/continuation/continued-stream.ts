@@ -222,7 +222,9 @@ class ContinuedSource {
     const { failure } = part.segment
     if (failure !== null) part.reader.cancel()
     if (part.end?.end === 'client_gone' && failure === null) this.stop()
-    return failure ?? part.end?.failure ?? (this.#state.done ? null : 'reset')
+    const isWhole = failure === null && this.#state.done
+    if (isWhole && part.end?.end === 'engine_truncated') part.end = { ...part.end, end: 'complete', failure: null }
+    return failure ?? part.end?.failure ?? (isWhole ? null : 'reset')
   }
 
   /** Moves the stream to another engine, or ends it if its output is complete. Throws if it is truncated. */
