@@ -1,5 +1,5 @@
 /** Lines on their way to standard output, in memory that the main thread shares with an I/O thread. */
-import { writeSync } from 'node:fs'
+import { fstatSync, writeSync } from 'node:fs'
 
 /** Bytes of lines that wait for a slow reader. Memory is used only as far as it is written. */
 const CAPACITY = 2 ** 20
@@ -30,6 +30,8 @@ export class LineBuffer {
   readonly memory: SharedArrayBuffer
   readonly #header: Int32Array
   readonly #lines: Buffer
+  /** The system never mixes two writes to a file, of any length. */
+  readonly #pieceBytes = isFile() ? CAPACITY : PIECE_BYTES
   #seized = false
 
   /** @param memory memory of a buffer in another thread; absent: new memory */
@@ -102,10 +104,10 @@ export class LineBuffer {
     return 'written'
   }
 
-  /** End of the whole lines that a pipe takes together, or of the first line if it is longer. */
+  /** End of the whole lines that are written together, or of the first line if it is longer. */
   #pieceEnd(from: number, end: number): number {
-    if (end - from <= PIECE_BYTES) return end
-    const last = this.#lines.lastIndexOf(LINE_FEED, from + PIECE_BYTES - 1) + 1
+    if (end - from <= this.#pieceBytes) return end
+    const last = this.#lines.lastIndexOf(LINE_FEED, from + this.#pieceBytes - 1) + 1
     return last > from ? last : this.#lines.indexOf(LINE_FEED, from) + 1
   }
 
@@ -119,5 +121,14 @@ export class LineBuffer {
     header[START] = 0
     header[END] = end - from
     return true
+  }
+}
+
+function isFile(): boolean {
+  try {
+    return fstatSync(STDOUT).isFile()
+  } catch {
+    // Standard output is closed.
+    return false
   }
 }

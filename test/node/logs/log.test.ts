@@ -30,6 +30,31 @@ describe('the log', () => {
     ])
   })
 
+  it('the log has the fields in their order between its own, byte for byte', () => {
+    const lines: string[] = []
+    const log = openLog('info', { write: (line) => void lines.push(line) }, { thread: 3 })
+    const error = new OriginError('connect', 'refused')
+    const stages = { edge: 0.25, ttft: null, late: undefined, far: Number.NaN, at: new Date(0) }
+    log.info('it_has "\n_é\ud800', {
+      id: 'ä\u0001\\"',
+      absent: undefined,
+      remote: null,
+      stages_ms: stages,
+      all: [1e21, true],
+    })
+    log.warn('it_happened', { key: 'hush', error })
+    log.error('it_happened', {})
+    expect(lines.map((line) => line.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/, 'TIME'))).toEqual([
+      String.raw`{"level":"info","thread":3,"time":"TIME","event":"it_has \"\n_é\ud800","id":"ä\u0001\\\"","remote":null,` +
+        String.raw`"stages_ms":{"edge":0.25,"ttft":null,"far":null,"at":"1970-01-01T00:00:00.000Z"},"all":[1e+21,true],` +
+        String.raw`"message":"it has \"\n é\ud800"}` +
+        '\n',
+      `{"level":"warn","thread":3,"time":"TIME","event":"it_happened","error":{"message":"OriginError: refused"},` +
+        `"message":"it happened"}\n`,
+      `{"level":"error","thread":3,"time":"TIME","event":"it_happened","message":"it happened"}\n`,
+    ])
+  })
+
   it('the log is silent below its level', () => {
     expect(logged({}, 'warn')).toEqual([])
   })

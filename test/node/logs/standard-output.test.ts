@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { until } from '../../wait.ts'
 
@@ -45,11 +47,14 @@ ${body}`
     let text = ''
     child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
     await once(child, 'close')
-    return text
+    return linesIn(text)
+  }
+
+  const linesIn = (text: string): Line[] =>
+    text
       .split('\n')
       .slice(0, -1)
       .map((line) => JSON.parse(line) as Line)
-  }
 
   const inOrder = (count: number): number[] => Array.from({ length: count }, (_, n) => n)
 
@@ -78,8 +83,8 @@ ${body}`
     expect(JSON.parse(String(bytes))).toMatchObject({ event: 'one' })
   })
 
-  it('standard output of a process has the lines of one turn in one write', async () => {
-    const lines = await linesOf(`
+  /** Logs lines of 90 bytes in one turn, then the number of writes. */
+  const countWrites = (lines: number): string => `
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 const { writeSync } = fs
@@ -89,9 +94,30 @@ fs.writeSync = (...given) => {
   return writeSync(...given)
 }
 syncBuiltinESMExports()
-for (let n = 0; n < 20; n++) log.info('one', { n })
-setTimeout(() => log.info('writes', { n: writes }), 60)`)
-    expect(lines.at(-1)).toMatchObject({ event: 'writes', n: 1 })
+for (let n = 0; n < ${lines}; n++) log.info('one', { n })
+setTimeout(() => log.info('writes', { n: writes }), 60)`
+
+  it('standard output of a process has the lines of one turn in one write', async () => {
+    expect((await linesOf(countWrites(20))).at(-1)).toMatchObject({ event: 'writes', n: 1 })
+  })
+
+  it('standard output of a process has 18 KB in pieces of 4 KB if it is a pipe', async () => {
+    expect((await linesOf(countWrites(200))).at(-1)).toMatchObject({ event: 'writes', n: 5 })
+  })
+
+  it('standard output of a process has 18 KB in one write if it is a file', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'firstlight-log-'))
+    const path = join(folder, 'log')
+    const file = openSync(path, 'a')
+    try {
+      await once(started(countWrites(200), file).child, 'close')
+      const lines = linesIn(readFileSync(path, 'utf8'))
+      expect(lines.slice(0, -1).map(({ n }) => n)).toEqual(inOrder(200))
+      expect(lines.at(-1)).toMatchObject({ event: 'writes', n: 1 })
+    } finally {
+      closeSync(file)
+      rmSync(folder, { recursive: true })
+    }
   })
 
   it('standard output of a process never mixes lines of threads, and has those of a thread that exits with the process', async () => {
