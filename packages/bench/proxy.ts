@@ -66,7 +66,7 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
     const logAndStart = await measureLogAndStart({
       configFile: (level) => configFile(folder, urls, { policy: policyOf(flags), vocabulary: null, level }),
       folder,
-      pairs: flags['quick'] ? 4 : 12,
+      pairs: flags['quick'] ? 4 : 40,
       note,
     })
     const protocolCost = await measureProtocolCost({
