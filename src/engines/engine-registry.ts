@@ -4,7 +4,7 @@ import type { EngineTypeName, EngineType } from './engine-type.ts'
 import { external } from './external.ts'
 import { firstlight } from './firstlight.ts'
 import { llamaCpp } from './llama-cpp.ts'
-import { metricNames, readLoad, readRanks, type EngineLoad } from './load-metrics.ts'
+import { metricNames, readLoad, readRanks, type ReportedLoad } from './load-metrics.ts'
 import { ollama } from './ollama.ts'
 import { namesPattern, samplesOf } from './prometheus-text.ts'
 import { sglang } from './sglang.ts'
@@ -52,7 +52,7 @@ export const DETECTION_PATHS: readonly string[] = ENGINE_TYPES.flatMap(({ detect
 const LOADS = ENGINE_TYPES.flatMap((type) => (type.load === null ? [] : [{ type, metrics: type.load.metrics }]))
 const READ = namesPattern(LOADS.flatMap(({ metrics }) => metricNames(metrics)))
 
-export interface MeasuredLoad extends EngineLoad {
+export interface MeasuredLoad extends ReportedLoad {
   readonly type: EngineType
 }
 

@@ -64,7 +64,8 @@ export const queueMetrics = (running: string, waiting: string, kvUsage: readonly
   adapters: null,
 })
 
-export interface EngineLoad {
+/** What an engine reports of its load. */
+export interface ReportedLoad {
   readonly stats: EngineStats
   /** The engine sleeps: its health check succeeds, and requests hang. */
   readonly asleep: boolean
@@ -84,7 +85,7 @@ export const metricNames = (metrics: LoadMetrics): readonly string[] => [
 ]
 
 /** Reads the load. null: the samples have no queue gauge. `rank`: only this rank; null: all ranks as one engine. */
-export function readLoad(metrics: LoadMetrics, samples: Samples, rank: string | null = null): EngineLoad | null {
+export function readLoad(metrics: LoadMetrics, samples: Samples, rank: string | null = null): ReportedLoad | null {
   if (!metrics.running.some((name) => samples.has(name))) return null
   const ranks = ranksOf(metrics, samples)
   const own = rank === null ? samples : samplesOfRank(metrics, samples, rank)

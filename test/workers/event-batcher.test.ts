@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import fc from 'fast-check'
 import type { BookingEvent } from '../../src/core/contract/booking-event.ts'
-import { EventBatcher, type EventBatch } from '../../src/platform/workers/event-batcher.ts'
+import { EventBatcher, type BookingEventBatch } from '../../src/platform/workers/event-batcher.ts'
 import { RequestTimers } from '../../src/platform/workers/request-timers.ts'
 
 const LINGER_MS = 20
@@ -67,9 +67,9 @@ it('the event batcher loses no undelivered event, whatever happens to its carrie
       let now = 1_000_000
       let sent = 0
       const batcher = new EventBatcher(() => now)
-      const carried: EventBatch[] = []
+      const carried: BookingEventBatch[] = []
       const delivered = new Set<string>()
-      const arrive = (parcel: EventBatch) => {
+      const arrive = (parcel: BookingEventBatch) => {
         for (const [, key] of parcel.bookingEvents) delivered.add(key)
         batcher.arrived(parcel)
       }

@@ -16,13 +16,13 @@ import {
 } from '../../origin/engine-tokenizer.ts'
 
 /** A model's vocabulary and chat template, loaded by the entry point. @testing */
-export interface Vocabulary {
+export interface PoolVocabulary {
   readonly tokenizer: ExactTokenizer
   readonly template: ChatTemplate | null
 }
 
 /** Returns the vocabulary of a pool. null: measure in bytes. */
-export type VocabularyOf = (pool: PoolSettings) => Vocabulary | null
+export type VocabularyOf = (pool: PoolSettings) => PoolVocabulary | null
 
 const utf8 = new TextEncoder()
 
@@ -80,7 +80,7 @@ export class PromptAnalyzers {
     return analyzer
   }
 
-  #createAnalyzer(pool: PoolSettings, vocabulary: Vocabulary | null): PromptAnalyzer {
+  #createAnalyzer(pool: PoolSettings, vocabulary: PoolVocabulary | null): PromptAnalyzer {
     return new PromptAnalyzer({
       model: pool.model,
       blockTokens: pool.blockTokens,
@@ -94,6 +94,6 @@ export class PromptAnalyzers {
 
 interface NamedAnalyzer {
   readonly blockTokens: number
-  readonly vocabulary: Vocabulary | null
+  readonly vocabulary: PoolVocabulary | null
   readonly analyzer: PromptAnalyzer
 }

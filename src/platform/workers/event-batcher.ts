@@ -2,7 +2,7 @@ import { Carrier } from '../../core/carrier.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
 
 /** Events that one call sends. @testing */
-export interface EventBatch {
+export interface BookingEventBatch {
   readonly bookingEvents: readonly BookingEvent[]
   /** Milliseconds since the epoch. */
   readonly sentAt: number
@@ -28,7 +28,7 @@ const MAX_QUEUED = 10_000
 export class EventBatcher {
   readonly #now: () => number
   #queue: BookingEvent[] = []
-  readonly #inFlight = new Set<EventBatch>()
+  readonly #inFlight = new Set<BookingEventBatch>()
   readonly #carrier = new Carrier(LATE_MS)
   /** When the queue was last emptied; ms since the epoch. */
   #emptiedAt = 0
@@ -66,7 +66,7 @@ export class EventBatcher {
   }
 
   /** Takes the oldest events for a call that starts now. Call `arrived` or `failed` when its result is known. */
-  take(): EventBatch {
+  take(): BookingEventBatch {
     const now = this.#now()
     for (const batch of this.#inFlight) if (now - batch.sentAt > LOST_AFTER_MS) this.failed(batch)
     const batch = { bookingEvents: this.#queue.splice(0, MAX_BATCH), sentAt: now }
@@ -75,12 +75,12 @@ export class EventBatcher {
     return batch
   }
 
-  arrived(batch: EventBatch): void {
+  arrived(batch: BookingEventBatch): void {
     this.#inFlight.delete(batch)
   }
 
   /** Puts the events back, before newer ones. */
-  failed(batch: EventBatch): void {
+  failed(batch: BookingEventBatch): void {
     if (this.#inFlight.delete(batch)) this.#queue = [...batch.bookingEvents, ...this.#queue].slice(-MAX_QUEUED)
   }
 }

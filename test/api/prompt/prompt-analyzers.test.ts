@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { PromptAnalyzers, type Vocabulary } from '../../../src/api/prompt/prompt-analyzers.ts'
+import { PromptAnalyzers, type PoolVocabulary } from '../../../src/api/prompt/prompt-analyzers.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { PromptRequest } from '../../../src/core/tokens/prompt-request.ts'
 import type { PoolRoute } from '../../../src/origin/pool-route.ts'
@@ -47,7 +47,7 @@ describe('the learned bytes per token of a pool', () => {
     const before = taught(routeOf())
     expect(tokensBy(new PromptAnalyzers(() => 0, bytes, before), routeOf({}, 'other'))).toBe(fresh)
     expect(tokensBy(new PromptAnalyzers(() => 0, bytes, before), routeOf({ block_tokens: 32 }))).toBe(fresh)
-    const vocabulary = { tokenizer: null, template: null } as unknown as Vocabulary
+    const vocabulary = { tokenizer: null, template: null } as unknown as PoolVocabulary
     expect(
       tokensBy(
         new PromptAnalyzers(
