@@ -200,10 +200,27 @@ function tooLongIn(patterns: readonly RegExp[], message: string): { readonly lim
   return null
 }
 
-/** `retry-after` in seconds. null: absent, or a date, which needs a clock. */
+/**
+ * When to try again, in seconds: `retry-after-ms` (OpenAI, Azure), else `retry-after` (RFC 9110, section 10.2.3), whose
+ * date counts from the answer's own. null: absent or malformed.
+ */
 function retryAfterS(headers: readonly string[]): number | null {
+  const ms = headerIn(headers, 'retry-after-ms')
+  if (ms !== null && DURATION.test(ms)) return Number(ms) / 1000
   const text = headerIn(headers, 'retry-after')
-  return text !== null && /^\d{1,6}(?:\.\d{1,6})?$/.test(text) ? Number(text) : null
+  if (text === null) return null
+  return DURATION.test(text) ? Number(text) : secondsUntil(text, headerIn(headers, 'date') ?? '')
+}
+
+const DURATION = /^\d{1,6}(?:\.\d{1,6})?$/
+
+const MAX_RETRY_AFTER_S = 999_999
+
+/** @param now as `until`, such as `Wed, 21 Oct 2026 07:28:00 GMT` */
+function secondsUntil(until: string, now: string): number | null {
+  if (!until.endsWith(' GMT') || !now.endsWith(' GMT')) return null
+  const seconds = (Date.parse(until) - Date.parse(now)) / 1000
+  return Number.isNaN(seconds) ? null : Math.min(MAX_RETRY_AFTER_S, Math.max(0, seconds))
 }
 
 function headerIn(flat: readonly string[], name: string): string | null {

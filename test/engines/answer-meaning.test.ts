@@ -103,12 +103,23 @@ describe('an answer', () => {
     expect(answerOf({ status: 400, headers: [], body }, SENT)).toEqual({ kind: 'client', tooLong: null })
   })
 
-  it('an answer has a time only if retry-after is a number', () => {
-    const at = (value: string): AnswerMeaning =>
-      answerOf({ status: 429, headers: ['retry-after', value], body: '' }, SENT)
-    expect(at('1.5')).toMatchObject({ kind: 'busy', retryAfterS: 1.5 })
-    expect(at('Wed, 21 Oct 2026 07:28:00 GMT')).toMatchObject({ kind: 'busy', retryAfterS: null })
-    expect(at('-1')).toMatchObject({ kind: 'busy', retryAfterS: null })
+  it('an answer has the time of retry-after in seconds, or as a date beside its own', () => {
+    const within = (headers: readonly string[]) => answerOf({ status: 429, headers, body: '' }, SENT)
+    const date = 'Wed, 21 Oct 2026 07:28:00 GMT'
+    const asks: readonly (readonly [number | null, readonly string[]])[] = [
+      [1.5, ['retry-after', '1.5']],
+      [0.25, ['retry-after-ms', '250', 'retry-after', '1']],
+      [30, ['date', 'Wed, 21 Oct 2026 07:27:30 GMT', 'retry-after', date]],
+      [0, ['date', 'Wed, 21 Oct 2026 07:29:00 GMT', 'retry-after', date]],
+      [null, ['retry-after', date]],
+      [null, ['date', 'today', 'retry-after', date]],
+      [null, ['date', date, 'retry-after', 'tomorrow']],
+      [999_999, ['date', date, 'retry-after', 'Wed, 21 Oct 2096 07:28:00 GMT']],
+      [null, ['date', date, 'retry-after', '-1']],
+      [null, ['retry-after-ms', 'soon']],
+      [null, []],
+    ]
+    for (const [retryAfterS, headers] of asks) expect(within(headers)).toMatchObject({ kind: 'busy', retryAfterS })
   })
 
   it.each([
