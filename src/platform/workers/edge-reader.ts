@@ -29,12 +29,13 @@ export class EdgeReader extends EdgeViews {
   /** Reads the fields of `view`, before a view is taken. */
   async readStatus(): Promise<void> {
     this.#status = await this.remote().status()
+    this.#hasFailed = false
   }
 
   protected async refresh(): Promise<void> {}
 
   protected failed(error: unknown): void {
-    // One warning for the gateway of a configuration.
+    // One warning until the object answers again.
     if (!this.#hasFailed) this.#log.warn('edge_unreachable', { error })
     this.#hasFailed = true
   }
