@@ -42,7 +42,10 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   checkExports(findings, document, listens)
   checkWebhook(findings, document)
   if (!listens && document.tls !== null)
-    findings.push({ path: ['tls'], rule: 'needs `firstlight serve` on Node: leave it out, Cloudflare ends TLS itself' })
+    findings.push({
+      path: ['tls'],
+      rule: 'needs `firstlight serve` on Node: leave it out, Cloudflare or the embedding server ends TLS',
+    })
   checkReplicas(findings, document, listens)
   checkEpp(findings, document, listens)
   checkKeda(findings, document, listens)

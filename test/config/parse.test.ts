@@ -828,7 +828,9 @@ describe('tls', () => {
 
   it('tls is rejected without a key, and on Workers', () => {
     expect(only(document({ tls: { cert: 'a.pem' } }))).toEqual(['tls.key', null, 'is required: a string'])
-    expect(only(document({ tls: { cert: 'a.pem', key: 'b.pem' } }), {}, workers)[2]).toContain('Cloudflare ends TLS')
+    expect(only(document({ tls: { cert: 'a.pem', key: 'b.pem' } }), {}, workers)[2]).toContain(
+      'Cloudflare or the embedding server ends TLS',
+    )
   })
 })
 
