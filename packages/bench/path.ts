@@ -45,7 +45,7 @@ export default async function pathBench({ flags, note }: BenchOptions): Promise<
   }
 }
 
-/** Blocks that are found in a second run, too. Others ran by chance, as the fit of a cost model at a certain sample. */
+/** Blocks that a second run finds, too. Others ran by chance: a cost model, for example, is fitted only at times. */
 async function recurring(
   found: readonly string[],
   again: () => Promise<readonly string[]>,

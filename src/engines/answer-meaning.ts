@@ -216,7 +216,7 @@ const DURATION = /^\d{1,6}(?:\.\d{1,6})?$/
 
 const MAX_RETRY_AFTER_S = 999_999
 
-/** @param now as `until`, such as `Wed, 21 Oct 2026 07:28:00 GMT` */
+/** Seconds between two dates of headers, as `Wed, 21 Oct 2026 07:28:00 GMT`. 0: `until` is past. null: no date. */
 function secondsUntil(until: string, now: string): number | null {
   if (!until.endsWith(' GMT') || !now.endsWith(' GMT')) return null
   const seconds = (Date.parse(until) - Date.parse(now)) / 1000
