@@ -16,7 +16,7 @@ import type { Ports } from './ports.ts'
 import type { Limiter } from './ports/limiter.ts'
 import type { StoredResponses } from './ports/stored-responses.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
-import type { WorkerGroup } from './worker-group.ts'
+import type { WorkerGroup } from './api/worker-group.ts'
 
 /** State that a gateway passes to its successor, which has another configuration. */
 export interface GatewayState {

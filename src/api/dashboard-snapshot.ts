@@ -9,7 +9,7 @@ import type { Ports } from '../ports.ts'
 import { gatewayView, type GatewayViewParts, poolViews } from './fleet-view.ts'
 import { type FleetParts, redactRegional, regionsOf } from './fleet-digests.ts'
 import { mapYielding } from '../map-yielding.ts'
-import type { GatewayCounts, WorkerGroup } from '../worker-group.ts'
+import type { GatewayCounts, WorkerGroup } from './worker-group.ts'
 import { aggregateCounts, type CountParts } from './group-queries.ts'
 
 /** Parts of the gateway that a view needs. */

@@ -19,7 +19,7 @@ import type { Budgets } from './budgets.ts'
 import type { RequestCosts } from './request-costs.ts'
 import type { RequestHistory } from './request-history.ts'
 import type { RecentRequest } from '../core/reports/recent-request.ts'
-import type { GatewayCounts, GroupQuery, WorkerGroup } from '../worker-group.ts'
+import type { GatewayCounts, GroupQuery, WorkerGroup } from './worker-group.ts'
 
 export interface CountParts {
   readonly telemetry: Telemetry

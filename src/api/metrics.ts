@@ -18,7 +18,7 @@ import type { BodyMemory } from '../body-memory.ts'
 import type { GatewayStatus } from './gateway-status.ts'
 import { digestsOf, type FleetParts, regionsOf } from './fleet-digests.ts'
 import type { RequestContext } from './request-context.ts'
-import type { GatewayCounts } from '../worker-group.ts'
+import type { GatewayCounts } from './worker-group.ts'
 import { aggregateCounts, collectExemplars, type CountParts } from './group-queries.ts'
 
 export interface MetricsParts extends FleetParts, CountParts {

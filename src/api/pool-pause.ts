@@ -11,8 +11,10 @@ import type { ModelRegistry } from './model-registry.ts'
 import type { PausedEngineView, PauseView, ResumeView } from './openapi/engine-commands.ts'
 import type { RequestContext } from './request-context.ts'
 import { secondsParam } from './seconds-param.ts'
+import type { WorkerGroup } from './worker-group.ts'
 
-export interface PoolPauseParts extends Pick<PausePart, 'ports' | 'workerGroup'> {
+export interface PoolPauseParts extends Pick<PausePart, 'ports'> {
+  readonly workerGroup: Pick<WorkerGroup, 'ask'> | null
   readonly models: Pick<ModelRegistry, 'routes'>
 }
 
@@ -66,7 +68,8 @@ async function onEach(
   routes: readonly PoolRoute[],
   work: (part: PausePart) => Promise<readonly EnginePause[]>,
 ): Promise<readonly EnginePause[]> {
-  return (await Promise.all(routes.map((route) => work({ ports, workerGroup, scope, route })))).flat()
+  const fenceOthers: PausePart['fenceOthers'] = workerGroup && ((fenced) => workerGroup.ask({ about: 'fence', fenced }))
+  return (await Promise.all(routes.map((route) => work({ ports, fenceOthers, scope, route })))).flat()
 }
 
 const engineViews = (engines: readonly EnginePause[]): readonly PausedEngineView[] => toSnakeCase(engines)

@@ -4,7 +4,7 @@ import { TtftState } from '../../src/core/reports/ttft-state.ts'
 import { createGateway } from '../../src/gateway.ts'
 import type { Ttft } from '../../src/ports/ttft.ts'
 import { Exemplars } from '../../src/telemetry/exemplars.ts'
-import type { WorkerGroup } from '../../src/worker-group.ts'
+import type { WorkerGroup } from '../../src/api/worker-group.ts'
 import { record } from '../contracts/ttft.ts'
 import { configOf, openRecordingPorts } from '../kit/recording-ports.ts'
 

@@ -7,13 +7,12 @@ import type { Ports } from '../../ports.ts'
 import { type EngineTarget, isOwnEngine } from '../../ports/engine-target.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import { timersOf } from '../../timers.ts'
-import type { WorkerGroup } from '../../worker-group.ts'
 import { commandEngine } from './engine-command.ts'
 import { readRoute } from '../engine-route.ts'
 import { knownEngines } from '../known-engines.ts'
 import { renewalMs } from '../lease-keeper.ts'
 import type { PoolRoute } from '../pool-route.ts'
-import { runningBookings } from './running-bookings.ts'
+import { type FencedEngines, runningBookings } from './running-bookings.ts'
 
 /** Intervals at which the pool is asked whether its requests have ended, ms: a tenth of the wait so far. */
 const MIN_LOOK_MS = 50
@@ -27,7 +26,8 @@ const FENCE_MS = 10_000
 
 export interface PausePart {
   readonly ports: Pick<Ports, 'origin' | 'pool' | 'log' | 'timers' | 'now'>
-  readonly workerGroup: Pick<WorkerGroup, 'ask'> | null
+  /** Ends the answers of engines in the other gateways of the group. null: there are none. */
+  readonly fenceOthers: ((fenced: FencedEngines) => Promise<unknown>) | null
   readonly scope: RequestScope
   readonly route: PoolRoute
 }
@@ -149,10 +149,10 @@ async function weightsOf(
 
 /** Ends the answers of engines at once in this gateway, its threads and its replicas, and soon in other isolates. */
 async function fence(part: PausePart, engines: readonly string[]): Promise<void> {
-  const { ports, workerGroup, route } = part
+  const { ports, fenceOthers, route } = part
   const fenced = { cluster: route.cluster.id, pool: route.pool.model, engines }
   runningBookings(ports.origin).fence(fenced)
-  await workerGroup?.ask({ about: 'fence', fenced })
+  await fenceOthers?.(fenced)
   await poolOf(part).observe(engines.map((engine) => ({ kind: 'fence', engine })))
 }
 

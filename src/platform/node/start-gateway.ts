@@ -1,5 +1,5 @@
 /** From a configuration to a gateway that listens. */
-import type { WorkerGroup } from '../../worker-group.ts'
+import type { WorkerGroup } from '../../api/worker-group.ts'
 import type { Config } from '../../config.ts'
 import { createGateway, type Gateway } from '../../gateway.ts'
 import type { GatewayState } from '../../gateway-state.ts'

@@ -1,6 +1,6 @@
 /** Connection of one isolate to the object that the isolates of a Worker share. */
 import { Carrier } from '../../core/carrier.ts'
-import type { HubView } from '../../worker-group.ts'
+import type { HubView } from '../../api/worker-group.ts'
 import type { RecentRequest } from '../../core/reports/recent-request.ts'
 import type { Decision } from '../../core/contract/decision.ts'
 import type { RegionLedger } from '../../core/edge/region-ledger.ts'

@@ -1,5 +1,5 @@
 import type { EdgeObject } from '../../../durable/edge-object.ts'
-import type { HubView } from '../../worker-group.ts'
+import type { HubView } from '../../api/worker-group.ts'
 import { EdgeViews, type EdgeViewsParts } from './edge-views.ts'
 
 /** Reads the shared object for the views that it takes of itself. It belongs to no isolate, and sends nothing. */

@@ -5,7 +5,7 @@ import type { RecentRequest } from '../../core/reports/recent-request.ts'
 import type { Log } from '../../ports/log.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import { withDeadline } from '../../timeout.ts'
-import type { GroupHub, GroupQuery, HubView, WorkerGroup } from '../../worker-group.ts'
+import type { GroupHub, GroupQuery, HubView, WorkerGroup } from '../../api/worker-group.ts'
 
 /** Name of the object. */
 export const EDGE_OBJECT = 'edge:g1'

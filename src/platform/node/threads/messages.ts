@@ -1,5 +1,5 @@
 /** Messages between threads. Plain data, because messages are cloned. */
-import type { GroupQuery } from '../../../worker-group.ts'
+import type { GroupQuery } from '../../../api/worker-group.ts'
 import type { Config } from '../../../config.ts'
 import type { BudgetCharge } from '../../../core/budgets/budget.ts'
 import type { Admission } from '../../../core/contract/admission.ts'

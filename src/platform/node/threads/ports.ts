@@ -1,6 +1,6 @@
 /** Ports of an I/O thread: its own sockets; everything else is in the main thread. */
 import type { Config } from '../../../config.ts'
-import type { WorkerGroup } from '../../../worker-group.ts'
+import type { WorkerGroup } from '../../../api/worker-group.ts'
 import type { BudgetUse } from '../../../core/budgets/budget.ts'
 import type { IssuedKeys } from '../../../core/keys/issued-key.ts'
 import type { IssuedKeyStore } from '../../../ports/issued-keys.ts'

@@ -1,14 +1,14 @@
 /** Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. */
-import type { BudgetCounts } from './core/budgets/budget-counts.ts'
-import type { CostTotals } from './core/cost/cost-usage.ts'
-import type { UsageByKey } from './core/limits/key-usage.ts'
-import type { EndedByStep } from './core/reports/ended-history.ts'
-import type { CountsByTarget } from './core/traffic/target-counts.ts'
-import type { FleetProbe } from './origin/probes/fleet-probe.ts'
-import type { PoolLookupCounts } from './origin/lmcache/cache-lookups.ts'
-import type { FencedEngines } from './origin/pause/running-bookings.ts'
-import type { RequestScope } from './ports/request-scope.ts'
-import type { RecentRequest } from './core/reports/recent-request.ts'
+import type { BudgetCounts } from '../core/budgets/budget-counts.ts'
+import type { CostTotals } from '../core/cost/cost-usage.ts'
+import type { UsageByKey } from '../core/limits/key-usage.ts'
+import type { EndedByStep } from '../core/reports/ended-history.ts'
+import type { CountsByTarget } from '../core/traffic/target-counts.ts'
+import type { FleetProbe } from '../origin/probes/fleet-probe.ts'
+import type { PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
+import type { FencedEngines } from '../origin/pause/running-bookings.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
+import type { RecentRequest } from '../core/reports/recent-request.ts'
 
 /**
  * `counts` returns GatewayCounts; `exemplars` ExemplarsBySeries; `request` a RecentRequest, or null; `fence` the number
