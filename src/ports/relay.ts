@@ -53,7 +53,7 @@ export interface RelayOptions {
   onEvents(events: number, tokens: number | null): number
   /** First content of the body. May be called again for an answer that had begun before `pass`. */
   onFirstByte(): void
-  /** An observed stream that ends without the end of its protocol is truncated. Absent: any end is proper. */
+  /** A stream that is read and ends without the end of its protocol is truncated. Absent: any end is proper. */
   readonly checksEnd?: boolean
   /**
    * The SSE error event at the end of a truncated stream. The connection is then closed without a clean end. Absent: it

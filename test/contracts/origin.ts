@@ -630,6 +630,20 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(await passed.ended).toMatchObject({ end: 'engine_truncated', failure: 'reset' })
       })
 
+      test('a native answer whose last event came with its first bytes is complete, although its engine then breaks', async () => {
+        const all = `${token('a')}data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n${DONE_EVENT}`
+        const { send, goAfter } = open([{ send: SSE_HEAD + chunk(all) }, { gate: true }, { reset: true }], {
+          protocol: chat,
+        })
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { observe: false, checksEnd: true })
+        expect(await drain(passed.response, goAfter(all))).toEqual({ body: all, clean: true })
+        expect(await passed.ended).toMatchObject({ end: 'complete', failure: null })
+        await Promise.all(passed.background)
+        expect(passed.settledTimes()).toBe(1)
+      })
+
       test('a native answer that nobody can see end keeps its booking no longer than its limit, and passes to its end', async () => {
         const { send, report } = open([
           ...sse(token('a')),

@@ -121,6 +121,14 @@ export const relay: readonly Mutation[] = [
     tests: PULL,
   },
   {
+    name: 'a connection that breaks behind the last event truncates the stream',
+    file: 'src/origin/relay/relay-controller.ts',
+    find: '!this.#settled && this.#hasEnded ? this.end(emit) : error',
+    replace: 'this.#settled && this.#hasEnded ? this.end(emit) : error',
+    impact: 'clients get an error behind a complete answer',
+    tests: PULL,
+  },
+  {
     name: 'error event in the middle of an event',
     file: 'src/origin/relay/relay-controller.ts',
     find: '!hasRoom || !this.#traits.sse || !this.#atBoundary',

@@ -92,6 +92,11 @@ export class AnswerStart {
     return this.#reader?.hasBegun === true
   }
 
+  /** The last event of the protocol was taken. Always false for an answer that is no stream. */
+  get hasLastEvent(): boolean {
+    return this.#reader?.hasEnded === true
+  }
+
   /** The body has ended. */
   end(): void {
     this.#hasEnded = true

@@ -146,16 +146,22 @@ export class RelayController {
   }
 
   /**
-   * Handles the end of a body that broke. Returns the failure; null: the last event of the protocol has come, so
+   * Handles the end of a body that broke. Returns the failure; null: the last event of the protocol was read, so
    * nothing is missing, and the client may have a clean end.
    */
   endBroken(error: OriginError, emit: (piece: Uint8Array) => void): OriginError | null {
-    return !this.#settled && this.#checksEnd && this.observer.hasEnded ? this.end(emit) : error
+    return !this.#settled && this.#hasEnded ? this.end(emit) : error
+  }
+
+  /** The last event was read. Of a body that passes unread, only the beginning was. */
+  get #hasEnded(): boolean {
+    const { reads, start } = this.#traits
+    return reads ? this.#checksEnd && this.observer.hasEnded : start?.hasLastEvent === true
   }
 
   get #checksEnd(): boolean {
-    const { observe, checksEnd } = this.#options
-    return this.#traits.sse && observe && checksEnd === true
+    const { sse, reads } = this.#traits
+    return sse && reads && this.#options.checksEnd === true
   }
 
   /** Restarts the idle limit: bytes came, or the wait for bytes begins. */

@@ -49,6 +49,10 @@ export class NativeRelay {
     } catch (error) {
       return this.#broken(this.#source.failure?.reason ?? error, writable.getWriter())
     }
+    this.#complete()
+  }
+
+  #complete(): void {
     // A pipe to a disconnected client may resolve as if it were complete.
     if (this.#guard.clientGone) return this.#gone()
     this.#release()
@@ -56,6 +60,11 @@ export class NativeRelay {
   }
 
   async #broken(reason: unknown, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
+    const error = reason instanceof OriginError ? reason : new OriginError('reset', String(reason))
+    if (this.#control.endBroken(error, () => {}) === null) {
+      await lastWriteTaken(this.#scope, writer.close())
+      return this.#complete()
+    }
     // The end of the last event is unknown, so a blank line ends it. The write fails if the client has left.
     const isConnected = await lastWriteTaken(this.#scope, writer.write(BLANK))
     if (this.#guard.clientGone || !isConnected) {
@@ -63,7 +72,7 @@ export class NativeRelay {
       return this.#gone()
     }
     this.#release()
-    const event = this.#control.truncate(reason instanceof OriginError ? reason.failure : 'reset', true)
+    const event = this.#control.truncate(error.failure, true)
     if (event !== null) await lastWriteTaken(this.#scope, writer.write(event))
     await errorEventSent(this.#scope)
     await writer.abort(truncationError()).catch(() => {})

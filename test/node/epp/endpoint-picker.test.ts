@@ -238,6 +238,20 @@ it('a stream without its end is truncated with an error event and a broken respo
   expect(gateway.logged('request').at(-1)).toMatchObject({ result: 'engine_failed' })
 })
 
+it('a stream whose engine falls silent behind its last event ends cleanly', async () => {
+  await using picker = await openPicker({ pool: { limits: { idle_ms: 100 } } })
+  const { client, gateway } = picker
+  const { call } = await place(client)
+  call.responseHead(200, SSE)
+  call.responseBody(token('hello') + DONE, false)
+  const last = await call.next(({ kind, endOfStream }) => kind === 'response_body' && endOfStream)
+  expect(last.body.length).toBeGreaterThan(0)
+  expect(call.text('response_body')).not.toContain('error')
+  call.call.abort()
+  await gateway.idle()
+  expect(gateway.logged('request').at(-1)).toMatchObject({ result: 'complete' })
+})
+
 it('trailers of requests and responses are answered after the bodies', async () => {
   await using picker = await openPicker()
   const { client, gateway } = picker

@@ -68,6 +68,27 @@ it.each([
   expect(control.end(drop)?.failure ?? null).toBe(failure)
 })
 
+it.each([
+  { how: 'a body that is read', reads: true, judged: '', rest: `${last}data: [DONE]\n\n`, failure: null },
+  { how: 'a body that is read', reads: true, judged: '', rest: last, failure: 'reset' },
+  { how: 'an unread body', reads: false, judged: `${last}data: [DONE]\n\n`, rest: '', failure: null },
+  { how: 'an unread body', reads: false, judged: last, rest: 'data: [DONE]\n\n', failure: 'reset' },
+])('$how that breaks behind "$judged", which was judged, and "$rest" has the failure $failure', (broken) => {
+  const { reads, judged, rest, failure } = broken
+  const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
+  start.take(bytes(judged))
+  const { control, take } = controller({}, { reads, start })
+  if (judged !== '') take(judged)
+  take(rest)
+  expect(control.endBroken(new OriginError('reset', 'broke'), drop)?.failure ?? null).toBe(failure)
+})
+
+it('the relay controller checks the end of each stream that it reads, also of one that is not observed', () => {
+  const { control, take } = controller({ observe: false })
+  take(event(1))
+  expect(control.end(drop)?.failure).toBe('reset')
+})
+
 it('the relay controller limits the silence after the first byte by idleMs, and before it by the first-byte limit', () => {
   const { control, take } = controller({ idleMs: 100 }, { readMs: 0 })
   control.active(0)

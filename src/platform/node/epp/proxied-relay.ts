@@ -83,13 +83,21 @@ export class ProxiedRelay {
   }
 
   /** The engine stopped sending. */
-  fail({ failure }: OriginError): void {
+  fail(error: OriginError): void {
     if (this.#control.settled) return
+    if (this.#control.endBroken(error, this.#emit) === null) return this.#endEarly()
     this.#timer.cancel()
-    const event = this.#control.truncate(failure, this.#parts.changes)
+    const event = this.#control.truncate(error.failure, this.#parts.changes)
     if (event !== null) this.#out.push(event)
     if (this.#out.length > 0) this.#flush(false)
     this.#parts.outlet.truncate()
+  }
+
+  /** Ends a response whose engine does not. Without a byte beside the end, Envoy waits for the engine's end. */
+  #endEarly(): void {
+    this.#out.push(HEARTBEAT)
+    this.#flush(true)
+    this.#settle('complete')
   }
 
   /** The client has left, or the proxy. */
