@@ -65,8 +65,9 @@ export function tokenContract(runtime: Runtime): void {
       await issuer.close()
     })
 
-    const models = async (key: string): Promise<readonly [number, unknown]> => {
-      const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+    const models = async (key: string, headers: Record<string, string> = {}): Promise<readonly [number, unknown]> => {
+      const all = { authorization: `Bearer ${key}`, ...headers }
+      const response = await fetch(`${gateway.url}/v1/models`, { headers: all })
       const body = (await response.json()) as { data?: { id: string }[]; error?: { code: string } }
       return [response.status, body.error?.code ?? body.data?.map(({ id }) => id)]
     }
@@ -90,6 +91,22 @@ export function tokenContract(runtime: Runtime): void {
     it(`with tokens and expiring keys, ${name} rejects a token of another audience, and a changed one`, async () => {
       expect(await models(await sign({ aud: 'other' }))).toEqual([401, 'invalid_api_key'])
       expect(await models(`${await sign()}A`)).toEqual([401, 'invalid_api_key'])
+    })
+
+    it(`with tokens, ${name} tries the x-api-key beside a token of another issuer`, async () => {
+      const foreign = await sign({ iss: 'https://other.test' })
+      expect(await models(foreign, { 'x-api-key': 'new-secret' })).toEqual([200, ['a', 'b']])
+      expect(await models('eyJhbGciOiJub25lIn0.x.y', { 'x-api-key': 'new-secret' })).toEqual([200, ['a', 'b']])
+      expect(await models(foreign, { 'x-api-key': 'no-secret' })).toEqual([401, 'invalid_api_key'])
+      expect(await models(foreign)).toEqual([401, 'invalid_api_key'])
+    })
+
+    it(`with tokens, ${name} rejects an expired or changed token of its issuer, also beside a valid x-api-key`, async () => {
+      const key = { 'x-api-key': 'new-secret' }
+      expect(await models(await sign(), key)).toEqual([200, ['a']])
+      expect(await models(await sign({ exp: 1 }), key)).toEqual([401, 'invalid_api_key'])
+      expect(await models(await sign({ aud: 'other' }), key)).toEqual([401, 'invalid_api_key'])
+      expect(await models(`${await sign()}A`, key)).toEqual([401, 'invalid_api_key'])
     })
   })
 }

@@ -76,8 +76,8 @@ export const callerByKey =
   }
 
 interface TokenAccess {
-  readonly verifier: Pick<TokenVerifier, 'name'>
-  /** Header of the token. null: `authorization`, if the key looks like a token. */
+  readonly verifier: Pick<TokenVerifier, 'name' | 'isForeign'>
+  /** Header of the token. null: `authorization`, if its bearer looks like a token. */
   readonly header: string | null
   /** Rights of all owners of tokens. */
   readonly caller: Caller
@@ -87,9 +87,15 @@ interface TokenAccess {
 export const callerByToken =
   (next: FindCaller, { verifier, header, caller }: TokenAccess): FindCaller =>
   async (headers, acceptsApiKeyHeader) => {
-    const token = header === null ? tokenOf(secretsIn(headers, acceptsApiKeyHeader)[0]) : headers.get(header)
+    const token = header === null ? tokenIn(secretsIn(headers, acceptsApiKeyHeader), verifier) : headers.get(header)
     return token === null ? next(headers, acceptsApiKeyHeader) : { ...caller, tenant: await verifier.name(token) }
   }
 
-const tokenOf = (secret: string | undefined): string | null =>
-  secret !== undefined && looksLikeToken(secret) ? secret : null
+/**
+ * The bearer, if it is a token. null: a key is needed. Beside an `x-api-key`, a token of another issuer is meant for
+ * another server.
+ */
+function tokenIn([secret, key]: readonly string[], verifier: TokenAccess['verifier']): string | null {
+  if (secret === undefined || !looksLikeToken(secret)) return null
+  return key !== undefined && verifier.isForeign(secret) ? null : secret
+}

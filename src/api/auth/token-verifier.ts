@@ -1,5 +1,5 @@
 /** Verifies JSON Web Tokens of clients (RFC 7519) against the keys of their issuer (JWKS, RFC 7517). */
-import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose'
+import { createLocalJWKSet, decodeJwt, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose'
 import type { Config } from '../../config.ts'
 import { BoundedMap } from '../../core/bounded-map.ts'
 import { Failure } from '../../failure.ts'
@@ -59,6 +59,15 @@ export class TokenVerifier {
   constructor(config: JwtConfig, ports: TokenPorts) {
     this.#config = config
     this.#ports = ports
+  }
+
+  /** The token names another issuer, or none. Nothing of it is verified. */
+  isForeign(token: string): boolean {
+    try {
+      return decodeJwt(token).iss !== this.#config.issuer
+    } catch {
+      return true
+    }
   }
 
   /** Name of the token's owner. Throws a Failure: `key_wrong`, or `issuer_unreachable`. */
