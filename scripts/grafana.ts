@@ -1,21 +1,8 @@
 /** The Grafana dashboard, generated from the table of metrics. */
+import { DASHBOARD_ROWS } from '../src/telemetry/dashboard-row.ts'
 import { METRICS } from '../src/telemetry/metrics.ts'
 import type { Metric } from '../src/telemetry/metric.ts'
 
-const ROWS = [
-  'Health',
-  'TTFT',
-  'Load',
-  'Requests',
-  'Cost',
-  'Cache',
-  'Prediction',
-  'Decisions',
-  'Overload',
-  'Capacity',
-  'Learned',
-  'Regions',
-]
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' }
 const FILTER = '{model=~"$model",cluster=~"$cluster",engine=~"$engine"}'
 /** Durations have the model under the name of the GenAI conventions. */
@@ -135,9 +122,8 @@ function summaryPanels(): object[] {
 export function grafanaDashboard(): string {
   const panels = summaryPanels()
   let y = 4
-  for (const title of ROWS) {
-    const metrics = METRICS.filter((metric) => metric.panel === title)
-    if (metrics.length === 0) continue
+  for (const title of DASHBOARD_ROWS) {
+    const metrics = METRICS.filter((metric) => metric.row === title)
     panels.push({
       id: panels.length + 1,
       type: 'row',

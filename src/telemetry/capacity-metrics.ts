@@ -10,7 +10,7 @@ export const CAPACITY_METRICS: readonly Metric[] = [
       'Engines of the role that keep the `slo` of the pool at the arrivals of the last minutes; at least 1 while ' +
       'requests arrive, run or wait. No sample: the pool has no `slo`.',
     value: ({ replicas }) => replicas,
-    panel: 'Capacity',
+    row: 'Capacity',
   },
   {
     from: 'capacity',
@@ -18,7 +18,7 @@ export const CAPACITY_METRICS: readonly Metric[] = [
     name: 'firstlight_pool_arrivals_per_second',
     help: 'Requests per second for the engines of the role, with refused ones (pools with `slo`).',
     value: ({ requestsPerS }) => requestsPerS,
-    panel: 'Capacity',
+    row: 'Capacity',
   },
   {
     from: 'capacity',
@@ -28,7 +28,7 @@ export const CAPACITY_METRICS: readonly Metric[] = [
       'Further requests per second that the available engines of the role serve within the `slo` of the pool. ' +
       'No sample: no request has been seen yet.',
     value: ({ spareRequestsPerS }) => spareRequestsPerS,
-    panel: 'Capacity',
+    row: 'Capacity',
   },
   {
     from: 'capacity',
@@ -38,7 +38,7 @@ export const CAPACITY_METRICS: readonly Metric[] = [
       'Time until arrivals exceed the capacity of the role, if they keep rising as in the last five minutes. ' +
       'No sample: they do not rise, or it takes more than an hour.',
     value: ({ exhaustionS }) => exhaustionS,
-    panel: 'Capacity',
+    row: 'Capacity',
   },
   {
     from: 'pool',
@@ -48,7 +48,7 @@ export const CAPACITY_METRICS: readonly Metric[] = [
       'Share of the minutes of the last hour in which more than 1 % of the requests were refused or late, though the ' +
       'stated capacity had room for them. Minutes without requests do not count. No sample: none was compared.',
     value: ({ capacityError: error }) => (error === undefined ? undefined : error.overstated / error.minutes),
-    panel: 'Capacity',
+    row: 'Capacity',
   },
   {
     from: 'pool',
@@ -58,6 +58,6 @@ export const CAPACITY_METRICS: readonly Metric[] = [
       'Share of the minutes of the last hour in which at most 1 % of the requests were refused or late, though they ' +
       'exceeded the stated capacity. Minutes without requests do not count. No sample: none was compared.',
     value: ({ capacityError: error }) => (error === undefined ? undefined : error.understated / error.minutes),
-    panel: 'Capacity',
+    row: 'Capacity',
   },
 ]

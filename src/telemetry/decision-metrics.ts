@@ -9,7 +9,7 @@ export const DECISION_METRICS: readonly Metric[] = [
     help: 'Routing decisions, by policy and by the policy it replaced.',
     labels: ['policy', 'fallback'],
     counts: (d) => d.refused === '',
-    panel: 'Decisions',
+    row: 'Decisions',
   },
   {
     from: 'decision',
@@ -18,7 +18,7 @@ export const DECISION_METRICS: readonly Metric[] = [
     help: 'Routing decisions, by kind of placement.',
     labels: ['placement'],
     counts: (d) => d.refused === '',
-    panel: 'Decisions',
+    row: 'Decisions',
   },
   {
     from: 'decision',
@@ -27,7 +27,7 @@ export const DECISION_METRICS: readonly Metric[] = [
     help: 'Refused admissions, by reason.',
     labels: ['refused'],
     counts: (d) => d.refused !== '',
-    panel: 'Overload',
+    row: 'Overload',
   },
   {
     from: 'pool',
@@ -35,7 +35,7 @@ export const DECISION_METRICS: readonly Metric[] = [
     name: 'firstlight_pool_waiting_requests',
     help: 'Requests that wait for room in the queue of the pool. No sample: the pool has no queue.',
     value: ({ queue }) => queue?.requests,
-    panel: 'Overload',
+    row: 'Overload',
   },
   {
     from: 'pool',
@@ -43,7 +43,7 @@ export const DECISION_METRICS: readonly Metric[] = [
     name: 'firstlight_pool_oldest_wait_seconds',
     help: 'Time that the oldest request in the queue of the pool has waited; 0: none waits.',
     value: ({ queue }) => (queue === undefined ? undefined : queue.oldestMs / 1000),
-    panel: 'Overload',
+    row: 'Overload',
   },
   {
     from: 'decision',
@@ -54,7 +54,7 @@ export const DECISION_METRICS: readonly Metric[] = [
       '`circuit.panic_share` was available.',
     labels: [],
     counts: (d) => d.panic === true,
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'decision',
@@ -63,7 +63,7 @@ export const DECISION_METRICS: readonly Metric[] = [
     help: 'Routing decisions with a shadow policy, by whether it agreed.',
     labels: ['policy', 'shadow'],
     counts: (d) => (d.shadow ?? '') !== '',
-    panel: 'Decisions',
+    row: 'Decisions',
   },
   {
     from: 'decision',
@@ -73,7 +73,7 @@ export const DECISION_METRICS: readonly Metric[] = [
     labels: ['policy'],
     counts: (d) => (d.shadow ?? '') !== '',
     sum: (d) => d.shadowGainS ?? 0,
-    panel: 'Decisions',
+    row: 'Decisions',
   },
   {
     from: 'decision',
@@ -82,6 +82,6 @@ export const DECISION_METRICS: readonly Metric[] = [
     help: 'Routing decisions after a failed attempt.',
     labels: [],
     counts: (d) => d.retry && d.refused === '',
-    panel: 'Health',
+    row: 'Health',
   },
 ]

@@ -1,16 +1,17 @@
+import type { DashboardRow } from './dashboard-row.ts'
 import { type EngineMetric, flag, type Metric } from './metric.ts'
 
-const gauge = (name: string, help: string, value: EngineMetric['value'], panel?: string): EngineMetric => ({
+const gauge = (name: string, help: string, value: EngineMetric['value'], row?: DashboardRow): EngineMetric => ({
   from: 'engine',
   type: 'gauge',
   name: `firstlight_engine_${name}`,
   help,
   value,
-  ...(panel === undefined ? {} : { panel }),
+  ...(row === undefined ? {} : { row }),
 })
 
-const counter = (name: string, help: string, value: EngineMetric['value'], panel?: string): EngineMetric => ({
-  ...gauge(name, help, value, panel),
+const counter = (name: string, help: string, value: EngineMetric['value'], row?: DashboardRow): EngineMetric => ({
+  ...gauge(name, help, value, row),
   type: 'counter',
 })
 
@@ -146,7 +147,7 @@ export const ENGINE_METRICS: readonly Metric[] = [
     label: 'state',
     states: ['closed', 'open', 'probing'],
     value: (e) => e.circuit,
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'state',
@@ -159,7 +160,7 @@ export const ENGINE_METRICS: readonly Metric[] = [
     label: 'condition',
     states: ['well', 'suspect', 'wedged', 'unreachable', 'faulty', 'saturated', 'slow'],
     value: (e) => e.condition ?? 'well',
-    panel: 'Health',
+    row: 'Health',
   },
   counter(
     'abandoned_total',

@@ -11,7 +11,7 @@ const keyCounter = (name: string, help: string, value: (counts: KeyCounts) => nu
   label: 'key',
   counts: (g) =>
     g.own === null ? undefined : Object.fromEntries(Object.entries(g.own.usage).map(([key, of]) => [key, value(of)])),
-  panel: 'Requests',
+  row: 'Requests',
 })
 
 const COST_KINDS = ['key', 'team', 'model'] as const
@@ -28,7 +28,7 @@ const costCounters = (name: string, help: string, value: (counts: CostCounts) =>
       g.own?.costs === undefined
         ? undefined
         : Object.fromEntries(Object.entries(g.own.costs[kind]).map(([one, counts]) => [one, value(counts)])),
-    panel: 'Cost',
+    row: 'Cost',
   }))
 
 const targetCounter = (name: string, help: string, value: (counts: TargetCounts) => number): Metric => ({
@@ -63,7 +63,7 @@ export const GATEWAY_METRICS: readonly Metric[] = [
       '(`connections_full`) and clients that stopped reading their response (`write_timeout`).',
     label: 'reason',
     counts: (g) => g.own?.refusals,
-    panel: 'Requests',
+    row: 'Requests',
   },
   keyCounter('requests', 'Requests, by key.', ({ requests }) => requests),
   keyCounter('refused', 'Requests that were refused or that no engine served, by key.', ({ refused }) => refused),
@@ -92,7 +92,7 @@ export const GATEWAY_METRICS: readonly Metric[] = [
     help: 'Budgets that passed 80 % or were spent, by account: a key, or `team:NAME`.',
     label: 'account',
     counts: (g) => g.own?.budgets?.warned,
-    panel: 'Cost',
+    row: 'Cost',
   },
   {
     from: 'gateway_counts',
@@ -101,7 +101,7 @@ export const GATEWAY_METRICS: readonly Metric[] = [
     help: 'Requests refused because a budget was spent, by account.',
     label: 'account',
     counts: (g) => g.own?.budgets?.refused,
-    panel: 'Cost',
+    row: 'Cost',
   },
   {
     from: 'gateway',
@@ -111,7 +111,7 @@ export const GATEWAY_METRICS: readonly Metric[] = [
       'Bytes of request bodies buffered until their engines answer. Beyond `limits.buffered_bytes` requests are ' +
       'rejected: `firstlight_rejected_requests_total{reason="buffers_full"}`.',
     value: (g) => g.own?.bufferedBytes,
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'gateway',
@@ -153,7 +153,7 @@ export const GATEWAY_METRICS: readonly Metric[] = [
     name: 'firstlight_replicas_server_up',
     help: '1 if the Valkey or Redis server of `replicas` is connected, else 0. No sample: none is configured.',
     value: (g) => (g.own?.replicasUp === undefined ? undefined : Number(g.own.replicasUp)),
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'gateway',
@@ -161,7 +161,7 @@ export const GATEWAY_METRICS: readonly Metric[] = [
     name: 'firstlight_replicas_following',
     help: 'Replicas whose bookings are received. No sample: none are configured.',
     value: (g) => g.own?.replicas?.filter(({ state }) => state === 'following').length,
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'gateway',
@@ -169,7 +169,7 @@ export const GATEWAY_METRICS: readonly Metric[] = [
     name: 'firstlight_replicas_away',
     help: 'Replicas whose bookings are not received: they and this gateway route without each other’s load.',
     value: (g) => g.own?.replicas?.filter(({ state }) => state === 'away').length,
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'gateway',

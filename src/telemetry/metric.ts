@@ -6,13 +6,14 @@ import type { CountsByTarget, TargetCounts } from '../core/traffic/target-counts
 import type { BudgetCounts } from '../core/budgets/budget-counts.ts'
 import type { CostTotals } from '../core/cost/cost-usage.ts'
 import type { UsageByKey } from '../core/limits/key-usage.ts'
+import type { DashboardRow } from './dashboard-row.ts'
 
 interface MetricBase {
   readonly name: string
   /** Help text. */
   readonly help: string
-  /** Dashboard row; absent: not shown. */
-  readonly panel?: string
+  /** Row of the Grafana dashboard that shows it; absent: it is not shown. */
+  readonly row?: DashboardRow
 }
 
 /** One value per engine, from the digest; null: unknown, no sample. */

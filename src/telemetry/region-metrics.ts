@@ -1,12 +1,13 @@
+import type { DashboardRow } from './dashboard-row.ts'
 import { flag, type RegionMetric } from './metric.ts'
 
-const regionGauge = (name: string, help: string, value: RegionMetric['value'], panel?: string): RegionMetric => ({
+const regionGauge = (name: string, help: string, value: RegionMetric['value'], row?: DashboardRow): RegionMetric => ({
   from: 'region',
   type: 'gauge',
   name: `firstlight_region_${name}`,
   help,
   value,
-  ...(panel === undefined ? {} : { panel }),
+  ...(row === undefined ? {} : { row }),
 })
 
 /** Gauges of clusters behind another gateway. */

@@ -9,7 +9,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     help: 'Completed requests, by result.',
     count: 'requests',
     label: 'result',
-    panel: 'Requests',
+    row: 'Requests',
   },
   {
     from: 'count',
@@ -18,7 +18,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     help: 'Completed requests, by status class.',
     count: 'status',
     label: 'status',
-    panel: 'Requests',
+    row: 'Requests',
   },
   {
     from: 'count',
@@ -37,7 +37,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
       'the reason why not. Pools with mid_stream only.',
     count: 'continuations',
     label: 'result',
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'count',
@@ -48,7 +48,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
       'did), failed (neither did), or the reason why no second engine was used. Pools with `hedge_ms` only.',
     count: 'hedges',
     label: 'result',
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'count',
@@ -59,7 +59,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
       'decisions without the cluster object, skipped KV transfers.',
     count: 'notes',
     label: 'note',
-    panel: 'Health',
+    row: 'Health',
   },
   {
     from: 'count',
@@ -67,7 +67,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'firstlight_prompt_tokens_total',
     help: 'Prompt tokens, as reported by engines.',
     count: 'prompt_tokens',
-    panel: 'Requests',
+    row: 'Requests',
   },
   {
     from: 'count',
@@ -75,7 +75,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'firstlight_generation_tokens_total',
     help: 'Output tokens, as reported by engines.',
     count: 'output_tokens',
-    panel: 'Requests',
+    row: 'Requests',
   },
   {
     from: 'count',
@@ -83,7 +83,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'firstlight_prompt_tokens_cached_total',
     help: 'Cached prompt tokens, as reported by engines.',
     count: 'cached_tokens',
-    panel: 'Cache',
+    row: 'Cache',
   },
   {
     from: 'count',
@@ -91,7 +91,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'firstlight_prompt_tokens_judged_total',
     help: 'Prompt tokens of requests whose engine reported cached tokens: the denominator of the hit rate.',
     count: 'judged_prompt_tokens',
-    panel: 'Cache',
+    row: 'Cache',
   },
   {
     from: 'duration',
@@ -99,7 +99,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'gen_ai_server_time_to_first_token_seconds',
     help: 'Time from the arrival of the request to the first byte of its stream.',
     stage: 'ttft',
-    panel: 'TTFT',
+    row: 'TTFT',
   },
   {
     from: 'duration',
@@ -107,7 +107,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'gen_ai_server_time_per_output_token_seconds',
     help: 'Time per output token after the first.',
     stage: 'output_token',
-    panel: 'Requests',
+    row: 'Requests',
   },
   {
     from: 'duration',
@@ -115,7 +115,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'gen_ai_server_request_duration_seconds',
     help: 'Time from the arrival of the request to the end of its response.',
     stage: 'duration',
-    panel: 'Requests',
+    row: 'Requests',
   },
   {
     from: 'duration',
@@ -123,7 +123,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'firstlight_predicted_time_to_first_token_seconds',
     help: 'Predicted TTFT of requests with a measured one.',
     stage: 'predicted_ttft',
-    panel: 'Prediction',
+    row: 'Prediction',
   },
   {
     from: 'duration',
@@ -131,7 +131,7 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'firstlight_time_to_first_token_error_seconds',
     help: 'Difference of predicted and measured TTFT.',
     stage: 'ttft_error',
-    panel: 'Prediction',
+    row: 'Prediction',
   },
   {
     from: 'duration',
@@ -139,6 +139,6 @@ export const REQUEST_METRICS: readonly Metric[] = [
     name: 'firstlight_stage_seconds',
     help: 'Stages before the first token: the gateway’s, the legs of a split, and what engines report.',
     stage: null,
-    panel: 'TTFT',
+    row: 'TTFT',
   },
 ]
