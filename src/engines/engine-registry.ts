@@ -1,4 +1,4 @@
-/** The engine types. Adding a type is adding its file and one line here. */
+/** The engine types by name, and what follows from all of them. README.md lists what a new type needs. */
 import type { RankStats } from '../core/contract/engine-signal.ts'
 import type { EngineTypeName, EngineType } from './engine-type.ts'
 import { external } from './external.ts'
@@ -13,22 +13,22 @@ import { tgi } from './tgi.ts'
 import { unknown } from './unknown.ts'
 import { vllm } from './vllm.ts'
 
-/** In the order in which they are tried. */
-export const ENGINE_TYPES: readonly EngineType[] = [
+/** By name, in the order in which they are tried. */
+const TYPES: Readonly<Record<EngineTypeName, EngineType>> = {
   vllm,
   sglang,
-  tensorrtLlm,
-  llamaCpp,
+  'tensorrt-llm': tensorrtLlm,
+  'llama.cpp': llamaCpp,
   tgi,
   ollama,
   firstlight,
   external,
   unknown,
-]
+}
 
-const BY_NAME: ReadonlyMap<EngineTypeName, EngineType> = new Map(ENGINE_TYPES.map((type) => [type.name, type]))
+export const ENGINE_TYPES: readonly EngineType[] = Object.values(TYPES)
 
-export const engineTypeOf = (name: EngineTypeName): EngineType => BY_NAME.get(name) ?? unknown
+export const engineTypeOf = (name: EngineTypeName): EngineType => TYPES[name]
 
 /** Headers that clients must not set, of all types, because the type may not be known yet. */
 export const PRIVATE_HEADERS: ReadonlySet<string> = new Set(ENGINE_TYPES.flatMap((type) => type.privateHeaders))
