@@ -1,4 +1,3 @@
-import type { Signal } from '../routing/policy.ts'
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { EngineLoad, Work } from './engine-load.ts'
 import { type BookedLegs, type BookingRef, type EngineRef, hasLegEnded, type Leg, type LegDone } from './booking-ref.ts'
@@ -25,16 +24,6 @@ const STALE_AFTER_INTERVALS = 3
 interface CachedReader {
   cached(engine: EngineRef): { readonly total: number }
 }
-
-/** Signals of `LoadStats`, with `arrivals`; all others come from the ledger. */
-export const LOAD_SIGNALS: readonly Signal[] = [
-  'requests',
-  'recentWork',
-  'recentNewTokens',
-  'turn',
-  'foreignRequests',
-  'rttS',
-]
 
 /**
  * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, load from other sources. Calls
@@ -137,7 +126,7 @@ export class LoadStats {
     return { requests: engine.load.requests }
   }
 
-  /** Writes `LOAD_SIGNALS` into the engines' rows. */
+  /** Writes the counts into the engines' rows, all but the arrivals. */
   writeSignals(engines: readonly EngineRef[], now: number): void {
     for (let at = 0; at < engines.length; at++) {
       const { signals, spec, load } = engines[at]!
