@@ -1,9 +1,10 @@
 /** `GET /openapi.json`: OpenAPI 3.1 document of the admin API. */
 import { jsonResponse } from './json-response.ts'
+import document from './openapi/document.json' with { type: 'json' }
 import type { RequestContext } from './request-context.ts'
 
-/** Loads the document at the first request, because a gateway may never need it. */
-export async function openApi(incoming: RequestContext): Promise<Response> {
-  const { default: document } = await import('./openapi/document.json', { with: { type: 'json' } })
-  return jsonResponse(incoming, document)
-}
+/**
+ * Loaded at the start: an upgrade in place removes the files of the running version, and a gateway loads none of them
+ * later.
+ */
+export const openApi = (incoming: RequestContext): Response => jsonResponse(incoming, document)
