@@ -2,7 +2,7 @@ import { ANYONE, type Caller } from './auth/caller.ts'
 import type { Decision } from '../core/contract/decision.ts'
 import type { Refusal } from '../core/contract/refusal.ts'
 import type { RequestAdmission } from '../origin/request-source.ts'
-import type { PoolRoute } from '../origin/pool-route.ts'
+import { poolOf, type PoolRoute } from '../origin/pool-route.ts'
 import { targetOf } from '../origin/rank-targets.ts'
 import { rankIdOf, rankNumberOf, serverIdOf } from '../core/contract/rank-id.ts'
 import { Failure } from '../failure.ts'
@@ -175,7 +175,7 @@ const refusalView = (refusal: Refusal): RefusalView => toSnakeCase(refusal)
 type RankResult = { readonly decision: Decision } | { readonly refusal: Refusal }
 
 function rank(parts: AdminParts, route: PoolRoute, admission: RequestAdmission): Promise<RankResult> {
-  const pool = parts.ports.pool(route.cluster.id, route.pool.model)
+  const pool = poolOf(parts.ports, route)
   if (pool.decisions === undefined)
     throw new Failure('not_found', 'A dry run is not available for the pool of this model.')
   return pool.decisions.dryRun({ ...admission, attempt: 0, avoid: [], configVersion: parts.config.version })
@@ -202,9 +202,7 @@ export async function decision(parts: AdminParts, incoming: RequestContext, id: 
 
 async function findDecision(parts: AdminParts, id: string): Promise<Decision | null> {
   const answers = await Promise.allSettled(
-    parts.models.routes.map(async ({ cluster, pool }) =>
-      parts.ports.pool(cluster.id, pool.model).decisions?.explain(id),
-    ),
+    parts.models.routes.map(async (route) => poolOf(parts.ports, route).decisions?.explain(id)),
   )
   for (const answer of answers) if (answer.status === 'fulfilled' && answer.value) return answer.value
   return null
@@ -314,8 +312,8 @@ async function routesWith(
     ({ cluster, targets }) =>
       targetOf(targets, engine) !== undefined && (requestedCluster === null || cluster.id === requestedCluster),
   )
-  const hasEngine = async ({ cluster, pool, targets }: PoolRoute): Promise<boolean> =>
-    targets.has(engine) || (await ports.pool(cluster.id, pool.model).digest()).engines.some(({ id }) => id === engine)
+  const hasEngine = async (route: PoolRoute): Promise<boolean> =>
+    route.targets.has(engine) || (await poolOf(ports, route).digest()).engines.some(({ id }) => id === engine)
   const found = await Promise.all(routes.map(hasEngine))
   return routes.filter((_, at) => found[at])
 }

@@ -1,7 +1,7 @@
 import type { Decision } from '../core/contract/decision.ts'
 import type { PoolSummary } from '../core/contract/pool-digest.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
-import type { PoolRoute } from '../origin/pool-route.ts'
+import { poolOf, type PoolRoute } from '../origin/pool-route.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import { withDeadline } from '../timeout.ts'
 import type { FleetHistory } from '../core/reports/fleet-history.ts'
@@ -81,8 +81,9 @@ function distinct(decisions: readonly Decision[]): Decision[] {
   return [...byKey.values()].sort((a, b) => b.at - a.at)
 }
 
-async function summaryOf({ ports, history }: SnapshotParts, { cluster, pool }: PoolRoute): Promise<PoolSummary | null> {
-  const object = ports.pool(cluster.id, pool.model)
+async function summaryOf({ ports, history }: SnapshotParts, route: PoolRoute): Promise<PoolSummary | null> {
+  const { cluster, pool } = route
+  const object = poolOf(ports, route)
   const key = `${cluster.id}\n${pool.model}`
   try {
     const poolSummary: PoolSummary = await withDeadline(

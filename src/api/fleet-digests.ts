@@ -2,7 +2,7 @@
 import type { EngineDigest, PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import { mapYielding } from '../map-yielding.ts'
-import type { PoolRoute } from '../origin/pool-route.ts'
+import { poolOf, type PoolRoute } from '../origin/pool-route.ts'
 import type { DigestCache } from '../origin/digests/digest-cache.ts'
 import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
@@ -18,7 +18,7 @@ export function digestsOf({ ports, models }: Omit<FleetParts, 'digests'>): Promi
   return mapYielding(ports.yieldToEventLoop, models.routes, async (route) => {
     const { cluster, pool } = route
     try {
-      const object = ports.pool(cluster.id, pool.model)
+      const object = poolOf(ports, route)
       return redactRegional(route, await (object.overview?.digest?.() ?? object.digest()))
     } catch (error) {
       ports.log.warn('digest_unreachable', { cluster: cluster.id, pool: pool.model, error })

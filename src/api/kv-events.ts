@@ -8,6 +8,7 @@ import type { Ports } from '../ports.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import { jsonResponse } from './json-response.ts'
 import type { RequestContext } from './request-context.ts'
+import { poolOf } from '../origin/pool-route.ts'
 
 type JsonFields = Readonly<Record<string, unknown>>
 
@@ -34,8 +35,7 @@ export async function applyKvEvents(parts: KvEventParts, incoming: RequestContex
 async function applyFeeds({ models, ports }: KvEventParts, { cluster, model, feeds }: JsonFields): Promise<object> {
   const deltas = listOf(feeds).map(readFeed)
   const route = models.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
-  const states =
-    route === undefined ? null : await ports.pool(route.cluster.id, route.pool.model).kvEvents?.feed(deltas)
+  const states = route === undefined ? null : await poolOf(ports, route).kvEvents?.feed(deltas)
   // Blocks of prompts measured in bytes never match an engine's tokens.
   return {
     states: states ?? deltas.map((): KvEventDeltaState => 'unknown'),

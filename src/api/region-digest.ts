@@ -1,7 +1,7 @@
 /** `GET /v1/firstlight/digest?model=NAME`: digest for a gateway in front of this one that chooses among regions. */
 import type { RegionDigest } from '../core/contract/region-digest.ts'
 import { Failure } from '../failure.ts'
-import type { PoolRoute } from '../origin/pool-route.ts'
+import { poolOf, type PoolRoute } from '../origin/pool-route.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import type { Config } from '../config.ts'
 import type { DigestCache } from '../origin/digests/digest-cache.ts'
@@ -58,7 +58,7 @@ async function regionDigestsOf(
   const { cluster, pool } = route
   if (cluster.gateway !== null) return digests.regionDigests(route, incoming.scope)
   try {
-    const found = await ports.pool(cluster.id, pool.model).region?.digest()
+    const found = await poolOf(ports, route).region?.digest()
     if (found === undefined) return []
     return [fingerprintOf(route) === fingerprint ? found : { ...found, prefixes: '' }]
   } catch (error) {

@@ -1,6 +1,6 @@
 import { isModelName } from '../config/fields.ts'
 import { maxReportedAdapters } from '../core/contract/pool-digest.ts'
-import type { PoolRoute } from '../origin/pool-route.ts'
+import { poolOf, type PoolRoute } from '../origin/pool-route.ts'
 import type { Ports } from '../ports.ts'
 import type { ModelRegistry, ServedModel } from './model-registry.ts'
 
@@ -58,7 +58,7 @@ export class ReportedAdapters {
     const { cluster, pool } = route
     const { ports } = this.#parts
     try {
-      const { engines } = await ports.pool(cluster.id, pool.model).digest()
+      const { engines } = await poolOf(ports, route).digest()
       const lists = engines.flatMap(({ loadedAdapters }) => (loadedAdapters === undefined ? [] : [loadedAdapters]))
       // State that is new has no list of any engine until the next probe.
       if (lists.length === 0) return

@@ -4,7 +4,7 @@ import type { CostAnswer, RequestCost } from '../core/cost/request-cost.ts'
 import { logsRequests } from './access-log.ts'
 import type { Caller } from './auth/caller.ts'
 import type { Budgets } from './budgets.ts'
-import type { PoolRoute } from '../origin/pool-route.ts'
+import { poolOf, type PoolRoute } from '../origin/pool-route.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import { timersOf } from '../timers.ts'
@@ -46,7 +46,7 @@ export class RequestCosts {
   charge(booking: ReleasedBooking): void {
     const { route, key, scope } = booking
     const { ports } = this.#parts
-    const answer = ports.pool(route.cluster.id, route.pool.model).costs?.costOf(key) ?? null
+    const answer = poolOf(ports, route).costs?.costOf(key) ?? null
     // Pool state in this process answers at once.
     if (answer === null || (typeof answer === 'object' && 'engineS' in answer)) this.#add(booking, answer)
     else scope.background(this.#addLater(booking, answer))
@@ -61,7 +61,7 @@ export class RequestCosts {
       for (const delayMs of ASK_AGAIN_MS) {
         if (answer !== 'open') break
         await new Promise<void>((resolve) => void timers.set(delayMs, resolve))
-        answer = (await ports.pool(route.cluster.id, route.pool.model).costs?.costOf(key)) ?? null
+        answer = (await poolOf(ports, route).costs?.costOf(key)) ?? null
       }
       this.#add(booking, answer === 'open' ? null : answer)
     } catch (error) {

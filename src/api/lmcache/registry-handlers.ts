@@ -10,7 +10,7 @@ import type { Config } from '../../config.ts'
 import type { CacheLookups } from '../../origin/lmcache/cache-lookups.ts'
 import type { Ports } from '../../ports.ts'
 import { Failure } from '../../failure.ts'
-import type { PoolRoute } from '../../origin/pool-route.ts'
+import { poolOf, type PoolRoute } from '../../origin/pool-route.ts'
 import { readJson } from '../body/body.ts'
 import { jsonResponse } from '../json-response.ts'
 import { admitServer, type RegistryAccessParts } from './registry-access.ts'
@@ -212,7 +212,7 @@ function callPools(
 ): Promise<RegistryAnswer[]> {
   return Promise.all(
     routes.map((route) => {
-      const pool = parts.ports.pool(route.cluster.id, route.pool.model)
+      const pool = poolOf(parts.ports, route)
       if (pool.registry === undefined)
         throw new Failure(
           'not_found',

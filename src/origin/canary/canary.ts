@@ -4,7 +4,7 @@ import { answersAgree } from '../../core/canary/answers-agree.ts'
 import type { PoolSettings } from '../../config.ts'
 import { type Comparison, isGreedy } from '../../protocols/comparison.ts'
 import type { Exchange } from '../exchange.ts'
-import type { PoolRoute } from '../pool-route.ts'
+import { poolOf, type PoolRoute } from '../pool-route.ts'
 import { pairFor } from './idle-pair.ts'
 import { tokensFrom } from './repeated-request.ts'
 import type { UpstreamPorts } from '../upstream-ports.ts'
@@ -57,7 +57,7 @@ function copyOf(exchange: Exchange, ports: UpstreamPorts, isBusy: (pool: PoolSet
 async function compared({ route, comparison, body }: Copy, exchange: Exchange, ports: UpstreamPorts): Promise<void> {
   const { cluster, engine, prefillEngine } = exchange.record
   if (cluster !== route.cluster.id || engine === null || prefillEngine !== null) return
-  const pool = ports.pool(cluster, route.pool.model)
+  const pool = poolOf(ports, route)
   try {
     const pair = pairFor(route, engine, await pool.digest(), ports.random)
     if (pair === null) return

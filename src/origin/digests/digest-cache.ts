@@ -10,7 +10,7 @@ import type { Ports } from '../../ports.ts'
 import type { RequestScope } from '../../ports/request-scope.ts'
 import { withTimeout } from '../../timeout.ts'
 import type { Exchange } from '../exchange.ts'
-import type { PoolRoute } from '../pool-route.ts'
+import { poolOf, type PoolRoute } from '../pool-route.ts'
 import { type Pass, passOverAll } from '../placement/placement-passes.ts'
 import type { PoolDigests } from './pool-digests.ts'
 import type { RequestSource } from '../request-source.ts'
@@ -247,7 +247,7 @@ export class DigestCache implements PoolDigests {
     try {
       estimator?.beginRefresh()
       const [digest, response] = await Promise.all([
-        this.#pool(route).digest(),
+        poolOf(this.#ports, route).digest(),
         estimator && this.#fetchRegionDigests(route, entry),
       ])
       entry.requestedAt = null
@@ -277,7 +277,7 @@ export class DigestCache implements PoolDigests {
   async #fetchRegionDigests(route: PoolRoute, entry: Entry): Promise<RegionDigestResponse | null> {
     try {
       if (route.cluster.gateway === null) {
-        const regionDigest = await this.#pool(route).region?.digest()
+        const regionDigest = await poolOf(this.#ports, route).region?.digest()
         return regionDigest === undefined ? null : { fingerprint: null, regionDigests: [regionDigest] }
       }
       const response = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
@@ -319,10 +319,6 @@ export class DigestCache implements PoolDigests {
     }
     entry.hasWarnedOfBlocking = true
     return false
-  }
-
-  #pool({ cluster, pool }: PoolRoute) {
-    return this.#ports.pool(cluster.id, pool.model)
   }
 
   #entry(route: PoolRoute): Entry {

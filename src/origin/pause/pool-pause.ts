@@ -11,7 +11,7 @@ import { commandEngine } from './engine-command.ts'
 import { readRoute } from '../engine-route.ts'
 import { knownEngines } from '../known-engines.ts'
 import { renewalMs } from '../lease-keeper.ts'
-import type { PoolRoute } from '../pool-route.ts'
+import { poolOf, type PoolRoute } from '../pool-route.ts'
 import { type FencedEngines, runningBookings } from './running-bookings.ts'
 
 /** Intervals at which the pool is asked whether its requests have ended, ms: a tenth of the wait so far. */
@@ -86,7 +86,7 @@ async function pauseOne(part: PausePart, { mode, waitMs }: PauseOptions, known: 
 /** Ends the answers that would mix two versions, then lets the engines and the pool go on. */
 export async function resumePool(part: PausePart, { isSame }: { readonly isSame: boolean }) {
   const known = await knownTargets(part)
-  const { engines } = await poolOf(part).digest()
+  const { engines } = await poolOf(part.ports, part.route).digest()
   return Promise.all(
     known.map(async (one) => {
       const paused = pausedOf(engines, one.target.id)
@@ -118,7 +118,7 @@ async function resumeOne(
   const result = call === null ? 'lacks' : await commandEngine(part.ports, target, call, FENCE_MS)
   if (result === 'failed') return stateOf(part, known, 'failed')
   const isCold = isChanged || paused?.keeps !== true
-  await poolOf(part).observe([{ kind: 'pause', engine: target.id, paused: null, isCold }])
+  await poolOf(part.ports, part.route).observe([{ kind: 'pause', engine: target.id, paused: null, isCold }])
   return stateOf(part, known, 'resumed')
 }
 
@@ -153,7 +153,7 @@ async function fence(part: PausePart, engines: readonly string[]): Promise<void>
   const fenced = { cluster: route.cluster.id, pool: route.pool.model, engines }
   runningBookings(ports.origin).fence(fenced)
   await fenceOthers?.(fenced)
-  await poolOf(part).observe(engines.map((engine) => ({ kind: 'fence', engine })))
+  await poolOf(part.ports, part.route).observe(engines.map((engine) => ({ kind: 'fence', engine })))
 }
 
 /** Waits until no request is at the engines. false: the limit came first. */
@@ -161,7 +161,7 @@ async function untilIdle(part: PausePart, engines: readonly string[], limitMs: n
   const { ports, scope } = part
   const startedAt = ports.now()
   for (;;) {
-    const { engines: digests } = await poolOf(part).digest()
+    const { engines: digests } = await poolOf(part.ports, part.route).digest()
     if (!digests.some(({ id, requests }) => requests > 0 && isAt(id, engines))) return true
     const waitedMs = ports.now() - startedAt
     if (waitedMs >= limitMs) return false
@@ -178,8 +178,6 @@ const pausedOf = (engines: readonly EngineDigest[], id: string): PausedEngine | 
 
 const idsOf = (known: readonly KnownTarget[]): string[] => known.map(({ target }) => target.id)
 
-const poolOf = ({ ports, route: { cluster, pool } }: PausePart) => ports.pool(cluster.id, pool.model)
-
 const stateOf = ({ route }: PausePart, { target, weights }: KnownTarget, state: EnginePause['state']): EnginePause => ({
   cluster: route.cluster.id,
   engine: target.id,
@@ -188,7 +186,7 @@ const stateOf = ({ route }: PausePart, { target, weights }: KnownTarget, state: 
 })
 
 async function signal(part: PausePart, of: (id: string) => EnginePauseSignal): Promise<void> {
-  await poolOf(part).observe([...part.route.targets.keys()].map(of))
+  await poolOf(part.ports, part.route).observe([...part.route.targets.keys()].map(of))
 }
 
 type EnginePauseSignal = Extract<Parameters<ReturnType<Ports['pool']>['observe']>[0][number], { kind: 'pause' }>

@@ -12,7 +12,7 @@ import { type BookingParts, type Charge, LeaseKeeper, noCharge } from '../lease-
 import { oncePerPool } from '../once-per-pool.ts'
 import { runningBookings } from '../pause/running-bookings.ts'
 import { reportPoolEvents } from '../pool-alerts.ts'
-import type { PoolRoute } from '../pool-route.ts'
+import { poolOf, type PoolRoute } from '../pool-route.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { UpstreamPorts } from '../upstream-ports.ts'
 
@@ -39,7 +39,7 @@ export function admitContext(
   admission: Admission,
 ): AdmitContext {
   return {
-    pool: ports.pool(route.cluster.id, route.pool.model),
+    pool: poolOf(ports, route),
     admission,
     leaseMs: route.pool.leaseMs,
     log: ports.log,

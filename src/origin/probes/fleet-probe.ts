@@ -7,7 +7,7 @@ import type { DigestCache } from '../digests/digest-cache.ts'
 import { engineProbe, forgetContext, newProbeMemory, type ProbeMemory } from './engine-probe.ts'
 import { knownEngines } from '../known-engines.ts'
 import { type TrialParts, tryEngine } from './engine-trial.ts'
-import type { PoolRoute } from '../pool-route.ts'
+import { poolOf, type PoolRoute } from '../pool-route.ts'
 import { reportPoolEvents } from '../pool-alerts.ts'
 import { serverOf, targetOf } from '../rank-targets.ts'
 import { IdleEngines } from './idle-engines.ts'
@@ -112,7 +112,7 @@ export class FleetProbe {
     this.#watchedAt = now
     for (const route of this.#routes) {
       const { cluster, pool } = route
-      const watch = this.#ports.pool(cluster.id, pool.model).local?.watch()
+      const watch = poolOf(this.#ports, route).local?.watch()
       if (watch === undefined) continue
       reportPoolEvents(this.#ports, { cluster: cluster.id, pool: pool.model }, watch.events)
       for (const { engine, limitMs } of watch.trials) {
@@ -130,7 +130,7 @@ export class FleetProbe {
     try {
       const result = await tryEngine(this.#trial, target, limitMs)
       const signal = { kind: 'trial', engine: target.id, sentAt, result } as const
-      await this.#ports.pool(cluster.id, pool.model).observe([signal])
+      await poolOf(this.#ports, route).observe([signal])
     } catch (error) {
       this.#ports.log.warn('observe_failed', { cluster: cluster.id, pool: pool.model, error })
     }
@@ -192,7 +192,7 @@ export class FleetProbe {
     if (signals.length === 0) return
     this.#reachable.checked(route, signals.at(-1)!)
     try {
-      const shared = await this.#ports.pool(cluster.id, pool.model).observe(signals)
+      const shared = await poolOf(this.#ports, route).observe(signals)
       if (shared.length === 0) return
       this.#probeAgain(key, startedAt + Math.min(sharedProbeMs(this.#engines.length), pool.statsIntervalMs))
     } catch (error) {

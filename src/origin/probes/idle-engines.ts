@@ -2,7 +2,7 @@
 import type { EngineDigest } from '../../core/contract/pool-digest.ts'
 import type { Ports } from '../../ports.ts'
 import { canSleep, putToSleep } from '../pause/engine-sleep.ts'
-import type { PoolRoute } from '../pool-route.ts'
+import { poolOf, type PoolRoute } from '../pool-route.ts'
 
 /** Interval of looks at a pool, ms. */
 const LOOK_MS = 1_000
@@ -38,9 +38,9 @@ export class IdleEngines {
   }
 
   async #look(now: number): Promise<void> {
-    const { cluster, pool, targets } = this.#route
+    const { pool, targets } = this.#route
     const { idleS, minAwake } = pool.sleep!
-    const { engines, queue } = await this.#ports.pool(cluster.id, pool.model).digest()
+    const { engines, queue } = await poolOf(this.#ports, this.#route).digest()
     const servers = new Map<string, EngineDigest[]>()
     for (const engine of engines) {
       const id = engine.server ?? engine.id

@@ -5,7 +5,7 @@ import type { FailedAttempt } from '../attempt-context.ts'
 import { isGatewayFailure } from './client-failure.ts'
 import type { Exchange } from '../exchange.ts'
 import { keepsAnswer } from './kept-answer.ts'
-import type { PoolRoute } from '../pool-route.ts'
+import { poolOf, type PoolRoute } from '../pool-route.ts'
 import { serverOf } from '../rank-targets.ts'
 import type { RetryState } from './retry-state.ts'
 import type { UpstreamPorts } from '../upstream-ports.ts'
@@ -23,15 +23,10 @@ export function reportFailure(
 }
 
 /** The engine loads, is paused or is retired: like one that sleeps, it gets no requests before its next good probe. */
-function setAside(
-  { scope }: Exchange,
-  ports: UpstreamPorts,
-  { cluster, pool }: PoolRoute,
-  { id: engine }: EngineTarget,
-): void {
+function setAside({ scope }: Exchange, ports: UpstreamPorts, route: PoolRoute, { id: engine }: EngineTarget): void {
   const at = ports.now()
   const signal = { kind: 'probe', engine, at, sentAt: at, healthy: true, asleep: true, stats: null } as const
-  scope.background(ports.pool(cluster.id, pool.model).observe([signal]))
+  scope.background(poolOf(ports, route).observe([signal]))
 }
 
 /**
@@ -48,10 +43,10 @@ export function exonerate({ id, scope }: Exchange, { ports, failed, refusalReaso
   const isProven = new Set(serverErrors.map(({ engine }) => serverOf(engine))).size > 1
   if (isProven) ports.log.warn('poison_request', { id })
   for (const { placed, engine, booking } of serverErrors) {
-    const { cluster, pool } = placed.route
-    if (!isProven && !(isBudgetSpent && hasRetries(pool))) continue
+    const { route } = placed
+    if (!isProven && !(isBudgetSpent && hasRetries(route.pool))) continue
     const signal = { kind: 'excused', engine: engine.id, booking } as const
-    scope.background(ports.pool(cluster.id, pool.model).observe([isProven ? signal : { ...signal, doubtful: true }]))
+    scope.background(poolOf(ports, route).observe([isProven ? signal : { ...signal, doubtful: true }]))
   }
 }
 
