@@ -27,7 +27,7 @@ export interface RelayOptions {
   readonly headers: readonly string[]
   /** Read the body on the way (first event, number of events, usage). false: relay it natively. */
   readonly observe: boolean
-  /** The gateway requested the usage record: remove it from the stream. */
+  /** The gateway requested the usage record: remove it from the stream. Only an observed stream has it. */
   readonly hideUsage: boolean
   /** Interval of SSE comments while the engine sends nothing; 0: none. */
   readonly heartbeatMs: number

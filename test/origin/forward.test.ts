@@ -293,7 +293,6 @@ describe('the end of a stream', () => {
   it('the end of a stream is recorded as unobserved if it was not read and others are', async () => {
     expect(await outcomesOf({ observe: false })).toEqual([['complete', true]])
     expect(await outcomesOf({ observe: true })).toEqual([['complete', undefined]])
-    expect(await outcomesOf({ observe: false, hideUsage: true })).toEqual([['complete', undefined]])
     expect(await outcomesOf({ observe: false }, { status: 200, end: 'engine_truncated' })).toEqual([
       ['engine_failed', undefined],
     ])
@@ -302,7 +301,7 @@ describe('the end of a stream', () => {
   it('the end of a stream is recorded by its status if no stream is read, or nothing is to be read', async () => {
     expect(await outcomesOf({ observe: false }, { status: 200 }, 0)).toEqual([['complete', undefined]])
     expect(await outcomesOf({ observe: false, protocol: speech })).toEqual([['complete', undefined]])
-    expect(await outcomesOf({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([
+    expect(await outcomesOf({ observe: true, stream: false }, { status: 200, sse: false })).toEqual([
       ['complete', undefined],
     ])
     expect(await outcomesOf({ observe: false }, { status: 400, sse: false })).toEqual([['engine_refused', undefined]])

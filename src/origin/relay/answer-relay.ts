@@ -161,11 +161,6 @@ export class AnswerRelay implements RequestRelay {
     return earlier.length === 0 && placed.placement.kind === 'whole' && this.#answer.written === true
   }
 
-  get #observed(): boolean {
-    const { stream, observe, hideUsage } = this.#attempt.exchange
-    return !stream || observe || hideUsage
-  }
-
   options(): RelayOptions {
     const { exchange, placed } = this.#attempt
     const { pool } = placed.route
@@ -176,7 +171,7 @@ export class AnswerRelay implements RequestRelay {
       isEncoded: isEncoded(this.#answer.headers),
       status: this.#answer.status,
       headers: this.#headers(),
-      observe: this.#observed,
+      observe: exchange.observe,
       hideUsage: exchange.hideUsage && this.#hasAddedUsage,
       heartbeatMs: placed.engine.kind === 'gateway' ? BEHIND_GATEWAY * exchange.heartbeatMs : exchange.heartbeatMs,
       writeMs: exchange.writeMs,
@@ -273,7 +268,7 @@ export class AnswerRelay implements RequestRelay {
     const { exchange, placed } = this.#attempt
     const hasEnd = this.#answer.sse && exchange.protocol.stream !== null
     const isReadable = exchange.scope.delivery?.readsAnswer !== false
-    return hasEnd && !this.#observed && isReadable && placed.route.pool.observeShare > 0
+    return hasEnd && !exchange.observe && isReadable && placed.route.pool.observeShare > 0
   }
 
   /** Records which engine answers, and why. */
@@ -317,8 +312,8 @@ export class AnswerRelay implements RequestRelay {
 
   /** A stream with a successful status whose events are not read. */
   get #isUnparsed(): boolean {
-    const { protocol } = this.#attempt.exchange
-    return this.#answer.sse && protocol.stream !== null && !this.#observed && this.#answer.status < 300
+    const { protocol, observe } = this.#attempt.exchange
+    return this.#answer.sse && protocol.stream !== null && !observe && this.#answer.status < 300
   }
 
   /** Output of a stream that was not read. null: unknown. */

@@ -48,7 +48,7 @@ export class PullRelay implements BodyReader {
   constructor(parts: PullRelayParts) {
     const { options, sse, start, reads = true } = parts
     this.#parts = parts
-    this.#control = new RelayController(options, { sse, reads, strips: true, start })
+    this.#control = new RelayController(options, { sse, reads, hidesUsage: options.hideUsage, start })
     this.#timers = options.scope.timers ?? defaultTimers
     const clock = { now: parts.now, timers: this.#timers }
     this.#unread = new IdleTimer(clock, options.writeMs ?? 0, () => this.clientGone())

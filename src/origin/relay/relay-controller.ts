@@ -14,8 +14,8 @@ export interface RelayTraits {
   readonly sse: boolean
   /** The observer reads the body. false: bytes pass unread. */
   readonly reads: boolean
-  /** The usage record can be removed. Not so if the client already has the length of the body. */
-  readonly strips: boolean
+  /** The usage record is removed: the gateway requested it, and the mover can change the body. */
+  readonly hidesUsage: boolean
   /** The beginning of the body, which was read to judge the answer. null: nothing was read. */
   readonly start: AnswerStart | null
   /** Time that a timer leaves to read what has arrived, ms; 0: it fires after sockets have been read. Absent: 20. */
@@ -51,9 +51,8 @@ export class RelayController {
     this.#options = options
     this.#reportAt = options.firstEvents > 0 ? options.firstEvents : Infinity
     this.#traits = traits
-    const { protocol, isEncoded = false, hideUsage } = options
-    const { sse, reads, start } = traits
-    const hidesUsage = hideUsage && traits.strips
+    const { protocol, isEncoded = false } = options
+    const { sse, reads, hidesUsage, start } = traits
     const reader = start?.readerFor(protocol, reads && hidesUsage) ?? null
     this.#readBytes = reader === null ? 0 : start!.bytes
     const observed = { sse, protocol, isEncoded, start, hidesUsage, reader }

@@ -33,7 +33,7 @@ export class FetchedAnswer extends PullAnswer {
   override pass(options: RelayOptions): Response {
     // Before the first byte, the pull relay watches for it and sends heartbeats. A pending read holds the body's lock.
     const isBegun = this.held.length > 0 && !this.reading
-    const native = this.sse && !options.observe && !options.hideUsage && isBegun && !this.ended && this.bodied
+    const native = this.sse && !options.observe && isBegun && !this.ended && this.bodied
     if (!native || (options.onResponseId !== undefined && responseIdMayFollow(this.held))) return super.pass(options)
     const { readable, writable } = new IdentityTransformStream()
     const work = new NativeRelay({ source: this.#source, start: this.start, guard: this.#guard }, options).run(

@@ -27,7 +27,7 @@ export class NativeRelay {
 
   constructor({ source, start, guard }: NativeRelayParts, options: RelayOptions) {
     this.#source = source
-    this.#control = new RelayController(options, { sse: true, reads: false, strips: false, start })
+    this.#control = new RelayController(options, { sse: true, reads: false, hidesUsage: false, start })
     this.#guard = guard
     const { nativeMs, scope } = options
     this.#scope = scope

@@ -10,7 +10,7 @@ const bytes = (text: string) => new TextEncoder().encode(text)
 const drop = () => {}
 const event = (text: number, more = '') => `data: {"choices":[{"index":0,"delta":{"content":"${text}"}${more}}]}\n\n`
 const last = event(1, ',"finish_reason":"stop"')
-const STREAM: RelayTraits = { sse: true, reads: true, strips: true, start: null }
+const STREAM: RelayTraits = { sse: true, reads: true, hidesUsage: false, start: null }
 
 interface Calls {
   firstBytes: number
@@ -197,12 +197,12 @@ describe('a relay whose first bytes were read to judge the answer', () => {
   }
 
   it.each([
-    { reads: true, hideUsage: false },
-    { reads: true, hideUsage: true },
-    { reads: false, hideUsage: false },
+    { reads: true, hidesUsage: false },
+    { reads: true, hidesUsage: true },
+    { reads: false, hidesUsage: false },
   ])(
-    'a relay of read bytes passes and reports the same as one that reads them itself ($reads, $hideUsage)',
-    ({ reads, hideUsage }) => {
+    'a relay of read bytes passes and reports the same as one that reads them itself ($reads, $hidesUsage)',
+    ({ reads, hidesUsage }) => {
       fc.assert(
         fc.property(pieces, splits, fc.nat(400), (events, at, prefixBytes) => {
           const body = bytes(events.join(''))
@@ -210,8 +210,8 @@ describe('a relay whose first bytes were read to judge the answer', () => {
             const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
             if (isShared) start.take(body.subarray(0, Math.min(prefixBytes, body.length)))
             const { control, calls } = controller(
-              { hideUsage, heartbeatMs: 1 },
-              { reads, start: isShared ? start : null },
+              { heartbeatMs: 1 },
+              { reads, hidesUsage, start: isShared ? start : null },
             )
             let passed = ''
             const beats: (boolean | null)[] = []

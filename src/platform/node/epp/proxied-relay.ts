@@ -36,8 +36,8 @@ export class ProxiedRelay {
     const { options, body, changes } = parts
     this.#control = new RelayController(options, {
       sse: body.sse,
-      reads: options.observe || options.hideUsage,
-      strips: changes,
+      reads: options.observe,
+      hidesUsage: options.hideUsage && changes,
       start: body.start,
       readMs: 0,
     })

@@ -30,7 +30,7 @@ export class RawRelay implements BodySink {
   readonly #control: RelayController
   readonly #observer: AnswerObserver
   readonly #passed = new PassedRanges()
-  readonly #reads: boolean
+  readonly #hidesUsage: boolean
   /** Engine and client are at the same chunk boundary. */
   #inStep = true
   /** The last read ended at the end of a chunk. */
@@ -40,11 +40,12 @@ export class RawRelay implements BodySink {
     this.#parts = parts
     const { options, request, writer, sse, start } = parts
     this.#writer = new ClientWriter(writer, request.framing!, this)
-    this.#reads = options.observe || options.hideUsage
+    // The client already has the length of a body that has one.
+    this.#hidesUsage = options.hideUsage && request.framing!.kind !== 'length'
     this.#control = new RelayController(options, {
       sse,
-      reads: this.#reads,
-      strips: request.framing!.kind !== 'length',
+      reads: options.observe,
+      hidesUsage: this.#hidesUsage,
       start,
       readMs: 0,
     })
@@ -171,9 +172,8 @@ export class RawRelay implements BodySink {
     framing: BodyFraming,
     { last, heldBefore }: { readonly last: boolean; readonly heldBefore: number },
   ): void {
-    const { hideUsage } = this.#parts.options
     // If an event may have to be removed: whole chunks only.
-    const keepsChunks = !hideUsage || (heldBefore === 0 && (framing.aligned || last))
+    const keepsChunks = !this.#hidesUsage || (heldBefore === 0 && (framing.aligned || last))
     const raw = framing.kind === 'length' || (this.#writer.asFramed && this.#inStep && keepsChunks)
     if (raw && this.#passed.all) return this.#writer.raw(bytes, last)
     const isClean = framing.chunks?.hasTrailers === false && framing.chunks.blanks.length === 0
