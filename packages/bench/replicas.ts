@@ -1,20 +1,18 @@
 /**
- * Several gateways (replicas) before the same engines behind one load balancer, in virtual time: `one` gateway (the
- * mark); replicas that know
- * nothing of each other (`alone`); that tell each other what they chose, so many milliseconds late (`log`), also where
- * one
- * `dies` in the middle and its bookings lapse after so long, or `restarts` and knows so much; and one `leader` whom
- * all ask,
- * who chooses as `one` does, a round trip later.
+ * Several gateways (replicas) before the same engines behind one load balancer, in virtual time. Arrangements:
+ * `one`: one gateway, the reference.
+ * `alone`: replicas that know nothing of each other.
+ * `log`: replicas that send each other their choices, which arrive after a delay.
+ * `dies`, `restarts`: as `log`, and one crashes in the middle so that its bookings expire, or is replaced by one with
+ * some of its state.
+ * `leader`: all ask one, which chooses as `one` does, a round trip later.
  *
  * `npm run bench -- replicas [TRACE.jsonl ...] [--workloads LIST] [--requests N] [--loads LIST] [--replicas LIST]
- * [--deal random|turn|client]
- * [--delays LIST] [--policies LIST] [--arrangements alone,log,leader,dies,restarts] [--seeds N]`: medians over seeds;
- * ratios are of
- * mean times to the first token, seed by seed, and `late_ratio` of the half that was sent last; `unseen` are the
- * choices that others make while one is on its way to them. `--part carrier` alone measures delay and CPU over a real
- * Valkey server, whose delay is the first of the delays. `--part cost` measures in real
- * time what a booking made elsewhere costs beside one's own.
+ * [--balancing random|turn|client] [--delays LIST] [--policies LIST] [--arrangements alone,log,leader,dies,restarts]
+ * [--seeds N]`: medians over seeds. Ratios are of mean times to the first token, seed by seed, and `late_ratio` is that
+ * of the half that was sent last. `unreceived`: choices that others make while one is on its way to them.
+ * `--part carrier` alone measures delay and CPU over a real Valkey server, whose delay is the first of the delays.
+ * `--part cost` measures in real time what a booking of another replica costs beside an own one.
  */
 import { replay } from '../replay/src/replay/plan.ts'
 import { speedsOn } from '../replay/src/replay/sustained-speed.ts'
@@ -64,7 +62,7 @@ interface Plan {
   readonly replicas: readonly number[]
   readonly delaysMs: readonly number[]
   readonly kinds: readonly string[]
-  readonly attempt: BalancingMode
+  readonly balancing: BalancingMode
   readonly seeds: number
 }
 
@@ -85,7 +83,7 @@ function planOf({ flags, args }: BenchOptions, measuredMs: number): Plan {
         ? [...new Set([measuredMs, 0, 0.3, 1, 5, 20, 100])]
         : words('delays', '').map(Number),
     kinds: words('arrangements', ['leader', ...KINDS].join(',')),
-    attempt: words('deal', 'random')[0] as BalancingMode,
+    balancing: words('balancing', 'random')[0] as BalancingMode,
     seeds: Number(flags['seeds'] ?? 3),
   }
 }
@@ -97,7 +95,7 @@ interface Cell {
   readonly speedAt: ReturnType<typeof speedsOn>
 }
 
-interface Felt {
+interface RunFigures {
   readonly meanMs: number
   readonly p99Ms: number
   readonly hit: number
@@ -107,7 +105,7 @@ interface Felt {
 
 function cellRows({ workload, load, policy, speedAt }: Cell, plan: Plan, note: (line: string) => void): BenchRow[] {
   const arrangements = [ONE, ...arrangementsIn(plan, Math.floor(workload.traceOf(1).requests.length / 2))]
-  const felt = arrangements.map((): Felt[] => [])
+  const runs = arrangements.map((): RunFigures[] => [])
   for (let seed = 1; seed <= plan.seeds; seed += 1) {
     note(`${workload.name}, load ${load}, ${policy}, seed ${seed} …`)
     const trace = workload.traceOf(seed)
@@ -115,18 +113,20 @@ function cellRows({ workload, load, policy, speedAt }: Cell, plan: Plan, note: (
     const pace = { closedLoop, concurrency: Infinity, holdAt: null, seed, clockMs: null }
     const speed = speedAt(load, trace, pace)
     for (const [at, one] of arrangements.entries())
-      felt[at]!.push(
-        feltOf(replay(trace, workload.fleet, kindOf(one, { policy, attempt: plan.attempt, seed }), { ...pace, speed })),
+      runs[at]!.push(
+        runFiguresOf(
+          replay(trace, workload.fleet, kindOf(one, { policy, balancing: plan.balancing, seed }), { ...pace, speed }),
+        ),
       )
   }
-  const cell = { workload: workload.name, load, policy, attempt: plan.attempt }
+  const cell = { workload: workload.name, load, policy, balancing: plan.balancing }
   const rows = arrangements.map((one, at) => ({
     ...cell,
     replicas: one.replicas,
     arrangement: one.name,
     delay_ms: one.delayMs,
-    unreceived: unreceivedBy(one, felt[0]!),
-    ...figuresIn(felt[at]!, felt[0]!),
+    unreceived: unreceivedBy(one, runs[0]!),
+    ...figuresIn(runs[at]!, runs[0]!),
   }))
   const leader = plan.kinds.includes('leader')
     ? ROUND_TRIPS_MS.map((ms) => ({
@@ -135,7 +135,7 @@ function cellRows({ workload, load, policy, speedAt }: Cell, plan: Plan, note: (
         arrangement: 'leader',
         delay_ms: ms,
         unreceived: 0,
-        ...figuresIn(later(felt[0]!, ms), felt[0]!),
+        ...figuresIn(later(runs[0]!, ms), runs[0]!),
       }))
     : []
   return [rows[0]!, ...leader, ...rows.slice(1)]
@@ -149,12 +149,12 @@ function arrangementsIn({ replicas, kinds, delaysMs }: Plan, middle: number): Ar
 
 function kindOf(
   { name, replicas, delayMs, upset }: Arrangement,
-  { policy, attempt, seed }: { readonly policy: string; readonly attempt: BalancingMode; readonly seed: number },
+  { policy, balancing, seed }: { readonly policy: string; readonly balancing: BalancingMode; readonly seed: number },
 ): RouterKind {
   const options = {
     name,
     replicas,
-    attempt,
+    balancing,
     delayMs,
     balancingSeed: seed + 100,
     policy: { name: policy, options: {} },
@@ -163,7 +163,7 @@ function kindOf(
   return { name, doc: '', source: '', create: (context) => new ReplicatedRouter(options, context) }
 }
 
-function feltOf(result: RunResult): Felt {
+function runFiguresOf(result: RunResult): RunFigures {
   const { ttftMeanMs, ttftP99Ms, hit } = figuresOf(result, SLO)
   const late = result.jobs.toSorted((one, other) => one.sentAt - other.sentAt).slice(result.jobs.length >> 1)
   return {
@@ -176,11 +176,11 @@ function feltOf(result: RunResult): Felt {
 }
 
 /** Who asks a leader gets the choice of the one that has all the books, a round trip later. */
-const later = (felt: readonly Felt[], ms: number): Felt[] =>
-  felt.map((one) => ({ ...one, meanMs: one.meanMs + ms, p99Ms: one.p99Ms + ms, lateMeanMs: one.lateMeanMs + ms }))
+const later = (runs: readonly RunFigures[], ms: number): RunFigures[] =>
+  runs.map((one) => ({ ...one, meanMs: one.meanMs + ms, p99Ms: one.p99Ms + ms, lateMeanMs: one.lateMeanMs + ms }))
 
 /** Choices that others make, on average, in the time a choice takes to reach them. */
-function unreceivedBy({ replicas, delayMs }: Arrangement, mark: readonly Felt[]): number | null {
+function unreceivedBy({ replicas, delayMs }: Arrangement, mark: readonly RunFigures[]): number | null {
   return delayMs === null
     ? null
     : ratio((((median(mark.map(({ perS }) => perS)) * delayMs) / 1000) * (replicas - 1)) / replicas)
@@ -188,8 +188,9 @@ function unreceivedBy({ replicas, delayMs }: Arrangement, mark: readonly Felt[])
 
 const ratio = (value: number): number => Number(value.toFixed(3))
 
-function figuresIn(felt: readonly Felt[], mark: readonly Felt[]): BenchRow {
-  const middle = (pick: (one: Felt, mark: Felt) => number) => median(felt.map((one, at) => pick(one, mark[at]!)))
+function figuresIn(runs: readonly RunFigures[], mark: readonly RunFigures[]): BenchRow {
+  const middle = (pick: (one: RunFigures, mark: RunFigures) => number) =>
+    median(runs.map((one, at) => pick(one, mark[at]!)))
   return {
     ttft_mean_ms: Math.round(middle(({ meanMs }) => meanMs)),
     ttft_p99_ms: Math.round(middle(({ p99Ms }) => p99Ms)),

@@ -23,7 +23,7 @@ function replicas(changes: Partial<ReplicasOptions>): { readonly kind: RouterKin
   const made: ReplicatedRouter[] = []
   const create = (context: RouterContext): ReplicatedRouter => {
     const router = new ReplicatedRouter(
-      { name: 'replicas', policy, replicas: 3, attempt: 'random', balancingSeed: 1, delayMs: 0, ...changes },
+      { name: 'replicas', policy, replicas: 3, balancing: 'random', balancingSeed: 1, delayMs: 0, ...changes },
       context,
     )
     made.push(router)
@@ -38,7 +38,7 @@ const one = enginesOf(gatewayKind('one', policy, { doc: '', source: '' }))
 describe('several gateways with the same engines', () => {
   it('choose as one gateway does if they exchange bookings without delay', () => {
     expect(enginesOf(replicas({}).kind)).toEqual(one)
-    expect(enginesOf(replicas({ attempt: 'turn', replicas: 8 }).kind)).toEqual(one)
+    expect(enginesOf(replicas({ balancing: 'turn', replicas: 8 }).kind)).toEqual(one)
   })
 
   it('choose differently without an exchange, or with a delay', () => {

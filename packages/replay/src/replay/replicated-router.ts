@@ -27,7 +27,7 @@ export interface ReplicasOptions {
   readonly name: string
   readonly policy: PolicyConfig
   readonly replicas: number
-  readonly attempt: BalancingMode
+  readonly balancing: BalancingMode
   readonly balancingSeed: number
   /** Delay from a replica's choice to the others' bookings; null: no exchange. */
   readonly delayMs: number | null
@@ -59,7 +59,7 @@ export class ReplicatedRouter implements ReplayRouter {
   readonly #open = new Map<Job, OpenChoice>()
   /** The latest finished choices, for new replicas. */
   readonly #past: Choice[] = []
-  readonly #assigned: () => number
+  readonly #random: () => number
   readonly #clients = new Map<string, number>()
   #routed = 0
   #scraped = -1
@@ -69,7 +69,7 @@ export class ReplicatedRouter implements ReplayRouter {
     this.scrapeMs = STATS_INTERVAL_MS / options.replicas
     this.#options = options
     this.#context = context
-    this.#assigned = chance(options.balancingSeed)
+    this.#random = chance(options.balancingSeed)
     this.#gateways = Array.from({ length: options.replicas }, () => this.#start())
   }
 
@@ -81,7 +81,7 @@ export class ReplicatedRouter implements ReplayRouter {
   route(job: Job, now: number): Route | null {
     this.#messages.run(now)
     if (this.#options.disruption?.at === this.#routed) this.#disrupt(this.#options.disruption, now)
-    const gateway = this.#gateways[this.#attempt(job)]!
+    const gateway = this.#gateways[this.#placeOf(job)]!
     this.#routed += 1
     return gateway.route(job, now)
   }
@@ -143,12 +143,13 @@ export class ReplicatedRouter implements ReplayRouter {
     })
   }
 
-  #attempt({ request, index }: Job): number {
+  /** Place of the replica that gets the request. */
+  #placeOf({ request, index }: Job): number {
     const count = this.#gateways.length
-    const { attempt } = this.#options
-    if (attempt === 'turn') return this.#routed % count
-    const drawn = Math.floor(this.#assigned() * count)
-    if (attempt === 'random') return drawn
+    const { balancing } = this.#options
+    if (balancing === 'turn') return this.#routed % count
+    const drawn = Math.floor(this.#random() * count)
+    if (balancing === 'random') return drawn
     const client = request.chain ?? String(index)
     const known = this.#clients.get(client) ?? drawn
     this.#clients.set(client, known)
