@@ -129,7 +129,7 @@ describe.skipIf(binary === null)('replicas', () => {
     const open = openBookings(publish, {
       present: `${prefix}:p:{one/m}`,
       channel: `${prefix}:c:{one/m}`,
-      open: () => key,
+      bookings: () => key,
     })
     for (const id of [1, 2, 3]) addLong(open, id)
     open.connected(true)
@@ -229,7 +229,7 @@ it('bookings beyond 8 MB without an answer are not sent, and all are written aga
       return answered.then(() => 1)
     },
   }
-  const open = openBookings(publish, { present: 'p', channel: 'c', open: () => 'o' })
+  const open = openBookings(publish, { present: 'p', channel: 'c', bookings: () => 'o' })
   open.connected(true)
   for (let id = 0; id < 300; id++) addLong(open, id)
   await turns()

@@ -33,9 +33,9 @@ class Scene {
       client: null,
       run: async ({ sha }, _keys, [cursor]) => (sha === SCRIPTS.read.sha ? this.#page(cursor!) : [0, 'w']),
     }
-    const parts: Omit<PeerBookingsParts, 'open'> = {
+    const parts: Omit<PeerBookingsParts, 'openBookings'> = {
       replica: 'r',
-      keys: { present: 'p', channel: 'c', open: (replica) => replica },
+      keys: { present: 'p', channel: 'c', bookings: (replica) => replica },
       leaseMs: 60_000,
       publish: { client: null, run: () => Promise.reject(new Error('not connected')) },
       control,
@@ -50,7 +50,7 @@ class Scene {
       failed: () => undefined,
       onNews: () => undefined,
     }
-    this.following = new PeerBookings({ ...parts, open: new OpenBookings(parts) })
+    this.following = new PeerBookings({ ...parts, openBookings: new OpenBookings(parts) })
   }
 
   get open(): ReadonlySet<string> {

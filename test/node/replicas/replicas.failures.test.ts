@@ -238,7 +238,7 @@ describe.skipIf(binary === null)('replicas', () => {
         one.replicas.id,
         '0',
         `${tag}:events`,
-        'd',
+        'delete',
         [...(await client.hKeys(`${tag}:open:${one.replicas.id}`))].find((key) => key[0] === 'b')!.slice(1),
         '["leave"]',
       ],

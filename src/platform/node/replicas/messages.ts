@@ -10,6 +10,7 @@ import type { EngineSignal } from '../../../core/contract/engine-signal.ts'
 import { endedAs, type Outcome } from '../../../core/contract/outcome.ts'
 import type { Placement } from '../../../core/contract/placement.ts'
 import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
+import { isBooking, NUMBER_FIELD } from './hash-fields.ts'
 
 /** Calls that change a registry; queries are answered locally. */
 type RegistryChange = Exclude<RegistryCall, { readonly kind: 'list' | 'lookup' }>
@@ -257,16 +258,16 @@ function isEvent(event: unknown, invalid: (error: Error) => void): boolean {
 }
 
 /**
- * Open bookings and drains of a replica from the fields of its hash: `b` + key its booking, `e`, `p`, `f` and `o` +
- * key its progress, `s` + engine a drain or a pause. The times of stages belong to those who saw them.
+ * Open bookings, drains and pauses of a replica from the fields of its hash, bookings before their events. The times of
+ * stages belong to the replica that measured them.
  */
 export function* readHash(
   fields: ReadonlyMap<string, string>,
   invalid: (error: Error) => void,
 ): Generator<ChannelEvent> {
-  for (const isBooking of [true, false])
+  for (const areBookings of [true, false])
     for (const [field, value] of fields) {
-      if (field === '#' || (field[0] === 'b') !== isBooking) continue
+      if (field === NUMBER_FIELD || isBooking(field) !== areBookings) continue
       for (const event of readEvents(`[${value}]`, invalid))
         if (event[0] === 'first_token') yield [event[0], event[1], {}]
         else if (event[0] === 'leg_done') yield [event[0], event[1], event[2], {}, null]

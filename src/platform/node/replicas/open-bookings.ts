@@ -9,8 +9,9 @@ import type { EarlyLegRole } from '../../../core/contract/legs.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { Lease } from '../../../ports/lease.ts'
 import { type ChannelEvent, encodeAdmission, encodeOutcome } from './messages.ts'
+import { bookingField } from './hash-fields.ts'
 import type { Field, PoolParts } from './pool-parts.ts'
-import { SCRIPTS, type Script } from './scripts.ts'
+import { type Operation, SCRIPTS, type Script } from './scripts.ts'
 
 /** All bookings are written in pieces, so that no command blocks the server for long. */
 const PIECE_CHARS = 65_536
@@ -18,8 +19,6 @@ const PIECE_CHARS = 65_536
 const MAX_QUEUE_CHARS = 8_388_608
 const RETRY_MS = 100
 
-/** What an event changes in the hash of open bookings: see scripts.ts. */
-type Operation = 's' | 'd' | 'p' | 'h'
 type OpenBookingEvent = Exclude<BookingEvent, readonly ['release', ...unknown[]]>
 
 export interface BookedRequest extends Pick<Resume, 'admission' | 'placement'> {
@@ -45,24 +44,24 @@ export class OpenBooking implements Lease {
     const key = (this.key = bookingKey(request.admission))
     this.keepsOrder = lease.keepsOrder ?? false
     const { legsDone = [], firstTokenSeen = false, outputBlocks = 0 } = request
-    for (const legRole of legsDone) this.events.set(legRole[0]! + key, ['leg_done', key, legRole, {}, null])
-    if (firstTokenSeen) this.events.set(`f${key}`, ['first_token', key, {}])
-    if (outputBlocks > 0) this.events.set(`o${key}`, ['progress', key, outputBlocks])
+    for (const legRole of legsDone) this.events.set(bookingField(legRole, key), ['leg_done', key, legRole, {}, null])
+    if (firstTokenSeen) this.events.set(bookingField('first_token', key), ['first_token', key, {}])
+    if (outputBlocks > 0) this.events.set(bookingField('progress', key), ['progress', key, outputBlocks])
   }
 
   legDone(legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.#bookings.changed(this, legRole[0]! + this.key, ['leg_done', this.key, legRole, stages, usage])
+    this.#bookings.changed(this, bookingField(legRole, this.key), ['leg_done', this.key, legRole, stages, usage])
     return this.#lease.legDone(legRole, stages, usage)
   }
 
   firstToken(stages: StageTimes): Promise<void> {
-    const field = `f${this.key}`
+    const field = bookingField('first_token', this.key)
     if (!this.events.has(field)) this.#bookings.changed(this, field, ['first_token', this.key, stages])
     return this.#lease.firstToken(stages)
   }
 
   progress(outputBlocks: number): Promise<void> {
-    this.#bookings.changed(this, `o${this.key}`, ['progress', this.key, outputBlocks])
+    this.#bookings.changed(this, bookingField('progress', this.key), ['progress', this.key, outputBlocks])
     return this.#lease.progress(outputBlocks)
   }
 
@@ -80,7 +79,7 @@ export class OpenBooking implements Lease {
 
   *fields(): Generator<Field> {
     const { admission, placement, blockTokens } = this.request
-    yield [`b${this.key}`, ['book', blockTokens, encodeAdmission(admission), placement]]
+    yield [bookingField('booking', this.key), ['book', blockTokens, encodeAdmission(admission), placement]]
     yield* this.events
   }
 }
@@ -137,7 +136,7 @@ export class OpenBookings {
     open.renewedAt = this.#parts.now()
     const isNew = !this.#open.has(open.key)
     this.#open.set(open.key, open)
-    if (isNew) for (const [field, event] of open.fields()) this.publish('s', field, event)
+    if (isNew) for (const [field, event] of open.fields()) this.publish('set', field, event)
   }
 
   /** Progress is published by the next `tick`. */
@@ -146,17 +145,17 @@ export class OpenBookings {
     open.events.set(field, event)
     if (!this.#open.has(open.key)) return
     if (event[0] === 'progress') this.#progressed.set(field, event)
-    else this.publish('s', field, event)
+    else this.publish('set', field, event)
   }
 
   released(key: string, outcome: Outcome): void {
-    this.#progressed.delete(`o${key}`)
-    if (this.#open.delete(key)) this.publish('d', key, ['release', key, encodeOutcome(outcome)])
+    this.#progressed.delete(bookingField('progress', key))
+    if (this.#open.delete(key)) this.publish('delete', key, ['release', key, encodeOutcome(outcome)])
   }
 
   /** Publishes progress, and ends bookings that were not renewed for a lease. */
   tick(): void {
-    for (const [field, event] of this.#progressed) this.publish('s', field, event)
+    for (const [field, event] of this.#progressed) this.publish('set', field, event)
     this.#progressed.clear()
     const now = this.#parts.now()
     for (const [key, { renewedAt, request }] of this.#open)
@@ -165,7 +164,7 @@ export class OpenBookings {
 
   /** Publishes an event that changes no field. */
   announce(event: ChannelEvent): void {
-    this.publish('p', '', event)
+    this.publish('announce', '', event)
   }
 
   publish(operation: Operation, field: string, event: ChannelEvent): void {
@@ -216,7 +215,11 @@ export class OpenBookings {
 
   #send(script: Script, number: number, given: readonly string[]): Promise<unknown> {
     const { replica, keys, publish } = this.#parts
-    return publish.run(script, [keys.open(replica), keys.present], [replica, String(number), keys.channel, ...given])
+    return publish.run(
+      script,
+      [keys.bookings(replica), keys.present],
+      [replica, String(number), keys.channel, ...given],
+    )
   }
 
   /** Nothing is published until all bookings are written again. */
@@ -238,7 +241,7 @@ export class OpenBookings {
     await this.#run(SCRIPTS.begin, this.#number, [String(this.#parts.leaseMs)])
     for (const [field, event] of this.#fields()) {
       if (failures !== this.#failures) return
-      await this.#add('h', field, event)
+      await this.#add('store', field, event)
     }
     this.announce(['whole'])
   }

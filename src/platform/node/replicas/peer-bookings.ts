@@ -28,14 +28,14 @@ const NO_BLOCKS = new Uint32Array(0)
 
 /** @testing */
 export interface PeerBookingsParts extends PoolParts, Pick<FeedParts, 'joined' | 'left' | 'failed'> {
-  readonly open: OpenBookings
+  readonly openBookings: OpenBookings
   readonly onNews: (event: NewsEvent) => void
 }
 
 /** Another replica. */
 class Peer {
-  /** Its open bookings, by key. */
-  readonly open = new ChurnMap<string, true>()
+  /** Keys of its open bookings. */
+  readonly bookingKeys = new ChurnMap<string, true>()
   /** Number of its last message, or of its hash if that is read and none was received; null: neither. */
   last: number | null = null
   /** Own heartbeat before its last message. */
@@ -63,8 +63,8 @@ export class PeerBookings {
 
   /** Other replicas with the number of their bookings. `isCurrent`: no message is missing. */
   *peers(): Generator<{ readonly id: string; readonly isCurrent: boolean; readonly bookings: number }> {
-    for (const [id, { open, pending }] of this.#peers)
-      yield { id, isCurrent: this.#isSubscribed && pending === null, bookings: open.size }
+    for (const [id, { bookingKeys, pending }] of this.#peers)
+      yield { id, isCurrent: this.#isSubscribed && pending === null, bookings: bookingKeys.size }
   }
 
   async subscribe(client: Client): Promise<void> {
@@ -100,14 +100,14 @@ export class PeerBookings {
 
   /** Renews the presence of this replica and checks that of the others. Rejects if the server does not answer. */
   async heartbeat(): Promise<void> {
-    const { replica, keys, leaseMs, control, open } = this.#parts
-    const { acknowledged } = open
+    const { replica, keys, leaseMs, control, openBookings } = this.#parts
+    const { acknowledged } = openBookings
     const sentAt = ++this.#heartbeats
     const given = [replica, String(acknowledged), keys.channel, String(leaseMs)]
-    const answer = await control.run(SCRIPTS.heartbeat, [keys.open(replica), keys.present], given)
+    const answer = await control.run(SCRIPTS.heartbeat, [keys.bookings(replica), keys.present], given)
     this.#confirmedAt = performance.now()
     const [isRegistered, ...present] = answer as readonly (string | number)[]
-    if (isRegistered === 0 && acknowledged > 0 && open.acknowledged >= acknowledged) open.rewrite()
+    if (isRegistered === 0 && acknowledged > 0 && openBookings.acknowledged >= acknowledged) openBookings.rewrite()
     if (!this.#isSubscribed) return
     if (isRegistered === 1 && ++this.#missedHeartbeats > MAX_MISSED_HEARTBEATS)
       return this.#parts.failed(new Error('messages of the subscription are missing'))
@@ -121,7 +121,7 @@ export class PeerBookings {
       return
     this.#renewedAt = now
     for (const peer of this.#peers.values())
-      for (const [key] of peer.open) if (!localPool.local!.apply(['progress', key, 0])) peer.pending ??= []
+      for (const [key] of peer.bookingKeys) if (!localPool.local!.apply(['progress', key, 0])) peer.pending ??= []
     void this.#readAll()
   }
 
@@ -158,7 +158,7 @@ export class PeerBookings {
     peer.last ??= number
     // A former primary that has not learned of its failover, or a server that has lost writes, which are written again.
     if (number < peer.last - pending.length) throw new Error('outdated: the server has less than was published')
-    const gone = new Set(Array.from(peer.open, ([key]) => key))
+    const gone = new Set(Array.from(peer.bookingKeys, ([key]) => key))
     for (const event of readHash(fields, this.#parts.rejected)) {
       if (await isStale()) return
       if (event[0] === 'book') gone.delete(keyOf(event[2]))
@@ -180,7 +180,7 @@ export class PeerBookings {
     const fields = new Map<string, string>()
     let [number, cursor] = [Infinity, '0']
     do {
-      const answer = await control.run(SCRIPTS.read, [keys.open(replica)], [cursor, String(HASH_FIELDS)])
+      const answer = await control.run(SCRIPTS.read, [keys.bookings(replica)], [cursor, String(HASH_FIELDS)])
       const [last, next, page] = answer as readonly [string | null, string, readonly string[]]
       for (let at = 0; at < page.length; at += 2) fields.set(page[at]!, page[at + 1]!)
       number = Math.min(number, Number(last))
@@ -219,10 +219,10 @@ export class PeerBookings {
       case 'leg_done':
       case 'first_token':
       case 'progress':
-        if (peer.open.has(event[1])) localPool.local!.apply(event)
+        if (peer.bookingKeys.has(event[1])) localPool.local!.apply(event)
         return
       case 'release':
-        if (peer.open.delete(event[1])) localPool.local!.apply(event)
+        if (peer.bookingKeys.delete(event[1])) localPool.local!.apply(event)
         return
       case 'begin':
       case 'piece':
@@ -239,7 +239,7 @@ export class PeerBookings {
     const blockTokens = pool()?.blockTokens
     if (blockTokens === undefined) return
     const admission = decodeAdmission(encoded)
-    peer.open.set(keyOf(encoded), true)
+    peer.bookingKeys.set(keyOf(encoded), true)
     // Blocks of another size have other hashes; the booking counts as load only.
     const fitting = ofBlocks === blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
     localPool.local!.apply([
@@ -264,8 +264,8 @@ export class PeerBookings {
     if (result === 'abandoned') this.#leftAt = this.#heartbeats
     // A reader of its hash ends.
     peer.pending = []
-    const { size } = peer.open
-    for (const [key] of peer.open) this.#end(peer, key, result)
+    const { size } = peer.bookingKeys
+    for (const [key] of peer.bookingKeys) this.#end(peer, key, result)
     this.#parts.left(replica, size, result)
   }
 

@@ -9,6 +9,7 @@ import { withTimeout } from '../../../timeout.ts'
 import { PeerBookings } from './peer-bookings.ts'
 import { decodeRegistryCall, encodeRegistryCall, type NewsEvent } from './messages.ts'
 import { type BookedRequest, OpenBooking, OpenBookings } from './open-bookings.ts'
+import { signalField } from './hash-fields.ts'
 import type { FeedParts, Field, OperatorSignal } from './pool-parts.ts'
 
 const LEAVE_MS = 1_000
@@ -16,7 +17,7 @@ const LEAVE_MS = 1_000
 const ANSWER_MS = 1_000
 
 export class PoolFeed {
-  readonly open: OpenBookings
+  readonly openBookings: OpenBookings
   readonly peerBookings: PeerBookings
   readonly #parts: FeedParts
   /** Latest drain or undrain, and pause or resume, of each engine, by whichever replica it was set. */
@@ -31,21 +32,26 @@ export class PoolFeed {
     const keys = {
       present: `${tag}:replicas`,
       channel: `${tag}:events`,
-      open: (replica: string) => `${tag}:open:${replica}`,
+      bookings: (replica: string) => `${tag}:open:${replica}`,
     }
-    this.open = new OpenBookings({ ...parts, keys }, () => this.#operatorFields())
-    this.peerBookings = new PeerBookings({ ...parts, keys, open: this.open, onNews: (event) => this.#received(event) })
+    this.openBookings = new OpenBookings({ ...parts, keys }, () => this.#operatorFields())
+    this.peerBookings = new PeerBookings({
+      ...parts,
+      keys,
+      openBookings: this.openBookings,
+      onNews: (event) => this.#received(event),
+    })
   }
 
   /** Publishes progress; renews and expires bookings. */
   tick(): void {
-    this.open.tick()
+    this.openBookings.tick()
     this.peerBookings.tick(performance.now())
   }
 
   async close(): Promise<void> {
     this.peerBookings.unsubscribed()
-    await withTimeout(LEAVE_MS, this.open.leave())
+    await withTimeout(LEAVE_MS, this.openBookings.leave())
   }
 
   /** The pool's ledger, which publishes what it books. */
@@ -94,7 +100,8 @@ export class PoolFeed {
     return {
       registry: registry && {
         call: (call) => {
-          if (call.kind !== 'list' && call.kind !== 'lookup') this.open.announce(['registry', encodeRegistryCall(call)])
+          if (call.kind !== 'list' && call.kind !== 'lookup')
+            this.openBookings.announce(['registry', encodeRegistryCall(call)])
           return registry.call(call)
         },
       },
@@ -118,8 +125,8 @@ export class PoolFeed {
 
   #leased(lease: Lease, booking: Pick<BookedRequest, 'admission' | 'placement'> & Partial<Resume>): Lease {
     const { blockTokens, leaseMs } = this.#parts.pool() ?? { blockTokens: 1, leaseMs: 60_000 }
-    const open = new OpenBooking(lease, this.open, { ...booking, blockTokens, leaseMs })
-    this.open.add(open)
+    const open = new OpenBooking(lease, this.openBookings, { ...booking, blockTokens, leaseMs })
+    this.openBookings.add(open)
     return open
   }
 
@@ -132,15 +139,15 @@ export class PoolFeed {
   #configured(engines: readonly string[]): void {
     const gone = [...this.#operatorSignals].filter(([, { signal }]) => !engines.includes(serverIdOf(signal.engine)))
     for (const [key] of gone) this.#operatorSignals.delete(key)
-    if (gone.length > 0) this.open.rewrite()
+    if (gone.length > 0) this.openBookings.rewrite()
   }
 
   /** A signal of this replica. Probes are not published: every replica makes its own. */
   #signalled(signal: EngineSignal): void {
     const now = this.#parts.now()
-    if (ANNOUNCED.has(signal.kind)) this.open.announce(['signal', signal, now])
+    if (ANNOUNCED.has(signal.kind)) this.openBookings.announce(['signal', signal, now])
     if (signal.kind === 'drain' || signal.kind === 'pause')
-      this.#keep(signal, Math.max(now, 1 + (this.#operatorSignals.get(keyOf(signal))?.at ?? 0)))
+      this.#keep(signal, Math.max(now, 1 + (this.#operatorSignals.get(signalField(signal))?.at ?? 0)))
   }
 
   /** An event of another replica. */
@@ -158,7 +165,7 @@ export class PoolFeed {
     if (!pool()?.engines.some(({ id }) => id === serverIdOf(signal.engine))) return
     if (signal.kind === 'fence') fence(signal.engine)
     if (signal.kind === 'drain' || signal.kind === 'pause') {
-      const before = this.#operatorSignals.get(keyOf(signal))?.signal
+      const before = this.#operatorSignals.get(signalField(signal))?.signal
       if (!this.#keep(signal, at)) return
       if (signal.kind === 'drain' && signal.draining !== (before !== undefined && isOn(before))) drained(signal)
     }
@@ -167,13 +174,13 @@ export class PoolFeed {
 
   /** Keeps a drain or pause of any replica and publishes it for those that join later. false: a later one holds. */
   #keep(signal: OperatorSignal, at: number): boolean {
-    const key = keyOf(signal)
+    const key = signalField(signal)
     const known = this.#operatorSignals.get(key)
     // Of two at the same time, all replicas keep the drain or pause.
     if (known !== undefined && (at < known.at || (at === known.at && (!isOn(signal) || isOn(known.signal)))))
       return false
     this.#operatorSignals.set(key, { signal, at })
-    this.open.publish('s', key, ['signal', signal, at])
+    this.openBookings.publish('set', key, ['signal', signal, at])
     return true
   }
 
@@ -182,7 +189,7 @@ export class PoolFeed {
     if (this.peerBookings.peers().next().done === true) return null
     const question = `${this.#parts.replica}/${++this.#questionCount}`
     const answer = new Promise<Decision>((resolve) => void this.#questions.set(question, resolve))
-    this.open.announce(['explain', question, id])
+    this.openBookings.announce(['explain', question, id])
     const found = await withTimeout(ANSWER_MS, answer)
     this.#questions.delete(question)
     return found?.value ?? null
@@ -190,14 +197,11 @@ export class PoolFeed {
 
   async #answer(question: string, id: string): Promise<void> {
     const decision = await this.#parts.localPool.decisions?.explain(id).catch(() => null)
-    if (decision) this.open.announce(['explained', question, decision])
+    if (decision) this.openBookings.announce(['explained', question, decision])
   }
 }
 
 /** Signals that concern replicas only at the time. */
 const ANNOUNCED: ReadonlySet<EngineSignal['kind']> = new Set(['excused', 'adapter', 'fence'])
-
-/** Field in the hash of open bookings. */
-const keyOf = ({ kind, engine }: OperatorSignal): string => (kind === 'drain' ? `s${engine}` : `s${engine} paused`)
 
 const isOn = (signal: OperatorSignal): boolean => (signal.kind === 'drain' ? signal.draining : signal.paused !== null)

@@ -7,11 +7,12 @@ import type { PoolPort } from '../../../ports/pool.ts'
 import type { Link } from './connection.ts'
 import type { ChannelEvent } from './messages.ts'
 
-/** Names of one pool on the server. All have the same hash tag, so they lie in one slot of a cluster. */
+/** Keys of one pool on the server. All have the same hash tag, so they lie in one slot of a cluster. */
 interface PoolKeys {
   readonly present: string
   readonly channel: string
-  readonly open: (replica: string) => string
+  /** Hash of the open bookings of a replica. */
+  readonly bookings: (replica: string) => string
 }
 
 export interface PoolParts {

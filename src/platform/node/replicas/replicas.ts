@@ -64,8 +64,8 @@ export class Replicas {
     this.#server = new ServerLog(parts.log)
     const feeds = this.#feeds
     this.#publish = this.#link(
-      () => feeds.forEach(({ open }) => open.connected(true)),
-      () => feeds.forEach(({ open }) => open.connected(false)),
+      () => feeds.forEach(({ openBookings }) => openBookings.connected(true)),
+      () => feeds.forEach(({ openBookings }) => openBookings.connected(false)),
     )
     this.#subscribe = this.#link(
       (client) => feeds.forEach(({ peerBookings }) => void peerBookings.subscribe(client)),
@@ -82,7 +82,7 @@ export class Replicas {
     this.#responses = new ReplicatedResponses(parts.storedResponses, {
       ...shared,
       isPool: (name) => parts.pool(...name) !== null,
-      forgotten: (id) => feeds.forEach(({ open }) => open.announce(['forgotten', id])),
+      forgotten: (id) => feeds.forEach(({ openBookings }) => openBookings.announce(['forgotten', id])),
     })
     this.#issuedKeys = new ReplicatedKeys(shared)
     this.#limits = new ReplicatedLimits({
@@ -213,7 +213,7 @@ export class Replicas {
       failed: (error) => this.#subscribe.reset(error),
     })
     this.#feeds.add(feed)
-    if (this.#publish.client !== null) feed.open.connected(true)
+    if (this.#publish.client !== null) feed.openBookings.connected(true)
     const { client } = this.#subscribe
     if (client !== null) void feed.peerBookings.subscribe(client)
     return feed

@@ -1,11 +1,13 @@
 /**
  * Lua scripts for the state of one pool on the server. Each is atomic.
  *
- * KEYS: 1 hash of the open bookings of this replica, which also has the number of its last message in `#`; 2 sorted set
- * of replicas with the time at which their presence expires. ARGV: 1 replica id, 2 number, 3 channel. The replica
- * numbers its messages itself, so a turn that was lost, overtaken or sent twice is refused, and readers detect gaps.
+ * KEYS: 1 hash of the open bookings of this replica, which also has the number of its last message (hash-fields.ts);
+ * 2 sorted set of replicas with the time at which their presence expires. ARGV: 1 replica id, 2 number, 3 channel. The
+ * replica numbers its messages itself, so a turn that was lost, overtaken or sent twice is refused, and readers detect
+ * gaps.
  */
 import { createHash } from 'node:crypto'
+import { BOOKING_LETTERS, NUMBER_FIELD } from './hash-fields.ts'
 
 export interface Script {
   readonly text: string
@@ -36,34 +38,40 @@ end
 
 /** Registers the replica without bookings. ARGV 2: the next number. Returns 0 if the server has a later one. */
 const BEGIN = `${RENEW}${SEND}
-if tonumber(redis.call('HGET', KEYS[1], '#') or 0) >= tonumber(ARGV[2]) then return 0 end
+if tonumber(redis.call('HGET', KEYS[1], '${NUMBER_FIELD}') or 0) >= tonumber(ARGV[2]) then return 0 end
 redis.call('UNLINK', KEYS[1])
-redis.call('HSET', KEYS[1], '#', ARGV[2])
+redis.call('HSET', KEYS[1], '${NUMBER_FIELD}', ARGV[2])
 renew()
 send(ARGV[2], '["begin"]')
 return 1
 `
 
 /**
+ * What an event of a turn changes in the hash. `set`: the field becomes the event. `delete`: all fields of a booking,
+ * whose key is in place of the field, are deleted. `announce`: nothing. `store`: as `set`, but the event is not
+ * published.
+ */
+export type Operation = 'set' | 'delete' | 'announce' | 'store'
+
+/**
  * Applies one turn. ARGV 2: number of the message before it; from 4 on: operation, field, event. Returns 0 if the
  * server does not have exactly what was published before. Nothing is changed then.
  *
- * Operations: `s` sets the field to the event, `d` deletes all fields of a booking; these and `p` publish the event.
- * `h` sets the field without publishing it. Each turn has a number and a message, so that the loss of any is detected.
+ * Each turn has a number and a message, so that the loss of any is detected.
  */
 const PUBLISH = `${SEND}
-if redis.call('HGET', KEYS[1], '#') ~= ARGV[2] then return 0 end
+if redis.call('HGET', KEYS[1], '${NUMBER_FIELD}') ~= ARGV[2] then return 0 end
 local events = {}
 for at = 4, #ARGV, 3 do
   local operation, field, event = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  if operation == 's' or operation == 'h' then redis.call('HSET', KEYS[1], field, event)
-  elseif operation == 'd' then
-    redis.call('HDEL', KEYS[1], 'b' .. field, 'f' .. field, 'e' .. field, 'p' .. field, 'o' .. field)
+  if operation == 'set' or operation == 'store' then redis.call('HSET', KEYS[1], field, event)
+  elseif operation == 'delete' then
+    redis.call('HDEL', KEYS[1], ${BOOKING_LETTERS.map((letter) => `'${letter}' .. field`).join(', ')})
   end
-  if operation ~= 'h' then events[#events + 1] = event end
+  if operation ~= 'store' then events[#events + 1] = event end
 end
 if #events == 0 then events[1] = '["piece"]' end
-send(redis.call('HINCRBY', KEYS[1], '#', 1), table.concat(events, ','))
+send(redis.call('HINCRBY', KEYS[1], '${NUMBER_FIELD}', 1), table.concat(events, ','))
 return 1
 `
 
@@ -74,7 +82,7 @@ return 1
  */
 const HEARTBEAT = `${RENEW}${SEND}
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '(' .. string.format('%.0f', ms))
-local registered, last = 0, redis.call('HGET', KEYS[1], '#')
+local registered, last = 0, redis.call('HGET', KEYS[1], '${NUMBER_FIELD}')
 if last and tonumber(last) >= tonumber(ARGV[2]) and redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   registered = 1
   renew()
@@ -86,7 +94,7 @@ return {registered, unpack(redis.call('ZRANGE', KEYS[2], 0, -1))}
 /** Part of the hash of a replica, with the number of its last message. KEYS: 1 hash. ARGV: 1 cursor, 2 fields. */
 const READ = `
 local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
-return {redis.call('HGET', KEYS[1], '#'), page[1], page[2]}
+return {redis.call('HGET', KEYS[1], '${NUMBER_FIELD}'), page[1], page[2]}
 `
 
 /** Removes the replica and its bookings. Published behind everything it has published before. */
