@@ -2,7 +2,7 @@
 
 /** Faults of engines and the end of threads; the driver causes them. */
 const EXPECTED =
-  /"event":"(?:worker_exited|stream_truncated)"|"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
+  /"event":"(?:thread_exited|stream_truncated)"|"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
 const SECRET = /chaos-(?:admin-|limited-|edge-)?key/
 
 /** Expected pause of a stream: time to detect the failure, and predicted TTFT of the continuation, ms. */

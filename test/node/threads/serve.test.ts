@@ -209,7 +209,7 @@ describe('a thread that dies', () => {
     )
     await gateway.kill(1)
     expect(await Promise.race(ends)).toBe('broken')
-    const { released } = JSON.parse(lines.find((line) => line.includes('worker_exited'))!) as { released: number }
+    const { released } = JSON.parse(lines.find((line) => line.includes('thread_exited'))!) as { released: number }
     expect(released).toBeGreaterThan(0)
     expect(released).toBeLessThan(MANY)
     // Possibly only the other thread listens by now; both return the same.
@@ -220,7 +220,7 @@ describe('a thread that dies', () => {
       {},
     )
     expect(counts).toEqual({ broken: released, whole: MANY - released })
-    await until(async () => lines.some((line) => line.includes('worker_restarted')))
+    await until(async () => lines.some((line) => line.includes('thread_restarted')))
     for (const { status } of await many(() => plain())) expect(status).toBe(200)
     await until(async () => (await bookings()).every((count) => count === 0))
   })
@@ -228,7 +228,7 @@ describe('a thread that dies', () => {
   it('a dead thread reports a configuration that was refused before it restarted', async () => {
     gateway.configRefused(1_700_000_000_000)
     await gateway.kill(1)
-    await until(async () => lines.some((line) => line.includes('worker_restarted')))
+    await until(async () => lines.some((line) => line.includes('thread_restarted')))
     await until(async () => (await refusals()).every((at) => at === 1_700_000_000_000))
   })
 })

@@ -69,16 +69,16 @@ describe('one thread', () => {
     expect(await thread.start()).toEqual({ url: 'http://127.0.0.1:1', reports: null })
     expect((await poolHost.digest()).bookings).toBe(1)
     thread.forceStop()
-    await until(() => lineOf('worker_exited') !== undefined)
-    expect(lineOf('worker_failed')).toMatchObject({
+    await until(() => lineOf('thread_exited') !== undefined)
+    expect(lineOf('thread_failed')).toMatchObject({
       level: 'error',
       thread: 7,
       error: { message: 'Error: a fault nobody caught' },
     })
-    expect(lineOf('worker_exited')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
+    expect(lineOf('thread_exited')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
     expect((await poolHost.digest()).bookings).toBe(0)
     await expect(thread.call(['group_query', { about: 'counts' }])).rejects.toThrow(/being started/)
-    await until(() => lineOf('worker_restarted') !== undefined)
+    await until(() => lineOf('thread_restarted') !== undefined)
     expect(await thread.call(['group_query', { about: 'counts' }])).toBe('still here')
     expect((await poolHost.digest()).bookings).toBe(1)
   })
@@ -93,13 +93,13 @@ describe('one thread', () => {
     await thread.start()
     fails = true
     thread.forceStop()
-    await until(() => lineOf('worker_restarted') !== undefined)
-    expect(lines.filter((line) => line['event'] === 'worker_exited').map((line) => line['restart_ms'])).toEqual([
+    await until(() => lineOf('thread_restarted') !== undefined)
+    expect(lines.filter((line) => line['event'] === 'thread_exited').map((line) => line['restart_ms'])).toEqual([
       100, 200,
     ])
     expect(lines.find((line) => JSON.stringify(line).includes('no thread to be had'))).toMatchObject({
       level: 'error',
-      event: 'worker_failed',
+      event: 'thread_failed',
       thread: 7,
     })
   })
@@ -108,14 +108,14 @@ describe('one thread', () => {
     thread = open(13)
     await expect(thread.start()).rejects.toThrow('not today')
     await thread.stop(10_000)
-    expect(lineOf('worker_restarted')).toBeUndefined()
+    expect(lineOf('thread_restarted')).toBeUndefined()
   })
 
   it('a thread is not restarted after a stop', async () => {
     thread = open(7)
     await thread.start()
     expect(await thread.stop(10_000)).toEqual({ timedOut: false })
-    expect(lineOf('worker_exited')).toBeUndefined()
+    expect(lineOf('thread_exited')).toBeUndefined()
     await expect(thread.call(['group_query', { about: 'counts' }])).rejects.toThrow()
     // Its stream has ended, so its booking is released.
     expect((await poolHost.digest()).bookings).toBe(0)

@@ -128,7 +128,7 @@ export class ThreadSupervisor {
     })
     worker.on('message', (batch: readonly unknown[]) => channel.receive(batch))
     worker.on('error', (error) => {
-      log.error('worker_failed', { thread: start.number, error })
+      log.error('thread_failed', { thread: start.number, error })
       failed(error)
     })
     const ended = new Promise<void>((resolve) => {
@@ -166,16 +166,16 @@ export class ThreadSupervisor {
     const { log } = this.#parts
     const { number: thread } = this.#parts.start()
     const restartMs = this.#backoff.next(Date.now())
-    log.error('worker_exited', { thread, released, restart_ms: restartMs })
+    log.error('thread_exited', { thread, released, restart_ms: restartMs })
     this.#restart = setTimeout(() => {
       try {
         this.#begin(
-          () => log.info('worker_restarted', { thread }),
+          () => log.info('thread_restarted', { thread }),
           () => {},
         )
       } catch (error) {
         // The system cannot start a thread now. The other threads continue.
-        log.error('worker_failed', { thread, error })
+        log.error('thread_failed', { thread, error })
         this.#beginLater(0)
       }
     }, restartMs)
