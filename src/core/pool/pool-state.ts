@@ -32,7 +32,7 @@ import { grantedRescue } from './condition/granted-rescue.ts'
 import { PoolEngines } from './pool-engines/pool-engines.ts'
 import type { HostTasks } from './host-tasks.ts'
 import { noQueue, type RequestQueue } from './queue/request-queue.ts'
-import { PrefixSample } from './prefix-sample.ts'
+import { PackedPrefixes } from './packed-prefixes.ts'
 import { lapseAfterEviction } from './lease-after-eviction.ts'
 import { PoolLedger } from './ledger.ts'
 import { LoadStats } from './load-stats.ts'
@@ -94,7 +94,7 @@ export class PoolState {
   }
   #waiting: RequestQueue = noQueue
   #configured: (ConfiguredPool & { readonly version: number }) | null = null
-  readonly #prefixes = new PrefixSample(this.#ledger)
+  readonly #prefixes = new PackedPrefixes(this.#ledger)
   #seq = 0
 
   constructor({ random, epoch, overload = new OverloadControl(random) }: PoolStateParts) {

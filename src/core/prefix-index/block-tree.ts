@@ -1,11 +1,12 @@
 import { BlockArena, MAX_RUN, orderOf } from './block-arena.ts'
 import { RecordSlab } from './record-slab.ts'
+
 /** Fields of a node. */
 export const OFFSET = 0
 export const LENGTH = 1
 const PARENT = 2
 export const CHILDREN = 3
-/** First holding of this run; engine-runs.ts owns this field and the next two. */
+/** First holding of this run; holdings.ts owns this field and the next two. */
 export const HOLDING = 4
 export const HOLDERS = 5
 export const LIVE_HOLDERS = 6

@@ -5,7 +5,7 @@ import {
   ENGINE,
   HELD,
   HOLDING_STRIDE,
-  EngineRuns,
+  Holdings,
   LIVE,
   NODE,
   NONE,
@@ -14,14 +14,13 @@ import {
   lastUsed,
   leastRecentlyUsed,
   usedSince,
-} from './engine-runs.ts'
+} from './holdings.ts'
 import { samplePrefixes } from './prefix-sample.ts'
 import { RecentPrefixes } from './recent-prefixes.ts'
+
 /** Maximum bytes per (block, engine) entry over all tables. */
 const BYTES_PER_ENTRY = 40
 const HOLDING_BYTES = HOLDING_STRIDE * 4
-
-const nothingReported = (): void => {}
 
 /** Record of a live request's blocks. Pass it to `release` once. */
 export interface Pin {
@@ -40,7 +39,7 @@ export interface Pin {
  */
 export class PrefixIndex {
   readonly #tree = new BlockTree()
-  readonly #holdings = new EngineRuns(this.#tree)
+  readonly #holdings = new Holdings(this.#tree)
   /** Blocks from the engines' KV events. */
   readonly exact = new KvEventIndex()
   readonly #recentPrefixes = new RecentPrefixes()
@@ -120,7 +119,6 @@ export class PrefixIndex {
 
   /** Applies stored and removed blocks of KV events. false: not enough room for all. */
   applyKvEvents(engine: number, stored: Uint32Array, removed: Uint32Array): boolean {
-    this.#addReported = this.#addKvEvents
     this.exact.setAll(engine, removed, false)
     return this.exact.setAll(engine, stored, true, this.#maxEntries)
   }
@@ -175,7 +173,7 @@ export class PrefixIndex {
       end = start
       if (depth > 0) part = tree.length(tree.path[depth - 1]!)
     }
-    this.#addReported(blocks, count)
+    if (this.exact.entries > 0) this.#addKvEvents(blocks, count)
   }
 
   /** Stamp of the engine's last use of the matched blocks; the current stamp if they are live or none matched. */
@@ -188,12 +186,9 @@ export class PrefixIndex {
     return usedSince(this.#holdings, engine, stamp)
   }
 
-  /** Adds the blocks that engines have reported to `cached`. */
-  #addReported: (blocks: Uint32Array, count: number) => void = nothingReported
-
+  /** Adds the blocks of KV events to `cached`. */
   #addKvEvents(blocks: Uint32Array, count: number): void {
     const { exact, cached } = this
-    if (exact.entries === 0) return
     exact.match(blocks, count)
     for (let engine = Math.min(cached.length, exact.reach.length) - 1; engine >= 0; engine--)
       cached[engine] = Math.max(cached[engine]!, exact.reach[engine]!)

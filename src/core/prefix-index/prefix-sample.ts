@@ -1,6 +1,6 @@
 import { nextDepth } from './prefix-filter.ts'
 import { NODE_STRIDE, OFFSET } from './block-tree.ts'
-import { type EngineRuns, HELD, HOLDING_STRIDE, NEXT, NODE, NONE, PARENT_HOLDING, STAMP } from './engine-runs.ts'
+import { type Holdings, HELD, HOLDING_STRIDE, NEXT, NODE, NONE, PARENT_HOLDING, STAMP } from './holdings.ts'
 
 /** Maximum runs visited per requested lane: a run between two sampled depths yields none. */
 const RUNS_PER_LANE = 4
@@ -9,7 +9,7 @@ const RUNS_PER_LANE = 4
  * Low lanes of held blocks at sampled depths: live ones first, engines in turn, then the last used. Shallow depths of
  * a prompt come before deep ones. O(sample size).
  */
-export function samplePrefixes(holdings: EngineRuns, limit: number): Set<number> {
+export function samplePrefixes(holdings: Holdings, limit: number): Set<number> {
   const { shares } = holdings
   const sample = new PrefixSample(holdings, limit)
   const turn = shares.map(({ firstLive }) => firstLive)
@@ -31,12 +31,12 @@ export function samplePrefixes(holdings: EngineRuns, limit: number): Set<number>
 
 class PrefixSample {
   readonly lanes = new Set<number>()
-  readonly #holdings: EngineRuns
+  readonly #holdings: Holdings
   readonly #limit: number
   /** Depth at which each holding ends, so that none is visited twice. */
   readonly #ends = new Map<number, number>()
 
-  constructor(holdings: EngineRuns, limit: number) {
+  constructor(holdings: Holdings, limit: number) {
     this.#holdings = holdings
     this.#limit = limit
   }

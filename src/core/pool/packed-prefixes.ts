@@ -8,7 +8,7 @@ const DIGEST_PREFIXES = 8192
 const SAMPLE_TTL_MS = 1_000
 
 /** Sample of the prefixes that the engines of a pool have cached, as a packed filter. */
-export class PrefixSample {
+export class PackedPrefixes {
   readonly #ledger: PoolLedger
   #at = NaN
   #text = ''

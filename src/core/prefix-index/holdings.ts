@@ -38,7 +38,7 @@ class EngineShare {
  * Table of the runs that each engine holds. Invariant: an engine that holds a block holds all blocks before it,
  * because engines free the end of a prompt first.
  */
-export class EngineRuns {
+export class Holdings {
   readonly tree: BlockTree
   readonly records = new RecordSlab(HOLDING_STRIDE)
   readonly shares: EngineShare[] = []
@@ -100,7 +100,7 @@ export class EngineRuns {
     this.liveEntries += length
   }
 
-  /** Removes a live request. true: it was the last; call `letGo` or `drop` next. */
+  /** Removes a live request. true: it was the last; call `makeEvictable` or `drop` next. */
   endLive(holding: number): boolean {
     const at = holding * HOLDING_STRIDE
     const words = this.records.words
@@ -294,7 +294,7 @@ export class EngineRuns {
  * Stamp of the deepest run that the engine holds on the tree's path; null: live, or none. Stamps wrap around: compare
  * by difference.
  */
-export function lastUsed(holdings: EngineRuns, engine: number): number | null {
+export function lastUsed(holdings: Holdings, engine: number): number | null {
   const { path, depth } = holdings.tree
   const { words } = holdings.records
   for (let at = depth - 1; at >= 0; at--) {
@@ -305,7 +305,7 @@ export function lastUsed(holdings: EngineRuns, engine: number): number | null {
 }
 
 /** Evictable run over all engines that was used least recently. Stamps wrap around: compare by difference. */
-export function leastRecentlyUsed(holdings: EngineRuns): number {
+export function leastRecentlyUsed(holdings: Holdings): number {
   const { words } = holdings.records
   let oldest = NONE
   for (const { last } of holdings.shares) {
@@ -317,7 +317,7 @@ export function leastRecentlyUsed(holdings: EngineRuns): number {
 }
 
 /** Blocks of the engine that are live or were used after that stamp, which wraps around. O(number of runs). */
-export function usedSince(holdings: EngineRuns, engine: number, stamp: number): number {
+export function usedSince(holdings: Holdings, engine: number, stamp: number): number {
   const { words } = holdings.records
   const { first, live } = holdings.shares[engine]!
   let blocks = live
