@@ -180,7 +180,7 @@ export interface EngineDigest {
   }
   /** Decayed mean share of cached prompt tokens, 0..1; null: not reported. Absent from older objects. */
   readonly hitRate?: number | null
-  /** Last TTFTs, milliseconds, oldest first. Only in a glance. */
+  /** Last TTFTs, milliseconds, oldest first. Only in a `PoolSummary`. */
   readonly recentTtftMs?: readonly number[]
 }
 

@@ -57,13 +57,6 @@ function workSeconds(costModel: PrefillCostModel, size: PromptSize): number {
   return costModel.perTokenS * newTokens(size) + costModel.perPairS * attentionPairs(size)
 }
 
-/** A model that takes a multiple of the time. */
-export function multiplied(costModel: PrefillCostModel, times: number): PrefillCostModel {
-  if (times === 1) return costModel
-  const { fixedS, perTokenS, perPairS } = costModel
-  return { fixedS: times * fixedS, perTokenS: times * perTokenS, perPairS: times * perPairS }
-}
-
 /** Blends two models; `share` is that of the first. */
 export function blend(one: PrefillCostModel, other: PrefillCostModel, share: number): PrefillCostModel {
   return {
@@ -78,10 +71,9 @@ function between(one: number, other: number, share: number): number {
   return one > 0 && other > 0 ? other * (one / other) ** share : share * one + (1 - share) * other
 }
 
-export function scaled(costModel: PrefillCostModel, factor: number): PrefillCostModel {
-  return {
-    fixedS: costModel.fixedS * factor,
-    perTokenS: costModel.perTokenS * factor,
-    perPairS: costModel.perPairS * factor,
-  }
+/** A model that takes a multiple of the time. */
+export function scaled(costModel: PrefillCostModel, times: number): PrefillCostModel {
+  if (times === 1) return costModel
+  const { fixedS, perTokenS, perPairS } = costModel
+  return { fixedS: times * fixedS, perTokenS: times * perTokenS, perPairS: times * perPairS }
 }

@@ -149,7 +149,7 @@ export class PrefillSteps {
     const joined = this.#joinable(size, now)
     const leftS = this.#stepSeconds(running) - (now - running.startedAt) / 1000
     if (joined === running) return Math.max(ownS, leftS + ownS - fixedS)
-    // Each waiting step has a fixed part; `secondsOf` counts one.
+    // Each waiting step has a fixed part; `costModelSeconds` counts one.
     const waitingS = costModelSeconds(costModel, this.#waiting) + (this.#steps - 1) * fixedS
     const joinedS = joined === null || joined.prompts === 0 ? 0 : fixedS
     return Math.max(0, leftS) + waitingS + ownS - joinedS

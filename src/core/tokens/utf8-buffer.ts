@@ -41,7 +41,7 @@ export class Utf8Buffer {
   }
 
   /**
-   * Adds as much of `text` as fits into `mostBytes` in all. Returns the length of the rest: in bytes, or in UTF-16
+   * Adds as much of `text` as fits into `maxBytes` in all. Returns the length of the rest: in bytes, or in UTF-16
    * units of a string.
    */
   addUpTo(text: Text, maxBytes: number): number {

@@ -264,7 +264,7 @@ export class DigestCache implements PoolDigests {
       }
       entry.dueAt = entry.receivedAt + (route.cluster.gateway?.digestIntervalMs ?? this.#options.freshMs ?? FRESH_MS)
     } catch (error) {
-      // `askedAt` stays, so that an unreachable object is asked again only after a pause.
+      // `dueAt` stays as `#startRefresh` has set it, so that an unreachable object is asked again only after a pause.
       const isNew = entry.failedAt === null
       entry.failedAt = this.#ports.now()
       entry.unansweredSince = null

@@ -2,7 +2,7 @@ import type { EngineStats } from '../../contract/engine-signal.ts'
 import type { EngineSpec } from '../../contract/pool-config.ts'
 import type { KvEventCursor } from '../../kv-events/event-cursor.ts'
 import { PrefillFitter } from '../../latency/prefill-fitter.ts'
-import { multiplied, type PrefillCostModel } from '../../latency/prefill-cost-model.ts'
+import { type PrefillCostModel, scaled } from '../../latency/prefill-cost-model.ts'
 import type { DecodeCostModel } from '../../latency/decode-cost-model.ts'
 import { DecodeFitter } from '../../latency/decode-fitter.ts'
 import { LatePrefills, type MeasuredPrefill } from '../../latency/late-prefills.ts'
@@ -121,7 +121,7 @@ export class EngineEstimators {
     if (this.#costModelTick !== tick || this.#sibling !== sibling || this.#costModelSamples !== this.learner.samples) {
       this.#usualCostModel =
         sibling === null ? this.learner.costModel : this.learner.blendedCostModel(sibling, tick * TICK_MS)
-      this.#costModel = multiplied(this.#usualCostModel, this.late.times(this.#usualCostModel, now))
+      this.#costModel = scaled(this.#usualCostModel, this.late.times(this.#usualCostModel, now))
       this.#costModelTick = tick
       this.#sibling = sibling
       this.#costModelSamples = this.learner.samples
@@ -134,7 +134,7 @@ export class EngineEstimators {
    * shows it before its first token does.
    */
   presentCostModel(now: number): PrefillCostModel {
-    return multiplied(this.costModel(now), this.timesSoFar(now))
+    return scaled(this.costModel(now), this.timesSoFar(now))
   }
 
   /** How many times slower than assumed a new engine has been at its present prompt. */
@@ -153,7 +153,7 @@ export class EngineEstimators {
   /** Learned cost model of the engine alone, as its last first tokens show it. */
   ownCostModel(now: number): PrefillCostModel {
     const { costModel } = this.learner
-    return multiplied(costModel, this.late.times(costModel, now))
+    return scaled(costModel, this.late.times(costModel, now))
   }
 
   /** Records a prefill that did not wait for others, when its first token came. */
