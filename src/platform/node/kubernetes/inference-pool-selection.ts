@@ -9,6 +9,7 @@ import { WatchFailures } from './watch-failure.ts'
 export class InferencePoolSelection {
   /** Resolves when the pool and its pods have been listed, or when there is no pool that can be used. */
   readonly listed: Promise<void>
+  readonly #resolveListed: () => void
   /** Why the pool's newest version is not used; null: it is, or there is none. */
   problem: string | null = null
   readonly #parts: PodSelectionParts
@@ -17,7 +18,6 @@ export class InferencePoolSelection {
   readonly #namespace: string
   readonly #end = new AbortController()
   readonly #failures: WatchFailures
-  #resolveListed: () => void = () => undefined
   #intervalMs = Infinity
   #pods: PodSelection | null = null
   /** Pods of a changed pool, until they have been listed. */
@@ -30,7 +30,9 @@ export class InferencePoolSelection {
     this.#name = template.kubernetes!.pool!
     this.#namespace = template.kubernetes!.namespace ?? parts.access.namespace
     this.#failures = new WatchFailures(parts.log, 'inferencepools.inference.networking.k8s.io', this.#namespace)
-    this.listed = new Promise((resolve) => (this.#resolveListed = resolve))
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.listed = promise
+    this.#resolveListed = resolve
     void this.#run()
   }
 

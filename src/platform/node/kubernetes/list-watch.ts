@@ -5,6 +5,7 @@
  */
 import { get as getHttp, type IncomingMessage } from 'node:http'
 import { get as getHttps } from 'node:https'
+import { abortableWait } from './abortable-wait.ts'
 import type { KubernetesAccess } from './access.ts'
 
 export interface KubernetesObject {
@@ -77,7 +78,7 @@ export async function* listWatch<Item extends KubernetesObject>(
         else if (event.type !== 'BOOKMARK') yield { type: 'set', item: event.object }
       }
       // A server that ends watches at once must not be asked in a loop.
-      if (performance.now() - began < times.retryMs) await pause(times.retryMs, signal)
+      if (performance.now() - began < times.retryMs) await abortableWait(times.retryMs, signal)
       else failures = 0
     } catch (error) {
       if (signal.aborted) return
@@ -86,22 +87,12 @@ export async function* listWatch<Item extends KubernetesObject>(
       if (!isExpired) failed(error as Error)
       failures += 1
       if (isExpired && failures === 1) continue
-      await pause(Math.min(times.maxRetryMs, times.retryMs * 2 ** (failures - 1)) * (0.5 + Math.random() / 2), signal)
+      await abortableWait(
+        Math.min(times.maxRetryMs, times.retryMs * 2 ** (failures - 1)) * (0.5 + Math.random() / 2),
+        signal,
+      )
     }
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, ms)
-    timer.unref()
-    signal.addEventListener('abort', done)
-  })
 }
 
 async function listAll<Item>(options: ListWatchOptions): Promise<{ readonly version: string; readonly items: Item[] }> {

@@ -20,18 +20,20 @@ interface ObjectiveWatchParts {
 export class ObjectiveWatch {
   /** Resolves when the objectives have been listed. */
   readonly listed: Promise<void>
+  readonly #resolveListed: () => void
   /** Names of objectives whose newest version is not used, with the reason. */
   readonly malformed = new Map<string, string>()
   readonly #parts: ObjectiveWatchParts
   readonly #namespace: string
   readonly #end = new AbortController()
   readonly #objectives = new Map<string, { readonly pool: string; readonly priority: number }>()
-  #resolveListed: () => void = () => undefined
 
   constructor(namespace: string, parts: ObjectiveWatchParts) {
     this.#parts = parts
     this.#namespace = namespace
-    this.listed = new Promise((resolve) => (this.#resolveListed = resolve))
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.listed = promise
+    this.#resolveListed = resolve
     void this.#run()
   }
 

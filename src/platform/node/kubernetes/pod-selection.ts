@@ -6,16 +6,18 @@
 import type { EngineConfig } from '../../../config.ts'
 import type { DiscoveredPod } from '../../../config/discover.ts'
 import type { Log } from '../../../ports/log.ts'
+import { abortableWait } from './abortable-wait.ts'
 import type { KubernetesAccess } from './access.ts'
 import { type Change, listWatch, type WatchTimes } from './list-watch.ts'
-import { invalidAnnotations, isActive, isReady, kvEventsPortOf, type Pod, portOf, weightOf } from './pod.ts'
+import { isReady, type Pod, portOf } from './pod.ts'
+import { ANNOTATION_VALUES, invalidAnnotations, isActive, kvEventsPortOf, weightOf } from './pod-annotations.ts'
 import { WatchFailures } from './watch-failure.ts'
 
-/** Time limit of a request to a pod, milliseconds. */
-const ASK_MS = 2_000
+/** Time limit of a poll, milliseconds. */
+const POLL_LIMIT_MS = 2_000
 
-/** Interval at which a pod is polled that has not answered yet, milliseconds. */
-const FIRST_ASK_MS = 250
+/** Interval of polls before the first answer, milliseconds. */
+const FIRST_POLL_MS = 250
 
 /** Which pods, and which of their ports have a server. */
 interface PodQuery {
@@ -33,10 +35,10 @@ interface TrackedServer {
   readonly at: number
   /** null: not read yet. */
   models: readonly string[] | null
-  /** Called when the pod was asked for its models once or need not be, and when it is no longer polled. */
+  /** Called when the models were read once or need not be, and when the pod is no longer polled. */
   readonly settled: () => void
   readonly settling: Promise<void>
-  /** Ends the questions to this pod; null: not Ready, so it is not asked. */
+  /** Ends the polls of this pod; null: it is not Ready, so it is not polled. */
   polling: AbortController | null
 }
 
@@ -49,10 +51,11 @@ export interface PodSelectionParts {
 }
 
 export class PodSelection {
-  /** Interval of the questions to ready pods, milliseconds. */
+  /** Interval at which ready pods are polled, milliseconds. */
   intervalMs = Infinity
-  /** Resolves when the first list has arrived and its ready pods were asked once. */
+  /** Resolves when the first list has arrived and its ready pods were polled once. */
   readonly listed: Promise<void>
+  readonly #resolveListed: () => void
   readonly #parts: PodSelectionParts
   readonly #template: EngineConfig
   readonly #query: PodQuery
@@ -61,7 +64,6 @@ export class PodSelection {
   readonly #end = new AbortController()
   readonly #reported = new Set<string>()
   readonly #failures: WatchFailures
-  #resolveListed: () => void = () => undefined
   #found: readonly DiscoveredPod[] = []
 
   /** @param template settings of the engines */
@@ -70,7 +72,9 @@ export class PodSelection {
     this.#template = template
     this.#query = query
     this.#failures = new WatchFailures(parts.log, 'pods', query.namespace)
-    this.listed = new Promise((resolve) => (this.#resolveListed = resolve))
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.listed = promise
+    this.#resolveListed = resolve
     void this.#run()
   }
 
@@ -150,11 +154,11 @@ export class PodSelection {
     this.#check(tracked.pod)
     if (this.#template.kubernetes!.match === 'all') return tracked.settled()
     while (!signal.aborted) {
-      const isAnswered = await this.#readModels(tracked, signal)
+      const isKnown = await this.#readModels(tracked, signal)
       if (signal.aborted) return
       this.#publish()
       tracked.settled()
-      await wait(isAnswered ? this.intervalMs : FIRST_ASK_MS, signal)
+      await abortableWait(isKnown ? this.intervalMs : FIRST_POLL_MS, signal)
     }
   }
 
@@ -179,12 +183,12 @@ export class PodSelection {
       const response = await fetch(`${url.origin}${url.pathname.replace(/\/+$/, '')}${path}`, {
         headers: { ...headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) },
         redirect: 'error',
-        signal: AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]),
+        signal: AbortSignal.any([signal, AbortSignal.timeout(POLL_LIMIT_MS)]),
       })
       if (response.ok) return (await response.json()) as unknown
       await response.body?.cancel()
     } catch {
-      // The next question finds out.
+      // The next poll repeats it.
     }
     return null
   }
@@ -207,13 +211,13 @@ export class PodSelection {
     this.#parts.log.warn('pod_annotation_ignored', {
       pod: name,
       annotations,
-      next: 'Use a weight from 0 to 1000, and a port such as 5557 for KV events.',
+      next: `Use ${ANNOTATION_VALUES}.`,
     })
   }
 
   #publish(): void {
     const found = this.#servers()
-      .filter((one) => one.polling !== null && this.#isAnswered(one))
+      .filter((one) => one.polling !== null && this.#isKnown(one))
       .map((one) => this.#foundPod(one))
       .sort(byAddress)
     if (JSON.stringify(found) === JSON.stringify(this.#found)) return
@@ -230,7 +234,8 @@ export class PodSelection {
     this.#parts.changed()
   }
 
-  #isAnswered({ models }: TrackedServer): boolean {
+  /** Whether its models have been read, if they matter. */
+  #isKnown({ models }: TrackedServer): boolean {
     return this.#template.kubernetes!.match === 'all' || models !== null
   }
 
@@ -257,21 +262,6 @@ const byAddress = (one: DiscoveredPod, other: DiscoveredPod): number =>
 const namesOf = (pods: readonly DiscoveredPod[]): ReadonlySet<string> => new Set(pods.map(({ name }) => name))
 
 function track(pod: Pod, at: number): TrackedServer {
-  let settled: (() => void) | null = null
-  const settling = new Promise<void>((resolve) => (settled = resolve))
-  return { pod, at, models: null, settled: settled!, settling, polling: null }
-}
-
-/** Waits; ends early when the signal is aborted. The longest wait of a timer is 2^31 - 1 ms. */
-function wait(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, Math.min(ms, 2 ** 31 - 1))
-    timer.unref()
-    signal.addEventListener('abort', done)
-  })
+  const { promise: settling, resolve: settled } = Promise.withResolvers<void>()
+  return { pod, at, models: null, settled, settling, polling: null }
 }
