@@ -1,7 +1,7 @@
 /** Sends the request of the final leg and waits for its first byte. */
 import type { OriginAnswer, EngineRequest, ResponseHandler } from '../ports/origin.ts'
 import type { Timers } from '../ports/timers.ts'
-import { defaultTimers, timersOf } from '../timers.ts'
+import { timersOf } from '../timers.ts'
 import type { AttemptContext, FailedOutcome } from './attempt-context.ts'
 import { classifyRefusal, isSuccess } from './classify.ts'
 import { FencedSignal } from './pause/fenced-signal.ts'
@@ -164,7 +164,7 @@ export const recordHead: OnHead = ({ exchange, placed, stages, ports }, answer, 
 export const dispatch = dispatchWith(recordHead)
 
 /** Waits for the first byte. true: it has not come within `patienceMs`, so heartbeats must start. */
-function firstByte(answer: OriginAnswer, patienceMs: number, timers: Timers = defaultTimers): Promise<boolean> {
+function firstByte(answer: OriginAnswer, patienceMs: number, timers: Timers): Promise<boolean> {
   const arrival = answer.firstByte()
   if (patienceMs <= 0 || !answer.sse) return arrival.then(() => false)
   return new Promise((resolve, reject) => {

@@ -3,6 +3,7 @@ import { concatBytes } from '../core/bytes.ts'
 import type { OriginTarget } from '../ports/engine-target.ts'
 import { type Origin, OriginError } from '../ports/origin.ts'
 import { headerOf } from './headers.ts'
+import { ownRequest } from './own-request.ts'
 
 /**
  * Time limits of a probe, ms. A healthy engine answers in milliseconds under full load too, because its HTTP server is
@@ -35,16 +36,8 @@ export async function readRoute(
   path: string,
   { limitMs = ANSWER_MS, limitBytes = ROUTE_BYTES, posted }: RouteOptions = {},
 ): Promise<RouteAnswer> {
-  const answer = await origin.send({
-    target,
-    method: posted === undefined ? 'GET' : 'POST',
-    path,
-    headers: ['accept-encoding', 'identity', ...(posted === undefined ? [] : ['content-type', 'application/json'])],
-    body: posted === undefined ? null : [new TextEncoder().encode(JSON.stringify(posted))],
-    connectMs: CONNECT_MS,
-    firstByteMs: limitMs,
-    signal: new AbortController().signal,
-  })
+  const json = posted === undefined ? undefined : JSON.stringify(posted)
+  const answer = await origin.send(ownRequest(target, path, { json, connectMs: CONNECT_MS, limitMs }))
   const bytes = await plainBytes(
     await answer.read(limitBytes),
     headerOf(answer.headers, 'content-encoding'),

@@ -10,6 +10,7 @@ import type { Origin } from '../ports/origin.ts'
 import { ServiceCircuit } from './service-circuit.ts'
 import { jsonOf } from './probes/engine-detection.ts'
 import { knownEngines } from './known-engines.ts'
+import { ownRequest } from './own-request.ts'
 
 export interface TokenizeOptions {
   readonly target: EngineTarget
@@ -95,16 +96,9 @@ export class EngineTokenizer {
     { target, signal, budgetMs }: TokenizeOptions,
   ): Promise<Uint32Array | null> {
     try {
-      const answer = await this.#options.origin.send({
-        target,
-        method: 'POST',
-        path,
-        headers: ['content-type', 'application/json'],
-        body: [new TextEncoder().encode(body)],
-        connectMs: budgetMs,
-        firstByteMs: budgetMs,
-        signal,
-      })
+      const answer = await this.#options.origin.send(
+        ownRequest(target, path, { json: body, limitMs: budgetMs, signal }),
+      )
       if (answer.status !== 200) {
         answer.discard()
         this.#recordRejection(target, answer.status)

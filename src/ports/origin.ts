@@ -7,6 +7,7 @@ import type { EngineTarget, OriginTarget } from './engine-target.ts'
 import type { RelayOptions } from './relay.ts'
 import type { Timers } from './timers.ts'
 
+/** A request to an engine or to a service beside it. */
 export interface OriginRequest {
   readonly target: OriginTarget
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -19,17 +20,16 @@ export interface OriginRequest {
   readonly connectMs: number
   /** Limit until the first byte of the body that is output. */
   readonly firstByteMs: number
-  /** Wire protocol of the answer: what comes before its output is held back. Absent: any byte is output. */
-  readonly protocol?: Protocol
-  /** An answer that is no stream is JSON. Absent: any answer is good. */
-  readonly expectsJson?: boolean
+  /** Wire protocol of the answer: what comes before its output is held back. null: any byte is output. */
+  readonly protocol: Protocol | null
+  /** An answer that is no stream is JSON. false: any answer is good. */
+  readonly expectsJson: boolean
   /** Aborted when the client disconnects or the gateway ends the attempt. */
   readonly signal: AbortSignalLike
-  /** Absent: timers of the runtime. */
-  readonly timers?: Timers | undefined
+  readonly timers: Timers
 }
 
-/** A request to an engine. */
+/** A request to an engine of a pool. */
 export interface EngineRequest extends OriginRequest {
   readonly target: EngineTarget
 }

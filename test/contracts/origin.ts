@@ -1,6 +1,7 @@
 /** Contract of every Origin, with an engine that sends scripted bytes. */
 import { chat } from '../../src/protocols/chat.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { defaultTimers } from '../../src/timers.ts'
 import type { Timers } from '../../src/ports/timers.ts'
 import { OriginError, type Origin, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
 import type { RelayResult, RelayOptions } from '../../src/ports/relay.ts'
@@ -126,6 +127,9 @@ export function originContract(name: string, contract: OriginContract): void {
         body: [bytes('{"model":"m"}')],
         connectMs: 2_000,
         firstByteMs: 5_000,
+        protocol: null,
+        expectsJson: false,
+        timers: defaultTimers,
         ...rest,
         headers: ['x-run', run, 'x-script', btoa(JSON.stringify(script)), ...(request.headers ?? [])],
         signal,

@@ -1,4 +1,5 @@
 import { expect, inject, it } from 'vitest'
+import { ownRequest } from '../../src/origin/own-request.ts'
 import { workersOrigin } from '../../src/platform/workers/origin.ts'
 import { originContract } from '../contracts/origin.ts'
 import '../kit/scripted-engine-context.ts'
@@ -23,16 +24,11 @@ it('a service binding is asked by fetch and by nothing else: methods of a bindin
       return name === 'fetch' ? async () => new Response('{}') : undefined
     },
   })
-  const answer = await workersOrigin({ bindings: { REGION_EU: region } }).send({
-    target: { id: 'eu', url: 'http://eu.internal', headers: [], binding: 'REGION_EU' },
-    method: 'GET',
-    path: '/v1/models',
-    headers: [],
-    body: null,
-    connectMs: 2_000,
-    firstByteMs: 2_000,
-    signal: new AbortController().signal,
-  })
+  const answer = await workersOrigin({ bindings: { REGION_EU: region } }).send(
+    ownRequest({ id: 'eu', url: 'http://eu.internal', headers: [], binding: 'REGION_EU' }, '/v1/models', {
+      limitMs: 2_000,
+    }),
+  )
   expect(answer.status).toBe(200)
   expect([...used]).toEqual(['fetch'])
 })

@@ -4,6 +4,7 @@ import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Comparison } from '../../protocols/comparison.ts'
 import { objectIn } from '../../protocols/stream/reader.ts'
 import { withDeadline } from '../../timeout.ts'
+import { ownRequest } from '../own-request.ts'
 
 const CONNECT_MS = 2_000
 const LIMIT_MS = 30_000
@@ -31,18 +32,10 @@ export async function tokensFrom(
 
   async function ask(): Promise<readonly AnswerToken[] | null> {
     const { path, body } = request
-    const answer = await origin.send({
-      target,
-      method: 'POST',
-      path,
-      headers: ['content-type', 'application/json', 'accept-encoding', 'identity'],
-      // The origin may use the memory of what it has sent.
-      body: [body.slice()],
-      connectMs: CONNECT_MS,
-      firstByteMs: LIMIT_MS,
-      signal: ended.signal,
-      timers,
-    })
+    // The origin may use the memory of what it has sent.
+    const sent = body.slice()
+    const limits = { connectMs: CONNECT_MS, limitMs: LIMIT_MS, signal: ended.signal, timers }
+    const answer = await origin.send(ownRequest(target, path, { json: sent, ...limits }))
     const text = new TextDecoder().decode(await answer.read(ANSWER_BYTES))
     const json = answer.status === 200 ? objectIn(text) : null
     return json === null ? null : comparison.tokens(json)

@@ -4,6 +4,7 @@ import type { EngineRequest } from '../../ports/origin.ts'
 import type { Ports } from '../../ports.ts'
 import { OriginError } from '../../ports/origin.ts'
 import { knownEngines } from '../known-engines.ts'
+import { ownRequest } from '../own-request.ts'
 
 /** Limit of a response, bytes. */
 const RESPONSE_BYTES = 16 * 1024 * 1024
@@ -54,17 +55,7 @@ async function postJson(context: CallContext, path: string, body: string): Promi
 
 async function postJsonOnce(context: CallContext, path: string, body: string): Promise<JsonObject> {
   const { ports, target, signal, timers } = context
-  const answer = await ports.origin.send({
-    target,
-    method: 'POST',
-    path,
-    headers: ['content-type', 'application/json'],
-    body: [new TextEncoder().encode(body)],
-    connectMs: CALL_MS,
-    firstByteMs: CALL_MS,
-    signal,
-    timers,
-  })
+  const answer = await ports.origin.send(ownRequest(target, path, { json: body, limitMs: CALL_MS, signal, timers }))
   const bytes = await answer.read(RESPONSE_BYTES)
   if (answer.status !== 200)
     throw new OriginError('status_5xx', `engine ${target.id} answered ${path} with ${answer.status}`)

@@ -272,6 +272,8 @@ async function send(
     body,
     connectMs,
     firstByteMs,
+    protocol: null,
+    expectsJson: false,
     signal,
     timers,
   })

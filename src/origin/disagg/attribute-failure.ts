@@ -4,6 +4,7 @@ import type { EngineTarget } from '../../ports/engine-target.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { knownEngines } from '../known-engines.ts'
+import { ownRequest } from '../own-request.ts'
 
 /**
  * Time limit, ms, of the health check; the client waits for it. A healthy engine answers in milliseconds under full
@@ -28,16 +29,7 @@ export async function attributeFailure(
   if (check === undefined) return failed
   const { path, badFrom } = check
   try {
-    const answer = await ports.origin.send({
-      target: holder,
-      method: 'GET',
-      path,
-      headers: ['accept-encoding', 'identity'],
-      body: null,
-      connectMs: HEALTH_MS,
-      firstByteMs: HEALTH_MS,
-      signal: exchange.signal,
-    })
+    const answer = await ports.origin.send(ownRequest(holder, path, { limitMs: HEALTH_MS, signal: exchange.signal }))
     answer.discard()
     return answer.status < badFrom
       ? failed

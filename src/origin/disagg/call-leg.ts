@@ -8,6 +8,7 @@ import type { AttemptContext, FailedOutcome } from '../attempt-context.ts'
 import { faultOfAnswer, usageOfAnswer } from '../../protocols/answer.ts'
 import { protocolOf } from '../../protocols/protocols.ts'
 import { completeUsage } from '../../protocols/reported-usage.ts'
+import { timersOf } from '../../timers.ts'
 import { legOf } from '../retry/failed-leg.ts'
 import { classifyFault, classifyRefusal } from '../classify.ts'
 
@@ -55,7 +56,10 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
       body: call.body,
       connectMs: placed.route.pool.limits.connectMs,
       firstByteMs: call.limitMs,
+      protocol: null,
+      expectsJson: false,
       signal: call.signal ?? exchange.signal,
+      timers: timersOf(exchange.scope, ports),
     })
     const received = { answer, engine: call.target, path: call.path }
     const refused = await classifyRefusal(attempt, received)

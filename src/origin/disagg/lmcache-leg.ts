@@ -10,6 +10,7 @@ import { hasBackslashKey } from '../../core/backslash-keys.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { AttemptContext } from '../attempt-context.ts'
+import { ownRequest } from '../own-request.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
 import { type LegResult, wholeLeg } from './final-leg.ts'
 import { firstTokenTransform } from './first-token.ts'
@@ -162,16 +163,9 @@ async function waitForTransfer({ attempt, receiver, transferId }: SplitRequest):
   if (readyUrl === null) return true
   const startedAt = ports.now()
   try {
-    const answer = await ports.origin.send({
-      target: { id: 'lmcache-bridge', url: readyUrl, headers: [], binding: null },
-      method: 'GET',
-      path: `/${encodeURIComponent(transferId)}?ranks=${receiver.initPorts.length}`,
-      headers: ['accept', 'application/json'],
-      body: null,
-      connectMs: readyMs,
-      firstByteMs: readyMs,
-      signal: exchange.signal,
-    })
+    const bridge = { id: 'lmcache-bridge', url: readyUrl, headers: [], binding: null }
+    const path = `/${encodeURIComponent(transferId)}?ranks=${receiver.initPorts.length}`
+    const answer = await ports.origin.send(ownRequest(bridge, path, { limitMs: readyMs, signal: exchange.signal }))
     answer.discard()
     return answer.status === 200
   } catch (error) {

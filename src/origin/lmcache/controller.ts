@@ -33,7 +33,6 @@ export class Controller implements CacheSource {
 
   async holders({ tokens }: CachedPrompt, limits: CallLimits): Promise<Holders> {
     const answer = await requestJson(this.#origin, this.#target, {
-      method: 'POST',
       path: '/lookup',
       body: { tokens: Array.from(tokens) },
       ...limits,
@@ -57,7 +56,6 @@ export class Controller implements CacheSource {
       const answers = await Promise.allSettled(
         group.map((ip) =>
           requestJson(this.#origin, this.#target, {
-            method: 'POST',
             path: '/query_instance',
             body: { event_id: `firstlight-${ip}`, ip },
             ...limits,

@@ -52,7 +52,7 @@ export class Coordinator implements CacheSource {
     const body = { token_ids: Array.from(sent), model_name: model, world_size: worldSize, cache_salt: salt }
     const answer = readAs(
       lookupAnswer,
-      await requestJson(this.#origin, this.#target, { method: 'POST', path: '/directory/lookup', body, ...limits }),
+      await requestJson(this.#origin, this.#target, { path: '/directory/lookup', body, ...limits }),
     )
     if (answer.chunks > sent.length) throw new Error(`${answer.chunks} chunks in a prompt of ${sent.length} tokens`)
     const chunks = rowsByChunk(answer.results)
@@ -64,7 +64,7 @@ export class Coordinator implements CacheSource {
   async instances(_hosts: readonly string[], limits: CallLimits) {
     const { instances } = readAs(
       instancesAnswer,
-      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/instances', ...limits }),
+      await requestJson(this.#origin, this.#target, { path: '/instances', ...limits }),
     )
     return instances.map(({ instance_id: id, ip }) => ({ id, host: ip }))
   }
@@ -72,7 +72,7 @@ export class Coordinator implements CacheSource {
   async worldSize(model: string, limits: CallLimits) {
     const { keys } = readAs(
       keysAnswer,
-      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/directory/keys?limit=100', ...limits }),
+      await requestJson(this.#origin, this.#target, { path: '/directory/keys?limit=100', ...limits }),
     )
     const known = keys.find(({ key }) => key.model_name === model)
     // Packed as world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank.

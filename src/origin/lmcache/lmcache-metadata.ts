@@ -113,7 +113,7 @@ export class LmcacheMetadata {
         const signal = AbortSignal.timeout(CALL_MS)
         const { data } = readAs(
           modelList,
-          await requestJson(ports.origin, target, { method: 'GET', path: '/v1/models', signal, budgetMs: CALL_MS }),
+          await requestJson(ports.origin, target, { path: '/v1/models', signal, budgetMs: CALL_MS }),
         )
         const card = data.find(({ id }) => id === servedModel) ?? data[0]
         if (card !== undefined) return card.root ?? card.id

@@ -2,10 +2,11 @@
 import type * as z from 'zod/mini'
 import type { OriginTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
+import { ownRequest } from '../own-request.ts'
 
 interface JsonRequest {
-  readonly method: 'GET' | 'POST'
   readonly path: string
+  /** Posted as JSON. Absent: the path is read with GET. */
   readonly body?: unknown
   readonly signal: AbortSignal
   readonly budgetMs: number
@@ -16,30 +17,18 @@ interface JsonRequest {
  */
 const ANSWER_BYTES = 8 * 1024 * 1024
 
-const utf8 = new TextEncoder()
-
 /** Returns the parsed response. Rejects unless it is a 200 with JSON of bounded size. */
 export async function requestJson(
   origin: Origin,
   target: OriginTarget,
-  { method, path, body, signal, budgetMs }: JsonRequest,
+  { path, body, signal, budgetMs }: JsonRequest,
 ): Promise<unknown> {
-  const answer = await origin.send({
-    target,
-    method,
-    path,
-    headers:
-      body === undefined
-        ? ['accept-encoding', 'identity']
-        : ['content-type', 'application/json', 'accept-encoding', 'identity'],
-    body: body === undefined ? null : [utf8.encode(JSON.stringify(body))],
-    connectMs: budgetMs,
-    firstByteMs: budgetMs,
-    signal,
-  })
+  const json = body === undefined ? undefined : JSON.stringify(body)
+  const request = ownRequest(target, path, { json, limitMs: budgetMs, signal })
+  const answer = await origin.send(request)
   if (answer.status !== 200) {
     answer.discard()
-    throw new Error(`${method} ${path} answered ${answer.status}`)
+    throw new Error(`${request.method} ${path} answered ${answer.status}`)
   }
   return JSON.parse(new TextDecoder().decode(await answer.read(ANSWER_BYTES)))
 }

@@ -8,6 +8,7 @@ import type { Timers } from '../../ports/timers.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
 import { defaultTimers } from '../../timers.ts'
 import { type KnownEngines, knownEngines } from '../known-engines.ts'
+import { ownRequest } from '../own-request.ts'
 import { routeNameOf } from '../retry/missing-routes.ts'
 import { patientTimers } from '../patience.ts'
 
@@ -97,17 +98,16 @@ async function askForToken(
   { route: { path, prompt }, limitMs, signal }: TokenRequest,
 ): Promise<{ readonly status: number; readonly headers: readonly string[]; readonly body: string }> {
   const request = { model: target.model, ...prompt, max_tokens: 1, temperature: 0 }
-  const answer = await origin.send({
-    target,
-    method: 'POST',
-    path,
-    headers: ['content-type', 'application/json', 'accept-encoding', 'identity', 'via', via],
-    body: [new TextEncoder().encode(JSON.stringify(request))],
-    connectMs: Math.min(CONNECT_MS, limitMs),
-    firstByteMs: limitMs,
-    signal,
-    timers,
-  })
+  const answer = await origin.send(
+    ownRequest(target, path, {
+      json: JSON.stringify(request),
+      headers: ['via', via],
+      connectMs: Math.min(CONNECT_MS, limitMs),
+      limitMs,
+      signal,
+      timers,
+    }),
+  )
   const body = new TextDecoder().decode(await answer.read(ANSWER_BYTES))
   return { status: answer.status, headers: answer.headers, body }
 }

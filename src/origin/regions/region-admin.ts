@@ -1,6 +1,7 @@
 /** Calls the admin API of another Firstlight gateway, with its admin key. */
 import { isJsonObject } from '../../core/json.ts'
 import type { Ports } from '../../ports.ts'
+import { ownRequest } from '../own-request.ts'
 import type { PoolRoute } from '../pool-route.ts'
 
 /** Answer of another gateway. */
@@ -33,16 +34,14 @@ export async function callRegion(
 ): Promise<RegionAnswer> {
   const [target] = targets.values()
   const headers = [...withoutKey(target!.headers), 'authorization', `Bearer ${cluster.gateway?.adminKey ?? ''}`]
-  const answer = await origin.send({
-    target: { ...target!, headers },
-    method,
-    path,
-    headers: ['accept-encoding', 'identity', 'x-request-id', requestId],
-    body: null,
-    connectMs: CONNECT_MS,
-    firstByteMs: ANSWER_MS,
-    signal: new AbortController().signal,
-  })
+  const answer = await origin.send(
+    ownRequest({ ...target!, headers }, path, {
+      method,
+      headers: ['x-request-id', requestId],
+      connectMs: CONNECT_MS,
+      limitMs: ANSWER_MS,
+    }),
+  )
   return { status: answer.status, json: objectIn(await answer.read(ANSWER_BYTES)) }
 }
 

@@ -1,6 +1,7 @@
 /** Fetches the digest of another Firstlight gateway: `GET /v1/firstlight/digest`. */
 import type { Ports } from '../../ports.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
+import { ownRequest } from '../own-request.ts'
 import type { PoolRoute } from '../pool-route.ts'
 import { othersIn, readRegionDigestResponse, type RegionDigestResponse } from './region-digest-response.ts'
 
@@ -34,16 +35,10 @@ export async function fetchRegionDigests(
   own: string,
 ): Promise<RegionDigestResponse> {
   const [target] = targets.values()
-  const answer = await origin.send({
-    target: target!,
-    method: 'GET',
-    path: `${REGION_DIGEST_PATH}?model=${encodeURIComponent(pool.model)}`,
-    headers: ['accept-encoding', 'identity', 'via', own],
-    body: null,
-    connectMs: CONNECT_MS,
-    firstByteMs: ANSWER_MS,
-    signal: new AbortController().signal,
-  })
+  const path = `${REGION_DIGEST_PATH}?model=${encodeURIComponent(pool.model)}`
+  const answer = await origin.send(
+    ownRequest(target!, path, { headers: ['via', own], connectMs: CONNECT_MS, limitMs: ANSWER_MS }),
+  )
   const response = readRegionDigestResponse(await jsonOf(answer))
   if (response === null)
     throw new RegionUnavailable(

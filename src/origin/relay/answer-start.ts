@@ -28,8 +28,8 @@ export interface ExpectedAnswer {
 }
 
 export const expectedOf = ({ protocol, expectsJson }: ExpectingRequest): ExpectedAnswer => ({
-  protocol: protocol ?? null,
-  isJson: expectsJson === true,
+  protocol,
+  isJson: expectsJson,
 })
 
 type ExpectingRequest = Pick<OriginRequest, 'protocol' | 'expectsJson'>

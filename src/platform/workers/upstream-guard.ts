@@ -1,7 +1,6 @@
 import { patientTimers } from '../../origin/patience.ts'
 import { OriginError, type OriginRequest } from '../../ports/origin.ts'
 import type { Timer } from '../../ports/timers.ts'
-import { defaultTimers } from '../../timers.ts'
 
 /** A response whose head has arrived. */
 interface GuardedAnswer {
@@ -23,7 +22,7 @@ export class UpstreamGuard {
   #answer: GuardedAnswer | null = null
   #isOver = false
 
-  constructor({ signal, firstByteMs, target, timers = defaultTimers }: OriginRequest, now: () => number) {
+  constructor({ signal, firstByteMs, target, timers }: OriginRequest, now: () => number) {
     this.#signal = signal
     signal.addEventListener('abort', () => this.#abandon())
     this.#timer = patientTimers(timers, now).set(firstByteMs, () => {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { ownRequest } from '../../../src/origin/own-request.ts'
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import { SILENCE } from '../../kit/fake-answer.ts'
 import { FakeEngine } from '../../kit/fake-engine.ts'
@@ -10,16 +11,8 @@ it('an unused engine is forgotten with its connections, and connected again on t
   const origin = socketOrigin({ now: () => now, sweepMs: 5 })
   const send = (at: number, path: string) => {
     const { url } = engines[at]!
-    return origin.send({
-      target: { id: 'a', url, headers: [], binding: null },
-      method: 'GET',
-      path,
-      headers: [],
-      body: null,
-      connectMs: 1_000,
-      firstByteMs: 30_000,
-      signal: new AbortController().signal,
-    })
+    const target = { id: 'a', url, headers: [], binding: null }
+    return origin.send(ownRequest(target, path, { connectMs: 1_000, limitMs: 30_000 }))
   }
   const ask = async (at: number) => void (await (await send(at, '/')).read(100))
   await ask(0)

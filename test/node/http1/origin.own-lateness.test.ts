@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { ownRequest } from '../../../src/origin/own-request.ts'
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import type { OriginAnswer } from '../../../src/ports/origin.ts'
 
@@ -35,38 +36,27 @@ afterEach(() => origin.close())
 /** Blocks the event loop. */
 const stall = (): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, STALL_MS)
 
-function ask(
-  path: string,
-  limits: { readonly connectMs: number; readonly firstByteMs: number },
-): Promise<OriginAnswer> {
+function ask(path: string, limits: { readonly connectMs: number; readonly limitMs: number }): Promise<OriginAnswer> {
   origin = socketOrigin()
-  return origin.send({
-    target: { id: 'e', url, headers: [], binding: null },
-    method: 'POST',
-    path,
-    headers: [],
-    body: null,
-    signal: new AbortController().signal,
-    ...limits,
-  })
+  return origin.send(ownRequest({ id: 'e', url, headers: [], binding: null }, path, { method: 'POST', ...limits }))
 }
 
 describe('a process that stood still longer than the time limit', () => {
   it('a process that stood still longer than the time limit uses the connection that was made meanwhile', async () => {
-    const answer = ask('/v1', { connectMs: LIMIT_MS, firstByteMs: 60_000 })
+    const answer = ask('/v1', { connectMs: LIMIT_MS, limitMs: 60_000 })
     stall()
     expect((await answer).status).toBe(200)
   })
 
   it('a process that stood still longer than the time limit uses the response that arrived meanwhile', async () => {
-    const answer = ask('/v1', { connectMs: 60_000, firstByteMs: LIMIT_MS })
+    const answer = ask('/v1', { connectMs: 60_000, limitMs: LIMIT_MS })
     stall()
     const { status } = await answer
     expect(status).toBe(200)
   })
 
   it('a process that stood still longer than the time limit still times out on an engine that stays silent afterwards', async () => {
-    const answer = ask('/silent', { connectMs: 60_000, firstByteMs: LIMIT_MS })
+    const answer = ask('/silent', { connectMs: 60_000, limitMs: LIMIT_MS })
     stall()
     await expect(answer).rejects.toMatchObject({ failure: 'first_byte_timeout' })
   })

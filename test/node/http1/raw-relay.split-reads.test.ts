@@ -1,4 +1,5 @@
 /** The raw relay without a network: every way to cut a response, over memory that is reused as soon as allowed. */
+import { ownRequest } from '../../../src/origin/own-request.ts'
 import { chat } from '../../../src/protocols/chat.ts'
 import { ServerResponse, type IncomingMessage } from 'node:http'
 import { Writable } from 'node:stream'
@@ -108,7 +109,7 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Rela
       settled: (end) => void ends.push(end),
     })
   }
-  const request = { signal: new AbortController().signal, firstByteMs: 60_000, connectMs: 60_000, body: null }
+  const request = ownRequest({ id: 'e', url: '', headers: [], binding: null }, '/v1', { limitMs: 60_000 })
   const parts = {
     request,
     text: '',

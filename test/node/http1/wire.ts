@@ -1,4 +1,5 @@
 /** A raw client, and between it and an engine the own HTTP/1.1 client and server. */
+import { ownRequest } from '../../../src/origin/own-request.ts'
 import { chat } from '../../../src/protocols/chat.ts'
 import net from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -6,7 +7,7 @@ import { once } from 'node:events'
 import { serve } from '@hono/node-server'
 import type { FakeEngine } from '../../kit/fake-engine.ts'
 import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/http1/origin.ts'
-import { type OriginAnswer, OriginError, type OriginRequest } from '../../../src/ports/origin.ts'
+import { type OriginAnswer, OriginError } from '../../../src/ports/origin.ts'
 import type { RelayResult } from '../../../src/ports/relay.ts'
 
 export interface WireOptions {
@@ -52,16 +53,13 @@ export async function openWire(engine: FakeEngine, options: WireOptions = {}): P
       )
       const body = new Uint8Array(await request.arrayBuffer())
       try {
-        const sent: OriginRequest = {
-          target: { id: 'a', url: engine.url, headers: [], binding: null },
-          method: 'POST',
-          path: new URL(request.url).pathname,
-          headers: ['content-type', 'application/json'],
-          body: [body],
+        const target = { id: 'a', url: engine.url, headers: [], binding: null }
+        const sent = ownRequest(target, new URL(request.url).pathname, {
+          json: body,
           connectMs: 5000,
-          firstByteMs: options.firstByteMs ?? 5000,
+          limitMs: options.firstByteMs ?? 5000,
           signal: gone.signal,
-        }
+        })
         const pass = (answer: OriginAnswer): Response =>
           answer.pass({
             scope: { background: () => {}, client: env },

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { detokenize } from '../../../src/origin/continuation/engine-calls.ts'
 import { OriginError, type Origin, type OriginAnswer } from '../../../src/ports/origin.ts'
+import { defaultTimers } from '../../../src/timers.ts'
 
 /** Fails as often as there are failures, then answers. */
 function contextOf(failures: OriginError[]): { readonly context: Parameters<typeof detokenize>[0]; calls: number } {
@@ -19,7 +20,7 @@ function contextOf(failures: OriginError[]): { readonly context: Parameters<type
     ports: { origin: { send } },
     target: { kind: 'server', id: 'e', url: 'http://engine', headers: [], binding: null },
     signal: new AbortController().signal,
-    timers: undefined,
+    timers: defaultTimers,
     model: 'm',
   }
   return seen

@@ -21,6 +21,7 @@ function openStage() {
       source: { json: { messages: [{ role: 'user', content }] }, admission: () => ({ model: 'm' }) },
       headers: ['x-request-id', 'label'],
       signal: client.signal,
+      scope: {},
     },
     ports: {
       now: () => 0,
