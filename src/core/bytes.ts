@@ -10,4 +10,5 @@ export function concatBytes(pieces: readonly Uint8Array[], size = sizeOf(pieces)
   return whole
 }
 
-const sizeOf = (pieces: readonly Uint8Array[]): number => pieces.reduce((size, { length }) => size + length, 0)
+/** Bytes of all pieces together. */
+export const sizeOf = (pieces: readonly Uint8Array[]): number => pieces.reduce((size, { length }) => size + length, 0)

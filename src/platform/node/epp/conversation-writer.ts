@@ -1,4 +1,5 @@
 /** Answers of one conversation: heads, bodies in pieces, and refusals. */
+import { sizeOf } from '../../../core/bytes.ts'
 import type { EngineTarget } from '../../../ports/engine-target.ts'
 import type { GrpcCall } from '../grpc/grpc-call.ts'
 import { GRPC } from '../grpc/grpc-status.ts'
@@ -148,5 +149,3 @@ export class ConversationWriter implements BodyOutlet {
     if (size > 0 || last) this.#call.send(streamedBody(kind, size, last), group)
   }
 }
-
-const sizeOf = (pieces: readonly Uint8Array[]): number => pieces.reduce((size, { length }) => size + length, 0)

@@ -79,7 +79,8 @@ export class EngineConnection {
     this.#interim = 0
     this.#answered = false
     this.#headBytes = null
-    writeTogether(this.socket, head, body ?? [])
+    if (body === null) this.socket.write(head, 'latin1')
+    else writeTogether(this.socket, head, body)
   }
 
   /** Releases the connection at the end of a message. `reusable`: it may serve another request. */

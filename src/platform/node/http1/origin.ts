@@ -1,4 +1,5 @@
 /** The `Origin` port over the own HTTP/1.1 client. See README.md. */
+import { sizeOf } from '../../../core/bytes.ts'
 import { headersForTarget } from '../../../origin/headers.ts'
 import {
   type ResponseHandler,
@@ -169,8 +170,7 @@ function requestHead(request: OriginRequest, engine: Engine): string {
     throw new OriginError('malformed', 'a header or the path holds a byte that HTTP/1.1 cannot carry')
   let head = `${request.method} ${engine.basePath}${request.path} HTTP/1.1\r\nhost: ${engine.url.host}\r\n`
   for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`
-  let length = 0
-  for (const piece of request.body ?? []) length += piece.length
-  if (request.body !== null || request.method === 'POST') head += `content-length: ${length}\r\n`
+  const { method, body } = request
+  if (body !== null || method === 'POST') head += `content-length: ${body === null ? 0 : sizeOf(body)}\r\n`
   return `${head}\r\n`
 }
