@@ -28,7 +28,13 @@ function hintFor(path: string): readonly [hint: string, next: string] {
   // Anthropic's clients add /v1 to the base URL, OpenAI's do not.
   if (path.startsWith('/v1/v1/'))
     return ['', 'The client adds /v1 to its base URL: configure the base URL without /v1.']
+  const endpoint = PATHS.find((one) => isBaseOf(one, path))
+  if (endpoint !== undefined) return [didYouMean(endpoint, PATHS), BASE]
   if (!path.startsWith('/v1/')) return [didYouMean(`/v1${path}`, PATHS), BASE]
   const hint = didYouMean(path, PATHS)
   return [hint, hint === '' ? 'docs/api.md lists the paths of this API.' : BASE]
 }
+
+/** The client's base URL has the path of an endpoint, to which it adds that of a request. */
+const isBaseOf = (endpoint: string, path: string): boolean =>
+  path.startsWith(`${endpoint}/`) && PATHS.some((one) => path === endpoint + one || path === endpoint + one.slice(3))

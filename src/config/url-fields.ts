@@ -32,9 +32,12 @@ function urlProblem(value: string): string | null {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return `${urlRule}: only http and https`
   if (url.username !== '' || url.password !== '') return 'must not carry a user or password; use `key` or `headers`'
   if (url.search !== '' || url.hash !== '' || /[?#]/.test(value)) return 'must not have a query or fragment'
-  if (/\/v1\/*$/.test(url.pathname)) return 'must be the base URL without /v1: the gateway adds the path'
-  return null
+  const path = API_PATH.exec(url.pathname)?.[1]
+  return path === undefined ? null : `must be the base URL without ${path}: the gateway adds the path`
 }
+
+/** End of a URL that is no base URL, as it is copied from a client's configuration or from a request. */
+const API_PATH = /(\/v1(?:\/(?:chat\/completions|completions|responses|messages|embeddings|models))?)\/*$/
 
 const originRule =
   'must be "*" alone, or origins as browsers send them, like https://chat.example.com: in lower case, without a path'

@@ -7,6 +7,11 @@ it.each([
   ['/v1/chat/completion', 'Unknown URL: POST /v1/chat/completion; did you mean "/v1/chat/completions"?'],
   ['/chat/completions', 'Unknown URL: POST /chat/completions; did you mean "/v1/chat/completions"?'],
   ['/v1/model', 'Unknown URL: POST /v1/model; did you mean "/v1/models"?'],
+  [
+    '/v1/chat/completions/chat/completions',
+    'Unknown URL: POST /v1/chat/completions/chat/completions; did you mean "/v1/chat/completions"?',
+  ],
+  ['/v1/messages/v1/messages', 'Unknown URL: POST /v1/messages/v1/messages; did you mean "/v1/messages"?'],
   ['/api/generate', 'Unknown URL: POST /api/generate.'],
 ])('%s: the most similar path is named, and where the base URL ends', (path, message) => {
   expect(messageOf(path)).toBe(`${message} The base URL of this API ends in /v1.`)

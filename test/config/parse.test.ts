@@ -277,6 +277,13 @@ describe('a wrong value', () => {
       '"http://h/v1/"',
       'without /v1',
     ],
+    ...['/v1/chat/completions', '/v1/messages', '/v1/models'].map((path): [string, unknown, string, string, string] => [
+      `a url with ${path}`,
+      withEngine({ url: `http://h/base${path}` }),
+      'clusters[0].pools[0].engines[0].url',
+      `"http://h/base${path}"`,
+      `without ${path}: the gateway adds the path`,
+    ]),
     [
       'a url with a query',
       withEngine({ url: 'http://h/?a=1' }),
