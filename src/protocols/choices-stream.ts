@@ -40,9 +40,12 @@ function readChunk(name: string | null, data: string, options: ChoicesGrammarOpt
   if (error !== null) return { kind: 'error', error }
   const { choices, usage } = json
   const counted = isJsonObject(usage) ? { usage } : {}
+  // Some engines leave `choices` out of their usage record, or send null.
+  const isEmpty = choices === undefined || choices === null || (Array.isArray(choices) && choices.length === 0)
+  if (isEmpty && 'usage' in counted) return { kind: 'usage', ...counted }
   if (!Array.isArray(choices)) return { kind: 'other', ...counted }
   // Azure begins with filter results and no choice.
-  if (choices.length === 0) return { kind: 'usage' in counted ? 'usage' : 'opening', ...counted }
+  if (isEmpty) return { kind: 'opening' }
   return { ...readChoice(choices[0], options), ...counted }
 }
 

@@ -93,8 +93,8 @@ export const adapters: readonly Mutation[] = [
   {
     name: 'an empty list of choices is output',
     file: 'src/protocols/choices-stream.ts',
-    find: "if (choices.length === 0) return { kind: 'usage' in counted ? 'usage' : 'opening', ...counted }",
-    replace: "if (choices.length === 0) return { kind: 'opening', ...counted }",
+    find: "if (isEmpty && 'usage' in counted) return { kind: 'usage', ...counted }",
+    replace: '',
     impact: 'clients that asked for no usage get its record',
     tests: { node: ['test/protocols/stream/'] },
   },
