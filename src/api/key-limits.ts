@@ -11,13 +11,17 @@ import type { Ports } from '../ports.ts'
 /** Output of a request that sets no limit of its own, in tokens. */
 const DEFAULT_OUTPUT_TOKENS = 256
 
-interface LimitedRequest {
-  readonly id: string
-  readonly timers: Timers
+/** Tokens that a request may use. */
+export interface RequestTokens {
   readonly promptTokens: number
   readonly sequences: number
   /** Limit of one answer in tokens. null: the request has none. */
   readonly outputLimit: number | null
+}
+
+interface LimitedRequest extends RequestTokens {
+  readonly id: string
+  readonly timers: Timers
 }
 
 /** A reserved request. */

@@ -64,8 +64,8 @@ const settleLimits: RequestEnd = ({ permit, scope, record: { used } }) => {
 
 const chargeTokens =
   (budgets: Budgets): RequestEnd =>
-  ({ source, routes, scope, inference: { caller }, record: { engine, usage, used } }) => {
-    if (!hasTokenBudget(caller) || engine === null) return
+  ({ source, routes, scope, inference: { caller, endpoint }, record: { engine, usage, used } }) => {
+    if (!hasTokenBudget(caller) || engine === null || !endpoint.computes) return
     const known =
       used ?? (usage === null ? null : { promptTokens: usage.promptTokens, outputTokens: usage.completionTokens })
     // Of an answer that does not show how long it is, only the prompt is known.

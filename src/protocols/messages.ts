@@ -9,7 +9,7 @@ import { messagesGrammar } from './messages-stream.ts'
 import { contentParts, imagePart, objectsIn } from './media-items.ts'
 import { prefillEdit, unsplittableReason } from './prefill-edit.ts'
 import { UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, PLAIN_MIRROR_EDIT, type FieldEdit, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, PLAIN_MIRROR_EDIT, type FieldEdit, type Protocol, UNCOMPUTED } from './protocol.ts'
 import { usageOfUncachedTokens } from './reported-usage.ts'
 import { numberOf } from './request-fields.ts'
 import { messagesSessionFields, sessionHeaders } from './session.ts'
@@ -135,9 +135,9 @@ export const messages: Protocol = {
     { ...PLAIN_ENDPOINT, path: '/v1/messages', mirrorEdit: PLAIN_MIRROR_EDIT, streams: true, salted: true },
     {
       ...PLAIN_ENDPOINT,
+      ...UNCOMPUTED,
       path: '/v1/messages/count_tokens',
       countAnswer: (promptTokens) => ({ input_tokens: promptTokens }),
-      unsplittable: 'nothing is computed',
     },
   ],
   promptFields: { texts: ['system', 'messages'], ids: [] },

@@ -22,5 +22,4 @@ export const ONE_PASS = {
 } satisfies Partial<Protocol>
 
 export const NOTHING_DECODED = 'nothing is decoded'
-export const NOTHING_COMPUTED = 'nothing is computed'
 export const NO_TEXT_DECODED = 'no text is decoded'

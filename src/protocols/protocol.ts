@@ -26,6 +26,8 @@ export interface Endpoint {
   readonly mirrorEdit: FieldEdit | null
   /** The answer, if it is the number of prompt tokens and nothing more. null: it has more. */
   readonly countAnswer: ((promptTokens: number) => unknown) | null
+  /** The engine computes the prompt, so its tokens count for limits and budgets. */
+  readonly computes: boolean
   /** Why no request of this path can be split between prefill and decode engines. null: `splitting` decides. */
   readonly unsplittable: string | null
 }
@@ -115,8 +117,12 @@ export const PLAIN_ENDPOINT = {
   storesResponses: false,
   mirrorEdit: null,
   countAnswer: null,
+  computes: true,
   unsplittable: null,
 } as const
+
+/** Traits of endpoints that count or convert tokens. */
+export const UNCOMPUTED = { computes: false, unsplittable: 'nothing is computed' } as const
 
 /** Requests of mirror traffic have no priority of their client. */
 export const PLAIN_MIRROR_EDIT: FieldEdit = { set: {}, remove: ['priority'] }

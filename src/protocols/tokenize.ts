@@ -2,9 +2,9 @@
 import type { JsonObject } from '../core/json.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
 import { readChat } from './chat-messages.ts'
-import { NOTHING_COMPUTED, ONE_PASS } from './one-pass.ts'
+import { ONE_PASS } from './one-pass.ts'
 import { readTexts, UNREADABLE } from './prompt-texts.ts'
-import { PLAIN_ENDPOINT, type Protocol } from './protocol.ts'
+import { PLAIN_ENDPOINT, type Protocol, UNCOMPUTED } from './protocol.ts'
 import { NO_USAGE } from './reported-usage.ts'
 
 function readQuestion(body: JsonObject): Prompt {
@@ -16,7 +16,7 @@ export const tokenize: Protocol = {
   ...ONE_PASS,
   name: 'tokenize',
   operation: 'tokenize',
-  endpoints: [{ ...PLAIN_ENDPOINT, path: '/tokenize', unsplittable: NOTHING_COMPUTED }],
+  endpoints: [{ ...PLAIN_ENDPOINT, ...UNCOMPUTED, path: '/tokenize' }],
   promptFields: { texts: ['prompt', 'messages'], ids: ['prompt'] },
   prompt: readQuestion,
   usage: () => NO_USAGE,
@@ -26,7 +26,7 @@ export const detokenize: Protocol = {
   ...ONE_PASS,
   name: 'detokenize',
   operation: 'detokenize',
-  endpoints: [{ ...PLAIN_ENDPOINT, path: '/detokenize', unsplittable: NOTHING_COMPUTED }],
+  endpoints: [{ ...PLAIN_ENDPOINT, ...UNCOMPUTED, path: '/detokenize' }],
   prompt: () => UNREADABLE,
   usage: () => NO_USAGE,
 }

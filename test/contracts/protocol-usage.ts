@@ -119,6 +119,12 @@ class Site {
     return ((await response.json()) as { keys: Record<string, number>[] }).keys[0]!
   }
 
+  /** Tokens that the budget of the key has spent. */
+  async spentTokens(): Promise<number> {
+    const response = await this.#gateway.get('/v1/firstlight/usage')
+    return ((await response.json()) as { budgets: { used: number }[] }).budgets[0]?.used ?? 0
+  }
+
   /** Waits until no booking is held. */
   idle(): Promise<void> {
     return this.#gateway.idle()
@@ -191,6 +197,41 @@ export function protocolUsageContract(runtime: Runtime): void {
         await site.idle()
       },
     )
+
+    it.each([
+      ['/v1/messages/count_tokens', { messages: [{ role: 'user', content: 'word '.repeat(500) }] }],
+      ['/tokenize', { prompt: 'word '.repeat(500) }],
+      ['/detokenize', { tokens: [1, 2, 3] }],
+    ])(`a key on ${name} pays nothing for tokens that are counted at %s`, async (path, body) => {
+      const budgets = [{ per: 'day', tokens: 1_000_000 }]
+      const limits = { tokens_per_min: 10_000_000 }
+      site = await Site.open(runtime, 1, {}, { keys: [{ name: 'team', secret: KEY, limits, budgets }] })
+      site.answer = { body: { input_tokens: 500, count: 500, tokens: [1], prompt: 'abc' } }
+      const spent = await site.spentTokens()
+      const cost = await site.costOf(async () => {
+        for (let at = 0; at < 3; at++) expect(await (await site.post(path, body)).text()).toContain('500')
+      })
+      expect(await cost()).toBe(0)
+      // The budget has the probes alone.
+      await expect.poll(() => site.spentTokens()).toBe(spent + 2 * PROBE_TOKENS)
+    })
+
+    it.each([
+      ['no choices', {}],
+      ['null for its choices', { choices: null }],
+      ['an empty list of choices', { choices: [] }],
+    ])(`a usage record with %s reaches the client on ${name} only if the client asked for it`, async (_, choices) => {
+      site = await Site.open(runtime, 1)
+      const usage = `data: ${JSON.stringify({ id: 'c', ...choices, usage: { prompt_tokens: 70, completion_tokens: 7 } })}\n\n`
+      for (const protocol of [byName('chat'), byName('completions')]) {
+        const sent = wholeStream(protocol, 'out')
+        const withUsage = sent.replace('data: [DONE]', `${usage}data: [DONE]`)
+        site.answer = streamed(withUsage)
+        expect(await site.stream(protocol)).toBe(sent)
+        expect(await site.stream(protocol, { stream_options: { include_usage: true } })).toBe(withUsage)
+      }
+      await expect.poll(() => site.usage()).toMatchObject({ prompt_tokens: 280, output_tokens: 28 })
+    })
 
     it.each(protocolStreams.map((one) => [one.name, one] as const))(
       `S16: a key on ${name} pays nothing for a request of %s that the engine refuses`,

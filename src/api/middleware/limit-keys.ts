@@ -3,7 +3,7 @@ import { rejectExchange } from '../../origin/retry/rejected-exchange.ts'
 import type { Ports } from '../../ports.ts'
 import { timersOf } from '../../timers.ts'
 import type { InferenceExchange } from '../inference-exchange.ts'
-import { hasLimits, type Permit, type RequestLimiter, reserve } from '../key-limits.ts'
+import { hasLimits, type Permit, type RequestLimiter, type RequestTokens, reserve } from '../key-limits.ts'
 import type { Middleware } from './middleware.ts'
 
 interface LimitKeysParts {
@@ -31,11 +31,9 @@ async function permitOf(
   exchange: InferenceExchange,
   caller: Parameters<typeof reserve>[1],
 ): Promise<Permit | null> {
-  const { promptTokens, sequences = 1 } = exchange.source.admission(exchange.routes[0]!)
   const timers = timersOf(exchange.scope, parts.ports)
-  const outputLimit = exchange.protocol.bounds.limit(exchange.source.json)
   try {
-    return await reserve(parts, caller, { id: exchange.id, timers, promptTokens, sequences, outputLimit })
+    return await reserve(parts, caller, { id: exchange.id, timers, ...tokensOf(exchange) })
   } catch (error) {
     if (error instanceof Failure) {
       rejectExchange(exchange, error, parts.ports.now())
@@ -45,3 +43,12 @@ async function permitOf(
     return null
   }
 }
+
+/** Tokens that the request may use. */
+function tokensOf({ inference, protocol, routes, source }: InferenceExchange): RequestTokens {
+  if (!inference.endpoint.computes) return NO_TOKENS
+  const { promptTokens, sequences = 1 } = source.admission(routes[0]!)
+  return { promptTokens, sequences, outputLimit: protocol.bounds.limit(source.json) }
+}
+
+const NO_TOKENS: RequestTokens = { promptTokens: 0, sequences: 1, outputLimit: 0 }
