@@ -65,6 +65,7 @@ export function requestOf(
     // A leg may be a request of another protocol, whose answer is transformed.
     protocol: transform === null ? exchange.protocol : completions,
     expectsJson: exchange.expectsJson,
+    expectsStream: exchange.stream,
     signal: fencedBy(placed.booking, signal),
     timers: timersOf(exchange.scope, ports),
   }

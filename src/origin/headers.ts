@@ -186,11 +186,16 @@ export function headersOfAnswer(raw: readonly string[]): string[] {
   return out
 }
 
+/** Prefix of OpenAI's headers with the limits of a key. */
+const RATE_LIMITS = 'x-ratelimit-'
+
 /**
- * Headers of a response for the client: without headers that only the gateway sets, CORS headers (`cors` sets them)
- * and headers that name the engine's host.
+ * Headers of a response for the client: those of the engine, and the gateway's own. Without headers that only the
+ * gateway sets, CORS headers (`cors` sets them) and headers that name the engine's host. Rate limits of the gateway
+ * replace those of an engine, such as a provider's: clients would read two values as one.
  */
-export function headersForClient(answer: readonly string[]): string[] {
+export function headersForClient(answer: readonly string[], own: readonly string[] = []): string[] {
+  const isLimited = own.some((name, at) => at % 2 === 0 && name.startsWith(RATE_LIMITS))
   const out: string[] = []
   for (let i = 0; i < answer.length; i += 2) {
     const name = answer[i]!
@@ -198,11 +203,13 @@ export function headersForClient(answer: readonly string[]): string[] {
       NOT_FOR_CLIENTS.has(name) ||
       HOP_BY_HOP.has(name) ||
       name.startsWith('x-firstlight-') ||
-      name.startsWith('access-control-')
+      name.startsWith('access-control-') ||
+      (isLimited && name.startsWith(RATE_LIMITS))
     )
       continue
     out.push(name, answer[i + 1]!)
   }
+  out.push(...own)
   return out
 }
 
@@ -220,6 +227,17 @@ export function headerOf(flat: readonly string[], name: string): string | null {
 /** Whether a content type is that of server-sent events. */
 export const isEventStream = (contentType: string | null): boolean =>
   (contentType ?? '').toLowerCase().startsWith('text/event-stream')
+
+/** Whether a content type does not say what the body is: absent, or that of any text. Some servers stream with it. */
+export const isUnspecific = (contentType: string | null): boolean =>
+  contentType === null || /^text\/plain\b/i.test(contentType)
+
+/** Headers of a stream with its content type, which browsers check. */
+export function asEventStream(flat: readonly string[]): readonly string[] {
+  if (isEventStream(headerOf(flat, 'content-type'))) return flat
+  const others = flat.filter((_, at) => flat[at - (at % 2)] !== 'content-type')
+  return [...others, 'content-type', 'text/event-stream; charset=utf-8']
+}
 
 /** The body is compressed, so nothing in it can be read. */
 export function isEncoded(flat: readonly string[]): boolean {

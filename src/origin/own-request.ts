@@ -43,6 +43,7 @@ export function ownRequest<Target extends OriginTarget>(
     firstByteMs: limitMs,
     protocol: null,
     expectsJson: false,
+    expectsStream: false,
     signal: options.signal ?? new AbortController().signal,
     timers,
   }

@@ -24,6 +24,8 @@ export interface OriginRequest {
   readonly protocol: Protocol | null
   /** An answer that is no stream is JSON. false: any answer is good. */
   readonly expectsJson: boolean
+  /** The request asks for a stream, so an answer whose type does not say otherwise is one. */
+  readonly expectsStream: boolean
   /** Aborted when the client disconnects or the gateway ends the attempt. */
   readonly signal: AbortSignalLike
   readonly timers: Timers
@@ -89,7 +91,7 @@ export interface OriginAnswer {
   readonly status: number
   /** Flat name, value; lower-case; hop-by-hop, content-length and transfer-encoding removed. */
   readonly headers: readonly string[]
-  /** content-type is text/event-stream. */
+  /** The body is a stream of server-sent events, by its content-type or because the request asked for one. */
   readonly sse: boolean
   /** Address (`host:port`) that answered, if it may be another one than the target's. Absent: the target. */
   readonly served?: string

@@ -73,6 +73,27 @@ export function clientHeadersContract(runtime: Runtime): void {
     })
   })
 
+  it(`rate limits of a key on ${name} replace those that an engine sends, and its others pass`, async () => {
+    const secret = 'limited-secret-for-tests'
+    const keys = [
+      { name: 'limited', secret, limits: { requests_per_min: 50 } },
+      { name: 'free', secret: 'free-secret-for-tests' },
+    ]
+    await using limited = await openGateway({ runtime, engines: [engine], config: { open: false, keys } })
+    const theirs = { 'x-ratelimit-limit-requests': '999', 'x-ratelimit-remaining-tokens': '7', 'x-other': '1' }
+    const limitsFor = async (key: string): Promise<unknown> => {
+      const headers = { authorization: `Bearer ${key}` }
+      const response = await limited.post('/v1/chat/completions', { model: MODEL, messages: [] }, { headers })
+      await response.text()
+      return [...Object.keys(theirs), 'x-ratelimit-remaining-requests'].map((one) => response.headers.get(one))
+    }
+    for (const status of [200, 400]) {
+      engine.routes = { 'POST *': { status, headers: theirs, body: { choices: [], error: null } } }
+      expect(await limitsFor(secret)).toEqual(['50', null, '1', status === 200 ? '49' : '48'])
+      expect(await limitsFor('free-secret-for-tests')).toEqual(['999', '7', '1', null])
+    }
+  })
+
   it.each(['/v1/responses', '/v1/chat/completions'])(
     `a WebSocket at %s on ${name} is refused so that clients send HTTP at once`,
     async (path) => {

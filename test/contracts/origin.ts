@@ -129,6 +129,7 @@ export function originContract(name: string, contract: OriginContract): void {
         firstByteMs: 5_000,
         protocol: null,
         expectsJson: false,
+        expectsStream: false,
         timers: defaultTimers,
         ...rest,
         headers: ['x-run', run, 'x-script', btoa(JSON.stringify(script)), ...(request.headers ?? [])],

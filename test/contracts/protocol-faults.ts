@@ -17,6 +17,7 @@ interface ReceivedAnswer {
   readonly text: string
   /** The body ended properly. */
   readonly isWhole: boolean
+  readonly type: string | null
 }
 
 const openPair = (runtime: Runtime): Promise<EnginePair> =>
@@ -27,14 +28,16 @@ const openPair = (runtime: Runtime): Promise<EnginePair> =>
   })
 
 async function receive(response: Response): Promise<ReceivedAnswer> {
+  const { status } = response
+  const type = response.headers.get('content-type')
   let text = ''
   try {
     const decoder = new TextDecoder()
     for await (const piece of response.body ?? []) text += decoder.decode(piece as Uint8Array, { stream: true })
   } catch {
-    return { status: response.status, text, isWhole: false }
+    return { status, text, isWhole: false, type }
   }
-  return { status: response.status, text, isWhole: true }
+  return { status, text, isWhole: true, type }
 }
 
 /** Asks until `a` has had the request. Returns the answer and how many failures of `a` were counted. */
@@ -48,7 +51,7 @@ async function askA(
     pair.gateway.post(path, { model: 'm', ...body }).then(
       receive,
       // The connection was broken before the client had read the head.
-      () => ({ status: 0, text: '', isWhole: false }),
+      () => ({ status: 0, text: '', isWhole: false, type: null }),
     ),
   )
   return { ...received, failures }
@@ -78,7 +81,14 @@ function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string,
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
+/** Types of a stream that do not say what it is, by name. */
+const unspecificTypes: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'no type': {},
+  'the type of any text': { 'content-type': 'text/plain; charset=utf-8' },
+}
+
 const documents: Readonly<Record<string, FakeAnswer>> = {
+  'status 204': { status: 204 },
   'an error as JSON': {
     headers: JSON_TYPE,
     body: '{"error":{"message":"boom","type":"InternalServerError","code":500}}',
@@ -132,6 +142,23 @@ export function protocolFaultsContract(runtime: Runtime): void {
       expect({ text, isWhole }).toEqual({ text: sent, isWhole: true })
       expect(await failures()).toBe(0)
     })
+
+    it.each(Object.entries(unspecificTypes))(
+      `a stream of ${protocol.name} on ${name} with %s is a stream`,
+      async (_what, headers) => {
+        const sent = wholeStream(protocol, 'from a')
+        const whole = await ask({ headers, pieces: [sent] })
+        expect(whole).toMatchObject({
+          status: 200,
+          text: sent,
+          isWhole: true,
+          type: 'text/event-stream; charset=utf-8',
+        })
+        expect(await whole.failures()).toBe(0)
+        const { isWhole } = await ask({ headers, pieces: [protocol.opening + protocol.delta('one')] })
+        expect(isWhole).toBe(false)
+      },
+    )
 
     it.each([
       ['closes the connection', 'truncate'],

@@ -236,7 +236,7 @@ export class ScriptedForwarder {
 
 function faultIn(body: string): EngineError | null {
   const head = { status: 200, headers: [], sse: true }
-  const start = new AnswerStart(head, { protocol: chat, isJson: false })
+  const start = new AnswerStart(head, { protocol: chat, isJson: false, isStream: true })
   const bytes = new TextEncoder().encode(body)
   start.take(bytes)
   return start.fault(() => bytes)

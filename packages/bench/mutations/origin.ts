@@ -113,10 +113,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'engine headers pass under our names',
     file: 'src/origin/headers.ts',
-    find:
-      "|| name.startsWith('x-firstlight-') || name.startsWith('access-control-')) continue\n    out.push(name, " +
-      'answer[i + 1]!)',
-    replace: "|| name.startsWith('access-control-')) continue\n    out.push(name, answer[i + 1]!)",
+    find: "|| name.startsWith('x-firstlight-') || name.startsWith('access-control-') || (isLimited",
+    replace: "|| name.startsWith('access-control-') || (isLimited",
     impact: 'an engine can forge headers of the gateway',
     tests: { node: ['test/origin/headers.test.ts'] },
   },

@@ -69,7 +69,7 @@ export function relayContinued(parts: ContinuedParts): Response {
     sse: true,
     // The relays of the parts read the events.
     reads: false,
-    start: new AnswerStart({ ...options, sse: true }, { protocol: options.protocol, isJson: false }),
+    start: new AnswerStart({ ...options, sse: true }, { protocol: options.protocol, isJson: false, isStream: true }),
     held: [],
     ended: false,
     now: parts.attempt.ports.now,

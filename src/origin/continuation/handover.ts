@@ -274,6 +274,7 @@ async function send(
     firstByteMs,
     protocol: null,
     expectsJson: false,
+    expectsStream: true,
     signal,
     timers,
   })

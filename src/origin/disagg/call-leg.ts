@@ -58,6 +58,7 @@ export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<L
       firstByteMs: call.limitMs,
       protocol: null,
       expectsJson: false,
+      expectsStream: false,
       signal: call.signal ?? exchange.signal,
       timers: timersOf(exchange.scope, ports),
     })

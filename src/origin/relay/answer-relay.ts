@@ -14,7 +14,7 @@ import { relayContinued, type RequestRelay } from '../continuation/continued-str
 import type { FinalLeg } from '../disagg/final-leg.ts'
 import { abortReason } from '../abort-reason.ts'
 import { endExchange } from '../exchange.ts'
-import { headerOf, headersForClient, isEncoded } from '../headers.ts'
+import { asEventStream, headerOf, headersForClient, isEncoded } from '../headers.ts'
 import { knownEngines } from '../known-engines.ts'
 import { serverTiming } from '../stage-timer.ts'
 import { type AnswerTransform, relayTransformed } from './answer-transform.ts'
@@ -226,7 +226,7 @@ export class AnswerRelay implements RequestRelay {
     const { headers: received } = this.#answer
     // Another gateway reports its own engine and policy.
     const of = (name: string): string | null => (this.#engine.kind === 'gateway' ? headerOf(received, name) : null)
-    const headers = headersForClient(received)
+    const headers = headersForClient(this.#answer.sse ? asEventStream(received) : received, exchange.clientHeaders)
     // Codex gives up on a 429 without it.
     if (this.#answer.status === 429 && headerOf(received, 'retry-after') === null) headers.push('retry-after', '1')
     for (const name of exchange.protocol.errors.requestIdHeaders) headers.push(name, exchange.requestId)
@@ -244,7 +244,6 @@ export class AnswerRelay implements RequestRelay {
     const notes = this.#notes
     headers.push('x-firstlight-decision', notes.length === 0 ? exchange.id : `${exchange.id}; ${notes.join('; ')}`)
     headers.push('server-timing', serverTiming(stages.snapshot()))
-    headers.push(...exchange.clientHeaders)
     return headers
   }
 

@@ -18,6 +18,7 @@ const HELD_BYTES = 192 * 1024
 const DOCUMENT_BYTES = 64
 
 const EMPTY: EngineError = { status: null, message: 'The stream ended before any output.', body: '' }
+const NO_BODY: EngineError = { status: null, message: 'The answer has no body.', body: '' }
 
 /** What a request expects of its answer. It has no reference to the request. */
 export interface ExpectedAnswer {
@@ -25,14 +26,17 @@ export interface ExpectedAnswer {
   readonly protocol: Protocol | null
   /** An answer that is no stream is JSON. */
   readonly isJson: boolean
+  /** The request asks for a stream. */
+  readonly isStream: boolean
 }
 
-export const expectedOf = ({ protocol, expectsJson }: ExpectingRequest): ExpectedAnswer => ({
+export const expectedOf = ({ protocol, expectsJson, expectsStream }: ExpectingRequest): ExpectedAnswer => ({
   protocol,
   isJson: expectsJson,
+  isStream: expectsStream,
 })
 
-type ExpectingRequest = Pick<OriginRequest, 'protocol' | 'expectsJson'>
+type ExpectingRequest = Pick<OriginRequest, 'protocol' | 'expectsJson' | 'expectsStream'>
 
 /** Types of documents that are read. Others (audio, vectors as bytes) are answers whatever they begin with. */
 const DOCUMENT = /json|^text\/(?:html|plain)/
@@ -44,6 +48,8 @@ export class AnswerStart {
   /** null: the answer is no stream, or cannot be read. */
   readonly #reader: StreamReader | null
   readonly #isDocument: boolean
+  /** The status announces no body although the request expects one. */
+  readonly #lacksBody: boolean
   /** A document that was parsed whole. */
   #json: JsonObject | null = null
   #bytes = 0
@@ -56,6 +62,7 @@ export class AnswerStart {
     const isRead = status >= 200 && status < 300 && !BODILESS.has(status) && !isEncoded(headers)
     this.#reader = isRead && sse ? new StreamReader(protocol?.stream ?? OPAQUE) : null
     this.#isDocument = isRead && !sse && isJson && isDocument(headers)
+    this.#lacksBody = isJson && BODILESS.has(status)
   }
 
   /** Takes the next bytes. Returns whether the answer need not be held back any longer. */
@@ -107,6 +114,7 @@ export class AnswerStart {
    * @param firstBytes bytes that were taken, or the first of them
    */
   fault(firstBytes: () => Uint8Array): EngineError | null {
+    if (this.#lacksBody) return NO_BODY
     if (this.#isDocument) {
       const { fault, json } = judgeAnswer(firstBytes(), this.#hasEnded)
       this.#json = json

@@ -4,7 +4,7 @@ import { type BodyReader, OriginError, type OriginAnswer } from '../../ports/ori
 import type { RelayResult, RelayOptions } from '../../ports/relay.ts'
 import { concatBytes } from '../../core/bytes.ts'
 import { AnswerStart, type ExpectedAnswer } from './answer-start.ts'
-import { headerOf, headersInit, isEventStream } from '../headers.ts'
+import { headerOf, headersInit, isEventStream, isUnspecific } from '../headers.ts'
 import { PullRelay } from './pull-relay.ts'
 
 /** Source of a response's bytes, implemented by the platform. */
@@ -30,7 +30,7 @@ export interface AnswerLimits {
   readonly expected?: ExpectedAnswer
 }
 
-const ANY: ExpectedAnswer = { protocol: null, isJson: false }
+const ANY: ExpectedAnswer = { protocol: null, isJson: false, isStream: false }
 
 /** Statuses without a body, whatever the headers say. */
 export const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304])
@@ -55,10 +55,12 @@ export class PullAnswer implements OriginAnswer {
   constructor(head: AnswerHead, source: ByteSource, limits: AnswerLimits) {
     this.status = head.status
     this.headers = head.headers
-    this.sse = isEventStream(headerOf(head.headers, 'content-type'))
     this.source = source
     this.limits = limits
-    this.start = new AnswerStart(this, limits.expected ?? ANY)
+    const expected = limits.expected ?? ANY
+    const type = headerOf(head.headers, 'content-type')
+    this.sse = isEventStream(type) || (expected.isStream && head.status < 300 && isUnspecific(type))
+    this.start = new AnswerStart(this, expected)
   }
 
   async firstByte(bytes = 0): Promise<void> {

@@ -27,7 +27,10 @@ function openRelay(first: string) {
     onFirstByte: () => {},
     settled: (end) => void ends.push(end),
   }
-  const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
+  const start = new AnswerStart(
+    { status: 200, headers: [], sse: true },
+    { protocol: chat, isJson: false, isStream: true },
+  )
   const outlet: BodyOutlet = {
     write: (pieces, isLast) => void written.push([Buffer.concat(pieces).toString(), isLast]),
     truncate: () => void written.push(['truncated', true]),

@@ -75,7 +75,10 @@ it.each([
   { how: 'an unread body', reads: false, judged: last, rest: 'data: [DONE]\n\n', failure: 'reset' },
 ])('$how that breaks behind "$judged", which was judged, and "$rest" has the failure $failure', (broken) => {
   const { reads, judged, rest, failure } = broken
-  const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
+  const start = new AnswerStart(
+    { status: 200, headers: [], sse: true },
+    { protocol: chat, isJson: false, isStream: true },
+  )
   start.take(bytes(judged))
   const { control, take } = controller({}, { reads, start })
   if (judged !== '') take(judged)
@@ -207,7 +210,10 @@ describe('a relay whose first bytes were read to judge the answer', () => {
         fc.property(pieces, splits, fc.nat(400), (events, at, prefixBytes) => {
           const body = bytes(events.join(''))
           const results = [false, true].map((isShared) => {
-            const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
+            const start = new AnswerStart(
+              { status: 200, headers: [], sse: true },
+              { protocol: chat, isJson: false, isStream: true },
+            )
             if (isShared) start.take(body.subarray(0, Math.min(prefixBytes, body.length)))
             const { control, calls } = controller(
               { heartbeatMs: 1 },
@@ -237,7 +243,10 @@ describe('a relay whose first bytes were read to judge the answer', () => {
   )
 
   it('a relay of read bytes gives no heartbeat inside them', () => {
-    const start = new AnswerStart({ status: 200, headers: [], sse: true }, { protocol: chat, isJson: false })
+    const start = new AnswerStart(
+      { status: 200, headers: [], sse: true },
+      { protocol: chat, isJson: false, isStream: true },
+    )
     start.take(bytes(event(1)))
     const { control, take } = controller({ heartbeatMs: 1 }, { start })
     expect(control.canBeat).toBe(true)
