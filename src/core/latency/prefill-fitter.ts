@@ -311,7 +311,8 @@ export class PrefillFitter {
     )
     if (!this.#isPriorFitted) return rescaled
     const delayS = this.#medianOf((sample) => sample.seconds - costModelSeconds(prior, sample))
-    const delayed = { ...prior, fixedS: Math.max(0, prior.fixedS + delayS) }
+    const { fixedS, perTokenS, perPairS } = prior
+    const delayed = { fixedS: Math.max(0, fixedS + delayS), perTokenS, perPairS }
     return this.#lossOf(delayed) <= DELAY_LOSS_RATIO * this.#lossOf(rescaled) + DELAY_LOSS ? delayed : rescaled
   }
 
