@@ -122,7 +122,7 @@ export const measures: readonly Mutation[] = [
   {
     name: 'a prefill of another source ends while the engine computes own prompts',
     file: 'src/core/pool/estimators/foreign-load.ts',
-    find: 'Math.max(0, prefilledS - this.#prefilledS)',
+    find: 'Math.max(0, prefilledS - this.#reported.prefilledS)',
     replace: '0',
     impact: 'the queue of a shared engine looks shorter than it is',
     tests: { node: ['test/core/pool/estimators/foreign-load.test.ts'] },

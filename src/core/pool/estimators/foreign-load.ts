@@ -39,6 +39,8 @@ export interface ForeignEstimate {
   readonly blocks: number
 }
 
+const NO_OWN_LOAD: OwnLoad = { activeBlocks: 0, queued: 0, usualPrefillS: 0, prefilledS: 0, at: -Infinity }
+
 export const NO_FOREIGN_LOAD: ForeignEstimate = { requests: 0, waiting: 0, queuedS: 0, blocks: 0 }
 
 /** Time by which a report may be older or younger than the bookings, milliseconds: engines report once per step. */
@@ -89,9 +91,9 @@ export class ForeignLoad {
   readonly #requests = new ReportedValue()
   readonly #queuedS = new ReportedValue()
   readonly #blocks = new ReportedValue()
+  /** Own requests that the engine has now, and the own load at the last report. */
   #own = 0
-  #usualPrefillS = 0
-  #prefilledS = 0
+  #reported = NO_OWN_LOAD
   /** Time of the last report, and of the last one with a new request. */
   #at = -Infinity
   #arrivedAt = -Infinity
@@ -125,8 +127,7 @@ export class ForeignLoad {
     this.#queuedS.report(Math.min(requests * usualPrefillS, Math.max(minS, leftS)), meanShare)
     this.#blocks.report(requests === 0 ? 0 : blocksBeyond(usedBlocks, own.activeBlocks), meanShare)
     if (arrived > 0) this.#arrivedAt = at
-    this.#usualPrefillS = usualPrefillS
-    this.#prefilledS = own.prefilledS
+    this.#reported = own
     this.#at = at
   }
 
@@ -153,7 +154,7 @@ export class ForeignLoad {
 
   estimate(now: number, own: OwnPrefills): ForeignEstimate {
     if (!this.#wasSeen) return NO_FOREIGN_LOAD
-    const usualPrefillS = this.#usualPrefillS
+    const { usualPrefillS } = this.#reported
     const kept = this.#keptAt(now, QUEUE_KEPT_PREFILLS * usualPrefillS * 1000)
     const queuedS = this.#leftS(now, own.prefilledS(now)) + (1 - kept) * this.#queuedS.mean
     return {
@@ -174,7 +175,7 @@ export class ForeignLoad {
 
   /** Seconds that remain of the prefills of the last report: an engine works on them or on own ones. */
   #leftS(now: number, prefilledS: number): number {
-    const ownS = Math.max(0, prefilledS - this.#prefilledS)
+    const ownS = Math.max(0, prefilledS - this.#reported.prefilledS)
     return Math.max(0, this.#queuedS.latest - Math.max(0, (now - this.#at) / 1000 - ownS))
   }
 
