@@ -20,6 +20,11 @@ export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string
 
 /** Returns the legs of a placement whose engines still exist. */
 export function engineLegsOf(placement: Placement, engines: EngineTable): Booking['legs'] {
+  // Nearly always, and without a list in between.
+  if (placement.kind === 'whole') {
+    const engine = engines.get(placement.engine)
+    return engine === undefined ? [] : [{ engine, legRole: 'whole' }]
+  }
   const legs = legsOf(placement).map(({ engine, legRole }) => ({ engine: engines.get(engine), legRole }))
   // A filtered or growing list has room for 17 legs, and each booking keeps one.
   return legs.every(hasEngine) ? legs : legs.filter(hasEngine)

@@ -1,5 +1,6 @@
 import type { CandidateSet } from '../../routing/candidate-set.ts'
 import type { EngineState } from '../pool-engines/engine-state.ts'
+import type { EngineSignals } from '../signals/engine-signals.ts'
 import { prefillSeconds } from '../../latency/prefill-cost-model.ts'
 import type { SignalReader } from '../signals/signal-reader.ts'
 
@@ -8,10 +9,11 @@ const MAY_BE_MISSING = ['lookupTokens'] as const
 
 /** Candidate set for the router: fills the signals that a policy needs. */
 export function candidateSet(engines: readonly EngineState[], reading: SignalReader): CandidateSet {
-  const rows = engines.map(({ signals, spec }) => {
+  const rows: EngineSignals[] = []
+  for (const { signals, spec } of engines) {
     signals.weight = spec.weight
-    return signals
-  })
+    rows.push(signals)
+  }
   return {
     engines: rows,
     candidates(needs) {
