@@ -216,6 +216,24 @@ export function protocolUsageContract(runtime: Runtime): void {
       await expect.poll(() => site.spentTokens()).toBe(spent + 2 * PROBE_TOKENS)
     })
 
+    it.each(['chat', 'completions'])(
+      `a stream of %s with a length on ${name} has no usage record that its client did not ask for`,
+      async (protocol) => {
+        site = await Site.open(runtime, 1)
+        const sent = wholeStream(byName(protocol), 'out')
+        const usage = `data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 70, completion_tokens: 7 } })}\n\n`
+        const withUsage = sent.replace('data: [DONE]', `${usage}data: [DONE]`)
+        const headers = { 'content-type': 'text/event-stream', 'content-length': String(withUsage.length) }
+        site.answer = { headers, body: withUsage }
+        expect(await site.stream(byName(protocol))).toBe(sent)
+        const requested = { stream_options: { include_usage: true } }
+        expect(await site.stream(byName(protocol), requested)).toBe(withUsage)
+        site.answer = { headers, pieces: [sent.slice(0, -30)], end: 'truncate' }
+        const broken = await site.post(byName(protocol).path, { ...byName(protocol).body, stream: true })
+        await expect(broken.text()).rejects.toThrow()
+      },
+    )
+
     it.each([
       ['no choices', {}],
       ['null for its choices', { choices: null }],

@@ -40,7 +40,10 @@ export class SocketAnswer extends PullAnswer {
 
   override pass(options: RelayOptions): Response {
     const writer = responseWriterOf(options.scope)
-    if (writer === null || this.#request.framing!.kind === 'none' || writer.begun) return super.pass(options)
+    const { kind } = this.#request.framing!
+    // A stream with a length loses its usage record or gets an error event, so the length does not hold for the client.
+    const isPulled = kind === 'none' || (kind === 'length' && this.sse)
+    if (writer === null || isPulled || writer.begun) return super.pass(options)
     const relay = new RawRelay({ options, sse: this.sse, start: this.start, request: this.#request, writer })
     this.takenOver = relay
     relay.begin(this.held)

@@ -40,8 +40,7 @@ export class RawRelay implements BodySink {
     this.#parts = parts
     const { options, request, writer, sse, start } = parts
     this.#writer = new ClientWriter(writer, request.framing!, this)
-    // The client already has the length of a body that has one.
-    this.#hidesUsage = options.hideUsage && request.framing!.kind !== 'length'
+    this.#hidesUsage = options.hideUsage
     this.#control = new RelayController(options, {
       sse,
       reads: options.observe,
