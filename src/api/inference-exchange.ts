@@ -6,6 +6,7 @@ import type { Exchange, ExchangeObserver, ResponseStorage } from '../origin/exch
 import type { PoolRoute } from '../origin/pool-route.ts'
 import { type EngineHeaderRules, headersForEngine } from '../origin/headers.ts'
 import type { Trace } from '../telemetry/trace-context.ts'
+import { engineQuery } from './engine-query.ts'
 import { canRequestUsage } from './body/body-rewrite.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { InferenceSource, type SourceParts } from './inference-source.ts'
@@ -94,7 +95,7 @@ export class InferenceExchange implements Exchange {
     this.protocol = endpoint.protocol
     this.expectsJson = endpoint.protocol.answersJson(body.json)
     this.requestedModel = inference.chosen?.name ?? inference.model
-    this.path = endpoint.path + incoming.query
+    this.path = endpoint.path + engineQuery(incoming.query)
     this.stream = endpoint.streams && fields.stream === true
     // Responses that do not stream are always read.
     this.observe = !this.stream || readsStream(inference, chance)

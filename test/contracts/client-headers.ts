@@ -94,6 +94,14 @@ export function clientHeadersContract(runtime: Runtime): void {
     }
   })
 
+  it(`a query on ${name} reaches the engine, but for a model that the key was not checked for`, async () => {
+    engine.routes = { 'POST *': { body: { choices: [] } } }
+    for (const { path, body } of protocolStreams) {
+      await ask(`${path}?beta=true&model=other&x=1`, body)
+      expect(engine.posts.at(-1)!.target).toBe(`${path}?beta=true&x=1`)
+    }
+  })
+
   it.each(['/v1/responses', '/v1/chat/completions'])(
     `a WebSocket at %s on ${name} is refused so that clients send HTTP at once`,
     async (path) => {
