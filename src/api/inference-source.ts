@@ -13,7 +13,7 @@ import type { JsonBody } from './body/body.ts'
 import { rewriteBody } from './body/body-rewrite.ts'
 import { replaceFormModel } from './body/multipart.ts'
 import type { PoolEdit } from './body/pool-edits.ts'
-import { MAX_SESSION_CHARS } from './body/requested-options.ts'
+import { MAX_SESSION_CHARS, OPTIONS_HEADER } from './body/requested-options.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { engineModel } from './model-registry.ts'
 import { AdmissionBuilder, type AdmissionSources, saltOf } from './prompt/admission-builder.ts'
@@ -117,7 +117,7 @@ export class InferenceSource implements RequestSource {
     const session = caller.tenant === ANYONE.tenant ? null : this.#admissions.sessionIn(route)
     // The region has one key for all clients of this gateway.
     const sent = session === null ? options : { ...options, session: regionSession(caller.tenant, session.id) }
-    const ours = Object.keys(sent).length === 0 ? [] : ['x-firstlight-options', headerJson(sent)]
+    const ours = Object.keys(sent).length === 0 ? [] : [OPTIONS_HEADER, headerJson(sent)]
     const all = [...ours, ...regionHeaders(caller)]
     const prompt = this.#admissions.forRegion(route, target, [...others, ...all])
     return [...all, ...prompt]

@@ -4,6 +4,7 @@ import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { sessionIn } from './body/request-session.ts'
+import { OPTIONS_HEADER } from './body/requested-options.ts'
 
 /** Longer bodies are decided anew: the comparison would delay other requests. */
 const MAX_BODY_BYTES = 1024 * 1024
@@ -52,7 +53,7 @@ function nameOf(inference: InferenceRequest): string {
       caller.tenant,
       incoming.scope.remoteAddress ?? '',
       endpoint.path,
-      incoming.request.headers.get('x-firstlight-options') ?? '',
+      incoming.request.headers.get(OPTIONS_HEADER) ?? '',
       sessionIn(inference, routes[0]!)?.id ?? '',
     ],
     body.bytes,

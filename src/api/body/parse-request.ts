@@ -11,7 +11,7 @@ import { readFields, type RequestFields } from './request-fields.ts'
 import { readForm } from './multipart.ts'
 import type { InferenceRequest } from '../inference-request.ts'
 import type { RequestContext } from '../request-context.ts'
-import type { ReadOptions } from './requested-options.ts'
+import { OPTIONS_HEADER, type ReadOptions } from './requested-options.ts'
 import { enforceLimits } from './request-limits.ts'
 import type { ModelRegistry } from '../model-registry.ts'
 import type { ReportedAdapters } from '../reported-adapters.ts'
@@ -58,7 +58,7 @@ function validated(
   const { json } = body
   // Fields of a form are texts. The gateway uses only these two.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
-  const header = incoming.request.headers.get('x-firstlight-options')
+  const header = incoming.request.headers.get(OPTIONS_HEADER)
   const options = parts.optionsOf({ json, isForm: form, header }, caller)
   const read = { incoming, endpoint, caller, body, fields, options }
   if (endpoint.storesResponses || parts.adapters !== null) return lookedUp(parts, read)

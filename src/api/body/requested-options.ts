@@ -12,8 +12,11 @@ export const REQUEST_CLASSES = ['critical', 'standard', 'sheddable'] as const
 
 export const MAX_SESSION_CHARS = 512
 
+/** Header with the options as JSON; the body's `firstlight` object takes precedence. */
+export const OPTIONS_HEADER = 'x-firstlight-options'
+
 /**
- * Routing overrides in the body's `firstlight` object or, as JSON, in the `x-firstlight-options` header. Numbers have
+ * Routing overrides in the body's `firstlight` object or, as JSON, in the header `OPTIONS_HEADER`. Numbers have
  * the bounds of the policy options.
  */
 const options = z.strictObject({
@@ -51,7 +54,7 @@ function readOptions(body: Readonly<Record<string, unknown>> | null, header: str
   if (own === undefined && header === null && hinted === undefined) return NO_OPTIONS
   return {
     ...(hinted === undefined ? {} : checkHints(hinted)),
-    ...(header === null ? {} : checkOptions(parseHeader(header), 'x-firstlight-options')),
+    ...(header === null ? {} : checkOptions(parseHeader(header), OPTIONS_HEADER)),
     ...(own === undefined ? {} : checkOptions(own, 'firstlight')),
   }
 }
@@ -62,8 +65,8 @@ function parseHeader(header: string): unknown {
   } catch {
     throw new Failure(
       'bad_value',
-      'The header x-firstlight-options must be a JSON object, e.g. {"policy":"least_loaded"}.',
-      { param: 'x-firstlight-options' },
+      `The header ${OPTIONS_HEADER} must be a JSON object, e.g. {"policy":"least_loaded"}.`,
+      { param: OPTIONS_HEADER },
     )
   }
 }

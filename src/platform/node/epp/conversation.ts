@@ -114,8 +114,6 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     this.#call.end(GRPC.unavailable, 'The endpoint picker is shutting down.')
   }
 
-  // Request
-
   requestHeaders(message: ProcessingRequest): void {
     if (this.#state.phase !== 'head') throw outOfOrder(message.kind)
     this.#modes = bodyModesOf(message)
@@ -161,6 +159,7 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     await this.#writer.pipe(response)
   }
 
+  /** `Delivery`: the gateway has placed the request. */
   begin(request: DeliveredRequest, handler: ResponseHandler): void {
     const inbound = this.#request!
     if (inbound.signal.aborted) return handler.failed(inbound.signal.reason)
@@ -177,8 +176,6 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     })
     if (request.firstByteMs > 0) this.#firstByte.limit(request.firstByteMs)
   }
-
-  // Response
 
   responseHeaders(message: ProcessingRequest): void {
     const state = this.#state
@@ -263,8 +260,7 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     this.#request?.gone()
   }
 
-  // AnswerMover
-
+  /** `AnswerMover`: the answer goes to the client as it is. */
   relay(options: RelayOptions, body: BegunBody): void {
     this.#firstByte.cancel()
     this.#patience.cancel()
@@ -289,6 +285,7 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     return this.#call.isWritten
   }
 
+  /** `AnswerMover`: a step of the gateway reads the answer. */
   streams(): void {
     const { head, answer } = this.#answered()
     this.#state = { phase: 'streamed', head, answer }
@@ -296,6 +293,7 @@ export class Conversation implements CallHandler, Delivery, AnswerMover {
     this.#patience.cancel()
   }
 
+  /** `AnswerMover`: the answer does not go to the client. */
   stopped(): void {
     this.#firstByte.cancel()
     this.#patience.cancel()

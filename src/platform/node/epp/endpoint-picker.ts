@@ -1,4 +1,5 @@
 /** The endpoint picker of the Gateway API Inference Extension: gRPC listeners, conversations and shutdown. */
+import { OPTIONS_HEADER } from '../../../api/body/requested-options.ts'
 import type { Config, EppConfig, LimitsConfig } from '../../../config.ts'
 import { addressText } from '../../../config/address.ts'
 import type { Gateway } from '../../../gateway.ts'
@@ -19,9 +20,6 @@ const ENVELOPE_BYTES = 1024 * 1024
 
 /** Time for releases after the last conversation, ms. */
 const SETTLE_MS = 5_000
-
-/** Options of a request, where an objective adds its class. */
-const OPTIONS_HEADER = 'x-firstlight-options'
 
 export interface EndpointPicker {
   /** `host:port`. */
@@ -77,8 +75,8 @@ class Picker implements EndpointPicker {
   readonly #server: GrpcServer
   readonly #healthServer: GrpcServer | null
   readonly #stopWatching: () => void
-  #isClosing = false
-  #isStopping = false
+  /** `stopping`: no new conversations. `abandoning`: the running ones are ended, too. */
+  #phase: 'serving' | 'stopping' | 'abandoning' = 'serving'
   #prepare: (headers: HeaderMap) => void
   address = ''
   health: string | null = null
@@ -94,7 +92,7 @@ class Picker implements EndpointPicker {
           background: (work) => this.#background.add(work),
           client: conversation,
           remoteAddress: null,
-          isClosing: () => this.#isClosing,
+          isClosing: () => this.#phase === 'abandoning',
           delivery: conversation,
         }),
       maxFallbacks: epp.fallbacks,
@@ -135,7 +133,7 @@ class Picker implements EndpointPicker {
 
   /** It remains healthy when a reload adds engines that are not listed yet. */
   #serveIfListed({ discovered }: Pick<PriorityConfig, 'discovered'>): void {
-    if (discovered?.isListed !== false && !this.#isStopping) this.#services.serving(true)
+    if (discovered?.isListed !== false && this.#phase === 'serving') this.#services.serving(true)
   }
 
   async listen(): Promise<void> {
@@ -152,14 +150,14 @@ class Picker implements EndpointPicker {
   }
 
   async stop(limitMs: number, now: AbortSignal): Promise<void> {
-    this.#isStopping = true
+    this.#phase = 'stopping'
     this.#stopWatching()
     this.#services.serving(false)
     // Watchers of the health service would keep their connections open.
     setImmediate(() => this.#services.close())
     const closed = Promise.all([this.#server.close(), this.#healthServer?.close()])
     if (!(await within(closed, limitMs, now))) {
-      this.#isClosing = true
+      this.#phase = 'abandoning'
       for (const conversation of this.#conversations) conversation.abandon()
       this.#server.destroy()
       this.#healthServer?.destroy()
