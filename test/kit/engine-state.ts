@@ -7,6 +7,6 @@ import { EngineState } from '../../src/core/pool/pool-engines/engine-state.ts'
 
 /** State of an engine alone, without the state of its pool. */
 export function engineState(slot: number, spec: EngineSpec, load = new LoadStats()): EngineState {
-  const learned = { kind: new HardwareClass(), prior: profile(DEFAULT_PROFILE)!, warmSince: 0 }
+  const learned = { hardwareClass: new HardwareClass(), prior: profile(DEFAULT_PROFILE)!, warmSince: 0 }
   return new EngineState(slot, spec, { load: load.engineLoad(spec), estimators: new EngineEstimators(slot, learned) })
 }

@@ -18,7 +18,7 @@ interface WorkBefore {
 
 /** Errors of earlier predictions for the engine. */
 interface PredictionErrors {
-  readonly prediction: PredictionChoice
+  readonly predictionChoice: PredictionChoice
   readonly stepDelay: UsualDelay
   readonly spread: ErrorSpread
 }
@@ -61,10 +61,10 @@ export function predict(work: WorkBefore, itlS: number, errors: PredictionErrors
 /** `baseS` of the prediction. */
 export function baseSeconds(
   { waitS, ownS, stepsS }: Pick<WorkBefore, 'waitS' | 'ownS' | 'stepsS'>,
-  { prediction }: PredictionErrors,
+  { predictionChoice }: PredictionErrors,
 ): number {
   const workS = waitS + ownS
-  return prediction.choose(workS, workS + stepsS)
+  return predictionChoice.choose(workS, workS + stepsS)
 }
 
 /** Time by which prompts that arrive later usually delay a first token that waits behind others. */

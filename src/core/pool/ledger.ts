@@ -73,7 +73,7 @@ export class PoolLedger {
     // Engines that start together have no warm engine to compare with.
     const warmSince = now === this.#firstAddedAt ? -Infinity : now
     const estimators = new EngineEstimators(this.#index.addEngine(), {
-      kind: this.#hardwareClassOf(spec),
+      hardwareClass: this.#hardwareClassOf(spec),
       prior: priorOf(spec),
       warmSince,
     })
@@ -85,7 +85,7 @@ export class PoolLedger {
 
   engineForgotten({ estimators }: EngineRef): void {
     this.#index.removeEngine(estimators.number)
-    estimators.kind.forgotten(estimators)
+    estimators.hardwareClass.forgotten(estimators)
   }
 
   /** Prefill work of bookings without a first token, seconds. */
@@ -251,7 +251,7 @@ export class PoolLedger {
       if (estimators.learner.samples === 0) estimators.learner.setPrior(estimators.costModel(now))
     learn(request, outcome, context)
     this.#usualOutput.learn(outcome, admission.sequences)
-    for (const { estimators } of request.legs) estimators.kind.learned(estimators)
+    for (const { estimators } of request.legs) estimators.hardwareClass.learned(estimators)
   }
 
   read(admission: Admission, now: number, engines: readonly EngineRef[]): SignalReader {
@@ -306,7 +306,7 @@ export class PoolLedger {
     if (this.#blockTokens !== blockTokens || !estimators.caches(spec)) this.#index.flush(estimators.number)
     estimators.stepLimit.configure(this.#itlMs)
     estimators.described(spec, {
-      kind: this.#hardwareClassOf(spec),
+      hardwareClass: this.#hardwareClassOf(spec),
       prior: priorOf(spec),
       factor: this.#blockTokens / blockTokens,
     })

@@ -9,7 +9,11 @@ import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { chance } from '../../../packages/replay/src/replay/chance.ts'
 import { admission, engine, pool, probe, stats } from '../../kit/pool-fixtures.ts'
 
-const errors = () => ({ prediction: new PredictionChoice(), stepDelay: new UsualDelay(), spread: new ErrorSpread() })
+const errors = () => ({
+  predictionChoice: new PredictionChoice(),
+  stepDelay: new UsualDelay(),
+  spread: new ErrorSpread(),
+})
 
 const work = { waitS: 0.1, placeWaitS: 0.05, ownS: 0.4, stepsS: 0.2 }
 

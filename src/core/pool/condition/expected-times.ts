@@ -36,22 +36,22 @@ export class ExpectedTimes {
 
   /** Whether the pace of the engine is learned, from itself or from a sibling. */
   get isLearned(): boolean {
-    const { learner, kind } = this.#parts.estimators
-    return Math.max(learner.samples, kind.surest?.learner.samples ?? 0) >= LEARNED_SAMPLES
+    const { learner, hardwareClass } = this.#parts.estimators
+    return Math.max(learner.samples, hardwareClass.surest?.learner.samples ?? 0) >= LEARNED_SAMPLES
   }
 
   /** Prefill of a prompt, and how much longer it may take, from its predicted prefill. */
   prefill(size: PromptSize, predictedMs: number): ReturnType<typeof extrapolated> {
     const { estimators, now } = this.#parts
-    const { learner, kind } = estimators
-    const longestTokens = Math.max(learner.longestTokens, kind.surest?.learner.longestTokens ?? 0)
+    const { learner, hardwareClass } = estimators
+    const longestTokens = Math.max(learner.longestTokens, hardwareClass.surest?.learner.longestTokens ?? 0)
     return extrapolated(size, predictedMs, { costModel: estimators.costModel(now), longestTokens })
   }
 
   /** Whether the time between tokens is learned, from the engine or its hardware class. */
   get isDecodeLearned(): boolean {
-    const { decode, kind } = this.#parts.estimators
-    return Math.max(decode.samples, kind.decode.samples) >= LEARNED_SAMPLES
+    const { decode, hardwareClass } = this.#parts.estimators
+    return Math.max(decode.samples, hardwareClass.decode.samples) >= LEARNED_SAMPLES
   }
 
   /** Usual time in which a running stream fills one block, after which its output is reported, ms. */

@@ -43,7 +43,7 @@ const MAX_UNPARSED_TOKENS = 4096
 export class EngineEstimators {
   /** Its number in the prefix index. */
   readonly number: number
-  kind: HardwareClass
+  hardwareClass: HardwareClass
   readonly queue = new PrefillQueue(
     (sample) => this.learner.learn(sample),
     (at, { sequences }) => this.addUnparsed(at, sequences),
@@ -53,7 +53,7 @@ export class EngineEstimators {
   /** Duration of its decode steps, without the delays by prefills. */
   readonly step = new DecodeFitter()
   readonly prefillShare = new PrefillShare()
-  readonly prediction = new PredictionChoice()
+  readonly predictionChoice = new PredictionChoice()
   readonly stepDelay = new UsualDelay()
   readonly spread = new ErrorSpread()
   readonly feedback = new CacheFeedback()
@@ -97,13 +97,13 @@ export class EngineEstimators {
   constructor(
     number: number,
     {
-      kind,
+      hardwareClass,
       prior,
       warmSince,
-    }: { readonly kind: HardwareClass; readonly prior: PrefillCostModel; readonly warmSince: number },
+    }: { readonly hardwareClass: HardwareClass; readonly prior: PrefillCostModel; readonly warmSince: number },
   ) {
     this.number = number
-    this.kind = kind
+    this.hardwareClass = hardwareClass
     this.learner = new PrefillFitter(prior)
     this.#warmSince = warmSince
     this.#costModel = prior
@@ -116,7 +116,7 @@ export class EngineEstimators {
    */
   costModel(now: number): PrefillCostModel {
     const tick = Math.floor(now / TICK_MS)
-    const { surest } = this.kind
+    const { surest } = this.hardwareClass
     const sibling = surest === null || surest === this ? null : surest.learner.costModel
     if (this.#costModelTick !== tick || this.#sibling !== sibling || this.#costModelSamples !== this.learner.samples) {
       this.#usualCostModel =
@@ -147,7 +147,7 @@ export class EngineEstimators {
     if (!this.learner.isNew) return
     if (this.learner.samples === 0) this.learner.setPrior(this.costModel(prefill.at))
     this.learner.learnEarly({ ...prefill.size, seconds: prefill.seconds, at: prefill.at })
-    this.kind.learned(this)
+    this.hardwareClass.learned(this)
   }
 
   /** Learned cost model of the engine alone, as its last first tokens show it. */
@@ -175,7 +175,7 @@ export class EngineEstimators {
   decodeCostModel(blockTokens: number, now: number): DecodeCostModel {
     const tick = Math.floor(now / TICK_MS)
     if (this.#decodeCostModel === null || this.#decodeCostModelTick !== tick) {
-      this.#decodeCostModel = this.decode.blendedCostModel(this.kind.decode, blockTokens, tick * TICK_MS)
+      this.#decodeCostModel = this.decode.blendedCostModel(this.hardwareClass.decode, blockTokens, tick * TICK_MS)
       this.#decodeCostModelTick = tick
     }
     return this.#decodeCostModel
@@ -210,19 +210,19 @@ export class EngineEstimators {
   described(
     spec: EngineSpec,
     {
-      kind,
+      hardwareClass,
       prior,
       factor,
-    }: { readonly kind: HardwareClass; readonly prior: PrefillCostModel; readonly factor: number },
+    }: { readonly hardwareClass: HardwareClass; readonly prior: PrefillCostModel; readonly factor: number },
   ): void {
     if (this.#reportedBlocks !== null) this.#reportedBlocks *= factor
     this.capacity.rescale(factor)
     this.capacity.declare(spec.cacheBlocks ?? this.#reportedBlocks)
-    if (kind === this.kind) return
-    this.kind.forgotten(this)
-    this.kind = kind
+    if (hardwareClass === this.hardwareClass) return
+    this.hardwareClass.forgotten(this)
+    this.hardwareClass = hardwareClass
     this.learner.setPrior(prior)
-    kind.learned(this)
+    hardwareClass.learned(this)
     this.#costModelTick = NaN
     this.#decodeCostModelTick = NaN
   }

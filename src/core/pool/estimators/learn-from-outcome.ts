@@ -29,7 +29,7 @@ export function judgePrediction(leg: LegEntry, stages: StageTimes): void {
   if (!behindOthers) return
   estimators.stepDelay.learn(baseS, measuredS)
   estimators.spread.learn(firstTokenS, measuredS)
-  estimators.prediction.learn(workS, inStepsS, measuredS)
+  estimators.predictionChoice.learn(workS, inStepsS, measuredS)
 }
 
 /** Records the end of a prefill: its first token, or the end of a prefill leg. */
@@ -211,14 +211,14 @@ function learnDecode(
   const seconds = (now - request.firstTokenAt) / 1000
   const tokens = outcome.usage.completionTokens / (request.admission.sequences ?? 1) - 1
   if (tokens >= MIN_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
-  const { decode, step, kind } = leg.estimators
+  const { decode, step, hardwareClass } = leg.estimators
   const delayedS = Math.max(0, leg.estimators.prefilledS(now) - request.prefilledS)
   const stepsS = Math.max(MIN_DECODE_SHARE * seconds, seconds - delayedS)
   const load = { running: request.running, blocks: request.blocks, blockTokens, now }
   decode.learn(seconds, tokens, load)
-  kind.decode.learn(seconds, tokens, load)
+  hardwareClass.decode.learn(seconds, tokens, load)
   step.learn(stepsS, tokens, load)
-  kind.step.learn(stepsS, tokens, load)
+  hardwareClass.step.learn(stepsS, tokens, load)
 }
 
 /**

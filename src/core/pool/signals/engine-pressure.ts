@@ -47,8 +47,8 @@ export class EnginePressure implements Pressure {
 
   get stepMs(): number {
     const { sources, admission, now } = this.#reading
-    const { step, kind } = this.#estimators
-    const costModel = step.blendedCostModel(kind.step, sources.blockTokens, now)
+    const { step, hardwareClass } = this.#estimators
+    const costModel = step.blendedCostModel(hardwareClass.step, sources.blockTokens, now)
     const sequences = this.requests + this.#foreign.requests + (admission.sequences ?? 1)
     return 1000 * tokenSeconds(costModel, sequences, this.#blocks)
   }
