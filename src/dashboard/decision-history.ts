@@ -1,15 +1,14 @@
-/** What the page keeps of the views it was sent: decisions, and reasons of rejections. */
+/** Decisions of the views that the page was sent. */
 import { isMeasured, keyOf } from './decision.ts'
 import type { Decision } from './wire.ts'
 
 /** Enough points for a chart, and small for a page that stays open for weeks. */
 const MAX_DECISIONS = 400
 
-/** What the page keeps of the views it was sent. */
 export interface DecisionHistory {
   /** The newest decisions, newest first: many may still wait for their first token. */
   readonly latest: readonly Decision[]
-  /** Decisions with a first token or an outcome, newest first: those that newer requests do not push out. */
+  /** Decisions with a first token or an outcome, newest first. Requests that still wait do not displace them. */
   readonly measured: readonly Decision[]
 }
 
@@ -22,7 +21,7 @@ export function addDecisions({ latest, measured }: DecisionHistory, sent: readon
   }
 }
 
-/** At 500 requests/s the newest decisions all wait for their first token, and would say nothing else. */
+/** At 500 requests/s the newest decisions all wait for their first token, and nothing else would be listed. */
 const MAX_WAITING = 5
 
 /** Decisions to list, newest first: of those that wait for their first token only a few. */
