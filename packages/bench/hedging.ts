@@ -10,6 +10,7 @@ import { startGateway } from '../../src/platform/node/start-gateway.ts'
 import { startFleet } from '../simulator/src/node/fleet-host.ts'
 import type { FaultRule } from '../simulator/src/faults.ts'
 import { randomOf } from './continuation/cases.ts'
+import { quantile } from './quantile.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
 const MODEL = 'sim'
@@ -95,15 +96,15 @@ async function measure({ requests, ratePerS, seed, hedgeMs, stall }: Plan): Prom
     for (const name in results) results[name] = 0
     const ttfts = await openLoop(requests, ratePerS, random, gateway.url)
     const sent = engineRequests(fleet) - before
-    const good = ttfts.filter((one) => one !== null).toSorted((a, b) => a - b)
+    const good = ttfts.filter((one) => one !== null)
     return {
       stalls: stall !== null,
       hedge_ms: String(hedgeMs),
       requests,
       failed: requests - good.length,
-      ttft_ms_p50: quantile(good, 0.5),
-      ttft_ms_p90: quantile(good, 0.9),
-      ttft_ms_p99: quantile(good, 0.99),
+      ttft_ms_p50: Math.round(quantile(good, 0.5)),
+      ttft_ms_p90: Math.round(quantile(good, 0.9)),
+      ttft_ms_p99: Math.round(quantile(good, 0.99)),
       extra_requests_share: Math.round((1000 * (sent - requests)) / requests) / 1000,
       won: results['won'] ?? 0,
       lost: results['lost'] ?? 0,
@@ -199,8 +200,5 @@ async function bookings(url: string): Promise<number> {
   }
   return pools.flatMap(({ engines }) => engines).reduce((sum, { requests }) => sum + requests, 0)
 }
-
-const quantile = (sorted: readonly number[], share: number): number =>
-  Math.round(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN)
 
 const ratio = (a: number, b: number): number => Math.round((100 * a) / b) / 100

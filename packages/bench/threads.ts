@@ -19,6 +19,7 @@ import { RpcChannel } from '../../src/platform/node/threads/rpc.ts'
 import type { PoolMessage } from '../../src/platform/node/threads/messages.ts'
 import { rssBytes, runLoad, startServed, startScript, type LoadResult, type StartedProcess } from './proxy/processes.ts'
 import { median } from './median.ts'
+import { quantile } from './quantile.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 import { drive, type EdgePlan, type EdgeResult } from './threads/edge.ts'
 
@@ -124,8 +125,8 @@ function figures(poolUs: number, edgeUs: number | null, admitMs: readonly number
     books_cpu_us: rounded(poolUs),
     edge_cpu_us: edgeUs === null ? null : rounded(edgeUs),
     requests_per_s_at_full_core: Math.round(1e6 / poolUs),
-    admit_ms_p50: percentile(admitMs, 0.5),
-    admit_ms_p99: percentile(admitMs, 0.99),
+    admit_ms_p50: rounded(quantile(admitMs, 0.5)),
+    admit_ms_p99: rounded(quantile(admitMs, 0.99)),
   }
 }
 
@@ -231,8 +232,3 @@ async function startGateway(
 }
 
 const rounded = (value: number): number => Math.round(value * 100) / 100
-
-function percentile(values: readonly number[], share: number): number {
-  const sorted = Float64Array.from(values).sort()
-  return rounded(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0)
-}

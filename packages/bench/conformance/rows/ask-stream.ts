@@ -74,8 +74,3 @@ export function usageOf(text: string): Counts {
   check(usage !== undefined, `a stream ended without usage: ${text.slice(-300)}`)
   return usage
 }
-
-/** Quantile of values in any order; `share` 0.5 is the median. */
-export function quantile(values: readonly number[], share: number): number {
-  return [...values].sort((x, y) => x - y)[Math.min(values.length - 1, Math.floor(share * values.length))]!
-}

@@ -10,7 +10,7 @@ import { overloadSloMs as sloMs } from '../fleets.ts'
 import { prefer } from '../prefer.ts'
 import { withKey } from './asks.ts'
 import { asAdmin } from './decisions.ts'
-import { quantile } from './ask-stream.ts'
+import { quantile } from '../../quantile.ts'
 import { words } from './routing.ts'
 
 /** Requests that measure the capacity, and teach the gateway the speed of its engines. */

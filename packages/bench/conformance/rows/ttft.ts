@@ -7,7 +7,8 @@ import { alone, fitCostModel, predictTtfts, costModels } from '../fitted-cost-mo
 import type { Prefill } from '../fitted-cost-models.ts'
 import { check, RefutedError } from '../row.ts'
 import type { Finding, Lab, Row } from '../row.ts'
-import { askStream, quantile } from './ask-stream.ts'
+import { quantile } from '../../quantile.ts'
+import { askStream } from './ask-stream.ts'
 import type { StreamAnswer } from './ask-stream.ts'
 import { digestEngineOf } from './decisions.ts'
 

@@ -1,0 +1,5 @@
+/** Quantile of values in any order; `share` 0.5 is the median. NaN: there are none. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN
+}
