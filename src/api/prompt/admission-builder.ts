@@ -1,4 +1,5 @@
 /** Builds the admission of a request per pool, because pools differ in block size, tokenizer and names. */
+import type { Mutable } from '../../core/mutable.ts'
 import { PAYLOAD_VERSION } from '../../core/contract/payload-version.ts'
 import type { Overrides } from '../../core/contract/admission.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
@@ -218,7 +219,7 @@ function admissionOf(
   const { model, adapter } = engineModel(inference.model, route.pool)
   const deadlineMs = options.ttft_deadline_ms ?? caller.ttftDeadlineMs
   // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
-  const admission: { -readonly [Field in keyof RequestAdmission]: RequestAdmission[Field] } = {
+  const admission: Mutable<RequestAdmission> = {
     version: PAYLOAD_VERSION,
     id: incoming.id,
     model,

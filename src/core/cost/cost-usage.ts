@@ -1,3 +1,4 @@
+import type { Mutable } from '../mutable.ts'
 import { boundedName } from '../bounded-name.ts'
 import type { RequestCost } from './request-cost.ts'
 
@@ -10,8 +11,6 @@ export interface CostCounts {
   /** Money by `price_per_engine_hour`; 0 without a price. */
   readonly money: number
 }
-
-type OpenCounts = { -readonly [Field in keyof CostCounts]: CostCounts[Field] }
 
 const KINDS = ['key', 'team', 'model'] as const
 
@@ -38,7 +37,7 @@ export const moneyOf = ({ engineS }: Pick<RequestCost, 'engineS'>, pricePerEngin
 
 /** Costs by key, team and model, for metrics and the admin API. */
 export class CostUsage {
-  readonly #names: Readonly<Record<CostKind, Map<string, OpenCounts>>> = {
+  readonly #names: Readonly<Record<CostKind, Map<string, Mutable<CostCounts>>>> = {
     key: new Map(),
     team: new Map(),
     model: new Map(),
@@ -59,7 +58,7 @@ export class CostUsage {
     return Object.fromEntries(listed) as CostTotals
   }
 
-  #countsOf(kind: CostKind, name: string): OpenCounts {
+  #countsOf(kind: CostKind, name: string): Mutable<CostCounts> {
     const counts = this.#names[kind]
     const known = counts.get(name)
     if (known !== undefined) return known
@@ -70,7 +69,7 @@ export class CostUsage {
   }
 }
 
-function addCost(counts: OpenCounts, cost: RequestCost, money: number): void {
+function addCost(counts: Mutable<CostCounts>, cost: RequestCost, money: number): void {
   counts.attempts += 1
   counts.engineS += cost.engineS
   counts.savedS += cost.savedS

@@ -1,3 +1,4 @@
+import type { Mutable } from '../mutable.ts'
 import { boundedName } from '../bounded-name.ts'
 import type { RequestRecord } from '../reports/request-record.ts'
 
@@ -17,11 +18,9 @@ export type UsageByKey = Readonly<Record<string, KeyCounts>>
 
 const NOTHING: KeyCounts = { requests: 0, refused: 0, promptTokens: 0, cachedTokens: 0, outputTokens: 0 }
 
-type OpenCounts = { -readonly [Field in keyof KeyCounts]: KeyCounts[Field] }
-
 /** Usage per key, for metrics and the admin API. */
 export class KeyUsage {
-  readonly #keys = new Map<string, OpenCounts>()
+  readonly #keys = new Map<string, Mutable<KeyCounts>>()
 
   /** Adds an ended request. */
   add(key: string, { engine, usage, used }: Pick<RequestRecord, 'engine' | 'usage' | 'used'>): void {

@@ -1,3 +1,4 @@
+import type { Mutable } from '../mutable.ts'
 import type { AttemptFailure, Result, Usage } from '../contract/outcome.ts'
 import type { ClientSession } from '../contract/client-session.ts'
 import type { UsedTokens } from '../limits/used-tokens.ts'
@@ -59,7 +60,7 @@ export interface RequestRecord {
 }
 
 /** Record of a request that may still run. `result` is null until the end. */
-export type OpenRecord = { -readonly [Field in keyof Omit<RequestRecord, 'result'>]: RequestRecord[Field] } & {
+export type OpenRecord = Mutable<Omit<RequestRecord, 'result'>> & {
   result: RequestResult | null
 }
 

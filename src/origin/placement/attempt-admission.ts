@@ -1,4 +1,5 @@
 /** What one attempt of a request asks of a pool: its admission, with the engines that it must not get. */
+import type { Mutable } from '../../core/mutable.ts'
 import type { Admission, SecondReason } from '../../core/contract/admission.ts'
 import { engineIdsOf } from '../../core/contract/legs.ts'
 import type { Placement } from '../../core/contract/placement.ts'
@@ -29,7 +30,7 @@ export function attemptAdmission(
   const outside = outsideOf(route, exchange)
   const avoidsNone = avoided.length + outside.length + unknown.length === 0
   // Optional fields are added afterwards: spreads of empty objects would double the cost of this function.
-  const extended: { -readonly [Field in keyof Admission]: Admission[Field] } = {
+  const extended: Mutable<Admission> = {
     ...admission,
     configVersion: exchange.configVersion,
     attempt: history.attempt,

@@ -1,3 +1,4 @@
+import type { Mutable } from '../../../../src/core/mutable.ts'
 import { performance } from 'node:perf_hooks'
 import { textOf } from './prompt.ts'
 import { explainFetchError } from '../../../../src/cli/connect-error.ts'
@@ -74,10 +75,7 @@ export async function send(
 /** Problem of a stream that ended after its first token, without an error event or `[DONE]`. */
 const TRUNCATED = 'truncated stream'
 
-async function readAnswer(
-  answer: Response,
-  result: { -readonly [Key in keyof RequestResult]: RequestResult[Key] },
-): Promise<void> {
+async function readAnswer(answer: Response, result: Mutable<RequestResult>): Promise<void> {
   result.engine = answer.headers.get('x-firstlight-engine') ?? '-'
   result.cluster = answer.headers.get('x-firstlight-cluster') ?? '-'
   if (!answer.ok || answer.body === null) {

@@ -1,4 +1,5 @@
 /** Makes one routing decision from the engines' state. Books nothing. */
+import type { Mutable } from '../../mutable.ts'
 import type { Admission } from '../../contract/admission.ts'
 import type { Decision, ExcludedEngine } from '../../contract/decision.ts'
 import type { LegRole } from '../../contract/legs.ts'
@@ -165,8 +166,6 @@ function shadowOf(
     predictedGainMs: chosenMs === null || ttftMs === null ? null : chosenMs - ttftMs,
   }
 }
-
-type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
 
 interface DecisionParts {
   readonly routed: Exclude<RouteResult, { readonly empty: unknown }>

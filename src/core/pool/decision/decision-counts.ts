@@ -1,15 +1,14 @@
+import type { Mutable } from '../../mutable.ts'
 import type { Admission } from '../../contract/admission.ts'
 import type { DecisionCount } from '../../contract/pool-digest.ts'
 import type { DecisionResult } from './decision-result.ts'
-
-type Count = { -readonly [Key in keyof DecisionCount]: DecisionCount[Key] }
 
 type Kind = Omit<DecisionCount, 'count' | 'shadowGainS'>
 
 /** Counts decisions by policy, fallback and refusal. */
 export class DecisionCounts {
   /** A short list, searched linearly. */
-  readonly #counts: Count[] = []
+  readonly #counts: Mutable<DecisionCount>[] = []
 
   /** A second engine is no retry: nothing failed. If it is refused, its request goes on, so that is not counted. */
   add(chosen: DecisionResult, { attempt, second }: Pick<Admission, 'attempt' | 'second'>): void {

@@ -1,6 +1,5 @@
+import type { Mutable } from '../../mutable.ts'
 import type { Signals } from '../../routing/policy.ts'
-
-type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
 
 const NO_COST_MODEL: Signals['costModel'] = { fixedS: NaN, perTokenS: NaN, perPairS: NaN }
 
