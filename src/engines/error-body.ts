@@ -108,7 +108,7 @@ function statusIn(code: unknown): number | null {
   return status !== null && Number.isInteger(status) && status >= 400 && status < 600 ? status : null
 }
 
-interface StreamEvent {
+interface FirstEvent {
   /** `event:` of the event. null: it has no name. */
   readonly name: string | null
   /** Lines of `data:`, joined. */
@@ -116,7 +116,7 @@ interface StreamEvent {
 }
 
 /** Reads the first event of a stream, or as much of it as has arrived. null: the text is no stream of events. */
-export function firstEventOf(text: string): StreamEvent | null {
+export function firstEventOf(text: string): FirstEvent | null {
   if (!/^\s*(?::|data:|event:|id:|retry:)/.test(text)) return null
   let name: string | null = null
   const data: string[] = []

@@ -12,10 +12,10 @@ export interface Limiter {
   /** Adds amounts to a budget. */
   charge(charge: BudgetCharge): BudgetUse | Promise<BudgetUse>
   /** Heartbeat of a running request with a limit of `concurrent`. Absent: the carrier needs none. */
-  readonly renewal?: Renewal | undefined
+  readonly renewal?: RunningRenewal | undefined
 }
 
-interface Renewal {
+interface RunningRenewal {
   readonly everyMs: number
   renew(running: RunningRequest): Promise<void>
 }

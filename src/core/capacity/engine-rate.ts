@@ -61,7 +61,7 @@ export function engineRate(mix: RequestMix, { step, places, blocks }: EnginePace
 const meanWaitS = (rate: number, { prefillS, prefillS2 }: RequestMix): number =>
   (rate * prefillS2) / 2 / (1 - rate * prefillS)
 
-interface StepLimit {
+interface StepBudget {
   readonly baseS: number
   /** Longest step, seconds. */
   readonly stepS: number
@@ -72,7 +72,7 @@ interface StepLimit {
  * Rate at which a step takes `stepS`. As in admission control, prefills that are queued at the start of a response
  * delay its tokens besides their mean share: a burst of long prompts can be longer than a short response.
  */
-function stepRate(mix: RequestMix, { baseS, stepS, workS }: StepLimit): number {
+function stepRate(mix: RequestMix, { baseS, stepS, workS }: StepBudget): number {
   if (stepS <= baseS) return 0
   let low = 0
   let high = (1 - baseS / stepS) / workS

@@ -1,7 +1,7 @@
 import { newTokens, prefillSeconds, type PrefillCostModel, type PromptSize } from '../../latency/prefill-cost-model.ts'
 
 /** Learned pace of an engine. */
-interface LearnedPace {
+interface LearnedCosts {
   readonly costModel: PrefillCostModel
   /** Longest prompt that it was learned from, tokens; 0: none. */
   readonly longestTokens: number
@@ -23,7 +23,7 @@ interface Prefill {
 export function extrapolated(
   size: PromptSize,
   predictedMs: number,
-  { costModel, longestTokens }: LearnedPace,
+  { costModel, longestTokens }: LearnedCosts,
 ): Prefill {
   const ratio = longestTokens > 0 ? size.promptTokens / longestTokens : 1
   if (ratio <= 1) return { prefillMs: predictedMs, beyondMs: 0 }

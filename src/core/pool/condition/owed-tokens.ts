@@ -25,7 +25,7 @@ export interface OwedToken extends ListEntry<OwedToken> {
   isExcused: boolean
 }
 
-interface Prediction {
+interface PredictedOutput {
   /** From now to the first output. */
   readonly predictedMs: number
   /** Part of it that is the request's own prefill. */
@@ -71,7 +71,7 @@ export class OwedTokens {
     return this.#left !== null || this.#owed.size > 0
   }
 
-  add({ predictedMs, prefillMs, beyondMs = 0, now }: Prediction): OwedToken {
+  add({ predictedMs, prefillMs, beyondMs = 0, now }: PredictedOutput): OwedToken {
     const owed: OwedToken = {
       dueAt: now + predictedMs,
       predictedMs,
