@@ -39,7 +39,7 @@ export class PoolFeed {
       ...parts,
       keys,
       openBookings: this.openBookings,
-      onNews: (event) => this.#received(event),
+      onNews: (event) => this.#apply(event),
     })
   }
 
@@ -61,31 +61,31 @@ export class PoolFeed {
     return {
       ...localPool,
       configure: (version, next) => {
-        this.#configured(next.engines.map(({ id }) => id))
+        this.#forgetRemoved(next.engines.map(({ id }) => id))
         return localPool.configure(version, next)
       },
-      admit: async (admission) => this.#published(admission, await localPool.admit(admission)),
+      admit: async (admission) => this.#withPublishedLease(admission, await localPool.admit(admission)),
       local: local && {
         ...local,
         admit: (admission) => {
           const admitted = local.admit(admission)
-          return admitted === null ? null : this.#published(admission, admitted)
+          return admitted === null ? null : this.#withPublishedLease(admission, admitted)
         },
       },
       queue: queue && {
         ...queue,
-        wait: async (admission, waitedMs) => this.#published(admission, await queue.wait(admission, waitedMs)),
+        wait: async (admission, waitedMs) => this.#withPublishedLease(admission, await queue.wait(admission, waitedMs)),
       },
       resume: async (booking) => {
         const lease = await localPool.resume(booking)
         // A booking that has ended is not booked again, and not published.
         return lease.renew().then(
-          () => this.#leased(lease, booking),
+          () => this.#publishedLease(lease, booking),
           () => lease,
         )
       },
       observe: (signals) => {
-        for (const signal of signals) this.#signalled(signal)
+        for (const signal of signals) this.#announceSignal(signal)
         return localPool.observe(signals)
       },
       digest: async () => ({ ...(await localPool.digest()), ...replicas() }),
@@ -118,12 +118,12 @@ export class PoolFeed {
     }
   }
 
-  #published(admission: Resume['admission'], admitted: AdmitResult): AdmitResult {
+  #withPublishedLease(admission: Resume['admission'], admitted: AdmitResult): AdmitResult {
     if ('refusal' in admitted) return admitted
-    return { ...admitted, lease: this.#leased(admitted.lease, { admission, placement: admitted.placement }) }
+    return { ...admitted, lease: this.#publishedLease(admitted.lease, { admission, placement: admitted.placement }) }
   }
 
-  #leased(lease: Lease, booking: Pick<BookedRequest, 'admission' | 'placement'> & Partial<Resume>): Lease {
+  #publishedLease(lease: Lease, booking: Pick<BookedRequest, 'admission' | 'placement'> & Partial<Resume>): Lease {
     const { blockTokens, leaseMs } = this.#parts.pool() ?? { blockTokens: 1, leaseMs: 60_000 }
     const open = new OpenBooking(lease, this.openBookings, { ...booking, blockTokens, leaseMs })
     this.openBookings.add(open)
@@ -136,14 +136,14 @@ export class PoolFeed {
   }
 
   /** An engine that was removed and added again is a new one. */
-  #configured(engines: readonly string[]): void {
+  #forgetRemoved(engines: readonly string[]): void {
     const gone = [...this.#operatorSignals].filter(([, { signal }]) => !engines.includes(serverIdOf(signal.engine)))
     for (const [key] of gone) this.#operatorSignals.delete(key)
     if (gone.length > 0) this.openBookings.rewrite()
   }
 
   /** A signal of this replica. Probes are not published: every replica makes its own. */
-  #signalled(signal: EngineSignal): void {
+  #announceSignal(signal: EngineSignal): void {
     const now = this.#parts.now()
     if (ANNOUNCED.has(signal.kind)) this.openBookings.announce(['signal', signal, now])
     if (signal.kind === 'drain' || signal.kind === 'pause')
@@ -151,16 +151,16 @@ export class PoolFeed {
   }
 
   /** An event of another replica. */
-  #received(event: NewsEvent): void {
+  #apply(event: NewsEvent): void {
     const { localPool, rejected, forget } = this.#parts
-    if (event[0] === 'signal') this.#signalReceived(event[1], event[2])
+    if (event[0] === 'signal') this.#applySignal(event[1], event[2])
     else if (event[0] === 'registry') void localPool.registry?.call(decodeRegistryCall(event[1])).catch(rejected)
     else if (event[0] === 'forgotten') forget(event[1])
     else if (event[0] === 'explained') this.#questions.get(event[1])?.(event[2])
     else void this.#answer(event[1], event[2])
   }
 
-  #signalReceived(signal: EngineSignal, at: number): void {
+  #applySignal(signal: EngineSignal, at: number): void {
     const { localPool, pool, drained, fence, rejected } = this.#parts
     if (!pool()?.engines.some(({ id }) => id === serverIdOf(signal.engine))) return
     if (signal.kind === 'fence') fence(signal.engine)
@@ -201,7 +201,7 @@ export class PoolFeed {
   }
 }
 
-/** Signals that concern replicas only at the time. */
+/** Signals for the replicas of the moment: those that join later do not need them. */
 const ANNOUNCED: ReadonlySet<EngineSignal['kind']> = new Set(['excused', 'adapter', 'fence'])
 
 const isOn = (signal: OperatorSignal): boolean => (signal.kind === 'drain' ? signal.draining : signal.paused !== null)
