@@ -199,7 +199,7 @@ function engineConcerns(line: EngineLine): Concern[] {
     add('unhealthy', 'bad', [problemText(engine), 'Check the process of the engine, then run firstlight doctor.'])
   if (state === 'circuit')
     add('circuit', 'bad', [
-      `circuit ${engine.circuit === 'probing' ? 'half-open' : 'open'} ` +
+      `circuit ${engine.circuit === 'half_open' ? 'half-open' : 'open'} ` +
         `after ${plural(engine.failures_total ?? 0, 'failure')}` +
         (engine.last_failure === undefined ? '' : `, the last one: ${failureText(engine.last_failure.failure)}`),
       'Search the gateway log for attempts on this engine.',

@@ -276,7 +276,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
         await cluster.observe([probe('a', opened.now())])
         await tries('a')
       }
-      expect((await states())['a']).toBe('probing')
+      expect((await states())['a']).toBe('half_open')
     })
 
     it('half-open circuits open again when a trial fails', async () => {

@@ -616,7 +616,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await failOn('a', 3)
       await opened.advance(10_000)
       const trial = await admit({ avoid: ['b'] })
-      expect(await circuits()).toEqual({ a: 'probing', b: 'closed' })
+      expect(await circuits()).toEqual({ a: 'half_open', b: 'closed' })
       await expect(refusal({ avoid: ['b'] })).resolves.toMatchObject({ reason: 'engines_unavailable' })
       await trial.lease.firstToken({})
       expect((await circuits())['a']).toBe('closed')

@@ -146,7 +146,7 @@ describe('what needs attention', () => {
     expect(found({ circuit: 'open', failures_total: 1, last_failure: { failure: 'reset', at: 1 } })).toEqual([
       ['a', 'bad', 'circuit open after 1 failure, the last one: connection closed by the engine'],
     ])
-    expect(found({ circuit: 'probing', failures_total: 7 })).toEqual([
+    expect(found({ circuit: 'half_open', failures_total: 7 })).toEqual([
       ['a', 'bad', 'circuit half-open after 7 failures'],
     ])
     expect(

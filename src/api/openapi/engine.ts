@@ -98,7 +98,7 @@ export const engine = component(
     move_at: z.optional(milliseconds),
     asleep: flag,
     paused: z.optional(z.object({ keeps: flag, weights: z.nullable(text) })),
-    circuit: z.enum(['closed', 'open', 'probing']),
+    circuit: z.enum(['closed', 'open', 'half_open']),
     requests: described('Requests of this gateway in flight.', number),
     active_blocks: z.optional(number),
     queued_prefill_s: z.optional(described('Predicted time until the queued prompts are computed.', number)),

@@ -85,7 +85,7 @@ export interface HurtRequests extends AffectedRequests {
   readonly gaveUp?: AffectedRequests
 }
 
-type CircuitState = 'closed' | 'open' | 'probing'
+type CircuitState = 'closed' | 'open' | 'half_open'
 
 /** Comparisons of an engine's answers by the semantic canary. */
 interface EngineCompared {

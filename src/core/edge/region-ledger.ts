@@ -77,7 +77,7 @@ export class RegionLedger {
     const { engine } = this.#parts
     const own = this.#current()
     // The result of an own trial, and a change that the answer does not include, are newer.
-    const isOlder = acknowledged !== this.#changes || own.state === 'probing'
+    const isOlder = acknowledged !== this.#changes || own.state === 'half_open'
     const isNews = circuit !== null && !isOlder && !(circuit.state === 'closed' && own.state === 'closed')
     this.state.follow(engine, {
       share: { fraction, elsewhere },

@@ -11,7 +11,7 @@ export type Totals = number | null | readonly Totals[] | { readonly [key: string
 
 /** Circuit of a region without times: clocks of isolates differ. */
 export interface SharedCircuit {
-  readonly state: 'closed' | 'open' | 'probing'
+  readonly state: 'closed' | 'open' | 'half_open'
   /** Milliseconds until the next trial. 0 unless it is open. */
   readonly leftMs: number
   readonly openings: number

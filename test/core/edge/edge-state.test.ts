@@ -145,7 +145,7 @@ describe('circuits of regions', () => {
     const state = new EdgeState('epoch')
     for (const id of ['a', 'b']) state.sync(batch(id, 1), NOW)
     state.sync(batch('a', 2, { regions: [report({ circuit: open, changes: 1 })] }), NOW)
-    const trial = { ...open, state: 'probing', leftMs: 0 } as const
+    const trial = { ...open, state: 'half_open', leftMs: 0 } as const
     state.sync(batch('a', 3, { regions: [report({ circuit: trial, changes: 2 })] }), NOW + 4_000)
     expect(circuitOf(state, 'b', 2, NOW + 4_000)!.leftMs).toBeGreaterThan(9_000)
     state.sync(batch('a', 4, { regions: [report({ changes: 3 })] }), NOW + 5_000)

@@ -100,6 +100,6 @@ function contextNeeded(engines: readonly EngineState[], admission: Admission): n
 
 /** A short request is the better trial; without one, any request is admitted. */
 function waitsForShort({ circuit }: EngineState, openMs: number, now: number): boolean {
-  if (circuit.state === 'probing') return circuit.trials.length > 0
+  if (circuit.state === 'half_open') return circuit.trials.length > 0
   return circuit.state === 'open' && now < circuit.untilMs + openMs
 }

@@ -32,7 +32,7 @@ interface OpenCircuit extends OpenTimes {
 
 /** Half-open state. */
 interface ProbingCircuit extends OpenTimes {
-  readonly state: 'probing'
+  readonly state: 'half_open'
   /** Booking keys of the trial requests in flight. */
   readonly trials: readonly string[]
   /** Maximum number of concurrent trial requests. */
@@ -74,19 +74,20 @@ export function admits(circuit: Circuit, now: number): boolean {
 
 /** Milliseconds until the next trial; null: depends on running trials. */
 export function waitMs(circuit: Circuit, now: number): number | null {
-  if (circuit.state === 'probing') return circuit.trials.length < circuit.limit ? 0 : null
+  if (circuit.state === 'half_open') return circuit.trials.length < circuit.limit ? 0 : null
   return circuit.state === 'closed' ? 0 : Math.max(0, circuit.untilMs - now)
 }
 
 /** Records a booking. It is a trial if the circuit is not closed and has a free trial (panic mode may exceed it). */
 export function booked(circuit: Circuit, key: string): Circuit {
-  if (circuit.state === 'open') return { ...circuit, state: 'probing', trials: [key], limit: 1 }
+  if (circuit.state === 'open') return { ...circuit, state: 'half_open', trials: [key], limit: 1 }
   if (circuit.state === 'closed' || circuit.trials.length >= circuit.limit) return circuit
   return { ...circuit, trials: [...circuit.trials, key] }
 }
 
 /** Whether the booking is a trial. */
-const isTrial = (circuit: Circuit, key: string): boolean => circuit.state === 'probing' && circuit.trials.includes(key)
+const isTrial = (circuit: Circuit, key: string): boolean =>
+  circuit.state === 'half_open' && circuit.trials.includes(key)
 
 export interface JudgedAttempt {
   readonly key: string
@@ -128,7 +129,7 @@ export function judged(circuit: Circuit, outcome: CircuitSignal, attempt: Judged
  * timeout opened it.
  */
 export function probedHealthy(circuit: Circuit, settings: CircuitSettings): Circuit {
-  if (circuit.state !== 'probing') return circuit
+  if (circuit.state !== 'half_open') return circuit
   const limit = 2 * circuit.limit
   if (limit <= MAX_TRIALS) return { ...circuit, limit }
   return circuit.isHung === true ? { ...circuit, limit: MAX_TRIALS } : begun(circuit, settings)
@@ -158,7 +159,7 @@ function begun(circuit: Circuit, { failures }: CircuitSettings): Circuit {
 
 /** Without running trials the circuit is open again, and due at once. */
 function withoutTrial(circuit: Circuit, key: string): Circuit {
-  if (circuit.state !== 'probing') return circuit
+  if (circuit.state !== 'half_open') return circuit
   const trials = circuit.trials.filter((trial) => trial !== key)
   if (trials.length > 0 || circuit.limit > 1) return { ...circuit, trials }
   return { ...evidenceOf(circuit), ...openedOf(circuit), state: 'open' }
@@ -167,14 +168,14 @@ function withoutTrial(circuit: Circuit, key: string): Circuit {
 function failed(circuit: Circuit, outcome: 'failure' | 'truncated' | 'hung', attempt: JudgedAttempt): Circuit {
   const { key, now, settings } = attempt
   const isHung = outcome === 'hung'
-  const wasProbing = circuit.state === 'probing'
+  const wasHalfOpen = circuit.state === 'half_open'
   // A timeout opens on its own: forgiving other failures does not close it.
-  const by = isHung ? [] : outcome === 'truncated' ? circuit.by : wasProbing ? [key] : [...circuit.by, key]
+  const by = isHung ? [] : outcome === 'truncated' ? circuit.by : wasHalfOpen ? [key] : [...circuit.by, key]
   const truncations = (circuit.truncations ?? 0) + (outcome === 'truncated' ? 1 : 0)
   const client = clientOf(circuit, attempt)
   const evidence: Evidence = truncations > 0 ? { by, truncations, client } : { by, client }
   const { openings = 0 } = circuit
-  if (!wasProbing) {
+  if (!wasHalfOpen) {
     const before: ClosedCircuit = openings > 0 ? { state: 'closed', openings } : { state: 'closed' }
     if (!isHung && by.length + truncations < settings.failures) return { ...evidence, ...before }
     if (attempt.mayOpen?.(client) === false) return isHung ? circuit : { ...atBrink(evidence, settings), ...before }
@@ -223,7 +224,7 @@ export function excused(circuit: Circuit, key: string, now: number, isDoubtful =
   if (circuit.openings === 1) return { ...kept, state: 'closed' }
   const before = { ...openedOf(circuit), openings: circuit.openings - 1 }
   if (circuit.state === 'open') return { ...kept, ...before, state: 'open', untilMs: now }
-  return { ...kept, ...before, state: 'probing', trials: circuit.trials, limit: circuit.limit }
+  return { ...kept, ...before, state: 'half_open', trials: circuit.trials, limit: circuit.limit }
 }
 
 /** Applies the first passing health check after a failing one: trials start at once. Earlier requests are no trials. */
@@ -232,7 +233,7 @@ export function revived(circuit: Circuit, now: number): Circuit {
   const { openings } = circuit
   const untilMs = Math.min(circuit.untilMs, now)
   const opened = { openedAt: now, untilMs, openings }
-  return { ...evidenceOf(circuit), ...opened, state: 'probing', trials: [], limit: TRIALS_AFTER_RECOVERY }
+  return { ...evidenceOf(circuit), ...opened, state: 'half_open', trials: [], limit: TRIALS_AFTER_RECOVERY }
 }
 
 /** Applies a failed trial of the gateway itself: no request is a trial while it makes its own. */
@@ -248,7 +249,7 @@ export function ownTrialAt(circuit: Circuit): number | null {
 
 /** After a restart, removes trials whose bookings were lost. */
 export function withTrials(circuit: Circuit, isKnown: (key: string) => boolean): Circuit {
-  if (circuit.state !== 'probing') return circuit
+  if (circuit.state !== 'half_open') return circuit
   return circuit.trials.filter((key) => !isKnown(key)).reduce(withoutTrial, circuit)
 }
 
@@ -257,6 +258,6 @@ export function restored(circuit: Circuit, now: number): Circuit {
   if (circuit.state === 'closed') return circuit
   const { untilMs = now, openings } = circuit
   const opened = { ...openedOf(circuit), openedAt: circuit.openedAt ?? 0, untilMs, openings }
-  if (circuit.state === 'probing' && Array.isArray(circuit.trials)) return circuit
+  if (circuit.state === 'half_open' && Array.isArray(circuit.trials)) return circuit
   return { ...evidenceOf(circuit), ...opened, state: 'open' }
 }

@@ -52,16 +52,16 @@ describe('circuit', () => {
 
   it('a circuit admits no request before its time, then one trial', () => {
     expect([admits(open, 999), admits(open, 1_000)]).toEqual([false, true])
-    const probing = booked(open, 'trial')
-    expect(probing).toMatchObject({ state: 'probing', trials: ['trial'], limit: 1, openings: 1, by: ['k', 'k'] })
-    expect(admits(probing, 9_999)).toBe(false)
-    expect([waitMs(open, 400), waitMs(probing, 400), waitMs(closed, 400)]).toEqual([600, null, 0])
+    const halfOpen = booked(open, 'trial')
+    expect(halfOpen).toMatchObject({ state: 'half_open', trials: ['trial'], limit: 1, openings: 1, by: ['k', 'k'] })
+    expect(admits(halfOpen, 9_999)).toBe(false)
+    expect([waitMs(open, 400), waitMs(halfOpen, 400), waitMs(closed, 400)]).toEqual([600, null, 0])
   })
 
   it('a circuit considers only the trial while half-open, and no result while open', () => {
-    const probing = booked(open, 'trial')
-    expect(judged(probing, 'success', at(2_000, 'other'))).toEqual(probing)
-    expect(judged(probing, 'failure', at(2_000, 'other'))).toEqual(probing)
+    const halfOpen = booked(open, 'trial')
+    expect(judged(halfOpen, 'success', at(2_000, 'other'))).toEqual(halfOpen)
+    expect(judged(halfOpen, 'failure', at(2_000, 'other'))).toEqual(halfOpen)
     expect(judged(open, 'success', at(500))).toEqual(open)
   })
 
@@ -147,7 +147,7 @@ describe('circuit', () => {
       expect(admits(again, 1_500)).toBe(true)
       expect(waitMs(judged(booked(again, 'r4'), 'failure', at(1_500, 'r4')), 1_500)).toBe(2_000)
       expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000)).toMatchObject({
-        state: 'probing',
+        state: 'half_open',
         trials: ['r4'],
         openings: 1,
         by: [],
@@ -247,7 +247,7 @@ describe('circuit', () => {
               circuit = judged(circuit, one.verdict, { ...attempt, sentAt: sentAt.get(key) ?? 0 })
               if (!mayOpen && before.state === 'closed') expect(circuit.state).toBe('closed')
             }
-            if (circuit.state === 'probing') {
+            if (circuit.state === 'half_open') {
               expect(circuit.trials.length).toBeLessThanOrEqual(circuit.limit)
               expect(circuit.limit).toBeLessThanOrEqual(MAX_TRIALS)
               expect(admits(circuit, now)).toBe(waitMs(circuit, now) === 0)
