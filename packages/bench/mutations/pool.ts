@@ -52,7 +52,7 @@ export const pool: readonly Mutation[] = [
   {
     name: 'a new engine counts as usual while its first prompt is late',
     file: 'src/core/pool/estimators/engine-estimators.ts',
-    find: 'return this.learner.isNew ? this.queue.timesSoFar(now) : 1',
+    find: 'return this.prefillFitter.isNew ? this.queue.timesSoFar(now) : 1',
     replace: 'return 1',
     impact: 'an engine of unknown speed gets more prompts although the first shows that it is slow',
     tests: { node: ['test/core/pool/pool-state.new-engine.test.ts'] },

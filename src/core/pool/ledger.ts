@@ -248,7 +248,7 @@ export class PoolLedger {
       this.#endLeg(leg, admission, prefilled ? Infinity : leg.estimate.indexBlocks)
     }
     for (const { estimators } of request.legs)
-      if (estimators.learner.samples === 0) estimators.learner.setPrior(estimators.costModel(now))
+      if (estimators.prefillFitter.samples === 0) estimators.prefillFitter.setPrior(estimators.costModel(now))
     learn(request, outcome, context)
     this.#usualOutput.learn(outcome, admission.sequences)
     for (const { estimators } of request.legs) estimators.hardwareClass.learned(estimators)
@@ -269,7 +269,7 @@ export class PoolLedger {
       waitS: engine.spec.rttMs / 1000 + untilStartS(estimators, foreign, placeWaitS, now),
       queued: queue.length,
       costModel: estimators.presentCostModel(now),
-      confidence: estimators.learner.confidence,
+      confidence: estimators.prefillFitter.confidence,
     }
   }
 
@@ -278,7 +278,7 @@ export class PoolLedger {
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
     const { estimators } = engine
     return estimatorDigest(estimators, {
-      costModel: estimators.learner.samples > 0 ? estimators.learner.costModel : estimators.costModel(now),
+      costModel: estimators.prefillFitter.samples > 0 ? estimators.prefillFitter.costModel : estimators.costModel(now),
       activeBlocks: this.#active.active(estimators.number),
       cachedBlocks: Math.round(this.#active.scale * this.#index.cachedBlocks(estimators.number)),
       now,

@@ -82,9 +82,9 @@ function loadOf(
 }
 
 function paceOf(engine: EngineState, { pool, now }: CapacityQuery): EnginePace {
-  const { step, hardwareClass, places, capacity } = engine.estimators
+  const { stepFitter, hardwareClass, places, capacity } = engine.estimators
   return {
-    step: step.blendedCostModel(hardwareClass.step, pool.blockTokens, now),
+    step: stepFitter.blendedCostModel(hardwareClass.stepFitter, pool.blockTokens, now),
     places: Math.min(places.limit, engine.spec.maxInFlight ?? Infinity),
     // Admission regards memory only under an objective of the first token.
     blocks: pool.slo?.ttftMs == null ? Infinity : (capacity.declared ?? Infinity),

@@ -36,22 +36,22 @@ export class ExpectedTimes {
 
   /** Whether the pace of the engine is learned, from itself or from a sibling. */
   get isLearned(): boolean {
-    const { learner, hardwareClass } = this.#parts.estimators
-    return Math.max(learner.samples, hardwareClass.surest?.learner.samples ?? 0) >= LEARNED_SAMPLES
+    const { prefillFitter, hardwareClass } = this.#parts.estimators
+    return Math.max(prefillFitter.samples, hardwareClass.surest?.prefillFitter.samples ?? 0) >= LEARNED_SAMPLES
   }
 
   /** Prefill of a prompt, and how much longer it may take, from its predicted prefill. */
   prefill(size: PromptSize, predictedMs: number): ReturnType<typeof extrapolated> {
     const { estimators, now } = this.#parts
-    const { learner, hardwareClass } = estimators
-    const longestTokens = Math.max(learner.longestTokens, hardwareClass.surest?.learner.longestTokens ?? 0)
+    const { prefillFitter, hardwareClass } = estimators
+    const longestTokens = Math.max(prefillFitter.longestTokens, hardwareClass.surest?.prefillFitter.longestTokens ?? 0)
     return extrapolated(size, predictedMs, { costModel: estimators.costModel(now), longestTokens })
   }
 
   /** Whether the time between tokens is learned, from the engine or its hardware class. */
   get isDecodeLearned(): boolean {
-    const { decode, hardwareClass } = this.#parts.estimators
-    return Math.max(decode.samples, hardwareClass.decode.samples) >= LEARNED_SAMPLES
+    const { decodeFitter, hardwareClass } = this.#parts.estimators
+    return Math.max(decodeFitter.samples, hardwareClass.decodeFitter.samples) >= LEARNED_SAMPLES
   }
 
   /** Usual time in which a running stream fills one block, after which its output is reported, ms. */
@@ -77,7 +77,7 @@ export class ExpectedTimes {
   /** Seconds of a usual prompt by the engine's own pace; null: not learned. */
   get paceS(): number | null {
     const { estimators, now } = this.#parts
-    return estimators.learner.samples < LEARNED_SAMPLES
+    return estimators.prefillFitter.samples < LEARNED_SAMPLES
       ? null
       : prefillSeconds(estimators.ownCostModel(now), USUAL_PROMPT)
   }

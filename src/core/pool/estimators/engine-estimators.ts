@@ -45,13 +45,13 @@ export class EngineEstimators {
   readonly number: number
   hardwareClass: HardwareClass
   readonly queue = new PrefillQueue(
-    (sample) => this.learner.learn(sample),
+    (sample) => this.prefillFitter.learn(sample),
     (at, { sequences }) => this.addUnparsed(at, sequences),
   )
-  readonly learner: PrefillFitter
-  readonly decode = new DecodeFitter()
+  readonly prefillFitter: PrefillFitter
+  readonly decodeFitter = new DecodeFitter()
   /** Duration of its decode steps, without the delays by prefills. */
-  readonly step = new DecodeFitter()
+  readonly stepFitter = new DecodeFitter()
   readonly prefillShare = new PrefillShare()
   readonly predictionChoice = new PredictionChoice()
   readonly stepDelay = new UsualDelay()
@@ -104,7 +104,7 @@ export class EngineEstimators {
   ) {
     this.number = number
     this.hardwareClass = hardwareClass
-    this.learner = new PrefillFitter(prior)
+    this.prefillFitter = new PrefillFitter(prior)
     this.#warmSince = warmSince
     this.#costModel = prior
     this.#usualCostModel = prior
@@ -117,14 +117,18 @@ export class EngineEstimators {
   costModel(now: number): PrefillCostModel {
     const tick = Math.floor(now / TICK_MS)
     const { surest } = this.hardwareClass
-    const sibling = surest === null || surest === this ? null : surest.learner.costModel
-    if (this.#costModelTick !== tick || this.#sibling !== sibling || this.#costModelSamples !== this.learner.samples) {
+    const sibling = surest === null || surest === this ? null : surest.prefillFitter.costModel
+    if (
+      this.#costModelTick !== tick ||
+      this.#sibling !== sibling ||
+      this.#costModelSamples !== this.prefillFitter.samples
+    ) {
       this.#usualCostModel =
-        sibling === null ? this.learner.costModel : this.learner.blendedCostModel(sibling, tick * TICK_MS)
+        sibling === null ? this.prefillFitter.costModel : this.prefillFitter.blendedCostModel(sibling, tick * TICK_MS)
       this.#costModel = scaled(this.#usualCostModel, this.late.times(this.#usualCostModel, now))
       this.#costModelTick = tick
       this.#sibling = sibling
-      this.#costModelSamples = this.learner.samples
+      this.#costModelSamples = this.prefillFitter.samples
     }
     return this.#costModel
   }
@@ -139,26 +143,26 @@ export class EngineEstimators {
 
   /** How many times slower than assumed a new engine has been at its present prompt. */
   timesSoFar(now: number): number {
-    return this.learner.isNew ? this.queue.timesSoFar(now) : 1
+    return this.prefillFitter.isNew ? this.queue.timesSoFar(now) : 1
   }
 
   /** Learns from a first token of a new engine. */
   learnEarly(prefill: MeasuredPrefill): void {
-    if (!this.learner.isNew) return
-    if (this.learner.samples === 0) this.learner.setPrior(this.costModel(prefill.at))
-    this.learner.learnEarly({ ...prefill.size, seconds: prefill.seconds, at: prefill.at })
+    if (!this.prefillFitter.isNew) return
+    if (this.prefillFitter.samples === 0) this.prefillFitter.setPrior(this.costModel(prefill.at))
+    this.prefillFitter.learnEarly({ ...prefill.size, seconds: prefill.seconds, at: prefill.at })
     this.hardwareClass.learned(this)
   }
 
   /** Learned cost model of the engine alone, as its last first tokens show it. */
   ownCostModel(now: number): PrefillCostModel {
-    const { costModel } = this.learner
+    const { costModel } = this.prefillFitter
     return scaled(costModel, this.late.times(costModel, now))
   }
 
   /** Records a prefill that did not wait for others, when its first token came. */
   measuredPrefill(prefill: MeasuredPrefill): void {
-    const { samples, longestTokens } = this.learner
+    const { samples, longestTokens } = this.prefillFitter
     if (samples < LEARNED_SAMPLES || prefill.size.newTokens > longestTokens) return
     this.costModel(prefill.at)
     this.late.observe(prefill, this.#usualCostModel)
@@ -175,7 +179,11 @@ export class EngineEstimators {
   decodeCostModel(blockTokens: number, now: number): DecodeCostModel {
     const tick = Math.floor(now / TICK_MS)
     if (this.#decodeCostModel === null || this.#decodeCostModelTick !== tick) {
-      this.#decodeCostModel = this.decode.blendedCostModel(this.hardwareClass.decode, blockTokens, tick * TICK_MS)
+      this.#decodeCostModel = this.decodeFitter.blendedCostModel(
+        this.hardwareClass.decodeFitter,
+        blockTokens,
+        tick * TICK_MS,
+      )
       this.#decodeCostModelTick = tick
     }
     return this.#decodeCostModel
@@ -221,7 +229,7 @@ export class EngineEstimators {
     if (hardwareClass === this.hardwareClass) return
     this.hardwareClass.forgotten(this)
     this.hardwareClass = hardwareClass
-    this.learner.setPrior(prior)
+    this.prefillFitter.setPrior(prior)
     hardwareClass.learned(this)
     this.#costModelTick = NaN
     this.#decodeCostModelTick = NaN

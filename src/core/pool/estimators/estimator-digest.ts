@@ -32,8 +32,8 @@ export function estimatorDigest(
     ...(estimators.capacity.declared === null ? {} : { cacheBlocks: estimators.capacity.declared }),
     learned: {
       costModel,
-      samples: estimators.learner.samples,
-      confidence: estimators.learner.confidence,
+      samples: estimators.prefillFitter.samples,
+      confidence: estimators.prefillFitter.confidence,
       cacheBlocks:
         estimators.capacity.learned === null
           ? null

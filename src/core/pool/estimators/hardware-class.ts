@@ -3,7 +3,7 @@ import type { PrefillFitter } from '../../latency/prefill-fitter.ts'
 
 /** Engine whose prefill costs are learned. */
 interface ProfiledEngine {
-  readonly learner: PrefillFitter
+  readonly prefillFitter: PrefillFitter
 }
 
 /**
@@ -14,14 +14,15 @@ export class HardwareClass {
   /** Engine with the highest confidence. */
   surest: ProfiledEngine | null = null
   /** Fits decode times of all its engines. */
-  readonly decode = new DecodeFitter()
+  readonly decodeFitter = new DecodeFitter()
   /** Fits their decode times without the delays by prefills. */
-  readonly step = new DecodeFitter()
+  readonly stepFitter = new DecodeFitter()
 
   /** Records that an engine's fit changed: it may now have the highest confidence. */
   learned(engine: ProfiledEngine): void {
-    if (engine.learner.samples === 0) return
-    if (this.surest === null || engine.learner.confidence > this.surest.learner.confidence) this.surest = engine
+    if (engine.prefillFitter.samples === 0) return
+    if (this.surest === null || engine.prefillFitter.confidence > this.surest.prefillFitter.confidence)
+      this.surest = engine
   }
 
   forgotten(engine: ProfiledEngine): void {

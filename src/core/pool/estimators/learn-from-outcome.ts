@@ -193,7 +193,12 @@ function learnPace(leg: LegEntry, promptTokens: number, { outcome, actual, now }
   const usual = isUsual(leg.estimate)
   const reportedMs = outcome.stages.prefill ?? leg.prefillMs
   if (usual && reportedMs !== null)
-    leg.estimators.learner.learn({ newTokens: size.newTokens, pairs: size.pairs, seconds: reportedMs / 1000, at: now })
+    leg.estimators.prefillFitter.learn({
+      newTokens: size.newTokens,
+      pairs: size.pairs,
+      seconds: reportedMs / 1000,
+      at: now,
+    })
   leg.busyPeriod?.record(
     usual && reportedMs === null && !leg.firstTokenInexact ? size : null,
     leg.engine.spec.rttMs / 1000,
@@ -211,14 +216,14 @@ function learnDecode(
   const seconds = (now - request.firstTokenAt) / 1000
   const tokens = outcome.usage.completionTokens / (request.admission.sequences ?? 1) - 1
   if (tokens >= MIN_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
-  const { decode, step, hardwareClass } = leg.estimators
+  const { decodeFitter, stepFitter, hardwareClass } = leg.estimators
   const delayedS = Math.max(0, leg.estimators.prefilledS(now) - request.prefilledS)
   const stepsS = Math.max(MIN_DECODE_SHARE * seconds, seconds - delayedS)
   const load = { running: request.running, blocks: request.blocks, blockTokens, now }
-  decode.learn(seconds, tokens, load)
-  hardwareClass.decode.learn(seconds, tokens, load)
-  step.learn(stepsS, tokens, load)
-  hardwareClass.step.learn(stepsS, tokens, load)
+  decodeFitter.learn(seconds, tokens, load)
+  hardwareClass.decodeFitter.learn(seconds, tokens, load)
+  stepFitter.learn(stepsS, tokens, load)
+  hardwareClass.stepFitter.learn(stepsS, tokens, load)
 }
 
 /**

@@ -13,20 +13,20 @@ interface LearnedEngine {
 }
 
 export function learnedOf(estimators: EngineEstimators): LearnedEngine {
-  const { learner, decode, step, capacity } = estimators
+  const { prefillFitter, decodeFitter, stepFitter, capacity } = estimators
   return {
-    costModel: learner.hasLearned ? learner.costModel : null,
-    decodeLogPace: decode.logPace,
-    stepLogPace: step.logPace,
+    costModel: prefillFitter.hasLearned ? prefillFitter.costModel : null,
+    decodeLogPace: decodeFitter.logPace,
+    stepLogPace: stepFitter.logPace,
     capacityBlocks: capacity.learned,
   }
 }
 
 /** Restores learned values as a prior, which new samples confirm or replace. */
 export function relearn(estimators: EngineEstimators, learned: LearnedEngine): void {
-  if (learned.costModel !== null) estimators.learner.restore(learned.costModel)
-  estimators.decode.restore(learned.decodeLogPace)
-  if (learned.stepLogPace !== null) estimators.step.restore(learned.stepLogPace)
+  if (learned.costModel !== null) estimators.prefillFitter.restore(learned.costModel)
+  estimators.decodeFitter.restore(learned.decodeLogPace)
+  if (learned.stepLogPace !== null) estimators.stepFitter.restore(learned.stepLogPace)
   if (learned.capacityBlocks !== null) estimators.capacity.restore(learned.capacityBlocks)
 }
 

@@ -47,8 +47,8 @@ export class EnginePressure implements Pressure {
 
   get stepMs(): number {
     const { sources, admission, now } = this.#reading
-    const { step, hardwareClass } = this.#estimators
-    const costModel = step.blendedCostModel(hardwareClass.step, sources.blockTokens, now)
+    const { stepFitter, hardwareClass } = this.#estimators
+    const costModel = stepFitter.blendedCostModel(hardwareClass.stepFitter, sources.blockTokens, now)
     const sequences = this.requests + this.#foreign.requests + (admission.sequences ?? 1)
     return 1000 * tokenSeconds(costModel, sequences, this.#blocks)
   }
@@ -82,7 +82,7 @@ export class EnginePressure implements Pressure {
   }
 
   get samples(): number {
-    return this.#estimators.learner.samples
+    return this.#estimators.prefillFitter.samples
   }
 
   get #prediction(): Prediction {

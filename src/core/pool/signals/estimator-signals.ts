@@ -20,7 +20,7 @@ export function writeEstimatorSignals(query: SignalQuery, engines: readonly Engi
     signals.activeBlocks = usedBlocks(query, estimators, foreign)
     signals.capacityBlocks = estimators.capacity.declared ?? Infinity
     signals.costModel = estimators.presentCostModel(now)
-    signals.confidence = estimators.learner.confidence
+    signals.confidence = estimators.prefillFitter.confidence
     signals.warmth = estimators.warmth(now)
     signals.adapterFit = estimators.adapters.fit(admission.adapter)
   }

@@ -20,7 +20,7 @@ it('the step time of an engine grows with its streams and with the KV blocks tha
     fc.property(load, ({ streams, outputBlocks, logPace }) => {
       const hardwareClass = new HardwareClass()
       const estimators = new EngineEstimators(0, { hardwareClass, prior: profile(DEFAULT_PROFILE)!, warmSince: 0 })
-      for (const fitter of [estimators.decode, hardwareClass.decode]) fitter.restore(logPace)
+      for (const fitter of [estimators.decodeFitter, hardwareClass.decodeFitter]) fitter.restore(logPace)
       estimators.requests = streams
       const index = new PrefixIndex(1)
       index.addEngine()
