@@ -6,7 +6,7 @@ const CLUSTERS = { node: ['test/node/contracts/cluster.test.ts'] }
 const BOTH = { node: ['test/node/contracts/cluster.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
 const INDEX = { node: ['test/core/prefix-index/'] }
 const FEEDBACK = {
-  node: ['test/core/pool/estimators/cache-prediction-check.test.ts', 'test/core/pool/pool-state.test.ts'],
+  node: ['test/core/pool/estimators/cache-feedback.test.ts', 'test/core/pool/pool-state.test.ts'],
 }
 const SIGNALS = { node: ['test/core/pool/', 'test/core/routing/'] }
 
@@ -128,7 +128,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cache feedback never finds a restart',
-    file: 'src/core/pool/estimators/cache-prediction-check.ts',
+    file: 'src/core/pool/estimators/cache-feedback.ts',
     find: 'return this.#missesInARow < RESTART_AFTER ? FINE : this.#restarted(false)',
     replace: 'return FINE',
     impact: 'an engine that lost its cache attracts its old conversations',
@@ -136,7 +136,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cache feedback: hits do not end a row of misses',
-    file: 'src/core/pool/estimators/cache-prediction-check.ts',
+    file: 'src/core/pool/estimators/cache-feedback.ts',
     find: 'this.#silent = false\n    this.#missesInARow = 0',
     replace: 'this.#silent = false',
     impact: 'three misses in a week look like a restart',

@@ -13,7 +13,7 @@ import { UsualDelay } from '../../latency/usual-delay.ts'
 import { PrefillShare } from '../../overload/prefill-share.ts'
 import { StepLimit } from '../../overload/step-limit.ts'
 import { CacheCapacity } from './cache-capacity.ts'
-import { CacheFeedback } from './cache-prediction-check.ts'
+import { CacheFeedback } from './cache-feedback.ts'
 import type { HardwareClass } from './hardware-class.ts'
 import { LoadedAdapters } from './loaded-adapters.ts'
 import { SequencePlaces } from './sequence-places.ts'
@@ -56,7 +56,7 @@ export class EngineEstimators {
   readonly predictionChoice = new PredictionChoice()
   readonly stepDelay = new UsualDelay()
   readonly spread = new ErrorSpread()
-  readonly feedback = new CacheFeedback()
+  readonly cacheFeedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()
   readonly late = new LatePrefills()
@@ -257,7 +257,7 @@ export class EngineEstimators {
    */
   revived(stamp: number): void {
     this.revivedStamp = stamp
-    this.feedback.revived()
+    this.cacheFeedback.revived()
   }
 
   wasAwayAfter(stamp: number): boolean {

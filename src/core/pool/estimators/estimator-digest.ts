@@ -1,6 +1,6 @@
 import type { EngineDigest } from '../../contract/pool-digest.ts'
 import type { PrefillCostModel } from '../../latency/prefill-cost-model.ts'
-import { SILENT_MISS_CAUSES } from './cache-prediction-check.ts'
+import { SILENT_MISS_CAUSES } from './cache-feedback.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 
 interface EstimatorFacts {
@@ -14,7 +14,7 @@ export function estimatorDigest(
   estimators: EngineEstimators,
   { costModel, activeBlocks, cachedBlocks, now }: EstimatorFacts,
 ): Partial<EngineDigest> {
-  const report = estimators.feedback.report
+  const report = estimators.cacheFeedback.report
   const { feed } = estimators
   const feedState = feed?.stateAt(now) ?? null
   const stepLimitMs = estimators.stepLimit.limitMs(now)

@@ -140,7 +140,7 @@ function learnCache(
   const usage = leg.legRole === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
   if (usage === null) return null
   const { estimators, estimate } = leg
-  const reportedTokens = estimators.feedback.actualOf(usage.cachedTokens)
+  const reportedTokens = estimators.cacheFeedback.actualOf(usage.cachedTokens)
   const actualTokens = reportedTokens === null ? null : Math.min(reportedTokens, usage.promptTokens)
   if (actualTokens === null || !judges || !estimators.caches(leg.engine.spec)) return actualTokens
   const inIndex = estimate.indexBlocks * blockTokens
@@ -148,12 +148,12 @@ function learnCache(
   const uncertainTokens = Math.min(predictedTokens, estimate.uncertainTokens)
   const engine = estimators.number
   if (uncertainTokens === 0)
-    estimators.feedback.found(
+    estimators.cacheFeedback.found(
       actualTokens,
       estimators.wholeBlocks(Math.min(inIndex, usage.promptTokens - 1)),
       estimators.engineBlockTokens,
     )
-  const finding = estimators.feedback.judge({
+  const finding = estimators.cacheFeedback.judge({
     predictedTokens,
     actualTokens,
     uncertainTokens,

@@ -74,7 +74,7 @@ export class PromptLookup {
   /** Tokens of the index that are trusted for the engine. */
   #creditedTokens(engine: EngineRef): number {
     const { estimators } = engine
-    return this.shares(engine) && !estimators.feedback.silentMiss ? this.#indexTokens(estimators) : 0
+    return this.shares(engine) && !estimators.cacheFeedback.silentMiss ? this.#indexTokens(estimators) : 0
   }
 
   #indexTokens(estimators: EngineEstimators): number {
@@ -99,7 +99,7 @@ export class PromptLookup {
   #reused(engine: EngineRef, tokens: number): number {
     const { estimators } = engine
     const whole = estimators.wholeBlocks(Math.min(this.#maxTokens, tokens))
-    return estimators.feedback.redoesLast ? Math.max(0, whole - estimators.engineBlockTokens) : whole
+    return estimators.cacheFeedback.redoesLast ? Math.max(0, whole - estimators.engineBlockTokens) : whole
   }
 
   #cached(engine: EngineRef, indexTokens: number): CachedTokens {

@@ -19,7 +19,7 @@ export function writePromptSignals({ sources, admission, prompt }: PromptQuery, 
     const shares = prompt.shares(engine)
     signals.newActiveBlocks = active.newBlocks(estimators.number, prompt.shape, shares)
     signals.liveTokens =
-      shares && !estimators.feedback.silentMiss ? prompt.tokensOf(index.live[estimators.number]!) : -1
+      shares && !estimators.cacheFeedback.silentMiss ? prompt.tokensOf(index.live[estimators.number]!) : -1
     signals.liveSharers = signals.liveTokens > 0 ? index.sharers[estimators.number]! : 0
     signals.slowTokens = hasHints ? prompt.cached(engine) : NO_SLOW_TOKENS
     signals.lookupTokens = hints === null ? NaN : prompt.cachedByHints(engine)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CacheFeedback, type CacheFinding } from '../../../../src/core/pool/estimators/cache-prediction-check.ts'
+import { CacheFeedback, type CacheFinding } from '../../../../src/core/pool/estimators/cache-feedback.ts'
 import { CacheCapacity } from '../../../../src/core/pool/estimators/cache-capacity.ts'
 import { PoolState } from '../../../../src/core/pool/pool-state.ts'
 import { admission, engine, outcome, pool } from '../../../kit/pool-fixtures.ts'
