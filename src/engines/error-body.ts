@@ -1,5 +1,6 @@
 /** Reads error bodies and error events of engines, and of proxies in front of them, in every known form. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
+import { isRequestError } from '../core/request-errors.ts'
 
 /** An error in the terms of all forms. */
 export interface ErrorBody {
@@ -17,7 +18,6 @@ export interface ErrorBody {
 const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
   BadRequestError: 400,
   invalid_request_error: 400,
-  invalid_prompt: 400,
   authentication_error: 401,
   permission_error: 403,
   NotFoundError: 404,
@@ -38,6 +38,8 @@ const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
   unavailable_error: 503,
   overloaded: 529,
   overloaded_error: 529,
+  server_is_overloaded: 529,
+  slow_down: 529,
 }
 
 /** Begin of a JSON document that is an error although the status is 200. A Responses answer has `"error": null`. */
@@ -77,8 +79,9 @@ function errorOfObject(json: JsonObject): ErrorBody {
   const code = fields['code'] ?? fields['http_status_code'] ?? null
   const status = statusIn(code)
   const name = status === null && typeof code === 'string' ? code : null
+  const named = isRequestError(fields) ? 400 : (STATUS_OF_TYPE[type ?? ''] ?? STATUS_OF_TYPE[name ?? ''] ?? null)
   return {
-    status: status ?? STATUS_OF_TYPE[type ?? ''] ?? STATUS_OF_TYPE[name ?? ''] ?? null,
+    status: status ?? named,
     code: name,
     type,
     param: textIn(fields, 'param'),

@@ -67,9 +67,11 @@ export function judgeAnswer(start: Uint8Array, isWhole: boolean): JudgedAnswer {
   const text = utf8.decode(isShort ? start : start.subarray(0, SHOWN_BYTES))
   if (BLANK.test(text)) return isWhole ? faulty({ status: null, message: 'The answer is empty.', body: '' }) : NO_FAULT
   if (!/^[\s\uFEFF]*[{[]/.test(text)) return faulty(errorOfText(text))
-  if (!isShort) return ERROR_BEGINS.test(text) ? faulty(errorOfText(text)) : NO_FAULT
+  if (!isShort && !ERROR_BEGINS.test(text)) return NO_FAULT
+  // The end of a short document may not have been seen yet.
   const json = objectIn(text.trim())
   if (json !== null) return { fault: errorIn(json, text), json }
+  if (!isShort) return faulty(errorOfText(text))
   // A list is an answer of some routes; anything else is a truncated document.
   return text.trim().startsWith('[') ? NO_FAULT : faulty(errorOfText(text))
 }

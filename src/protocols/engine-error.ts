@@ -1,5 +1,6 @@
 /** Errors that engines and proxies report, in all forms seen in the field, as event or as body. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
+import { isRequestError } from '../core/request-errors.ts'
 
 /** An error that an engine reported. What it means (busy, lacking, broken) is the engine type's matter. */
 export interface EngineError {
@@ -13,7 +14,10 @@ export interface EngineError {
 /** Bytes of an error that are kept: enough for every message, and for a page of a proxy. */
 const KEPT_CHARS = 16 * 1024
 
-/** Anthropic's error types; see https://docs.anthropic.com/en/api/errors. vLLM's converter adds `internal_error`. */
+/**
+ * Anthropic's error types; see https://docs.anthropic.com/en/api/errors. vLLM's converter adds `internal_error`,
+ * OpenAI's responses `server_is_overloaded` and `slow_down`.
+ */
 const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   authentication_error: 401,
@@ -29,6 +33,8 @@ const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
   overloaded: 503,
   timeout_error: 504,
   overloaded_error: 529,
+  server_is_overloaded: 529,
+  slow_down: 529,
   BadRequestError: 400,
   NotFoundError: 404,
   InternalServerError: 500,
@@ -78,13 +84,14 @@ function errorOf(fields: JsonObject, text: string): EngineError {
   return { status: statusIn(fields), message: reported, body: text.slice(0, KEPT_CHARS) }
 }
 
-/** Status by number, by a string of digits, or by type. null: none is known. */
+/** Status by number, by a string of digits, or by code, message or type. null: none is known. */
 function statusIn(fields: JsonObject): number | null {
   const { code, status, status_code: statusCode, http_status_code: httpStatus, type, error_type: errorType } = fields
   for (const value of [code, statusCode, httpStatus, status]) {
     const number = typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN
     if (Number.isInteger(number) && number >= 400 && number <= 599) return number
   }
+  if (isRequestError(fields)) return 400
   for (const value of [type, errorType, code])
     if (typeof value === 'string' && Object.hasOwn(STATUS_OF_TYPE, value)) return STATUS_OF_TYPE[value]!
   return null

@@ -79,6 +79,24 @@ function earlyFaults({ opening, name }: ProtocolStream): Readonly<Record<string,
   }
 }
 
+function requestError(code: string) {
+  return { code, message: 'Your request is refused.' }
+}
+
+/** Errors that put the request at fault, although the type of some is `server_error`. */
+const requestErrors = [
+  ...['context_length_exceeded', 'invalid_prompt', 'cyber_policy'].map((code) => requestError(code)),
+  { code: 'server_error', message: 'Your input exceeds the context window of this model.' },
+]
+
+/** The error as each event in which it comes, by name. */
+function eventsOf(error: object, { name }: ProtocolStream): readonly (readonly [string, string])[] {
+  const failed = { type: 'response.failed', response: { status: 'failed', error } }
+  const wrapped = { type: 'error', error: { type: 'server_error', ...error } }
+  const events = [wrapped, ...(name === 'responses' ? [failed, { type: 'error', ...error }] : [])]
+  return events.map((event) => [JSON.stringify(event), `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`])
+}
+
 const JSON_TYPE = { 'content-type': 'application/json' }
 
 /** Types of a stream that do not say what it is, by name. */
@@ -213,6 +231,26 @@ export function protocolFaultsContract(runtime: Runtime): void {
       },
     )
 
+    it.each(requestErrors.flatMap((error) => eventsOf(error, protocol)))(
+      `a stream of ${protocol.name} on ${name} that begins with %s passes as it is, and is no failure`,
+      async (_what, event) => {
+        for (const sent of [event, opening + event]) {
+          const { status, text, isWhole, failures } = await ask(streamed(sent))
+          expect({ status, text, isWhole }).toEqual({ status: 200, text: sent, isWhole: true })
+          expect(await failures()).toBe(0)
+        }
+      },
+    )
+
+    it.each(eventsOf(requestError('cyber_policy'), protocol))(
+      `a stream of ${protocol.name} on ${name} with %s after its output passes as it is, and is no failure`,
+      async (_what, event) => {
+        const { text, isWhole, failures } = await ask(streamed(begun + event))
+        expect({ text, isWhole }).toEqual({ text: begun + event, isWhole: true })
+        expect(await failures()).toBe(0)
+      },
+    )
+
     it.each([
       ['after its output', begun],
       ['in its last event', begun + closing.slice(0, -20)],
@@ -241,6 +279,20 @@ export function protocolFaultsContract(runtime: Runtime): void {
         const { status, text, failures } = await askA(pair, path, body)
         expect({ status, text }).toEqual({ status: 200, text: JSON_ANSWER })
         await expect.poll(failures).toBe(1)
+      },
+    )
+
+    it.each(protocolStreams.map((protocol) => [protocol.name, protocol] as const))(
+      `a JSON response to %s on ${name} with an error of the request passes as it is, and is no failure`,
+      async (_protocol, { path, body }) => {
+        const error = { ...requestError('context_length_exceeded'), type: 'server_error' }
+        for (const document of [{ error }, { id: 'r', status: 'failed', output: [], error }]) {
+          const sent = JSON.stringify(document)
+          pair.answer({ headers: JSON_TYPE, body: sent }, { headers: JSON_TYPE, body: JSON_ANSWER })
+          const { status, text, failures } = await askA(pair, path, body)
+          expect({ status, text }).toEqual({ status: 200, text: sent })
+          expect(await failures()).toBe(0)
+        }
       },
     )
   })

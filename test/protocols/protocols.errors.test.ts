@@ -36,6 +36,18 @@ describe('errors of the gateway', () => {
     },
   )
 
+  it.each([
+    ['server_is_overloaded', 529],
+    ['slow_down', 529],
+    ['rate_limit_exceeded', 429],
+    ['invalid_prompt', 400],
+    ['insufficient_quota', null],
+  ])('a failed response with %s has the status %s', (code, status) => {
+    const failed = { type: 'response.failed', response: { status: 'failed', error: { code, message: 'x' } } }
+    const reader = readerOf('/v1/responses', `event: response.failed\ndata: ${JSON.stringify(failed)}\n\n`)
+    expect(reader.earlyError?.status).toBe(status)
+  })
+
   it('S13: have a number on responses', () => {
     expect(protocolOf('/v1/responses')!.errors.event(failure, 7)).toContain('"sequence_number":7')
   })
