@@ -111,7 +111,7 @@ class BenchReplica {
 
   receive({ admission, placement }: SampleBooking, now: number): void {
     const held = this.#state.resume(
-      { admission, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' },
+      { admission, placement, firstTokenSeen: false, outputBlocks: 0, ofPeer: 'now' },
       now,
     )
     if ('refusal' in held) throw new Error(`refused: ${held.refusal.detail}`)

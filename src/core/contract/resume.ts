@@ -12,8 +12,8 @@ export interface Resume {
   /** Time since the placement, ms: answers that began before a fence may not go on. Absent: unknown. */
   readonly ageMs?: number
   /**
-   * Set if another replica decided and counts the request: `now`, or `before` the connection. Absent: decided here and
-   * lost.
+   * Set if another replica decided and counts the request: `now`, or `before` this one received its bookings. Absent:
+   * decided here and lost.
    */
-  readonly elsewhere?: 'now' | 'before'
+  readonly ofPeer?: 'now' | 'before'
 }

@@ -71,7 +71,7 @@ export class BookingCosts {
     if (charged === undefined) return
     this.#open.delete(booking.key)
     for (const leg of charged.legs) this.#end(leg, now)
-    if (booking.elsewhere) return
+    if (booking.isOfPeer) return
     let engineS = 0
     for (const { work } of charged.legs) engineS += work?.seconds ?? 0
     const isPrefilled = booking.firstTokenSeen || usage !== null

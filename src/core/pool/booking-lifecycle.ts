@@ -122,7 +122,7 @@ export class BookingLifecycle {
     const own = isFirst ? stages : withoutTtft(stages)
     this.#load.firstToken(booking, now)
     this.#ledger.firstToken(booking.entry, own, now)
-    if (!booking.elsewhere) {
+    if (!booking.isOfPeer) {
       const { promptTokens } = booking.admission
       const predictedTtftMs = booking.logged === null ? null : this.#decisions.firstToken(booking.logged, stages)
       const token = { stages, promptTokens, predictedTtftMs: isFirst ? predictedTtftMs : null }
@@ -139,7 +139,7 @@ export class BookingLifecycle {
   }
 
   progress(booking: Booking, outputBlocks: number, now: number): void {
-    if (!booking.elsewhere)
+    if (!booking.isOfPeer)
       this.#history.output(Math.max(0, this.#tokensOf(outputBlocks) - this.#tokensOf(booking.outputBlocks)), now)
     this.#moveTo(booking, outputBlocks, now)
   }
@@ -165,14 +165,14 @@ export class BookingLifecycle {
   }
 
   /** The end of a booking without a first token. A client that leaves late is evidence, an early one is none. */
-  #settleOwed({ owed, legs, elsewhere, admission }: Booking, { result }: Outcome, now: number): void {
+  #settleOwed({ owed, legs, isOfPeer, admission }: Booking, { result }: Outcome, now: number): void {
     if (owed !== null) {
       const [{ engine }] = legs as [Booking['legs'][number]]
       if (result === 'client_gone' || result === 'abandoned')
         engine.owed.abandoned(owed, { now, isLearned: this.#ledger.expected(engine, now).isLearned })
       else engine.owed.settled(owed)
     }
-    if (result === 'client_gone' && !elsewhere) for (const { engine } of legs) engine.abandoned.add(admission, now)
+    if (result === 'client_gone' && !isOfPeer) for (const { engine } of legs) engine.abandoned.add(admission, now)
   }
 
   /** A stream that ends early while it is overdue stays as evidence. */
@@ -206,7 +206,7 @@ export class BookingLifecycle {
     endAdapter(booking, outcome.failure === 'lacks_model', now)
     this.#load.release(booking, now)
     this.#ledger.release(booking.entry, outcome, now)
-    if (!booking.elsewhere) {
+    if (!booking.isOfPeer) {
       if (booking.logged !== null) this.#decisions.settle(booking.logged, outcome)
       // What progress has not counted: the last block, and responses without progress.
       const tokens = outcome.usage?.completionTokens ?? this.#estimatedTokens(booking, outcome)
@@ -258,11 +258,11 @@ export class BookingLifecycle {
 }
 
 /** Whether the engine has counted the request as completed. */
-const isServed = ({ elsewhere, admission }: Booking, { result, failure }: Outcome): boolean =>
-  !elsewhere && result === 'complete' && failure === null && admission.promptTokens > 0
+const isServed = ({ isOfPeer, admission }: Booking, { result, failure }: Outcome): boolean =>
+  !isOfPeer && result === 'complete' && failure === null && admission.promptTokens > 0
 
 /** Other replicas report output only from time to time. */
-const isWatched = ({ admission, elsewhere }: Booking): boolean => admission.reportsOutput === true && !elsewhere
+const isWatched = ({ admission, isOfPeer }: Booking): boolean => admission.reportsOutput === true && !isOfPeer
 
 /** Records that the answering engine produced output. */
 function recordOutput({ legs }: Booking, now: number): void {

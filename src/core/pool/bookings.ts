@@ -54,7 +54,7 @@ export interface Booking extends BookingRef {
   readonly placement: Placement
   readonly legs: readonly EngineLeg[]
   /** Another replica made and counts the decision. */
-  readonly elsewhere: boolean
+  readonly isOfPeer: boolean
   /** The decision in the log. null: it is not there. */
   readonly logged: LoggedDecision | null
   /** Lower bound of the time its last leg was sent, milliseconds since the epoch. */
@@ -76,7 +76,7 @@ export interface Booking extends BookingRef {
 
 type NewBooking = Pick<
   Booking,
-  'key' | 'admission' | 'placement' | 'legs' | 'entry' | 'bookedAt' | 'elsewhere' | 'logged'
+  'key' | 'admission' | 'placement' | 'legs' | 'entry' | 'bookedAt' | 'isOfPeer' | 'logged'
 >
 
 export interface BookingTerms {
@@ -85,7 +85,7 @@ export interface BookingTerms {
   readonly reading?: SignalReader | undefined
   /** The decision that is booked; absent: an earlier one. */
   readonly logged?: LoggedDecision | null
-  readonly elsewhere?: boolean
+  readonly isOfPeer?: boolean
 }
 
 /** Live bookings by key. A booking expires if it is not renewed; its age does not matter. */
@@ -96,7 +96,7 @@ export class Bookings {
     return this.#byKey.size
   }
 
-  add({ key, admission, placement, legs, entry, bookedAt, elsewhere, logged }: NewBooking, leaseMs: number): Booking {
+  add({ key, admission, placement, legs, entry, bookedAt, isOfPeer, logged }: NewBooking, leaseMs: number): Booking {
     const booking = {
       key,
       admission,
@@ -104,7 +104,7 @@ export class Bookings {
       legs,
       entry,
       bookedAt,
-      elsewhere,
+      isOfPeer,
       logged,
       sentAt: bookedAt,
       seenAt: bookedAt,

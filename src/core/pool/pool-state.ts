@@ -276,7 +276,7 @@ export class PoolState {
     const booking = this.#bookings.take(key)
     if (booking === undefined) return false
     // Events of replicas arrive in order, so nothing renews their bookings after the end.
-    if (!booking.elsewhere) this.#ended.add(key)
+    if (!booking.isOfPeer) this.#ended.add(key)
     this.#lifecycle.end(booking, outcome, now)
     if (outcome.result === 'complete') this.#overload.answered(now - booking.bookedAt)
     this.#waiting.ended(key, outcome.usage)
@@ -291,16 +291,16 @@ export class PoolState {
 
   /** Books again without ranking, after an eviction. No effect for live or released bookings. */
   resume(
-    { admission, placement, firstTokenSeen, legsDone = [], outputBlocks, ageMs, elsewhere }: Resume,
+    { admission, placement, firstTokenSeen, legsDone = [], outputBlocks, ageMs, ofPeer }: Resume,
     now: number,
   ): BookingHandle | { readonly refusal: Refusal } {
     if (this.#configured === null) return { refusal: unconfigured }
     const key = bookingKey(admission)
     const known = this.#alive(key, now)
     // Events of replicas arrive in order; those of a gateway may arrive after the release.
-    if (known === undefined && elsewhere === undefined && this.#ended.has(key)) return { key }
-    const reading = elsewhere === 'now' ? this.#read(admission, now) : undefined
-    const booking = known ?? this.#add(key, admission, placement, { now, reading, elsewhere: elsewhere !== undefined })
+    if (known === undefined && ofPeer === undefined && this.#ended.has(key)) return { key }
+    const reading = ofPeer === 'now' ? this.#read(admission, now) : undefined
+    const booking = known ?? this.#add(key, admission, placement, { now, reading, isOfPeer: ofPeer !== undefined })
     this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks, ageMs }, now)
     return { key }
   }
@@ -463,14 +463,14 @@ export class PoolState {
   }
 
   #add(key: string, admission: Admission, placement: Placement, terms: BookingTerms): Booking {
-    const { now, reading, elsewhere = false } = terms
-    const logged = terms.logged === undefined ? (elsewhere ? null : this.#decisionLog.of(admission)) : terms.logged
+    const { now, reading, isOfPeer = false } = terms
+    const logged = terms.logged === undefined ? (isOfPeer ? null : this.#decisionLog.of(admission)) : terms.logged
     const legs = engineLegsOf(placement, this.#engines.table)
     const booked = { admission, legs }
     for (const { engine } of legs) this.#engines.joined(engine)
     this.#load.addBooking(booked, now, reading?.prompt)
     const entry = this.#ledger.addBooking(booked, now, reading)
-    const parts = { key, admission, placement, legs, entry, bookedAt: now, elsewhere, logged }
+    const parts = { key, admission, placement, legs, entry, bookedAt: now, isOfPeer, logged }
     const booking = this.#bookings.add(parts, this.#leaseMs)
     if (terms.logged === undefined) this.#engines.adapters.resume(booking, now)
     this.#lifecycle.added(booking, now)

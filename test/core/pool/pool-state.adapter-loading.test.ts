@@ -199,7 +199,7 @@ describe('adapters that gateways load', () => {
           placement: { kind: 'whole', engine: 'a', runnersUp: [], ...(load === undefined ? {} : { adapter: load }) },
           firstTokenSeen: false,
           outputBlocks: 0,
-          elsewhere: 'now',
+          ofPeer: 'now',
         },
         clock.now,
       )

@@ -186,12 +186,12 @@ export class GatewayRouter implements ReplayRouter {
     delivery: 'now' | { readonly outputBlocks: number },
     now: number,
   ): void {
-    const elsewhere = delivery === 'now' ? 'now' : 'before'
+    const ofPeer = delivery === 'now' ? 'now' : 'before'
     const held = this.state.resume(
       {
         admission,
         placement,
-        elsewhere,
+        ofPeer,
         firstTokenSeen: delivery !== 'now' && job.firstTokenAt >= 0,
         outputBlocks: delivery === 'now' ? 0 : delivery.outputBlocks,
       },

@@ -44,7 +44,7 @@ interface BookingAttempt {
 }
 
 /** Whether neither another replica nor another rank counts it. */
-const isCounted = ({ booking, isOfRank }: BookingAttempt): boolean => !booking.elsewhere && isOfRank !== true
+const isCounted = ({ booking, isOfRank }: BookingAttempt): boolean => !booking.isOfPeer && isOfRank !== true
 
 type ProbeReport = Extract<EngineSignal, { readonly kind: 'probe' }>
 

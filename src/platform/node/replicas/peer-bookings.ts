@@ -211,11 +211,11 @@ export class PeerBookings {
     }
   }
 
-  #apply(peer: Peer, event: ChannelEvent, elsewhere: 'now' | 'before' = 'now'): void {
+  #apply(peer: Peer, event: ChannelEvent, ofPeer: 'now' | 'before' = 'now'): void {
     const { localPool } = this.#parts
     switch (event[0]) {
       case 'book':
-        return this.#addBooking(peer, event, elsewhere)
+        return this.#addBooking(peer, event, ofPeer)
       case 'leg_done':
       case 'first_token':
       case 'progress':
@@ -234,7 +234,7 @@ export class PeerBookings {
     }
   }
 
-  #addBooking(peer: Peer, [, ofBlocks, encoded, placement]: NewBookingEvent, elsewhere: 'now' | 'before'): void {
+  #addBooking(peer: Peer, [, ofBlocks, encoded, placement]: NewBookingEvent, ofPeer: 'now' | 'before'): void {
     const { localPool, pool } = this.#parts
     const blockTokens = pool()?.blockTokens
     if (blockTokens === undefined) return
@@ -242,10 +242,7 @@ export class PeerBookings {
     peer.bookingKeys.set(keyOf(encoded), true)
     // Blocks of another size have other hashes; the booking counts as load only.
     const fitting = ofBlocks === blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
-    localPool.local!.apply([
-      'book',
-      { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere },
-    ])
+    localPool.local!.apply(['book', { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, ofPeer }])
   }
 
   #peerOf(replica: string): Peer {

@@ -30,7 +30,7 @@ class Pair {
     const admitted = this.states[by].admit(own, this.now)
     if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
     this.states[1 - by]!.resume(
-      { admission: own, placement: admitted.placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' },
+      { admission: own, placement: admitted.placement, firstTokenSeen: false, outputBlocks: 0, ofPeer: 'now' },
       this.now,
     )
     return admitted.placement.kind === 'whole' ? admitted.placement.engine : ''
@@ -139,7 +139,7 @@ describe('a placement by another replica', () => {
           placement: { kind: 'whole', engine: 'a', runnersUp: [] },
           firstTokenSeen: false,
           outputBlocks: 0,
-          elsewhere: 'before',
+          ofPeer: 'before',
         },
         pair.now,
       )
@@ -156,7 +156,7 @@ describe('a placement by another replica', () => {
         placement: { kind: 'whole', engine: 'a', runnersUp: [] },
         firstTokenSeen: true,
         outputBlocks: 4,
-        elsewhere: 'before',
+        ofPeer: 'before',
       },
       pair.now,
     )
