@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { addCopy, roleOf, startCluster } from '../../../scripts/valkey-cluster.ts'
 import { administrator, findServer } from '../../../scripts/valkey-server.ts'
-import { type Client, createClientOf, Link } from '../../../src/platform/node/replicas/connection.ts'
+import { type Client, createClientOf, Connection } from '../../../src/platform/node/replicas/connection.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { until } from '../../wait.ts'
 import { converged, documentedRights, loaded, Member } from './member.ts'
@@ -90,15 +90,15 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
       created++
       return createClientOf({ url: nodes[1]!.url, cluster: true, prefix: 'test', leaseMs: 2_000 })
     }
-    const link = new Link(create, { up: () => (isUp = true), down: () => (isUp = false) })
+    const connection = new Connection(create, { up: () => (isUp = true), down: () => (isUp = false) })
     try {
       await until(() => isUp)
       await nodes[0]!.kill()
-      link.reset(new Error('a node is away'))
+      connection.reset(new Error('a node is away'))
       await until(() => created > 8)
       await nodes[0]!.start()
       await until(() => isUp)
-      link.close()
+      connection.close()
       const clients = nodes.map((node) => administrator(node.url))
       // Only that of the administrator.
       await until(async () => {
@@ -107,7 +107,7 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
       })
       for (const client of clients) (await client).destroy()
     } finally {
-      link.close()
+      connection.close()
       await Promise.all(nodes.map((node) => node.stop()))
     }
   })

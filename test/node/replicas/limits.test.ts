@@ -4,7 +4,7 @@ import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey
 import { BudgetCounter } from '../../../src/core/budgets/budget-counter.ts'
 import { KeyLimiter } from '../../../src/core/limits/key-limiter.ts'
 import type { KeyLimits } from '../../../src/core/limits/key-limits.ts'
-import { createClientOf, Link } from '../../../src/platform/node/replicas/connection.ts'
+import { createClientOf, Connection } from '../../../src/platform/node/replicas/connection.ts'
 import { decodeIssuedKey } from '../../../src/core/keys/issued-key.ts'
 import { ReplicatedKeys } from '../../../src/platform/node/replicas/replicated-keys.ts'
 import { ReplicatedLimits } from '../../../src/platform/node/replicas/replicated-limits.ts'
@@ -35,7 +35,7 @@ function joining(document: Record<string, unknown>) {
 
 describe.skipIf(binary === null)('a Valkey server', () => {
   let server: ValkeyServer
-  const links: Link[] = []
+  const connections: Connection[] = []
   let prefixes = 0
   let prefix = ''
 
@@ -43,20 +43,20 @@ describe.skipIf(binary === null)('a Valkey server', () => {
     server = await ValkeyServer.start(binary!)
   })
   afterEach(() => {
-    for (const link of links.splice(0)) link.close()
+    for (const connection of connections.splice(0)) connection.close()
   })
   afterAll(() => server.stop())
 
-  async function connected(): Promise<Link> {
+  async function connected(): Promise<Connection> {
     const config = { url: server.url, cluster: false, prefix: 'x', leaseMs: 1_000 }
-    const link = new Link(() => createClientOf(config), { up: () => undefined, down: () => undefined })
-    links.push(link)
-    await until(() => link.client !== null)
-    return link
+    const connection = new Connection(() => createClientOf(config), { up: () => undefined, down: () => undefined })
+    connections.push(connection)
+    await until(() => connection.client !== null)
+    return connection
   }
 
-  const limitsOn = (link: Link, more: { readonly now?: () => number; readonly leaseMs?: number } = {}) =>
-    new ReplicatedLimits({ link, prefix, leaseMs: 3_600_000, rejected: () => undefined, ...more })
+  const limitsOn = (connection: Connection, more: { readonly now?: () => number; readonly leaseMs?: number } = {}) =>
+    new ReplicatedLimits({ connection, prefix, leaseMs: 3_600_000, rejected: () => undefined, ...more })
 
   it('a Valkey server counts budgets as memory does', async () => {
     prefix = `b${++prefixes}`
@@ -83,7 +83,7 @@ describe.skipIf(binary === null)('a Valkey server', () => {
   })
 
   it('a Valkey server has the issued keys of all replicas, and a new version after each change', async () => {
-    const parts = { link: await connected(), prefix: `i${++prefixes}` }
+    const parts = { connection: await connected(), prefix: `i${++prefixes}` }
     const [one, other] = [new ReplicatedKeys(parts), new ReplicatedKeys(parts)]
     const key = decodeIssuedKey({ name: 'ada', sha256: 'a'.repeat(64), budgets: [{ per: 'day', tokens: 5 }] })!
     const empty = await one.read(null)

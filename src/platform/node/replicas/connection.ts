@@ -12,15 +12,15 @@ type ClientMethod = 'connect' | 'destroy' | 'on' | 'eval' | 'evalSha' | 'sSubscr
 /** The part of the client library that is used here; a client of one server and one of a cluster both have it. */
 export type Client = Pick<RedisClientType, ClientMethod> & Partial<Pick<RedisClusterType, 'masters'>>
 
-interface LinkEvents {
+interface ConnectionEvents {
   readonly up: (client: Client) => void
   readonly down: (error: Error) => void
 }
 
 /** One connection. Commands in flight when it fails are rejected and never sent again. */
-export class Link {
+export class Connection {
   readonly #create: () => Promise<Client>
-  readonly #events: LinkEvents
+  readonly #events: ConnectionEvents
   #client: Client | null = null
   /** Scripts that were sent in full. */
   readonly #sent = new Set<string>()
@@ -28,7 +28,7 @@ export class Link {
   #isClosed = false
   #timer: NodeJS.Timeout | undefined
 
-  constructor(create: () => Promise<Client>, events: LinkEvents) {
+  constructor(create: () => Promise<Client>, events: ConnectionEvents) {
     this.#create = create
     this.#events = events
     void this.#connect()

@@ -4,7 +4,7 @@ import type { Result } from '../../../core/contract/outcome.ts'
 import type { PoolConfig } from '../../../core/contract/pool-config.ts'
 import type { ReplicaDigest } from '../../../core/contract/pool-digest.ts'
 import type { PoolPort } from '../../../ports/pool.ts'
-import type { Link } from './connection.ts'
+import type { Connection } from './connection.ts'
 import type { ChannelEvent } from './messages.ts'
 
 /** Keys of one pool on the server. All have the same hash tag, so they lie in one slot of a cluster. */
@@ -21,9 +21,9 @@ export interface PoolParts {
   readonly keys: PoolKeys
   readonly leaseMs: number
   /** Carries the events of this replica. */
-  readonly publish: Pick<Link, 'client' | 'run'>
+  readonly publish: Pick<Connection, 'client' | 'run'>
   /** Heartbeats and snapshots, which must not wait behind events. */
-  readonly control: Pick<Link, 'client' | 'run'>
+  readonly control: Pick<Connection, 'client' | 'run'>
   /** Own state of the pool, without the other replicas; methods of `withAutoConfigure` need no `this`. */
   readonly localPool: PoolPort
   /** null: the pool is not configured any more. */

@@ -14,7 +14,7 @@ import type { Log } from '../../../ports/log.ts'
 import type { PoolName, PoolPort } from '../../../ports/pool.ts'
 import type { StoredResponses } from '../../../ports/stored-responses.ts'
 import { withTimeout } from '../../../timeout.ts'
-import { type Client, createClientOf, isServerError, Link } from './connection.ts'
+import { type Client, createClientOf, isServerError, Connection } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
 import type { IssuedKeyStore } from '../../../ports/issued-keys.ts'
@@ -47,11 +47,11 @@ export class Replicas {
   readonly #feeds = new Set<PoolFeed>()
   readonly #pools = new Map<string, PoolPort>()
   /** Events of this replica. */
-  readonly #publish: Link
+  readonly #publish: Connection
   /** A subscribed connection runs no other commands. */
-  readonly #subscribe: Link
+  readonly #subscribe: Connection
   /** Heartbeats and snapshots, which must not wait behind bookings. */
-  readonly #control: Link
+  readonly #control: Connection
   readonly #responses: ReplicatedResponses
   readonly #limits: ReplicatedLimits
   readonly #issuedKeys: ReplicatedKeys
@@ -63,22 +63,22 @@ export class Replicas {
     this.#parts = parts
     this.#server = new ServerLog(parts.log)
     const feeds = this.#feeds
-    this.#publish = this.#link(
+    this.#publish = this.#connection(
       () => feeds.forEach(({ openBookings }) => openBookings.connected(true)),
       () => feeds.forEach(({ openBookings }) => openBookings.connected(false)),
     )
-    this.#subscribe = this.#link(
+    this.#subscribe = this.#connection(
       (client) => feeds.forEach(({ peerBookings }) => void peerBookings.subscribe(client)),
       () => feeds.forEach(({ peerBookings }) => peerBookings.unsubscribed()),
     )
-    this.#control = this.#link(
+    this.#control = this.#connection(
       () => {
         feeds.forEach(({ peerBookings }) => peerBookings.resync())
         this.#limits.connected()
       },
       () => this.#limits.disconnected(),
     )
-    const shared = { link: this.#control, prefix: this.#prefix }
+    const shared = { connection: this.#control, prefix: this.#prefix }
     this.#responses = new ReplicatedResponses(parts.storedResponses, {
       ...shared,
       isPool: (name) => parts.pool(...name) !== null,
@@ -139,22 +139,22 @@ export class Replicas {
   async close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
     await Promise.all(Array.from(this.#feeds, (feed) => feed.close()))
-    for (const link of this.#links) link.close()
+    for (const connection of this.#connections) connection.close()
   }
 
   get #prefix(): string {
     return `${this.#config.prefix}:${WIRE_VERSION}`
   }
 
-  get #links(): readonly Link[] {
+  get #connections(): readonly Connection[] {
     return [this.#publish, this.#subscribe, this.#control]
   }
 
-  #link(up: (client: Client) => void, down: () => void): Link {
-    return new Link(() => (this.#parts.createClient ?? createClientOf)(this.#config), {
+  #connection(up: (client: Client) => void, down: () => void): Connection {
+    return new Connection(() => (this.#parts.createClient ?? createClientOf)(this.#config), {
       up: (client) => {
         up(client)
-        if (this.#links.every((link) => link.client !== null)) this.#server.up()
+        if (this.#connections.every((connection) => connection.client !== null)) this.#server.up()
       },
       down: (error) => {
         down()
@@ -177,7 +177,7 @@ export class Replicas {
     const isAnswered = (await withTimeout(limitMs / 2, beats)) ?? (await withTimeout(limitMs / 2, beats))
     if (isAnswered === null) {
       const error = new Error(`no answer to a heartbeat within ${Math.round(limitMs)} ms`)
-      for (const link of this.#links) link.reset(error)
+      for (const connection of this.#connections) connection.reset(error)
     } else if (this.#control.client !== null) {
       this.#limits.present([this.id, ...this.digests.map(({ id }) => id)], this.id)
       void this.#limits.renew()

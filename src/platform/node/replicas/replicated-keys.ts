@@ -1,7 +1,7 @@
 /** Issued keys on the server, for all replicas. */
 import { decodeIssuedKey, type IssuedKey, type IssuedKeys } from '../../../core/keys/issued-key.ts'
 import type { IssuedKeyStore } from '../../../ports/issued-keys.ts'
-import type { Link } from './connection.ts'
+import type { Connection } from './connection.ts'
 import { script } from './scripts.ts'
 
 /** Field of the version; names of keys have the prefix `k:`. */
@@ -31,7 +31,7 @@ return 1
 `)
 
 interface ReplicatedKeysParts {
-  readonly link: Pick<Link, 'run'>
+  readonly connection: Pick<Connection, 'run'>
   readonly prefix: string
 }
 
@@ -58,7 +58,7 @@ export class ReplicatedKeys implements IssuedKeyStore {
     return Number(await this.#run(REMOVE, [PREFIX + name])) === 1
   }
 
-  #run(one: Parameters<Link['run']>[0], given: string[]): Promise<unknown> {
-    return this.#parts.link.run(one, [`${this.#parts.prefix}:issued_keys`], given)
+  #run(one: Parameters<Connection['run']>[0], given: string[]): Promise<unknown> {
+    return this.#parts.connection.run(one, [`${this.#parts.prefix}:issued_keys`], given)
   }
 }

@@ -12,7 +12,7 @@ import type {
 } from '../../../core/limits/key-limits.ts'
 import type { LimitShare } from '../../../core/limits/limit-share.ts'
 import type { Limiter } from '../../../ports/limiter.ts'
-import type { Link } from './connection.ts'
+import type { Connection } from './connection.ts'
 import { CLOCK, script } from './scripts.ts'
 
 /**
@@ -149,7 +149,7 @@ const EXCEEDED: readonly (LimitName | null)[] = [
 const RENEWED_IDS = 500
 
 interface ReplicatedLimitsParts {
-  readonly link: Pick<Link, 'run'>
+  readonly connection: Pick<Connection, 'run'>
   readonly prefix: string
   /** Requests of a gateway that has ended lapse after this time, ms. */
   readonly leaseMs: number
@@ -160,7 +160,7 @@ interface ReplicatedLimitsParts {
   readonly now?: () => number
 }
 
-interface OpenRequest {
+interface ReservedRequest {
   readonly key: string
   readonly cost: number
   /** By the server's clock, ms. */
@@ -169,7 +169,7 @@ interface OpenRequest {
 
 export class ReplicatedLimits implements Limiter {
   readonly #parts: ReplicatedLimitsParts
-  readonly #open = new Map<string, OpenRequest>()
+  readonly #reserved = new Map<string, ReservedRequest>()
   #share: LimitShare | null = null
   #lostAt = -Infinity
   #isLost = false
@@ -207,13 +207,13 @@ export class ReplicatedLimits implements Limiter {
     const cost = costOf(limits, tokens)
     const { requestsPerMin, tokensPerMin, tokensPerDay, concurrent } = limits
     const given = [requestsPerMin, tokensPerMin, tokensPerDay, concurrent].map((limit) => limit ?? -1)
-    const answer = await this.#parts.link.run(RESERVE, keysOf(this.#parts.prefix, key), [
+    const answer = await this.#parts.connection.run(RESERVE, keysOf(this.#parts.prefix, key), [
       this.#now,
       id,
       ...[cost, this.#parts.leaseMs, ...given].map(String),
     ])
     const [exceeded = 0, retryAfterMs = 0, at = 0, ...states] = (answer as readonly (number | string)[]).map(Number)
-    if (exceeded === 0 && !this.#open.has(id)) this.#open.set(id, { key, cost, at })
+    if (exceeded === 0 && !this.#reserved.has(id)) this.#reserved.set(id, { key, cost, at })
     return { exceeded: EXCEEDED[exceeded]!, retryAfterMs, ...statesOf(limits, states) }
   }
 
@@ -221,7 +221,7 @@ export class ReplicatedLimits implements Limiter {
   async charge({ key, tokens, engineS, money }: BudgetCharge): Promise<BudgetUse> {
     const now = (this.#parts.now ?? this.#parts.clock ?? Date.now)()
     const given = [dayOf(now), monthOf(now), tokens, engineS, money].map(String)
-    const answer = await this.#parts.link.run(CHARGE, [budgetOf(this.#parts.prefix, key)], given)
+    const answer = await this.#parts.connection.run(CHARGE, [budgetOf(this.#parts.prefix, key)], given)
     const [day, ...rest] = (answer as readonly (number | string)[]).map(Number)
     const amounts = (at: number) => ({ tokens: rest[at]!, engineS: rest[at + 1]!, money: rest[at + 2]! })
     return { day: day!, month: rest[3]!, ofDay: amounts(0), ofMonth: amounts(4) }
@@ -229,29 +229,29 @@ export class ReplicatedLimits implements Limiter {
 
   /** Without the server the request lapses there, and its tokens stay at the estimate. */
   settle({ id, tokens }: Settlement): void {
-    const open = this.#open.get(id)
-    if (open === undefined) return
-    this.#open.delete(id)
-    const given = [this.#now, id, String(open.cost), String(open.at), String(tokens ?? -1)]
-    void this.#parts.link.run(SETTLE, keysOf(this.#parts.prefix, open.key), given).catch(this.#parts.rejected)
+    const reserved = this.#reserved.get(id)
+    if (reserved === undefined) return
+    this.#reserved.delete(id)
+    const given = [this.#now, id, String(reserved.cost), String(reserved.at), String(tokens ?? -1)]
+    void this.#parts.connection.run(SETTLE, keysOf(this.#parts.prefix, reserved.key), given).catch(this.#parts.rejected)
   }
 
   /** The next renewal adds it. Its tokens count at its end. */
   adopt({ key, id }: LimitedRequest): void {
-    if (!this.#open.has(id)) this.#open.set(id, { key, cost: 0, at: 0 })
+    if (!this.#reserved.has(id)) this.#reserved.set(id, { key, cost: 0, at: 0 })
   }
 
   /** Renews the lease of all running requests. Never rejects. */
   async renew(): Promise<void> {
     const byKey = new Map<string, string[]>()
-    for (const [id, { key }] of this.#open) byKey.set(key, [...(byKey.get(key) ?? []), id])
+    for (const [id, { key }] of this.#reserved) byKey.set(key, [...(byKey.get(key) ?? []), id])
     for (const [key, all] of byKey)
       for (let from = 0; from < all.length; from += RENEWED_IDS) {
         // A request that has ended meanwhile must not come back.
-        const ids = all.slice(from, from + RENEWED_IDS).filter((id) => this.#open.has(id))
+        const ids = all.slice(from, from + RENEWED_IDS).filter((id) => this.#reserved.has(id))
         if (ids.length === 0) continue
         const [, running] = keysOf(this.#parts.prefix, key)
-        await this.#parts.link
+        await this.#parts.connection
           .run(RENEW, [running], ['', String(this.#parts.leaseMs), ...ids])
           .catch(this.#parts.rejected)
       }

@@ -1,7 +1,7 @@
 import type { PoolName } from '../../../ports/pool.ts'
 import type { StoredResponse, StoredResponses } from '../../../ports/stored-responses.ts'
 import { withTimeout } from '../../../timeout.ts'
-import type { Link } from './connection.ts'
+import type { Connection } from './connection.ts'
 import { script } from './scripts.ts'
 
 /** Since its last use. Engines keep responses in memory, not for long. */
@@ -21,7 +21,7 @@ return 1
 `)
 
 interface ReplicatedResponsesParts {
-  readonly link: Link
+  readonly connection: Connection
   readonly prefix: string
   readonly isPool: (name: PoolName) => boolean
   readonly forgotten: (id: string) => void
@@ -39,7 +39,7 @@ export class ReplicatedResponses implements StoredResponses {
 
   async find(id: string, tenant: string): Promise<StoredResponse | null> {
     const own = await this.#own.find(id, tenant)
-    const { client } = this.#parts.link
+    const { client } = this.#parts.connection
     if (own !== null || client === null) return own
     const stored = client.getEx(this.#key(id), { type: 'PX', value: TTL_MS })
     const found = await withTimeout(
@@ -54,13 +54,13 @@ export class ReplicatedResponses implements StoredResponses {
     this.#own.keep(id, response)
     const given = [response.tenant, JSON.stringify(response), String(TTL_MS)]
     // Without the server the response is known to this gateway alone.
-    this.#parts.link.run(KEEP, [this.#key(id)], given).catch(() => undefined)
+    this.#parts.connection.run(KEEP, [this.#key(id)], given).catch(() => undefined)
   }
 
   async forget(id: string): Promise<void> {
     await this.#own.forget(id)
     this.#parts.forgotten(id)
-    const { client } = this.#parts.link
+    const { client } = this.#parts.connection
     if (client !== null) await withTimeout(LOOKUP_MS, client.del(this.#key(id)))
   }
 
