@@ -97,6 +97,8 @@ function eventsOf(error: object, { name }: ProtocolStream): readonly (readonly [
   return events.map((event) => [JSON.stringify(event), `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`])
 }
 
+const DONE = 'data: [DONE]\n\n'
+
 const JSON_TYPE = { 'content-type': 'application/json' }
 
 /** Types of a stream that do not say what it is, by name. */
@@ -161,6 +163,16 @@ export function protocolFaultsContract(runtime: Runtime): void {
       expect(await failures()).toBe(0)
     })
 
+    it(`a stream of ${protocol.name} on ${name} without its last blank line is complete, byte by byte`, async () => {
+      const whole = wholeStream(protocol, 'from a')
+      const unmarked = protocol.closing.endsWith(DONE) ? [whole.slice(0, -DONE.length)] : []
+      for (const sent of [whole, ...unmarked].map((stream) => stream.trimEnd())) {
+        const { text, isWhole, failures } = await ask(streamed(sent))
+        expect({ text, isWhole }).toEqual({ text: sent, isWhole: true })
+        expect(await failures()).toBe(0)
+      }
+    })
+
     it.each(Object.entries(unspecificTypes))(
       `a stream of ${protocol.name} on ${name} with %s is a stream`,
       async (_what, headers) => {
@@ -192,10 +204,10 @@ export function protocolFaultsContract(runtime: Runtime): void {
       },
     )
 
-    it.skipIf(!protocol.closing.endsWith('data: [DONE]\n\n'))(
+    it.skipIf(!protocol.closing.endsWith(DONE))(
       `a stream of ${protocol.name} on ${name} without [DONE] is complete by its finish reason, and truncated without one`,
       async () => {
-        const sent = wholeStream(protocol, 'from a').replace('data: [DONE]\n\n', '')
+        const sent = wholeStream(protocol, 'from a').replace(DONE, '')
         const { text, isWhole, failures } = await ask(streamed(sent))
         expect({ text, isWhole }).toEqual({ text: sent, isWhole: true })
         expect(await failures()).toBe(0)

@@ -156,11 +156,11 @@ export class StreamReader {
 
   /** How the stream ended. Call it after the last byte. */
   outcome(): StreamOutcome {
+    this.#readRest()
     if (this.#error !== null) return 'error'
     if (this.grammar.endsAnywhere === true) return 'complete'
-    const last = this.#kindOfRest()
-    const hasEnd = this.#hasEnded || last === 'end' || (this.grammar.endsAtFinish === true && this.#isFinished)
-    if (this.#trails || last === 'other' || !hasEnd) return 'truncated'
+    const hasEnd = this.#hasEnded || (this.grammar.endsAtFinish === true && this.#isFinished)
+    if (this.#trails || this.#pieces !== null || !hasEnd) return 'truncated'
     if (this.#gaveUp !== null) return 'error'
     return !this.grammar.needsFinish || this.#isFinished ? 'complete' : 'unfinished'
   }
@@ -170,13 +170,16 @@ export class StreamReader {
     return this.#finished.size > 0 && this.#finished.size >= this.#choices.size
   }
 
-  /** Kind of the bytes after the last blank line: some engines leave it out at the end. `other`: half an event. */
-  #kindOfRest(): 'comment' | 'end' | 'other' {
-    if (this.#pieces === null) return 'comment'
-    const { held, bytes } = this.#pieces
-    const { name, data } = fieldsOf(held === null ? 'data: large' : utf8.decode(concatBytes(held, bytes)))
-    if (data === null || (this.#hasEnded && data.trim() === DONE)) return 'comment'
-    return this.grammar.read(name, data).kind === 'end' ? 'end' : 'other'
+  /** Reads a whole event, or comments, after the last blank line: some engines leave out the one at the end. */
+  #readRest(): void {
+    const held = this.#pieces?.held ?? null
+    if (held === null) return
+    const { name, data } = fieldsOf(utf8.decode(concatBytes(held, this.#pieces!.bytes)))
+    if (data !== null && data.trim() !== DONE && objectIn(data) === null) return
+    this.#pieces = null
+    if (data === null) return
+    if (this.#hasEnded) this.#afterEnd(data)
+    else this.#note(this.grammar.read(name, data))
   }
 
   /** Reads bytes that may have any number of events, whole or in part. */

@@ -211,6 +211,8 @@ describe('faults after output', () => {
       two + chatChunk({ content: 'c' }, null, 1) + chatChunk({}, 'stop'),
       'truncated',
     ],
+    ['no [DONE] and no blank line', (two + chatChunk({}, 'stop')).trimEnd(), 'complete'],
+    ['no [DONE], no blank line and no finish reason', two.trimEnd(), 'truncated'],
     ['no [DONE] and half an event', `${two + chatChunk({}, 'stop')}data: {"usage`, 'truncated'],
     ['neither finish reason nor end', two, 'truncated'],
     ['data after the end', two + chatChunk({}, 'stop') + DONE + chatChunk({ content: 'c' }), 'truncated'],
@@ -237,6 +239,16 @@ describe('faults after output', () => {
     expect(readerOf('/v1/messages', `${message}data: [DONE]`).outcome()).toBe('truncated')
     expect(readerOf('/v1/messages', `${vector('messages')}data: [DONE]`).outcome()).toBe('complete')
   })
+
+  it.each(['messages', 'responses'])(
+    'the reader of a stream of %s reads its last event without its blank line',
+    (name) => {
+      const whole = readerOf(`/v1/${name}`, vector(name))
+      expect(whole.outcome()).toBe('complete')
+      const reader = readerOf(`/v1/${name}`, vector(name).trimEnd())
+      expect([reader.outcome(), reader.usage]).toEqual(['complete', whole.usage])
+    },
+  )
 
   it('the reader of a stream takes a message without a stop reason for unfinished', () => {
     const given = vector('messages').replace('"stop_reason":"max_tokens"', '"stop_reason":null')
