@@ -1,9 +1,10 @@
 /** Streams whose engine fails and whose request is repeated (`mid_stream: replay`), on any runtime. */
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ByteEngine, type Script } from '../kit/byte-engine.ts'
 import { read, type Streamed } from './continuation.ts'
 import { ADMIN } from '../kit/split-gateway.ts'
 import { runtimeNames, startRuntime, type RunningGateway, type Runtime } from '../kit/gateway.ts'
+import { until } from '../wait.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -47,7 +48,6 @@ export function replayContract(runtime: Runtime): void {
         policy: 'session',
         retry: { share: 1, min_per_s: 1000, mid_stream: 'replay' },
         circuit: { failures: 1000 },
-        limits: { idle_ms: 2000 },
         engines: engines.map(({ url }, at) => ({ id: `e${at}`, url })),
       }
       gateway = await startRuntime(runtime, {
@@ -69,7 +69,7 @@ export function replayContract(runtime: Runtime): void {
     })
     afterEach(async () => {
       for (const engine of engines) engine.next({})
-      await vi.waitFor(async () => expect(await booked()).toBe(0), { timeout: 10_000 })
+      await until(async () => (await booked()) === 0)
     })
 
     const send = (more: Json, from = session): Promise<Response> =>

@@ -30,6 +30,8 @@ describe.skipIf(binary === null)('replicas', () => {
     client.destroy()
     return fields
   }
+  /** Field of an open booking. A replica whose presence has expired on a busy machine writes its hash anew. */
+  const bookingIn = (hash: string) => until(async () => (await fieldsOf(hash)).find((key) => key[0] === 'b'))
   const steps = (count: number) =>
     new Promise<void>((resolve) => {
       let left = count
@@ -105,8 +107,7 @@ describe.skipIf(binary === null)('replicas', () => {
     const tag = `${prefix}:2:{one/m}`
     const hash = `${tag}:open:${one.replicas.id}`
     // This end is not published.
-    const booking = (await fieldsOf(hash)).find((key) => key[0] === 'b')!
-    await send(['HDEL', hash, booking], ['HINCRBY', hash, '#', '1'])
+    await send(['HDEL', hash, await bookingIn(hash)], ['HINCRBY', hash, '#', '1'])
     await until(async () => (await other.bookings()) === 5)
     // Its next message is refused.
     await one.admit('m')
@@ -230,18 +231,12 @@ describe.skipIf(binary === null)('replicas', () => {
   it('replicas ignore an earlier generation, however late it arrives', async () => {
     const [one] = members as [Member]
     await converged(members)
-    const client = await administrator(server.url)
     const tag = `${prefix}:2:{one/m}`
+    const booking = await bookingIn(`${tag}:open:${one.replicas.id}`)
+    const client = await administrator(server.url)
     const late = await client.eval(SCRIPTS.publish.text, {
       keys: [`${tag}:open:${one.replicas.id}`, `${tag}:replicas`],
-      arguments: [
-        one.replicas.id,
-        '0',
-        `${tag}:events`,
-        'delete',
-        [...(await client.hKeys(`${tag}:open:${one.replicas.id}`))].find((key) => key[0] === 'b')!.slice(1),
-        '["leave"]',
-      ],
+      arguments: [one.replicas.id, '0', `${tag}:events`, 'delete', booking.slice(1), '["leave"]'],
     })
     client.destroy()
     expect(late).toBe(0)
