@@ -1,5 +1,5 @@
 /** What needs attention, with the reason and the next step. */
-import { type EngineLine, isGateway } from './engine-state.ts'
+import { circuitText, type EngineLine, isGateway } from './engine-state.ts'
 import { failureText, problemText } from './failure-text.ts'
 import { plural } from './format.ts'
 import { silentSince } from './region.ts'
@@ -199,8 +199,7 @@ function engineConcerns(line: EngineLine): Concern[] {
     add('unhealthy', 'bad', [problemText(engine), 'Check the process of the engine, then run firstlight doctor.'])
   if (state === 'circuit')
     add('circuit', 'bad', [
-      `circuit ${engine.circuit === 'half_open' ? 'half-open' : 'open'} ` +
-        `after ${plural(engine.failures_total ?? 0, 'failure')}` +
+      `${circuitText(engine)} after ${plural(engine.failures_total ?? 0, 'failure')}` +
         (engine.last_failure === undefined ? '' : `, the last one: ${failureText(engine.last_failure.failure)}`),
       'Search the gateway log for attempts on this engine.',
     ])

@@ -53,13 +53,17 @@ function gatewayProblem({ gateway }: Pool): StateText | null {
   return gateway.engines === 0 ? { state: 'full', text: 'no engine' } : null
 }
 
+/** State of a circuit that is not closed. */
+export const circuitText = ({ circuit }: Pick<Engine, 'circuit'>): string =>
+  `circuit ${circuit === 'half_open' ? 'half-open' : 'open'}`
+
 /** The first reason why the engine is not chosen, the most severe first. */
 export function stateOf(engine: Engine): StateText {
   if (engine.available === null) return { state: 'unknown', text: 'unknown' }
   if (engine.healthy === false) return { state: 'unhealthy', text: 'unhealthy' }
   if (engine.condition === 'wedged') return { state: 'wedged', text: 'wedged' }
   if (engine.circuit !== undefined && engine.circuit !== 'closed')
-    return { state: 'circuit', text: `circuit ${engine.circuit}` }
+    return { state: 'circuit', text: circuitText(engine) }
   if (engine.condition === 'slow' && !engine.available) return { state: 'slow', text: 'too slow' }
   if (engine.draining) return { state: 'draining', text: 'draining' }
   if (engine.asleep) return { state: 'asleep', text: 'asleep' }
