@@ -45,18 +45,20 @@ export interface PoolFigures {
   readonly ttfts: number
 }
 
-/** States by severity, ascending. States before `up` need no action. */
-const STATES_BY_SEVERITY: readonly EngineState[] = [
-  'unknown',
-  'unhealthy',
-  'circuit',
-  'full',
-  'draining',
-  'asleep',
-  'up',
-]
+/** Order of the states, the most severe first. Those from `draining` on need no action. */
+const SEVERITY_RANKS: Readonly<Record<EngineState, number>> = {
+  unknown: 0,
+  unhealthy: 1,
+  wedged: 2,
+  circuit: 3,
+  slow: 4,
+  full: 5,
+  draining: 6,
+  asleep: 7,
+  up: 8,
+}
 
-export const severityRank = (state: EngineState): number => STATES_BY_SEVERITY.indexOf(state)
+export const severityRank = (state: EngineState): number => SEVERITY_RANKS[state]
 
 export const isSevere = (state: EngineState): boolean => severityRank(state) < severityRank('full')
 
