@@ -2,7 +2,8 @@ import { newTokens, prefillSeconds, queueSeconds, STEP_TOKENS } from '../../late
 import { adapterSeconds, DEFAULT_LOADING_COSTS, loadSeconds } from '../../latency/loading-costs.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../policy-options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
-import { CostTable, sortWithinTolerance } from '../cost-table.ts'
+import { CostTable } from '../cost-table.ts'
+import { sortWithinTolerance } from '../sort-within-tolerance.ts'
 import { expectedQueued, pressureOf } from '../queue-pressure.ts'
 import { softmax } from '../softmax.ts'
 
