@@ -1,4 +1,5 @@
 /** Reads error bodies and error events of engines, and of proxies in front of them, in every known form. */
+import { statusOfNames } from '../core/error-status.ts'
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { isRequestError } from '../core/request-errors.ts'
 
@@ -12,34 +13,6 @@ export interface ErrorBody {
   readonly param: string | null
   /** Message; the text itself if the body is no JSON. */
   readonly message: string
-}
-
-/** Statuses of error types in bodies without a numeric code. Names of vLLM, Anthropic and OpenAI. */
-const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
-  BadRequestError: 400,
-  invalid_request_error: 400,
-  authentication_error: 401,
-  permission_error: 403,
-  NotFoundError: 404,
-  not_found_error: 404,
-  model_not_found: 404,
-  request_too_large: 413,
-  validation: 422,
-  rate_limit_error: 429,
-  rate_limit_exceeded: 429,
-  api_error: 500,
-  server_error: 500,
-  internal_error: 500,
-  InternalServerError: 500,
-  generation: 500,
-  incomplete_generation: 500,
-  'Service Unavailable': 503,
-  ServiceUnavailableError: 503,
-  unavailable_error: 503,
-  overloaded: 529,
-  overloaded_error: 529,
-  server_is_overloaded: 529,
-  slow_down: 529,
 }
 
 /** Begin of a JSON document that is an error although the status is 200. A Responses answer has `"error": null`. */
@@ -79,7 +52,7 @@ function errorOfObject(json: JsonObject): ErrorBody {
   const code = fields['code'] ?? fields['http_status_code'] ?? null
   const status = statusIn(code)
   const name = status === null && typeof code === 'string' ? code : null
-  const named = isRequestError(fields) ? 400 : (STATUS_OF_TYPE[type ?? ''] ?? STATUS_OF_TYPE[name ?? ''] ?? null)
+  const named = isRequestError(fields) ? 400 : statusOfNames(type, name)
   return {
     status: status ?? named,
     code: name,
@@ -97,7 +70,7 @@ function errorOfPart(text: string): ErrorBody {
   const type = PARTS.type.exec(text)?.[1] ?? null
   const status = statusIn(/^\d+/.exec(PARTS.code.exec(text)?.[1] ?? '')?.[0])
   return {
-    status: status ?? STATUS_OF_TYPE[type ?? ''] ?? null,
+    status: status ?? statusOfNames(type),
     code: null,
     type,
     param: null,

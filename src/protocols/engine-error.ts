@@ -1,4 +1,5 @@
 /** Errors that engines and proxies report, in all forms seen in the field, as event or as body. */
+import { statusOfNames } from '../core/error-status.ts'
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { isRequestError } from '../core/request-errors.ts'
 
@@ -13,33 +14,6 @@ export interface EngineError {
 
 /** Bytes of an error that are kept: enough for every message, and for a page of a proxy. */
 const KEPT_CHARS = 16 * 1024
-
-/**
- * Anthropic's error types; see https://docs.anthropic.com/en/api/errors. vLLM's converter adds `internal_error`,
- * OpenAI's responses `server_is_overloaded` and `slow_down`.
- */
-const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
-  invalid_request_error: 400,
-  authentication_error: 401,
-  billing_error: 402,
-  permission_error: 403,
-  not_found_error: 404,
-  request_too_large: 413,
-  rate_limit_error: 429,
-  rate_limit_exceeded: 429,
-  api_error: 500,
-  internal_error: 500,
-  server_error: 500,
-  overloaded: 503,
-  timeout_error: 504,
-  overloaded_error: 529,
-  server_is_overloaded: 529,
-  slow_down: 529,
-  BadRequestError: 400,
-  NotFoundError: 404,
-  InternalServerError: 500,
-  ServiceUnavailableError: 503,
-}
 
 /** The error of an event or body that is one. null: it is something else. */
 export function errorIn(json: JsonObject, text: string): EngineError | null {
@@ -91,8 +65,5 @@ function statusIn(fields: JsonObject): number | null {
     const number = typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN
     if (Number.isInteger(number) && number >= 400 && number <= 599) return number
   }
-  if (isRequestError(fields)) return 400
-  for (const value of [type, errorType, code])
-    if (typeof value === 'string' && Object.hasOwn(STATUS_OF_TYPE, value)) return STATUS_OF_TYPE[value]!
-  return null
+  return isRequestError(fields) ? 400 : statusOfNames(type, errorType, code)
 }

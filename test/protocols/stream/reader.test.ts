@@ -166,7 +166,7 @@ describe('faults before the first output', () => {
     ],
     ['code as text', CHAT, data({ error: { message: 'x', code: '503' } }), 503],
     ['Ollama', CHAT, data({ error: 'server busy, please try again.  maximum pending requests exceeded' }), null],
-    ['TGI', CHAT, 'data:{"error":"Model is overloaded","error_type":"overloaded"}\n\n', 503],
+    ['TGI', CHAT, 'data:{"error":"Model is overloaded","error_type":"overloaded"}\n\n', 529],
     ['llama.cpp before 2025', CHAT, 'error: {"code":500,"message":"x","type":"server_error"}\n\n', null],
     [
       'vLLM converter',
