@@ -3,7 +3,6 @@ import type { Config, KeyConfig } from '../config.ts'
 import { parseIssuedKey } from '../config/issued-key-body.ts'
 import type { IssuedKey } from '../core/keys/issued-key.ts'
 import { KEY_PREFIX } from '../core/keys/key-prefix.ts'
-import type { KeyLimits } from '../core/limits/key-limits.ts'
 import type { KeyCounts, UsageByKey } from '../core/limits/key-usage.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
@@ -15,7 +14,7 @@ import type { Authenticator } from './auth/authenticator.ts'
 import { readJson } from './body/body.ts'
 import { aggregateCounts, type CountParts } from './group-queries.ts'
 import { jsonResponse } from './json-response.ts'
-import type { KeyLimitsView, KeysView, KeyView, NewKeyView, RevokedKeyView } from './openapi/key.ts'
+import type { KeyRights, KeyRightsView, KeysView, KeyView, NewKeyView, RevokedKeyView } from './openapi/key.ts'
 import type { CountsView } from './openapi/usage.ts'
 import type { AllFields } from './openapi/view.ts'
 import { idParam } from './path-id.ts'
@@ -131,27 +130,28 @@ function issuedView(key: IssuedKey, usage: UsageByKey): AllFields<Omit<KeyView, 
   return { source: 'issued', ...rightsView(key, usage), owner, expires, created_at: createdAt }
 }
 
-/** Fields of all keys. */
-type RightsView = AllFields<Omit<KeyView, 'source' | ConfiguredField | IssuedField>>
-
-/** Lists the fields one by one, so that no secret gets into a view. */
-function rightsView(key: Omit<IssuedKey, 'sha256' | 'createdAt' | 'owner' | 'expires'>, usage: UsageByKey): RightsView {
-  const { name, team, models, regions, weight, priority, limits } = key
-  return {
-    name,
-    team,
-    models,
-    regions,
-    class: key.class,
-    weight,
-    priority,
-    allow_overrides: key.allowOverrides,
-    ttft_deadline_ms: key.ttftDeadlineMs,
-    limits: limits && limitsView(limits),
-    usage: usage[name] && countsView(usage[name]),
-  }
+function rightsView(key: KeyRights & Pick<IssuedKey, 'name'>, usage: UsageByKey) {
+  const { name } = key
+  return { name, ...keyRightsView(rightsOf(key)), usage: usage[name] && countsView(usage[name]) }
 }
 
-const limitsView = (limits: KeyLimits): KeyLimitsView => toSnakeCase(limits)
+const keyRightsView = (rights: KeyRights): KeyRightsView => toSnakeCase(rights)
+
+/** The rights of a key alone, so that no secret gets into a view. */
+function rightsOf(key: KeyRights): KeyRights {
+  return {
+    team: key.team,
+    models: key.models,
+    regions: key.regions,
+    regionOrder: key.regionOrder,
+    class: key.class,
+    weight: key.weight,
+    priority: key.priority,
+    allowOverrides: key.allowOverrides,
+    ttftDeadlineMs: key.ttftDeadlineMs,
+    limits: key.limits,
+    budgets: key.budgets,
+  }
+}
 
 export const countsView = (counts: KeyCounts): CountsView => toSnakeCase(counts)

@@ -63,6 +63,31 @@ export function issuedKeysContract(runtime: Runtime): void {
     const revoke = (name: string): Promise<Response> =>
       fetch(`${gateway.url}/v1/firstlight/keys/${name}`, { method: 'DELETE', ...admin })
 
+    it('the list has all rights of a key', async () => {
+      const rights = {
+        team: 'none',
+        models: ['n'],
+        class: 'sheddable',
+        weight: 2,
+        priority: 3,
+        allow_overrides: true,
+        ttft_deadline_ms: 500,
+        budgets: [{ per: 'day', tokens: 1000, engine_s: null, money: null, at_end: 'sheddable' }],
+      }
+      const { status } = await make({
+        name: 'ada',
+        ...rights,
+        budgets: [{ per: 'day', tokens: 1000, at_end: 'sheddable' }],
+      })
+      expect(status).toBe(200)
+      expect((await list()).find(({ name }) => name === 'ada')).toMatchObject({
+        ...rights,
+        regions: null,
+        region_order: null,
+        limits: null,
+      })
+    })
+
     it('a new key is accepted until it is revoked', async () => {
       const { status, json } = await make({ name: 'ada', owner: 'Ada', limits: { requests_per_min: 100 } })
       expect(status).toBe(200)

@@ -8,12 +8,14 @@ const key = (changes: Partial<KeyView>): KeyView => ({
   team: null,
   models: null,
   regions: null,
+  region_order: null,
   class: 'standard',
   weight: 1,
   priority: null,
   allow_overrides: false,
   ttft_deadline_ms: null,
   limits: null,
+  budgets: null,
   ...changes,
 })
 const usage = (requests: number) => ({

@@ -1,7 +1,7 @@
 /** Keys of clients. */
 import * as z from 'zod/mini'
 import { issuedKey } from '../../config/key-schema.ts'
-import type { KeyLimits } from '../../core/limits/key-limits.ts'
+import type { IssuedKey } from '../../core/keys/issued-key.ts'
 import { component, described, flag, milliseconds, number, text, texts } from './fields.ts'
 import { counts } from './usage.ts'
 import type { View, ViewOf } from './view.ts'
@@ -13,7 +13,32 @@ const limits = z.object({
   concurrent: z.nullable(number),
 })
 
-export type KeyLimitsView = ViewOf<typeof limits, KeyLimits>
+const budget = z.object({
+  per: z.enum(['day', 'month']),
+  tokens: z.nullable(number),
+  engine_s: z.nullable(number),
+  money: z.nullable(number),
+  at_end: z.enum(['refuse', 'sheddable']),
+})
+
+const rights = z.object({
+  team: z.nullable(text),
+  models: z.nullable(texts),
+  regions: z.nullable(texts),
+  region_order: z.nullable(texts),
+  class: z.enum(['critical', 'standard', 'sheddable']),
+  weight: number,
+  priority: z.nullable(number),
+  allow_overrides: flag,
+  ttft_deadline_ms: z.nullable(number),
+  limits: z.nullable(limits),
+  budgets: z.nullable(z.array(budget)),
+})
+
+/** What the owner of a key may do, and how its requests are treated. */
+export type KeyRights = Omit<IssuedKey, 'name' | 'sha256' | 'createdAt' | 'owner' | 'expires'>
+
+export type KeyRightsView = ViewOf<typeof rights, KeyRights>
 
 const key = component(
   'Key',
@@ -21,15 +46,7 @@ const key = component(
     name: text,
     source: described('`issued`: made at run time.', z.enum(['configuration', 'issued'])),
     owner: z.optional(z.nullable(text)),
-    team: z.nullable(text),
-    models: z.nullable(texts),
-    regions: z.nullable(texts),
-    class: z.enum(['critical', 'standard', 'sheddable']),
-    weight: number,
-    priority: z.nullable(number),
-    allow_overrides: flag,
-    ttft_deadline_ms: z.nullable(number),
-    limits: z.nullable(limits),
+    ...rights.shape,
     expires: z.optional(z.nullable(text)),
     created_at: z.optional(milliseconds),
     edge: z.optional(flag),
