@@ -18,6 +18,7 @@ export class ConnectionPool {
   /** Last in, first out, so that connections in excess become idle for long and are closed. */
   readonly #idle: EngineConnection[] = []
   readonly #all = new Set<EngineConnection>()
+  #isClosed = false
 
   constructor(url: URL, options: ConnectionPoolOptions) {
     this.#url = url
@@ -40,6 +41,7 @@ export class ConnectionPool {
       this.#back(done, reusable),
     )
     this.#all.add(connection)
+    if (this.#isClosed) connection.socket.unref()
     return connection
   }
 
@@ -52,10 +54,18 @@ export class ConnectionPool {
     return this.#all.size
   }
 
-  close(): boolean {
+  /** Closes the idle connections. false: there was none. */
+  closeIdle(): boolean {
     const idle = this.#idle.splice(0)
     for (const connection of idle) connection.drop()
     return idle.length > 0
+  }
+
+  /** Closes each connection as soon as it is idle. Until then, none keeps the process running. */
+  close(): void {
+    this.#isClosed = true
+    this.closeIdle()
+    for (const { socket } of this.#all) socket.unref()
   }
 
   freeDescriptors(): boolean {
@@ -67,7 +77,7 @@ export class ConnectionPool {
   }
 
   #back(connection: EngineConnection, reusable: boolean): void {
-    if (reusable && this.#idle.length < this.#options.maxIdle) {
+    if (reusable && !this.#isClosed && this.#idle.length < this.#options.maxIdle) {
       connection.idleSince = this.#options.now()
       this.#idle.push(connection)
       return

@@ -33,7 +33,7 @@ interface NodeOriginOptions {
 export interface NodeOrigin extends Origin {
   /** Number of engines with connections or recent requests. */
   readonly size: number
-  /** Closes idle connections. */
+  /** Closes idle connections, and others when their requests end. Requests may come later. */
   close(): void
 }
 
@@ -63,6 +63,7 @@ class SocketOrigin implements NodeOrigin {
   readonly #now: () => number
   readonly #engines = new Map<string, Engine>()
   readonly #sweeper: NodeJS.Timeout
+  #isClosed = false
 
   constructor(options: NodeOriginOptions) {
     this.#options = options
@@ -92,8 +93,9 @@ class SocketOrigin implements NodeOrigin {
   }
 
   close(): void {
+    this.#isClosed = true
     clearInterval(this.#sweeper)
-    this.#closeIdle()
+    for (const { connections } of this.#engines.values()) connections.close()
     this.#engines.clear()
   }
 
@@ -110,6 +112,7 @@ class SocketOrigin implements NodeOrigin {
         certificates: () => this.#certificates(tls),
         freeDescriptors: () => this.#closeIdle(),
       })
+      if (this.#isClosed) connections.close()
       engine = { url, basePath: url.pathname.replace(/\/$/, ''), connections, usedAt: 0 }
       this.#engines.set(name, engine)
     }
@@ -137,7 +140,7 @@ class SocketOrigin implements NodeOrigin {
   /** false: there was no idle connection. */
   #closeIdle(): boolean {
     let closed = false
-    for (const { connections } of this.#engines.values()) closed = connections.close() || closed
+    for (const { connections } of this.#engines.values()) closed = connections.closeIdle() || closed
     return closed
   }
 }
