@@ -38,7 +38,7 @@ describe('a client for engines that is closed', () => {
     return { answer, socket }
   }
 
-  it('closes the connection of a request that was running when it ends', async () => {
+  it('the connection of a request that was running when it ends is closed', async () => {
     const { answer, socket } = await ask()
     origin.close()
     const closed = once(socket, 'close')
@@ -47,7 +47,7 @@ describe('a client for engines that is closed', () => {
     await closed
   })
 
-  it('closes the connection of a request that comes later', async () => {
+  it('the connection of a later request is closed when that ends', async () => {
     origin.close()
     const { answer, socket } = await ask()
     const closed = once(socket, 'close')
@@ -56,7 +56,7 @@ describe('a client for engines that is closed', () => {
     await closed
   })
 
-  it('does not keep the process running for a request that gets no answer', async () => {
+  it('a request without an answer does not keep the process running', async () => {
     const before = running()
     const { answer } = await ask()
     answer.catch(() => {})
