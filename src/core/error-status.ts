@@ -1,4 +1,6 @@
-/** Statuses of errors whose body or event names none. */
+/** Statuses of errors whose body or event has no status. */
+import type { JsonObject } from './json.ts'
+import { isRequestError } from './request-errors.ts'
 
 /**
  * By type or code: of [Anthropic](https://docs.anthropic.com/en/api/errors), OpenAI, vLLM, whose converter for messages
@@ -41,3 +43,7 @@ export function statusOfNames(...names: readonly unknown[]): number | null {
   }
   return null
 }
+
+/** Status of an error: 400 if the request is at fault, whatever its names are. null: unknown. */
+export const statusOfError = (fields: JsonObject, ...names: readonly unknown[]): number | null =>
+  isRequestError(fields) ? 400 : statusOfNames(...names)

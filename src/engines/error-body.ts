@@ -1,7 +1,6 @@
 /** Reads error bodies and error events of engines, and of proxies in front of them, in every known form. */
-import { statusOfNames } from '../core/error-status.ts'
+import { statusOfError, statusOfNames } from '../core/error-status.ts'
 import { isJsonObject, type JsonObject } from '../core/json.ts'
-import { isRequestError } from '../core/request-errors.ts'
 
 /** An error in the terms of all forms. */
 export interface ErrorBody {
@@ -52,9 +51,8 @@ function errorOfObject(json: JsonObject): ErrorBody {
   const code = fields['code'] ?? fields['http_status_code'] ?? null
   const status = statusIn(code)
   const name = status === null && typeof code === 'string' ? code : null
-  const named = isRequestError(fields) ? 400 : statusOfNames(type, name)
   return {
-    status: status ?? named,
+    status: status ?? statusOfError(fields, type, name),
     code: name,
     type,
     param: textIn(fields, 'param'),

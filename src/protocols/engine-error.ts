@@ -1,7 +1,6 @@
 /** Errors that engines and proxies report, in all forms seen in the field, as event or as body. */
-import { statusOfNames } from '../core/error-status.ts'
+import { statusOfError } from '../core/error-status.ts'
 import { isJsonObject, type JsonObject } from '../core/json.ts'
-import { isRequestError } from '../core/request-errors.ts'
 
 /** An error that an engine reported. What it means (busy, lacking, broken) is the engine type's matter. */
 export interface EngineError {
@@ -65,5 +64,5 @@ function statusIn(fields: JsonObject): number | null {
     const number = typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN
     if (Number.isInteger(number) && number >= 400 && number <= 599) return number
   }
-  return isRequestError(fields) ? 400 : statusOfNames(type, errorType, code)
+  return statusOfError(fields, type, errorType, code)
 }
