@@ -33,7 +33,7 @@ interface NodeOriginOptions {
 export interface NodeOrigin extends Origin {
   /** Number of engines with connections or recent requests. */
   readonly size: number
-  /** Closes idle connections, and others when their requests end. Requests may come later. */
+  /** Closes each connection as soon as it is idle, also those of later requests. */
   close(): void
 }
 
